@@ -1,0 +1,142 @@
+// Package contract holds what crosses Temporal: names, ids, queues and payload
+// types. Both sides of every call import it, and nothing else of each other.
+//
+// Payloads are JSON; fields may be added, never renamed or removed, since
+// stored histories hold them.
+package contract
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/drover-run/drover/run"
+)
+
+// Namespace is the Temporal namespace of Drover.
+const Namespace = "drover"
+
+// Workflow types.
+const (
+	RunWorkflow   = "run"
+	BatchWorkflow = "task-batch"
+)
+
+// Signals of the run workflow.
+const (
+	SignalAdmit   = "admit"   // no payload
+	SignalStop    = "stop"    // no payload
+	SignalCancel  = "cancel"  // no payload
+	SignalApprove = "approve" // Approve
+	SignalReport  = "report"  // Report, from a batch
+)
+
+// Signals of the batch workflow.
+const (
+	SignalBatchStop = "batch-stop" // BatchStop
+)
+
+// QueryState is the query of both workflows that returns their state.
+const QueryState = "state"
+
+// Activity types.
+const (
+	ActivityLoadPlan    = "load-plan"
+	ActivityBegin       = "begin"
+	ActivityApply       = "apply"
+	ActivityHolders     = "holders"
+	ActivityExecuteTask = "execute-task"
+	ActivityAdoptTask   = "adopt-task"
+	ActivityStopTask    = "stop-task"
+)
+
+// ControlQueue is the task queue of all workflows and control activities.
+const ControlQueue = "control"
+
+// PoolQueue is the task queue for any executor of a pool.
+func PoolQueue(pool string) string { return "pool:" + pool }
+
+// ExecutorQueue is the task queue of one executor.
+func ExecutorQueue(id string) string { return "executor:" + id }
+
+const runPrefix = "run:"
+
+// RunWorkflowID is the workflow id of a run.
+func RunWorkflowID(id run.ID) string { return runPrefix + string(id) }
+
+// BatchWorkflowID is the workflow id of a run's n-th batch.
+func BatchWorkflowID(id run.ID, n int) string { return fmt.Sprintf("%s%s/%d", runPrefix, id, n) }
+
+// RunOfWorkflow returns the run of a run's workflow id, and whether it is one
+// (a batch's is not).
+func RunOfWorkflow(workflowID string) (run.ID, bool) {
+	id, ok := strings.CutPrefix(workflowID, runPrefix)
+	return run.ID(id), ok && run.ValidID(run.ID(id))
+}
+
+// Search attributes, all of type Keyword.
+const (
+	AttributePhase  = "DroverPhase"
+	AttributeResult = "DroverResult"
+	AttributeGroup  = "DroverGroup"
+)
+
+// Types of the errors that activities return to workflows, beside the run
+// codes, which are types as they are.
+const (
+	// ErrorGivenBack: the executor started nothing and gives the task back;
+	// it is no attempt. Its details are a GiveBack.
+	ErrorGivenBack = "given_back"
+)
+
+// RunInput starts the run workflow.
+type RunInput struct {
+	Run run.ID `json:"run"`
+	// State is carried over continue-as-new; nil at first. Only the parent of
+	// batches continues as new.
+	State *RunState `json:"state,omitempty"`
+}
+
+// ExecuteInput is the input of execute-task and adopt-task.
+type ExecuteInput struct {
+	Key run.Key `json:"key"`
+	// Name of the task, for people.
+	Name string `json:"name"`
+}
+
+// ExecuteResult is the result of execute-task and adopt-task. Exactly one
+// field is set.
+type ExecuteResult struct {
+	// Ended: the task ended.
+	Ended *run.TaskResult `json:"ended,omitempty"`
+	// NeverStarted: the claim's own journal is closed to the key, and no step
+	// of it ran or will run; it may be queued again as a new dispatch. The
+	// value is the reason.
+	NeverStarted string `json:"never_started,omitempty"`
+	// Claimed: Temporal delivered the activity again; another has it already.
+	Claimed *Heartbeat `json:"claimed,omitempty"`
+}
+
+// Heartbeat is the details of every heartbeat, at most 512 bytes.
+type Heartbeat struct {
+	Executor  string `json:"e"`
+	JournalID string `json:"j"`
+	Key       string `json:"k"`
+	Frame     int64  `json:"f,omitempty"`
+}
+
+// StopInput is the input of stop-task.
+type StopInput struct {
+	Key run.Key `json:"key"`
+}
+
+// StopResult is the result of stop-task.
+type StopResult struct {
+	// Known says that the executor has the key and stops it; its end is told
+	// by execute-task or adopt-task.
+	Known bool `json:"known"`
+}
+
+// Approve is the payload of SignalApprove.
+type Approve struct {
+	Task int `json:"task"`
+}

@@ -1,0 +1,57 @@
+// Package testenv holds what tests of several packages need: waiting for a
+// condition, and finding, or demanding, the real services that a suite runs
+// against.
+package testenv
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// RequireVariable names the environment variable that lists, separated by
+// commas, the services whose absence must fail tests instead of skipping them.
+const RequireVariable = "DROVER_REQUIRE"
+
+// Await waits until cond returns true, and fails the test after timeout with
+// the last state that cond told.
+func Await(t testing.TB, timeout time.Duration, cond func() (done bool, state string)) {
+	t.Helper()
+	deadline := time.Now().Add(timeout)
+	pause := time.Millisecond
+	for {
+		done, state := cond()
+		if done {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("gave up after %s; last state: %s", timeout, state)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-t.Context().Done():
+			t.Fatalf("test ended while waiting; last state: %s", state)
+		}
+		pause = min(2*pause, 100*time.Millisecond)
+	}
+}
+
+// Missing skips the test because service is not there, or fails it where
+// DROVER_REQUIRE names the service.
+func Missing(t testing.TB, service, why, remedy string) {
+	t.Helper()
+	message := fmt.Sprintf("no %s (%s): %s", service, why, remedy)
+	if Required(service) {
+		t.Fatalf("%s is required but there is %s", service, message)
+	}
+	t.Skip(message)
+}
+
+// Required reports whether DROVER_REQUIRE names the service.
+func Required(service string) bool {
+	return slices.Contains(strings.Split(os.Getenv(RequireVariable), ","), service)
+}

@@ -1,0 +1,241 @@
+// Package records is the store of definitions, state, claims and events: the
+// truth that clients read and that workflows write. Packages sqlite and
+// postgres implement Store; package recordstest says what any Store must do.
+//
+// Every method is one transaction. Every change of a run or task appends its
+// events, and every change that a workflow must learn of appends an outbox row,
+// in the same transaction.
+package records
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/drover-run/drover/run"
+)
+
+// Store is all of the records. Methods are safe for concurrent use, also by
+// several processes on one database. Errors carry run codes; a database out of
+// reach is CodeUnavailable.
+type Store interface {
+	Runs
+	Progress
+	Executors
+	Outbox
+	Events
+
+	// Check returns nil when the database answers and its schema is current.
+	Check(ctx context.Context) error
+	Close() error
+}
+
+// Runs is what the engine needs for clients' calls.
+type Runs interface {
+	// CreateRun stores a run with all its tasks as not_started (skipped where
+	// the plan says so stays for the workflow to say), phase queued, or
+	// setup_error where the specification has setup errors. It makes the id,
+	// whose time is taken inside the transaction, and the counter. It appends
+	// an outbox row of OutboxStart, except for setup_error. Errors: conflict.
+	CreateRun(ctx context.Context, r NewRun) (run.Run, error)
+	// GetRun returns a run with its tasks, from one snapshot. Reasons are as
+	// stored; the engine adds those that are computed. Errors: not_found.
+	GetRun(ctx context.Context, id run.ID) (run.Run, error)
+	// GetSummary returns a run as lists have it, without tasks. Errors: not_found.
+	GetSummary(ctx context.Context, id run.ID) (run.Run, error)
+	// ListRuns returns a page without tasks. Errors: invalid (a bad cursor).
+	ListRuns(ctx context.Context, q run.ListQuery) (run.Page, error)
+	// StartRun, CancelRun and StopRun check the phase, write what the call
+	// means and append an outbox row, together. StartRun is for a queued run
+	// of manual admission and marks it admitted; CancelRun makes a queued run
+	// cancelled and its tasks with it; StopRun marks a running run as stop
+	// wanted, once (again is no error). Errors: not_found, wrong_phase.
+	StartRun(ctx context.Context, id run.ID) error
+	CancelRun(ctx context.Context, id run.ID) error
+	StopRun(ctx context.Context, id run.ID) error
+	// ApproveTask records an approval by subject; when the task has as many
+	// as it needs, it appends an outbox row of OutboxApprove. Errors:
+	// not_found, not_waiting_approval (also when this subject has approved).
+	ApproveTask(ctx context.Context, id run.ID, task, subject string) error
+	// Annotate replaces the annotations of the run, or of the task if named.
+	Annotate(ctx context.Context, id run.ID, task string, annotations map[string]string) error
+	// Batches lists what log batches of a task are stored, in order. A task
+	// that has none yields an empty list. attempt 0 means the newest.
+	Batches(ctx context.Context, id run.ID, task, attempt int, after BatchRef) ([]Batch, error)
+	// CloseLost closes a run whose workflow ended from outside (terminated,
+	// reset, timed out): unfinished tasks become failed, or skipped if they
+	// never started, the run finished with result failed, all with the
+	// reason. It changes nothing in a final run.
+	CloseLost(ctx context.Context, id run.ID, reason string) error
+	// OpenRuns yields the ids of all runs in phase queued or running, oldest first.
+	OpenRuns(ctx context.Context) iter.Seq2[run.ID, error]
+	// Stats counts for the metrics: runs by phase is of open phases only.
+	Stats(ctx context.Context) (Stats, error)
+}
+
+// Stats are figures for the metrics.
+type Stats struct {
+	OpenRuns  map[run.Phase]int
+	OpenTasks map[run.Status]int // of open runs
+	Outbox    int
+	// OldestOutbox is the age of the oldest row that is not delivered.
+	OldestOutbox time.Duration
+}
+
+// NewRun is a run to be stored. Nothing in it has been checked by the store.
+type NewRun struct {
+	Spec *run.Spec // secrets are stored apart from the rest, never in the clear elsewhere
+	Plan run.Plan
+	// Tasks in the order of their numbers.
+	Tasks []run.ExpandedTask
+	Time  time.Time // zero: the store's clock; for tests
+}
+
+// Progress is what the run workflow reads and writes through its activities.
+type Progress interface {
+	// LoadPlan returns page n (from 0) of a run's plan, each at most 64 KiB
+	// as JSON, and whether more pages follow. Errors: not_found.
+	LoadPlan(ctx context.Context, id run.ID, page int) (run.Plan, bool, error)
+	// Begin makes a queued run running, if it is admitted (auto, or started),
+	// and returns how it stands. On a run that began before it changes nothing.
+	Begin(ctx context.Context, id run.ID) (Standing, error)
+	// Apply writes what the workflow decided. Changes of tasks that are
+	// final, or that are of an earlier attempt or dispatch than what is
+	// stored, are left out, and so is any change of a final run; what stands
+	// in the end is returned for each of the tasks named, in order.
+	Apply(ctx context.Context, id run.ID, c Changes) (Standing, []TaskStanding, error)
+	// Holders returns the executor of each task's newest dispatch that was
+	// claimed, for tasks of the run that are not final.
+	Holders(ctx context.Context, id run.ID) (map[int]Holder, error)
+}
+
+// Holder says who has a task.
+type Holder struct {
+	Key      run.Key
+	Executor string
+}
+
+// Standing is how a run stands.
+type Standing struct {
+	Phase      run.Phase
+	Result     run.Result
+	StopWanted bool
+	// Approved has the numbers of the tasks with enough approvals.
+	Approved []int
+}
+
+// Changes are what a workflow writes in one transaction.
+type Changes struct {
+	Tasks []TaskChange
+	// Result and Reason of the run; "" leaves them.
+	Result run.Result
+	Reason string
+	// Finish makes the run finished, with Result. It is refused with
+	// CodeConflict while a task is not final.
+	Finish bool
+}
+
+// TaskChange sets the state of one task.
+type TaskChange struct {
+	Task     int
+	Attempt  int
+	Dispatch int
+	Status   run.Status
+	Reason   string
+	// Result, where the task ended: its steps, times and exit code.
+	Result *run.TaskResult
+}
+
+// TaskStanding is how one task stands.
+type TaskStanding struct {
+	Task     int
+	Attempt  int
+	Dispatch int
+	Status   run.Status
+}
+
+// Executors is what the desk and the engine need about executors and pools.
+type Executors interface {
+	// RegisterExecutor and RenewExecutor: see run.Desk. Registering makes the
+	// executor's pool if no executor or operator has made it yet; an executor
+	// whose driver, os or arch contradict its pool is refused with
+	// CodeInvalid.
+	RegisterExecutor(ctx context.Context, e run.Executor) error
+	RenewExecutor(ctx context.Context, r run.Renewal) error
+	// Claim: see run.Desk. It sets the task running, its executor and start.
+	Claim(ctx context.Context, c run.ClaimRequest) (run.Definition, error)
+	ClaimStates(ctx context.Context, executor string, keys []run.Key) (map[run.Key]run.ClaimState, error)
+	// ApplyFrames records that a batch is stored, and the states of steps and
+	// outputs that its frames tell, if the key is the task's newest dispatch
+	// and the task is not final. A batch that is known changes nothing.
+	// Errors: not_found (no claim), conflict (another's claim).
+	ApplyFrames(ctx context.Context, b run.FrameBatch) error
+	ListExecutors(ctx context.Context) ([]run.Executor, error)
+	ListPools(ctx context.Context) ([]run.Pool, error)
+}
+
+// Batch is a stored batch of frames; its bytes lie in the blob store.
+type Batch struct {
+	Key   run.Key
+	First int64 // frame number; likewise Last
+	Last  int64
+	// End says that it holds the task_end frame of its key.
+	End bool
+}
+
+// BatchRef is a place in a task's list of batches; the zero value is its start.
+type BatchRef struct {
+	Key   run.Key
+	First int64
+}
+
+// OutboxKind says what must be done for an outbox row.
+type OutboxKind string
+
+// The kinds of outbox row. Delivering any of them twice is harmless.
+const (
+	OutboxStart   OutboxKind = "start"   // start the run's workflow
+	OutboxAdmit   OutboxKind = "admit"   // tell it that it may start
+	OutboxStop    OutboxKind = "stop"    // tell it to stop
+	OutboxCancel  OutboxKind = "cancel"  // tell it that it was cancelled
+	OutboxApprove OutboxKind = "approve" // tell it that Task was approved
+)
+
+// OutboxRow is one thing to tell.
+type OutboxRow struct {
+	ID       int64
+	Run      run.ID
+	Kind     OutboxKind
+	Task     int // of OutboxApprove
+	Attempts int
+	Created  time.Time
+}
+
+// Outbox hands out what is to be delivered.
+type Outbox interface {
+	// TakeOutbox leases up to n rows that are due to the caller for the lease
+	// time, oldest first; a row not done by then is handed out again. Rows of
+	// one run are handed out in order, the next not before the one before it
+	// is done.
+	TakeOutbox(ctx context.Context, n int, lease time.Duration) ([]OutboxRow, error)
+	// DoneOutbox removes a delivered row.
+	DoneOutbox(ctx context.Context, id int64) error
+	// RetryOutbox gives a row back, due after delay.
+	RetryOutbox(ctx context.Context, id int64, delay time.Duration) error
+	// OutboxWake is signalled (coalesced) when this process, or another on
+	// the same database where that can be known, has appended outbox rows.
+	OutboxWake() <-chan struct{}
+}
+
+// Events gives out what happened.
+type Events interface {
+	// ReadEvents returns up to n events with numbers greater than q.After.
+	ReadEvents(ctx context.Context, q run.EventQuery, n int) ([]run.Event, error)
+	// LastEvent returns the greatest number given, 0 if none.
+	LastEvent(ctx context.Context) (int64, error)
+	// Watch returns a channel that is signalled (coalesced) after every
+	// commit that changed the run, or any run where id is "": its state, its
+	// events or its stored log batches. stop ends it. Across processes the
+	// signal comes within 250 ms.
+	Watch(id run.ID) (signal <-chan struct{}, stop func())
+}

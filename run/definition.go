@@ -1,0 +1,50 @@
+package run
+
+import "time"
+
+// Definition is everything an executor needs to run one task, secrets
+// included: the specification with the environments merged and the images'
+// credentials resolved. It is handed out once, against a claim.
+type Definition struct {
+	Key        Key             `json:"key"`
+	RunName    string          `json:"run_name"`
+	RunGroup   string          `json:"run_group"`
+	RunCounter int64           `json:"run_counter"`
+	Task       string          `json:"task"`
+	Image      string          `json:"image,omitempty"`
+	PullPolicy PullPolicy      `json:"pull_policy,omitempty"`
+	Platform   string          `json:"platform,omitempty"`
+	Auth       map[string]Auth `json:"auth,omitempty"` // by registry host
+	Services   []ServiceSpec   `json:"services,omitempty"`
+	WorkingDir string          `json:"working_dir,omitempty"`
+	Shell      []string        `json:"shell"`
+	User       string          `json:"user,omitempty"`
+	Privileged bool            `json:"privileged,omitempty"`
+	Resources  Resources       `json:"resources,omitzero"`
+	Volumes    []Volume        `json:"volumes,omitempty"`
+	// Environment holds run, task, axis and secret variables, merged in that
+	// order, without those that the executor sets itself (DROVER_OUTPUT).
+	Environment map[string]string `json:"environment,omitempty"`
+	// Secrets names the values that must be masked in the log.
+	Secrets []string      `json:"secrets,omitempty"`
+	Steps   []StepDef     `json:"steps"`
+	Timeout time.Duration `json:"timeout,omitempty"`
+	Grace   time.Duration `json:"grace"`
+}
+
+// StepDef is a step as an executor runs it.
+type StepDef struct {
+	Name        string            `json:"name,omitempty"`
+	Script      string            `json:"script"`
+	Environment map[string]string `json:"environment,omitempty"` // over the task's
+	WorkingDir  string            `json:"working_dir,omitempty"`
+	Timeout     time.Duration     `json:"timeout,omitempty"`
+	When        When              `json:"when"`
+}
+
+// Auth is a pair of registry credentials. It marshals in the clear: it exists
+// only to be handed to an executor.
+type Auth struct {
+	Username string `json:"username"`
+	Password string `json:"password"`
+}

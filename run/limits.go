@@ -1,0 +1,19 @@
+package run
+
+import "time"
+
+// Limits of a specification. Each is checked by Validate or by the reader of
+// the input, with an error that names it.
+const (
+	MaxRequestBytes = 8 << 20   // of one request body
+	MaxTasks        = 10_000    // of one run, after expansion
+	MaxSteps        = 256       // of one task
+	MaxScriptBytes  = 512 << 10 // of one step's script
+	MaxChangeGroups = 64        // of one run
+	MaxOutputBytes  = 1 << 20   // of one task's outputs
+	MaxNameLength   = 100       // of a run's or a task's name, in bytes
+	MaxAttempts     = 100       // of one task
+)
+
+// StopGrace is how long a stopped step has between SIGTERM and SIGKILL.
+const StopGrace = 10 * time.Second

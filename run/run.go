@@ -1,0 +1,146 @@
+package run
+
+import "time"
+
+// Run is a run as clients see it. It never holds the value of a secret.
+type Run struct {
+	ID            ID
+	Counter       int64 // dense from 1 per group root, the first two elements of Group
+	Name          string
+	Group         string
+	ChangeGroups  []string
+	Priority      int
+	Admission     Admission
+	Phase         Phase
+	Result        Result
+	Reason        string
+	Annotations   map[string]string
+	Environment   map[string]string
+	SecretNames   []string
+	SetupErrors   []string
+	CreatedAt     time.Time
+	StartedAt     time.Time // zero until it starts; likewise below
+	EndedAt       time.Time
+	RestartedFrom ID
+	RestartedAs   []ID
+
+	// Version grows with every change of the run or of one of its tasks.
+	Version int64
+	// Tasks in the order of their numbers; nil in lists.
+	Tasks []Task
+	// TaskCounts has the number of tasks by status; statuses without tasks are absent.
+	TaskCounts map[Status]int
+}
+
+// Task is a task of a run as clients see it.
+type Task struct {
+	Number      int
+	Name        string // with the suffix of its expansion: build[GO=1.25]
+	Status      Status
+	Reason      string // why it waits, or why it failed; a sentence
+	Pool        string
+	Executor    string // id of the executor that has or had it; "" before
+	Attempt     int    // 0 before it was queued
+	Dispatch    int
+	ExitCode    *int
+	TimedOut    bool
+	QueuedAt    time.Time
+	StartedAt   time.Time
+	EndedAt     time.Time
+	Depends     []Depend // names as in the specification
+	Outputs     map[string]string
+	Annotations map[string]string
+	Approval    Approval
+	ApprovedBy  []string
+	Steps       []StepState
+}
+
+// StepState is a step of a task as clients see it.
+type StepState struct {
+	Name string
+	Type string // "run", or the archive step's key
+	StepResult
+}
+
+// Executor is a process that takes tasks of one pool.
+type Executor struct {
+	ID           string
+	Pool         string
+	Driver       string
+	OS           string
+	Arch         string
+	Labels       map[string]string
+	Privileged   bool // privileged tasks are allowed
+	Slots        int
+	SlotsUsed    int
+	Version      string
+	JournalID    string // random, of its state dir
+	State        ExecutorState
+	RegisteredAt time.Time
+	LastContact  time.Time
+}
+
+// ExecutorState is how an executor stands.
+type ExecutorState string
+
+// The states of an executor.
+const (
+	ExecutorOnline   ExecutorState = "online"
+	ExecutorDraining ExecutorState = "draining"
+	ExecutorOffline  ExecutorState = "offline" // not heard of for ExecutorTimeout
+	ExecutorRemoved  ExecutorState = "removed"
+)
+
+// Liveness of executors: a row renewed every ExecutorRenew, and counted as
+// offline after three of them were missed.
+const (
+	ExecutorRenew   = 5 * time.Second
+	ExecutorTimeout = 3*ExecutorRenew + time.Second
+)
+
+// Pool is a named class of executors.
+type Pool struct {
+	Name       string
+	Driver     string
+	OS         string
+	Arch       string
+	Labels     map[string]string
+	Privileged bool
+	Default    bool
+	// Filled in when read:
+	Online    int // executors
+	Slots     int // of the executors online
+	SlotsUsed int
+	Queued    int // tasks
+	Running   int
+}
+
+// Container reports whether the pool's driver runs tasks from images.
+func (p Pool) Container() bool { return p.Driver != "shell" }
+
+// EventType says what an event is about.
+type EventType string
+
+// The types of event.
+const (
+	EventRun  EventType = "run"  // phase, result or reason of a run changed
+	EventTask EventType = "task" // status, reason, attempt or executor of a task changed
+)
+
+// Event is one change, atomic with the state that it tells. Numbers are dense
+// from 1 in the order of commits.
+type Event struct {
+	Number   int64
+	Type     EventType
+	Time     time.Time
+	Run      ID
+	Group    string
+	Phase    Phase
+	Result   Result
+	Reason   string
+	Task     string // of a task event; likewise below
+	Status   Status
+	Attempt  int
+	Executor string
+	ExitCode *int
+}

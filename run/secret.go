@@ -1,0 +1,31 @@
+package run
+
+import "log/slog"
+
+// Secret is a value that must not be shown. It prints, logs and marshals as
+// text as a placeholder; Reveal gives the value. Only the records store and
+// the hand-over to an executor write the value out, through Reveal.
+type Secret string
+
+const redacted = "[redacted]"
+
+// String implements fmt.Stringer with a placeholder.
+func (Secret) String() string { return redacted }
+
+// GoString implements fmt.GoStringer with a placeholder.
+func (Secret) GoString() string { return redacted }
+
+// LogValue implements slog.LogValuer with a placeholder.
+func (Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
+
+// MarshalText implements encoding.TextMarshaler with a placeholder.
+func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler: it takes the value.
+func (s *Secret) UnmarshalText(b []byte) error {
+	*s = Secret(b)
+	return nil
+}
+
+// Reveal returns the value.
+func (s Secret) Reveal() string { return string(s) }

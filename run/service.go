@@ -1,0 +1,171 @@
+package run
+
+import (
+	"context"
+	"io"
+	"iter"
+	"time"
+)
+
+// Service is what clients may ask of Drover. Implementations are safe for
+// concurrent use. Errors carry the codes named at each call, and
+// CodeUnavailable where the records store is out of reach.
+type Service interface {
+	// Create validates the specification, stores the run and starts it; the
+	// run goes on by itself from the moment Create returns, whatever process
+	// dies. Errors: invalid with all faults, not_supported.
+	Create(ctx context.Context, req CreateRequest) (Run, error)
+	// Get returns a run with its tasks, steps and the reasons for waiting.
+	// Errors: not_found.
+	Get(ctx context.Context, id ID) (Run, error)
+	// List returns one page of runs without their tasks. Errors: invalid.
+	List(ctx context.Context, q ListQuery) (Page, error)
+	// Start lets a queued run start. Errors: not_found, wrong_phase.
+	Start(ctx context.Context, id ID) (Run, error)
+	// Cancel ends a queued run for good. Errors: not_found, wrong_phase.
+	Cancel(ctx context.Context, id ID) (Run, error)
+	// Stop stops a running run: it returns at once, and the run is finished
+	// when no task of it executes any more. Errors: not_found, wrong_phase.
+	Stop(ctx context.Context, id ID) (Run, error)
+	// Approve approves a waiting task on behalf of subject. Errors: not_found,
+	// not_waiting_approval.
+	Approve(ctx context.Context, id ID, task, subject string) (Run, error)
+	// Annotate replaces the annotations of the run, or of the task where one
+	// is named. Errors: not_found, invalid.
+	Annotate(ctx context.Context, id ID, task string, annotations map[string]string) (Run, error)
+	// Logs opens the log of a task. Errors: not_found (run, task, attempt),
+	// invalid (a step that the task does not have, a negative offset).
+	Logs(ctx context.Context, q LogQuery) (LogReader, error)
+	// Events yields events from after q.After on, oldest first, and goes on
+	// waiting for new ones until ctx ends.
+	Events(ctx context.Context, q EventQuery) iter.Seq2[Event, error]
+	// Executors lists all executors that are not removed, by id.
+	Executors(ctx context.Context) ([]Executor, error)
+	// Pools lists all pools, by name.
+	Pools(ctx context.Context) ([]Pool, error)
+	// Ready returns nil when the service can do its work, and else what it
+	// lacks. Errors: unavailable.
+	Ready(ctx context.Context) error
+}
+
+// CreateRequest asks for a new run.
+type CreateRequest struct {
+	Spec *Spec
+	// Subject is who asks.
+	Subject string
+}
+
+// ListQuery selects runs: values of one field are alternatives, fields must
+// all match. The zero value selects the newest runs.
+type ListQuery struct {
+	Phases        []Phase
+	Results       []Result
+	Groups        []string // the path itself or anything below it
+	Annotations   []Annotation
+	CreatedAfter  time.Time
+	CreatedBefore time.Time
+	Limit         int    // 1 to 100; 0 means 25
+	Cursor        string // from a page's Next or Prev
+	Ascending     bool   // oldest first
+}
+
+// Annotation is one key and value.
+type Annotation struct{ Key, Value string }
+
+// Page is one page of runs. A cursor is "" where there is nothing more in its
+// direction.
+type Page struct {
+	Runs []Run
+	Next string
+	Prev string
+}
+
+// LogQuery selects a log.
+type LogQuery struct {
+	Run     ID
+	Task    string
+	Attempt int   // 0 means the newest
+	Step    *int  // from 0; SetupStep; nil means all of the task in order
+	Offset  int64 // in bytes of what is selected
+	Follow  bool  // go on until the step or task is final
+}
+
+// LogReader reads a log. Close must be called.
+type LogReader interface {
+	io.Closer
+	// Next returns the next chunk, waiting for it where the query follows,
+	// and io.EOF at the end.
+	Next(ctx context.Context) (LogChunk, error)
+}
+
+// LogChunk is a piece of a log.
+type LogChunk struct {
+	Offset int64 // of the first byte of Data in what the query selects
+	Time   time.Time
+	Step   int
+	Stream Stream
+	Data   []byte
+}
+
+// EventQuery selects events.
+type EventQuery struct {
+	After int64  // events with greater numbers
+	Run   ID     // only of this run; "" means of all
+	Group string // only of this group path and below; "" means of all
+}
+
+// Desk is what executors may ask of Drover: the door of the gateway that is
+// theirs. Implementations are safe for concurrent use.
+type Desk interface {
+	// Register announces an executor, or its return. Errors: conflict when
+	// the id belongs to another journal that is still renewed, forbidden when
+	// the id was removed.
+	Register(ctx context.Context, e Executor) error
+	// Renew says that the executor is alive and what it holds. It fails like
+	// Register, and with not_found when it must register again.
+	Renew(ctx context.Context, r Renewal) error
+	// Claim gives the definition of a key to one executor only, whatever
+	// Temporal does. A repeated claim by the same executor and journal gets
+	// it again. Errors: conflict (another has it, or the claim is closed, or
+	// the key is not the newest dispatch of its task), not_found.
+	Claim(ctx context.Context, c ClaimRequest) (Definition, error)
+	// Ship stores frames: they are idempotent by their number, and must be
+	// sent in order without gaps. Errors: conflict (the claim is not this
+	// executor's), not_found.
+	Ship(ctx context.Context, b FrameBatch) error
+	// ClaimStates tells for each key whether its claim is still open.
+	ClaimStates(ctx context.Context, executor string, keys []Key) (map[Key]ClaimState, error)
+}
+
+// Renewal is a sign of life.
+type Renewal struct {
+	Executor  string
+	JournalID string
+	SlotsUsed int
+	Draining  bool
+}
+
+// ClaimRequest asks for the definition of a key.
+type ClaimRequest struct {
+	Key       Key
+	Executor  string
+	JournalID string
+}
+
+// ClaimState is how a claim stands.
+type ClaimState string
+
+// The states of a claim.
+const (
+	ClaimUnknown ClaimState = "unknown" // never claimed
+	ClaimOpen    ClaimState = "open"
+	ClaimClosed  ClaimState = "closed" // the task is final, or queued again: the environment may go
+)
+
+// FrameBatch is a run of frames with dense numbers. The bounds of a batch stay
+// the same over retries.
+type FrameBatch struct {
+	Key      Key     `json:"key"`
+	Executor string  `json:"executor"`
+	Frames   []Frame `json:"frames"`
+}

@@ -1,0 +1,213 @@
+package run
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Duration is a time span that is written as a Go duration string ("90s").
+type Duration time.Duration
+
+// MarshalText implements encoding.TextMarshaler.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *Duration) UnmarshalText(b []byte) error {
+	v, err := time.ParseDuration(string(b))
+	if err != nil {
+		return Errorf(CodeInvalid, "%q is not a duration such as 90s or 1h30m", b)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// Std returns d as a time.Duration.
+func (d Duration) Std() time.Duration { return time.Duration(d) }
+
+// Spec is what a client submits: a graph of tasks and the rules for running
+// it. Package spec reads it from YAML or JSON; Validate says what is wrong
+// with it. Its JSON form is canonical: short forms are written out.
+type Spec struct {
+	Name         string               `json:"name"`
+	Group        string               `json:"group"`
+	ChangeGroups []string             `json:"changegroups,omitempty"`
+	Priority     int                  `json:"priority,omitempty"`  // 1 (first) to 5; 0 means DefaultPriority
+	Admission    Admission            `json:"admission,omitempty"` // "" means auto
+	Annotations  map[string]string    `json:"annotations,omitempty"`
+	Environment  map[string]string    `json:"environment,omitempty"`
+	Secrets      map[string]Secret    `json:"secrets,omitempty"`
+	Registries   map[string]Registry  `json:"registries,omitempty"`
+	Timeout      Duration             `json:"timeout,omitempty"` // of the whole run from its start; 0: none
+	FailFast     bool                 `json:"fail_fast,omitempty"`
+	SetupErrors  []string             `json:"setup_errors,omitempty"`
+	Tasks        map[string]*TaskSpec `json:"tasks"`
+}
+
+// DefaultPriority is the priority of a run that names none.
+const DefaultPriority = 3
+
+// Admission says who lets a queued run start.
+type Admission string
+
+// The admissions.
+const (
+	AdmissionAuto   Admission = "auto"
+	AdmissionManual Admission = "manual" // it waits in queued for a start call
+)
+
+// Registry holds the credentials for one image registry.
+type Registry struct {
+	Username       string `json:"username"`
+	PasswordSecret string `json:"password_secret"` // a key of Spec.Secrets
+}
+
+// TaskSpec describes one task, or one expansion of tasks.
+type TaskSpec struct {
+	Pool          string              `json:"pool,omitempty"`
+	Requires      *Requires           `json:"requires,omitempty"`
+	Image         string              `json:"image,omitempty"`
+	PullPolicy    PullPolicy          `json:"pull_policy,omitempty"` // "" means if_not_present
+	Platform      string              `json:"platform,omitempty"`    // os/arch[/variant]
+	Services      []ServiceSpec       `json:"services,omitempty"`
+	Environment   map[string]string   `json:"environment,omitempty"`
+	WorkingDir    string              `json:"working_dir,omitempty"`
+	Shell         []string            `json:"shell,omitempty"` // nil means DefaultShell
+	User          string              `json:"user,omitempty"`
+	Privileged    bool                `json:"privileged,omitempty"`
+	Resources     Resources           `json:"resources,omitzero"`
+	Volumes       []Volume            `json:"volumes,omitempty"`
+	Steps         []Step              `json:"steps"`
+	Depends       []Depend            `json:"depends,omitempty"`
+	Approval      Approval            `json:"approval,omitzero"`
+	IgnoreFailure bool                `json:"ignore_failure,omitempty"`
+	Skip          bool                `json:"skip,omitempty"`
+	Timeout       Duration            `json:"timeout,omitempty"` // from the start of its environment; 0: none
+	Retry         Retry               `json:"retry,omitzero"`
+	OnLost        OnLost              `json:"on_executor_lost,omitempty"` // "" means fail
+	Matrix        map[string][]string `json:"matrix,omitempty"`
+	Foreach       string              `json:"foreach,omitempty"`
+}
+
+// DefaultShell runs a step's script when the task names no shell: the script
+// is a file whose path is appended.
+func DefaultShell() []string { return []string{"/bin/sh", "-e"} }
+
+// Requires selects a pool by what it offers.
+type Requires struct {
+	Driver string            `json:"driver,omitempty"`
+	OS     string            `json:"os,omitempty"`
+	Arch   string            `json:"arch,omitempty"`
+	Labels map[string]string `json:"labels,omitempty"`
+}
+
+// PullPolicy says when an image is pulled.
+type PullPolicy string
+
+// The pull policies.
+const (
+	PullIfNotPresent PullPolicy = "if_not_present"
+	PullAlways       PullPolicy = "always"
+	PullNever        PullPolicy = "never"
+)
+
+// ServiceSpec is a container beside the task's own, reached on localhost.
+type ServiceSpec struct {
+	Name        string            `json:"name"`
+	Image       string            `json:"image"`
+	Environment map[string]string `json:"environment,omitempty"`
+	Command     []string          `json:"command,omitempty"`
+}
+
+// Resources limits a task. Quantities are in Kubernetes notation ("2",
+// "500m"; "4Gi", "512M").
+type Resources struct {
+	CPU    string `json:"cpu,omitempty"`
+	Memory string `json:"memory,omitempty"`
+	PIDs   int    `json:"pids,omitempty"`
+}
+
+// Volume is a mount in the task's environment.
+type Volume struct {
+	Path  string `json:"path"`
+	Tmpfs *Tmpfs `json:"tmpfs,omitempty"`
+}
+
+// Tmpfs is memory as a file system. An empty size means the driver's default.
+type Tmpfs struct {
+	Size string `json:"size,omitempty"`
+}
+
+// Step is one step of a task. Exactly one of Run and the archive steps is set.
+type Step struct {
+	Name        string            `json:"name,omitempty"`
+	Run         string            `json:"run,omitempty"`
+	Environment map[string]string `json:"environment,omitempty"`
+	WorkingDir  string            `json:"working_dir,omitempty"`
+	Timeout     Duration          `json:"timeout,omitempty"`
+	When        When              `json:"when,omitempty"` // "" means on_success
+
+	// The archive steps are kept as they came until they are built; Validate
+	// refuses them as not_supported.
+	SaveWorkspace    json.RawMessage `json:"save_workspace,omitempty"`
+	RestoreWorkspace json.RawMessage `json:"restore_workspace,omitempty"`
+	SaveCache        json.RawMessage `json:"save_cache,omitempty"`
+	RestoreCache     json.RawMessage `json:"restore_cache,omitempty"`
+	SaveArtifacts    json.RawMessage `json:"save_artifacts,omitempty"`
+}
+
+// When says after which outcome of the earlier steps a step runs.
+type When string
+
+// The conditions of a step.
+const (
+	WhenOnSuccess When = "on_success"
+	WhenOnFailure When = "on_failure"
+	WhenAlways    When = "always"
+)
+
+// Depend names a task that must be final first, and the outcomes that let the
+// dependent task start.
+type Depend struct {
+	Task string      `json:"task"`
+	On   []Condition `json:"on,omitempty"` // nil means [success]
+}
+
+// Condition is an outcome of a dependency.
+type Condition string
+
+// The conditions of a dependency.
+const (
+	OnSuccess Condition = "success"
+	OnFailure Condition = "failure"
+	OnSkipped Condition = "skipped"
+)
+
+// Approval says how many distinct subjects must approve a task; 0 is none.
+type Approval struct {
+	Approvers int `json:"approvers,omitempty"`
+}
+
+// Retry says how often and after which outcomes a task is tried again.
+type Retry struct {
+	MaxAttempts int       `json:"max_attempts,omitempty"` // 0 means 1
+	On          []RetryOn `json:"on,omitempty"`           // nil means [failed, start_failed]
+	Backoff     Duration  `json:"backoff,omitempty"`      // before each new attempt
+}
+
+// RetryOn is an outcome after which a task may be tried again.
+type RetryOn string
+
+// The outcomes that can be retried.
+const (
+	RetryFailed      RetryOn = "failed"       // a step failed
+	RetryStartFailed RetryOn = "start_failed" // its environment could not be started
+)
+
+// OnLost says what the removal of a lost executor means for the tasks it had.
+type OnLost string
+
+// The policies for a lost executor.
+const (
+	OnLostFail  OnLost = "fail"
+	OnLostRetry OnLost = "retry"
+)

@@ -1,0 +1,97 @@
+package run
+
+import "slices"
+
+// Phase is where a run is in its life.
+type Phase string
+
+// The phases, in the order in which a run goes through them.
+const (
+	PhaseSetupError Phase = "setup_error" // recorded by its client as impossible to set up; final
+	PhaseQueued     Phase = "queued"
+	PhaseRunning    Phase = "running"
+	PhaseFinished   Phase = "finished"  // final: nothing of it executes anywhere
+	PhaseCancelled  Phase = "cancelled" // final: it never began
+)
+
+// Phases lists every phase.
+func Phases() []Phase {
+	return []Phase{PhaseSetupError, PhaseQueued, PhaseRunning, PhaseFinished, PhaseCancelled}
+}
+
+// Final reports whether the phase never changes again.
+func (p Phase) Final() bool { return p != PhaseQueued && p != PhaseRunning }
+
+// Valid reports whether p is one of Phases.
+func (p Phase) Valid() bool { return slices.Contains(Phases(), p) }
+
+// Result is the outcome of a run.
+type Result string
+
+// The results.
+const (
+	ResultUnknown Result = "unknown"
+	ResultSuccess Result = "success"
+	ResultFailed  Result = "failed" // set at the first failure that is not ignored, while other branches go on
+	ResultStopped Result = "stopped"
+)
+
+// Results lists every result.
+func Results() []Result {
+	return []Result{ResultUnknown, ResultSuccess, ResultFailed, ResultStopped}
+}
+
+// Valid reports whether r is one of Results.
+func (r Result) Valid() bool { return slices.Contains(Results(), r) }
+
+// Status is the state of a task or a step.
+type Status string
+
+// The statuses. Steps know not_started, running, success, failed, skipped and
+// stopped only.
+const (
+	StatusNotStarted      Status = "not_started"
+	StatusWaitingApproval Status = "waiting_approval"
+	StatusQueued          Status = "queued" // ready, and no executor has it yet
+	StatusRunning         Status = "running"
+	StatusSuccess         Status = "success"
+	StatusFailed          Status = "failed"
+	StatusSkipped         Status = "skipped"
+	StatusCancelled       Status = "cancelled" // its run was cancelled before it began
+	StatusStopped         Status = "stopped"
+)
+
+// Statuses lists every status. A status's index in it is its Byte, so the
+// order is part of stored workflow histories: append only.
+func Statuses() []Status {
+	return []Status{
+		StatusNotStarted, StatusWaitingApproval, StatusQueued, StatusRunning, StatusSuccess,
+		StatusFailed, StatusSkipped, StatusCancelled, StatusStopped,
+	}
+}
+
+// Byte returns the status as one byte, its place in Statuses.
+func (s Status) Byte() byte { return byte(max(0, slices.Index(Statuses(), s))) }
+
+// StatusOf returns the status of a byte that Byte made, StatusNotStarted for
+// any other.
+func StatusOf(b byte) Status {
+	if all := Statuses(); int(b) < len(all) {
+		return all[b]
+	}
+	return StatusNotStarted
+}
+
+// Final reports whether the status never changes again within an attempt.
+func (s Status) Final() bool {
+	switch s {
+	case StatusSuccess, StatusFailed, StatusSkipped, StatusCancelled, StatusStopped:
+		return true
+	case StatusNotStarted, StatusWaitingApproval, StatusQueued, StatusRunning:
+		return false
+	}
+	return false
+}
+
+// Valid reports whether s is one of Statuses.
+func (s Status) Valid() bool { return slices.Contains(Statuses(), s) }
