@@ -1,54 +1,463 @@
 package run
 
-// Plan is what the run workflow knows of a run: the graph as numbers and the
-// policies, no script, environment or secret. It is loaded in pages; Nodes of
-// all pages together make the plan.
-type Plan struct {
-	Priority  int       `json:"priority"`
-	FailFast  bool      `json:"fail_fast,omitempty"`
-	Timeout   Duration  `json:"timeout,omitempty"`
-	Admission Admission `json:"admission,omitempty"`
-	Group     string    `json:"group"`
-	Name      string    `json:"name"`
-	Pools     []string  `json:"pools"` // Node.Pool is an index into it
-	Nodes     []Node    `json:"nodes"`
-}
-
-// Node is a task of the specification, or an expansion of it: Width tasks with
-// consecutive numbers from First.
-type Node struct {
-	Name          string `json:"n"`
-	First         int    `json:"f"`
-	Width         int    `json:"w"`
-	Axes          []Axis `json:"x,omitempty"` // sorted by name; empty unless expanded
-	Pool          int    `json:"p,omitempty"`
-	Depends       []Edge `json:"d,omitempty"`
-	Skip          bool   `json:"s,omitempty"`
-	IgnoreFailure bool   `json:"i,omitempty"`
-	Approvers     int    `json:"a,omitempty"`
-	Retry         Retry  `json:"r,omitzero"`
-	OnLost        OnLost `json:"l,omitempty"`
-	Steps         int    `json:"-"`
-}
-
-// Axis is one dimension of a matrix.
-type Axis struct {
-	Name   string   `json:"n"`
-	Values []string `json:"v"`
-}
-
-// Edge is a dependency on all tasks of a node.
-type Edge struct {
-	Node int    `json:"n"`           // index into Plan.Nodes
-	On   OnMask `json:"o,omitempty"` // 0 means success
-}
-
-// OnMask is a set of conditions.
-type OnMask uint8
-
-// The bits of an OnMask.
-const (
-	MaskSuccess OnMask = 1 << iota
-	MaskFailure
-	MaskSkipped
+import (
+	"fmt"
+	"slices"
 )
+
+// Graph decides which tasks of a run start, wait or are skipped, from the
+// statuses of the others. It is a pure function of those statuses: it has no
+// clock, no randomness and no order but that of the task numbers, so that a
+// workflow may use it and a replay reaches the same decisions.
+//
+// The rules:
+//
+//   - A task is decided when all tasks that it depends on are final. A
+//     dependency holds if every task of the node it names has a status that
+//     the dependency lists (success where it lists none). If all hold, the
+//     task is queued, or waits for its approvals; else it is skipped, and the
+//     skip cascades.
+//   - A failure that is ignored is still a failure for the dependents: it
+//     matches failure and not success. It merely leaves the run's result be.
+//   - A stopped or cancelled task matches nothing.
+//   - A task with skip set is skipped at once.
+//   - With fail fast, from the first failure on that is not ignored, only
+//     those tasks start that have a dependency which lists failure and whose
+//     node has a failed task. All others are skipped, waiting ones included;
+//     a task behind such a handler of failures is no exception.
+//
+// A completion costs constant time for the task and for each dependency on its
+// node, spread over all completions. A Graph is not safe for concurrent use.
+type Graph struct {
+	nodes    []Node
+	failFast bool
+
+	status []byte  // by task: Status.Byte, with approvedBit
+	nodeOf []int32 // by task
+	states []nodeState
+	totals [statusCount]int
+
+	ready    []int // nodes to be looked at by Next
+	approved []int // tasks to be queued by Next
+	final    int   // tasks
+	failed   bool  // a failure that is not ignored
+}
+
+// Decision is what follows for one task from the statuses of others.
+type Decision struct {
+	Task   int
+	Status Status // queued, waiting_approval or skipped
+	// Reason is a sentence, "" for queued.
+	Reason string
+}
+
+const (
+	statusCount = 9
+	// approvedBit marks a task in Statuses that was approved and not yet
+	// given out as queued.
+	approvedBit = 0x80
+)
+
+// The bytes of the statuses, as Status.Byte tells them.
+const (
+	byteNotStarted byte = iota
+	byteWaitingApproval
+	byteQueued
+	byteRunning
+	byteSuccess
+	byteFailed
+	byteSkipped
+	byteCancelled
+	byteStopped
+)
+
+type nodeState struct {
+	dependents []int // nodes, once for each edge
+	open       int   // edges whose node is not final
+	counts     [statusCount]int
+}
+
+// NewGraph returns the graph of a plan's nodes with no task decided. It keeps
+// nodes and does not change them. The error has CodeInvalid: a task number out
+// of line, an edge to nowhere, a cycle.
+func NewGraph(nodes []Node, failFast bool) (*Graph, error) {
+	g := &Graph{nodes: nodes, failFast: failFast, states: make([]nodeState, len(nodes))}
+	tasks := 0
+	for i, n := range nodes {
+		if n.First != tasks || n.Width < 1 || n.Width > MaxTasks {
+			return nil, Errorf(CodeInvalid, "node %d has %d tasks from number %d on, which does not follow %d", i, n.Width, n.First, tasks)
+		}
+		tasks += n.Width
+		for _, e := range n.Depends {
+			if e.Node < 0 || e.Node >= len(nodes) {
+				return nil, Errorf(CodeInvalid, "node %d depends on node %d, which does not exist", i, e.Node)
+			}
+			g.states[e.Node].dependents = append(g.states[e.Node].dependents, i)
+		}
+	}
+	g.nodeOf = make([]int32, tasks)
+	for i, n := range nodes {
+		for t := n.First; t < n.First+n.Width; t++ {
+			g.nodeOf[t] = int32(i) //nolint:gosec // there are at most MaxTasks nodes
+		}
+	}
+	if i, ok := g.cyclic(); ok {
+		return nil, Errorf(CodeInvalid, "node %d depends on itself", i)
+	}
+	g.rebuild(make([]byte, tasks))
+	return g, nil
+}
+
+// Len returns the number of tasks.
+func (g *Graph) Len() int { return len(g.status) }
+
+// Status returns the status of a task, not_started for a number out of range.
+func (g *Graph) Status(task int) Status {
+	if !g.has(task) {
+		return StatusNotStarted
+	}
+	return StatusOf(g.at(task))
+}
+
+// Count returns the number of tasks that have the status.
+func (g *Graph) Count(s Status) int { return g.totals[s.Byte()] }
+
+// Set records a status that came from elsewhere, and reports whether it
+// changed anything: a final status stands for good, and not_started and
+// waiting_approval are the graph's own to give. What follows is told by Next.
+func (g *Graph) Set(task int, s Status) bool {
+	b := s.Byte()
+	if !g.has(task) || b == byteNotStarted || b == byteWaitingApproval || g.at(task) == b || finalByte(g.at(task)) {
+		return false
+	}
+	g.set(task, b)
+	return true
+}
+
+// Next returns the decisions that follow from the statuses and were not given
+// before, ascending by task. They are applied to the graph already, and skips
+// have cascaded. It returns nil when there is none.
+func (g *Graph) Next() []Decision {
+	var out []Decision
+	for len(g.ready) > 0 {
+		last := len(g.ready) - 1
+		node := g.ready[last]
+		g.ready = g.ready[:last]
+		out = g.decide(out, node)
+	}
+	for _, t := range g.approved {
+		if g.status[t] == byteWaitingApproval|approvedBit {
+			g.set(t, byteQueued)
+			out = append(out, Decision{Task: t, Status: StatusQueued})
+		}
+	}
+	g.approved = g.approved[:0]
+	slices.SortFunc(out, func(a, b Decision) int { return a.Task - b.Task })
+	return out
+}
+
+// Approve lets a task that waits for approval start: the following Next tells
+// it as queued. It reports whether the task was waiting and not approved yet.
+func (g *Graph) Approve(task int) bool {
+	if !g.has(task) || g.status[task] != byteWaitingApproval {
+		return false
+	}
+	g.status[task] |= approvedBit
+	g.approved = append(g.approved, task)
+	return true
+}
+
+// SkipUnstarted skips every task that was not given out as queued: what a stop
+// of the run means for them. It returns their numbers, ascending. Queued and
+// running tasks are left to the caller.
+func (g *Graph) SkipUnstarted() []int {
+	return g.end(byteSkipped, byteNotStarted, byteWaitingApproval)
+}
+
+// CancelAll makes every task cancelled that no executor has, and returns their
+// numbers, ascending.
+func (g *Graph) CancelAll() []int {
+	return g.end(byteCancelled, byteNotStarted, byteWaitingApproval, byteQueued)
+}
+
+// MayStart reports whether a queued task may begin, or begin anew: false only
+// once fail fast forbids it.
+func (g *Graph) MayStart(task int) bool {
+	return g.has(task) && (!g.sweeping() || g.handlesFailure(int(g.nodeOf[task])))
+}
+
+// Unwanted returns the tasks that were given out as queued and that fail fast
+// forbids to begin, ascending. The caller withdraws those that no executor has
+// taken, and sets them skipped.
+func (g *Graph) Unwanted() []int {
+	if !g.sweeping() || g.totals[byteQueued] == 0 {
+		return nil
+	}
+	var out []int
+	for i, n := range g.nodes {
+		if g.states[i].counts[byteQueued] == 0 || g.handlesFailure(i) {
+			continue
+		}
+		for t := n.First; t < n.First+n.Width; t++ {
+			if g.at(t) == byteQueued {
+				out = append(out, t)
+			}
+		}
+	}
+	return out
+}
+
+// Done reports whether every task is final.
+func (g *Graph) Done() bool { return g.final == len(g.status) }
+
+// Result returns failed from the first failure on that is not ignored; else
+// unknown until all tasks are final; and then success (also if all were
+// skipped), stopped if a task was stopped, or unknown if one was cancelled.
+// That a run was stopped or timed out between tasks is for the caller to know.
+func (g *Graph) Result() Result {
+	switch {
+	case g.failed:
+		return ResultFailed
+	case !g.Done() || g.totals[byteCancelled] > 0:
+		return ResultUnknown
+	case g.totals[byteStopped] > 0:
+		return ResultStopped
+	}
+	return ResultSuccess
+}
+
+// Statuses returns the state of the graph, one byte a task: the status's Byte,
+// plus 128 where a task was approved and Next has not told it yet.
+func (g *Graph) Statuses() []byte { return slices.Clone(g.status) }
+
+// Restore puts the graph in the state that Statuses returned: decisions that
+// were given are not given again, and those that were not are. The error has
+// CodeInvalid, and the graph is then unchanged.
+func (g *Graph) Restore(statuses []byte) error {
+	if len(statuses) != len(g.status) {
+		return Errorf(CodeInvalid, "the state has %d tasks, the graph %d", len(statuses), len(g.status))
+	}
+	for t, b := range statuses {
+		if b >= statusCount && b != byteWaitingApproval|approvedBit {
+			return Errorf(CodeInvalid, "the state of task %d is %d, which is no status", t, b)
+		}
+	}
+	g.rebuild(slices.Clone(statuses))
+	return nil
+}
+
+// NodeOf returns the index of a task's node, -1 for a number out of range.
+func (g *Graph) NodeOf(task int) int {
+	if !g.has(task) {
+		return -1
+	}
+	return int(g.nodeOf[task])
+}
+
+// Name returns the name of a task with the suffix of its expansion, "" for a
+// number out of range.
+func (g *Graph) Name(task int) string {
+	if !g.has(task) {
+		return ""
+	}
+	n := g.nodes[g.nodeOf[task]]
+	return n.taskName(task - n.First)
+}
+
+func (g *Graph) has(task int) bool { return task >= 0 && task < len(g.status) }
+
+func (g *Graph) at(task int) byte { return g.status[task] &^ approvedBit }
+
+func (g *Graph) sweeping() bool { return g.failFast && g.failed }
+
+func finalByte(b byte) bool { return b >= byteSuccess }
+
+// rebuild takes over the statuses and derives everything else from them.
+func (g *Graph) rebuild(statuses []byte) {
+	g.status = statuses
+	g.totals, g.final, g.failed = [statusCount]int{}, 0, false
+	g.ready, g.approved = g.ready[:0], g.approved[:0]
+	for i := range g.states {
+		g.states[i].open = len(g.nodes[i].Depends)
+		g.states[i].counts = [statusCount]int{}
+	}
+	for t, b := range statuses {
+		g.states[g.nodeOf[t]].counts[b&^approvedBit]++
+		if b&approvedBit != 0 {
+			g.approved = append(g.approved, t)
+		}
+	}
+	for i, n := range g.nodes {
+		st := &g.states[i]
+		for b, count := range st.counts {
+			g.totals[b] += count
+			if finalByte(byte(b)) { //nolint:gosec // b < statusCount
+				g.final += count
+			}
+		}
+		if st.counts[byteFailed] > 0 && !n.IgnoreFailure {
+			g.failed = true
+		}
+		if g.nodeFinal(i) {
+			for _, d := range st.dependents {
+				g.states[d].open--
+			}
+		}
+	}
+	// Nodes that cannot be decided yet are looked at once in vain.
+	for i := range g.nodes {
+		g.ready = append(g.ready, i)
+	}
+}
+
+// set changes the status of a task and notes the nodes that Next must look at.
+func (g *Graph) set(task int, b byte) {
+	node := int(g.nodeOf[task])
+	st, old := &g.states[node], g.at(task)
+	g.status[task] = b
+	st.counts[old]--
+	g.totals[old]--
+	st.counts[b]++
+	g.totals[b]++
+	if !finalByte(b) {
+		return
+	}
+	g.final++
+	if g.nodeFinal(node) {
+		for _, d := range st.dependents {
+			if g.states[d].open--; g.states[d].open == 0 {
+				g.ready = append(g.ready, d)
+			}
+		}
+	}
+	if b == byteFailed && !g.failed && !g.nodes[node].IgnoreFailure {
+		g.failed = true
+		if g.failFast {
+			for i := range g.nodes {
+				g.ready = append(g.ready, i)
+			}
+		}
+	}
+}
+
+// end gives all tasks that have one of the statuses another, final one.
+func (g *Graph) end(to byte, from ...byte) []int {
+	var out []int
+	for t := range g.status {
+		if slices.Contains(from, g.at(t)) {
+			g.set(t, to)
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+func (g *Graph) nodeFinal(node int) bool {
+	final := 0
+	for _, count := range g.states[node].counts[byteSuccess:] {
+		final += count
+	}
+	return final == g.nodes[node].Width
+}
+
+// decide appends the decisions on a node's tasks that can be made now.
+func (g *Graph) decide(out []Decision, node int) []Decision {
+	n, st := g.nodes[node], &g.states[node]
+	if st.counts[byteNotStarted]+st.counts[byteWaitingApproval] == 0 {
+		return out
+	}
+	to, reason, waiting := byteQueued, "", false
+	switch {
+	case n.Skip:
+		to, reason = byteSkipped, "skip is set"
+	case g.sweeping() && g.neverHandles(node):
+		to, reason, waiting = byteSkipped, "fail_fast is set and a task has failed", true
+	case st.open > 0:
+		return out
+	default:
+		if why := g.mismatch(node); why != "" {
+			to, reason = byteSkipped, why
+		} else if n.Approvers > 0 {
+			to, reason = byteWaitingApproval, waitReason(n.Approvers)
+		}
+	}
+	for t := n.First; t < n.First+n.Width; t++ {
+		if at := g.at(t); at == byteNotStarted || waiting && at == byteWaitingApproval {
+			g.set(t, to)
+			out = append(out, Decision{Task: t, Status: StatusOf(to), Reason: reason})
+		}
+	}
+	return out
+}
+
+func waitReason(approvers int) string {
+	if approvers == 1 {
+		return "waits for an approval"
+	}
+	return fmt.Sprintf("waits for %d approvals", approvers)
+}
+
+// mismatch returns why a node's dependencies do not hold, "" if all do. All
+// nodes it depends on must be final.
+func (g *Graph) mismatch(node int) string {
+	for _, e := range g.nodes[node].Depends {
+		mask := e.On.orDefault()
+		parent := g.nodes[e.Node]
+		for b := byteSuccess; b < statusCount; b++ {
+			if g.states[e.Node].counts[b] == 0 || mask&maskOf(b) != 0 {
+				continue
+			}
+			for i := range parent.Width {
+				if g.at(parent.First+i) == b {
+					return fmt.Sprintf("needs %s of %s, which is %s", mask, parent.taskName(i), StatusOf(b))
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// handlesFailure reports whether a node has a dependency that lists failure
+// and that a failed task meets.
+func (g *Graph) handlesFailure(node int) bool {
+	for _, e := range g.nodes[node].Depends {
+		if e.On&MaskFailure != 0 && g.states[e.Node].counts[byteFailed] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// neverHandles reports whether handlesFailure is false and stays so.
+func (g *Graph) neverHandles(node int) bool {
+	for _, e := range g.nodes[node].Depends {
+		if e.On&MaskFailure != 0 && (g.states[e.Node].counts[byteFailed] > 0 || !g.nodeFinal(e.Node)) {
+			return false
+		}
+	}
+	return true
+}
+
+// cyclic returns a node that depends on itself, directly or not, and whether
+// there is one.
+func (g *Graph) cyclic() (int, bool) {
+	open := make([]int, len(g.nodes))
+	var free []int
+	for i, n := range g.nodes {
+		if open[i] = len(n.Depends); open[i] == 0 {
+			free = append(free, i)
+		}
+	}
+	for len(free) > 0 {
+		last := len(free) - 1
+		node := free[last]
+		free = free[:last]
+		for _, d := range g.states[node].dependents {
+			if open[d]--; open[d] == 0 {
+				free = append(free, d)
+			}
+		}
+	}
+	i := slices.IndexFunc(open, func(n int) bool { return n > 0 })
+	return i, i >= 0
+}
