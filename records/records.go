@@ -43,6 +43,9 @@ type Runs interface {
 	GetRun(ctx context.Context, id run.ID) (run.Run, error)
 	// GetSummary returns a run as lists have it, without tasks. Errors: not_found.
 	GetSummary(ctx context.Context, id run.ID) (run.Run, error)
+	// GetTask returns one task without loading the rest of its run. Errors:
+	// not_found (the run, or the task).
+	GetTask(ctx context.Context, id run.ID, name string) (run.Task, error)
 	// ListRuns returns a page without tasks. Errors: invalid (a bad cursor).
 	ListRuns(ctx context.Context, q run.ListQuery) (run.Page, error)
 	// StartRun, CancelRun and StopRun check the phase, write what the call

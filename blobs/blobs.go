@@ -1,0 +1,94 @@
+// Package blobs stores the bytes of Drover: the logs of tasks, and later their
+// archives, in a bucket that gocloud.dev/blob can reach. Records say what is
+// stored; nothing here lists a bucket.
+package blobs
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+
+	"gocloud.dev/blob"
+	_ "gocloud.dev/blob/fileblob" // file://
+	_ "gocloud.dev/blob/memblob"  // mem://
+	"gocloud.dev/gcerrors"
+
+	"github.com/drover-run/drover/run"
+)
+
+// Store is a bucket. It is safe for concurrent use, also by several processes.
+type Store struct{ bucket *blob.Bucket }
+
+// Open opens the bucket of a URL: file:///dir (made if it does not exist) or
+// mem://. Errors: invalid (a URL that names no bucket), unavailable.
+func Open(ctx context.Context, address string) (*Store, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, run.Errorf(run.CodeInvalid, "reading the blob store's URL: %w", err)
+	}
+	if u.Scheme == "file" {
+		q := u.Query()
+		// A temporary file beside its target can be renamed to it on every
+		// file system; attributes in files of their own would double the writes.
+		q.Set("create_dir", "true")
+		q.Set("no_tmp_dir", "true")
+		q.Set("metadata", "skip")
+		u.RawQuery = q.Encode()
+	}
+	bucket, err := blob.OpenBucket(ctx, u.String())
+	if err != nil {
+		return nil, run.Errorf(run.CodeInvalid, "opening the blob store: %w", err)
+	}
+	return &Store{bucket: bucket}, nil
+}
+
+// Check returns nil when the bucket answers. Errors: unavailable.
+func (s *Store) Check(ctx context.Context) error {
+	ok, err := s.bucket.IsAccessible(ctx)
+	if err != nil {
+		return run.Errorf(run.CodeUnavailable, "reaching the blob store: %w", err)
+	}
+	if !ok {
+		return run.Errorf(run.CodeUnavailable, "the blob store is not accessible")
+	}
+	return nil
+}
+
+// Close releases the bucket.
+func (s *Store) Close() error { return s.bucket.Close() }
+
+// putIfAbsent writes an object unless one of its name exists.
+func (s *Store) putIfAbsent(ctx context.Context, key string, data []byte) error {
+	err := s.bucket.WriteAll(ctx, key, data, &blob.WriterOptions{
+		IfNotExist: true, ContentType: "application/octet-stream", DisableContentTypeDetection: true,
+	})
+	if err != nil && gcerrors.Code(err) != gcerrors.FailedPrecondition {
+		return run.Errorf(codeOf(err), "writing blob %s: %w", key, err)
+	}
+	return nil
+}
+
+func (s *Store) get(ctx context.Context, key string) ([]byte, error) {
+	data, err := s.bucket.ReadAll(ctx, key)
+	if err != nil {
+		return nil, run.Errorf(codeOf(err), "reading blob %s: %w", key, err)
+	}
+	return data, nil
+}
+
+func codeOf(err error) run.Code {
+	switch gcerrors.Code(err) { //nolint:exhaustive // all others mean that the store did not do its work
+	case gcerrors.NotFound:
+		return run.CodeNotFound
+	case gcerrors.Canceled:
+		return run.CodeCanceled
+	default:
+		return run.CodeUnavailable
+	}
+}
+
+// logKey names the object of a batch. It sorts by task, then attempt, then
+// dispatch, then frame.
+func logKey(key run.Key, first int64) string {
+	return fmt.Sprintf("logs/%s/%05d/%03d.%03d/%012d", key.Run, key.Task, key.Attempt, key.Dispatch, first)
+}

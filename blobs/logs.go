@@ -1,0 +1,50 @@
+package blobs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+
+	"github.com/drover-run/drover/run"
+)
+
+// PutFrames stores a batch under its key and first frame number, unless it is
+// there already: a batch keeps its bounds over retries, so what is there is
+// the same. Errors: unavailable.
+func (s *Store) PutFrames(ctx context.Context, b run.FrameBatch) error {
+	if len(b.Frames) == 0 {
+		return nil
+	}
+	var data bytes.Buffer
+	enc := json.NewEncoder(&data)
+	for i := range b.Frames {
+		if err := enc.Encode(&b.Frames[i]); err != nil {
+			return run.Errorf(run.CodeInvalid, "encoding frame %d: %w", b.Frames[i].N, err)
+		}
+	}
+	return s.putIfAbsent(ctx, logKey(b.Key, b.Frames[0].N), data.Bytes())
+}
+
+// GetFrames returns the frames of the batch of key that begins with first.
+// Errors: not_found, unavailable.
+func (s *Store) GetFrames(ctx context.Context, key run.Key, first int64) ([]run.Frame, error) {
+	name := logKey(key, first)
+	data, err := s.get(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	var frames []run.Frame
+	dec := json.NewDecoder(bytes.NewReader(data))
+	for {
+		var f run.Frame
+		switch err := dec.Decode(&f); {
+		case errors.Is(err, io.EOF):
+			return frames, nil
+		case err != nil:
+			return nil, run.Errorf(run.CodeInternal, "decoding blob %s: %w", name, err)
+		}
+		frames = append(frames, f)
+	}
+}

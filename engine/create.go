@@ -1,0 +1,71 @@
+package engine
+
+import (
+	"context"
+	"slices"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// Create implements run.Service.
+func (e *Engine) Create(ctx context.Context, req run.CreateRequest) (run.Run, error) {
+	faults := run.Validate(req.Spec)
+	var expansion run.Expansion
+	if len(faults) == 0 {
+		pools, err := e.store.ListPools(ctx)
+		if err != nil {
+			return run.Run{}, err
+		}
+		expansion, faults = run.Expand(req.Spec, func(name string, t *run.TaskSpec) (string, []run.Fault) {
+			return choosePool(name, t, pools)
+		})
+	}
+	if len(faults) > 0 {
+		return run.Run{}, refused(faults)
+	}
+	created, err := e.store.CreateRun(ctx, records.NewRun{Spec: req.Spec, Plan: expansion.Plan, Tasks: expansion.Tasks})
+	if err != nil {
+		return run.Run{}, err
+	}
+	e.metrics.created.Inc()
+	return e.explain(ctx, created)
+}
+
+// refused makes the error for a faulty specification: not_supported only where
+// nothing else is wrong with it.
+func refused(faults []run.Fault) error {
+	err := run.InvalidError("the specification is not valid", faults)
+	if !slices.ContainsFunc(faults, func(f run.Fault) bool { return f.Code != run.CodeNotSupported }) {
+		err.Code, err.Message = run.CodeNotSupported, "the specification asks for what is not supported yet"
+	}
+	return err
+}
+
+// choosePool finds the pool of a task and checks that the task fits it.
+func choosePool(name string, t *run.TaskSpec, pools []run.Pool) (string, []run.Fault) {
+	pool, ok := run.ChoosePool(t, pools)
+	switch {
+	case ok:
+		return pool.Name, run.CheckPool(name, t, pool)
+	case t.Pool != "":
+		return "", []run.Fault{{
+			Path: "tasks." + name + ".pool", Code: "unknown_pool",
+			Detail: "no executor has ever served a pool named " + t.Pool + "; GET /api/v1/pools lists those that exist",
+		}}
+	case t.Requires != nil:
+		return "", []run.Fault{{
+			Path: "tasks." + name + ".requires", Code: "unknown_pool",
+			Detail: "no pool offers all that is required; GET /api/v1/pools lists what there is",
+		}}
+	case t.Image != "":
+		return "", []run.Fault{{
+			Path: "tasks." + name + ".image", Code: "unknown_pool",
+			Detail: "the task has an image, and there is no pool that runs containers; start an executor with one",
+		}}
+	}
+	return "", []run.Fault{{
+		Path: "tasks." + name, Code: "unknown_pool",
+		Detail: "the task names no pool and no image, and there is no shell pool; name a pool",
+	}}
+}

@@ -1,0 +1,120 @@
+// Package engine is Drover's service: it checks and stores what clients ask,
+// tells workflows of it, and answers what clients and executors want to know.
+// It implements run.Service and run.Desk over the records store, the blob
+// store and a Temporal client.
+//
+// What a call decides is one transaction in the records; whatever Temporal
+// must learn of it goes through the outbox, which Pump delivers.
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// LogStore keeps the frames of tasks, by batch.
+type LogStore interface {
+	// PutFrames stores a batch unless it is there. Errors: unavailable.
+	PutFrames(ctx context.Context, b run.FrameBatch) error
+	// GetFrames returns a stored batch. Errors: not_found, unavailable.
+	GetFrames(ctx context.Context, key run.Key, first int64) ([]run.Frame, error)
+	// Check returns nil when the store answers.
+	Check(ctx context.Context) error
+}
+
+// Deps are what an Engine works with. Every field is required but Metrics.
+type Deps struct {
+	Store   records.Store
+	Logs    LogStore
+	Logger  *slog.Logger
+	Metrics *Metrics // nil: a set that nobody reads
+}
+
+// Engine implements run.Service and run.Desk. It is safe for concurrent use,
+// and any number of processes may have one on the same stores.
+type Engine struct {
+	store   records.Store
+	logs    LogStore
+	logger  *slog.Logger
+	metrics *Metrics
+	now     func() time.Time
+}
+
+var (
+	_ run.Service = (*Engine)(nil)
+	_ run.Desk    = (*Engine)(nil)
+)
+
+// New returns an Engine. It does no I/O.
+func New(deps Deps) *Engine {
+	if deps.Metrics == nil {
+		deps.Metrics = NewMetrics()
+	}
+	return &Engine{store: deps.Store, logs: deps.Logs, logger: deps.Logger, metrics: deps.Metrics, now: time.Now}
+}
+
+// Ready implements run.Service.
+func (e *Engine) Ready(ctx context.Context) error {
+	if err := e.store.Check(ctx); err != nil {
+		return err
+	}
+	return e.logs.Check(ctx)
+}
+
+// Executors implements run.Service.
+func (e *Engine) Executors(ctx context.Context) ([]run.Executor, error) {
+	return e.store.ListExecutors(ctx)
+}
+
+// Pools implements run.Service.
+func (e *Engine) Pools(ctx context.Context) ([]run.Pool, error) {
+	return e.store.ListPools(ctx)
+}
+
+// List implements run.Service.
+func (e *Engine) List(ctx context.Context, q run.ListQuery) (run.Page, error) {
+	return e.store.ListRuns(ctx, q)
+}
+
+// Start implements run.Service.
+func (e *Engine) Start(ctx context.Context, id run.ID) (run.Run, error) {
+	return e.change(ctx, id, e.store.StartRun)
+}
+
+// Cancel implements run.Service.
+func (e *Engine) Cancel(ctx context.Context, id run.ID) (run.Run, error) {
+	return e.change(ctx, id, e.store.CancelRun)
+}
+
+// Stop implements run.Service.
+func (e *Engine) Stop(ctx context.Context, id run.ID) (run.Run, error) {
+	return e.change(ctx, id, e.store.StopRun)
+}
+
+// Approve implements run.Service.
+func (e *Engine) Approve(ctx context.Context, id run.ID, task, subject string) (run.Run, error) {
+	return e.change(ctx, id, func(ctx context.Context, id run.ID) error {
+		return e.store.ApproveTask(ctx, id, task, subject)
+	})
+}
+
+// Annotate implements run.Service.
+func (e *Engine) Annotate(ctx context.Context, id run.ID, task string, annotations map[string]string) (run.Run, error) {
+	if faults := run.ValidateAnnotations("annotations", annotations); len(faults) > 0 {
+		return run.Run{}, run.InvalidError("the annotations are not valid", faults)
+	}
+	return e.change(ctx, id, func(ctx context.Context, id run.ID) error {
+		return e.store.Annotate(ctx, id, task, annotations)
+	})
+}
+
+func (e *Engine) change(ctx context.Context, id run.ID, change func(context.Context, run.ID) error) (run.Run, error) {
+	if err := change(ctx, id); err != nil {
+		return run.Run{}, err
+	}
+	return e.Get(ctx, id)
+}

@@ -1,0 +1,42 @@
+package engine
+
+import (
+	"context"
+	"iter"
+
+	"github.com/drover-run/drover/run"
+)
+
+// eventPage is how many events are read at once.
+const eventPage = 500
+
+// Events implements run.Service.
+func (e *Engine) Events(ctx context.Context, q run.EventQuery) iter.Seq2[run.Event, error] {
+	return func(yield func(run.Event, error) bool) {
+		changed, stop := e.store.Watch(q.Run)
+		defer stop()
+		for {
+			page, err := e.store.ReadEvents(ctx, q, eventPage)
+			if err != nil {
+				if ctx.Err() == nil {
+					yield(run.Event{}, err)
+				}
+				return
+			}
+			for _, event := range page {
+				if !yield(event, nil) {
+					return
+				}
+				q.After = event.Number
+			}
+			if len(page) == eventPage {
+				continue
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-changed:
+			}
+		}
+	}
+}

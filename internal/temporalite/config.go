@@ -1,0 +1,120 @@
+package temporalite
+
+import (
+	"fmt"
+	"net"
+	"time"
+
+	"go.temporal.io/server/common/cluster"
+	"go.temporal.io/server/common/config"
+	"go.temporal.io/server/common/dynamicconfig"
+	"go.temporal.io/server/common/membership/static"
+	sqliteplugin "go.temporal.io/server/common/persistence/sql/sqlplugin/sqlite"
+	"go.temporal.io/server/common/primitives"
+)
+
+// clusterName is the name under which a single cluster knows itself.
+const clusterName = "active"
+
+// newConfig describes a server of all four services on loopback, with one
+// history shard on one SQLite file. Hosts are static: the gossip between
+// services would look for the ports of an earlier process first, which makes a
+// restart after a kill slow.
+func newConfig(file string, frontend *net.TCPAddr) (*config.Config, map[primitives.ServiceName]static.Hosts, error) {
+	services := map[string]config.Service{}
+	hosts := map[primitives.ServiceName]static.Hosts{}
+	for _, name := range []primitives.ServiceName{
+		primitives.FrontendService, primitives.HistoryService, primitives.MatchingService, primitives.WorkerService,
+	} {
+		rpc := config.RPC{BindOnIP: "127.0.0.1"}
+		if name == primitives.FrontendService {
+			rpc.BindOnIP, rpc.GRPCPort = frontend.IP.String(), frontend.Port
+		} else {
+			port, err := freePort()
+			if err != nil {
+				return nil, nil, err
+			}
+			rpc.GRPCPort = port
+		}
+		services[string(name)] = config.Service{RPC: rpc}
+		address := fmt.Sprintf("%s:%d", rpc.BindOnIP, rpc.GRPCPort)
+		hosts[name] = static.Hosts{All: []string{address}, Self: address}
+	}
+	frontendAddress := hosts[primitives.FrontendService].Self
+	cfg := &config.Config{
+		Services: services,
+		Persistence: config.Persistence{
+			DefaultStore:     sqliteplugin.PluginName,
+			VisibilityStore:  sqliteplugin.PluginName,
+			NumHistoryShards: 1,
+			DataStores: map[string]config.DataStore{
+				sqliteplugin.PluginName: {SQL: &config.SQL{
+					PluginName:   sqliteplugin.PluginName,
+					DatabaseName: file,
+					ConnectAttributes: map[string]string{
+						"mode": "rwc", "journal_mode": "wal", "synchronous": "1", "busy_timeout": "10000",
+					},
+				}},
+			},
+		},
+		ClusterMetadata: &cluster.Config{
+			FailoverVersionIncrement: 10,
+			MasterClusterName:        clusterName,
+			CurrentClusterName:       clusterName,
+			ClusterInformation: map[string]cluster.ClusterInformation{
+				clusterName: {Enabled: true, InitialFailoverVersion: 1, RPCAddress: frontendAddress},
+			},
+		},
+		DCRedirectionPolicy: config.DCRedirectionPolicy{Policy: "noop"},
+		PublicClient:        config.PublicClient{HostPort: frontendAddress},
+		Archival: config.Archival{
+			History:    config.HistoryArchival{State: "disabled"},
+			Visibility: config.VisibilityArchival{State: "disabled"},
+		},
+		NamespaceDefaults: config.NamespaceDefaults{Archival: config.ArchivalNamespaceDefaults{
+			History:    config.HistoryArchivalNamespaceDefaults{State: "disabled"},
+			Visibility: config.VisibilityArchivalNamespaceDefaults{State: "disabled"},
+		}},
+	}
+	cfg.Global.Membership.MaxJoinDuration = 30 * time.Second
+	cfg.Global.Membership.BroadcastAddress = "127.0.0.1"
+	return cfg, hosts, nil
+}
+
+// tuning lifts the server's limits that are meant for shared clusters. With one
+// history shard each hop from history to a task queue otherwise waits for a
+// limiter of 20 polls a second, which makes a workflow of one activity take
+// 100 ms instead of 11.
+func tuning() dynamicconfig.Client {
+	const polls, calls = 10_000, 100_000
+	values := dynamicconfig.StaticClient{}
+	for _, key := range []dynamicconfig.GenericSetting{
+		dynamicconfig.TransferProcessorMaxPollRPS, dynamicconfig.TimerProcessorMaxPollRPS,
+		dynamicconfig.VisibilityProcessorMaxPollRPS, dynamicconfig.OutboundProcessorMaxPollRPS,
+	} {
+		values[key.Key()] = polls
+	}
+	for _, key := range []dynamicconfig.GenericSetting{
+		dynamicconfig.FrontendRPS, dynamicconfig.FrontendMaxNamespaceRPSPerInstance,
+		dynamicconfig.FrontendPersistenceMaxQPS, dynamicconfig.HistoryRPS, dynamicconfig.HistoryPersistenceMaxQPS,
+		dynamicconfig.MatchingRPS, dynamicconfig.MatchingPersistenceMaxQPS, dynamicconfig.WorkerPersistenceMaxQPS,
+		dynamicconfig.FrontendMaxNamespaceVisibilityRPSPerInstance, dynamicconfig.VisibilityPersistenceMaxReadQPS,
+		dynamicconfig.VisibilityPersistenceMaxWriteQPS,
+	} {
+		values[key.Key()] = calls
+	}
+	// One partition a queue: a poller and a task then always meet at once.
+	values[dynamicconfig.MatchingNumTaskqueueReadPartitions.Key()] = 1
+	values[dynamicconfig.MatchingNumTaskqueueWritePartitions.Key()] = 1
+	values[dynamicconfig.MatchingEnableFairness.Key()] = true
+	return values
+}
+
+func freePort() (int, error) {
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		return 0, fmt.Errorf("finding a free port: %w", err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
