@@ -101,6 +101,16 @@ type ExecuteInput struct {
 	Key run.Key `json:"key"`
 	// Name of the task, for people.
 	Name string `json:"name"`
+	// JournalID is, for adopt-task, the journal that the last heartbeat named;
+	// "" where it is not known. An executor whose journal is another one never
+	// answers NeverStarted for the key.
+	JournalID string `json:"journal,omitempty"`
+}
+
+// GiveBack is the details of an ErrorGivenBack.
+type GiveBack struct {
+	Executor string `json:"executor"`
+	Reason   string `json:"reason"` // a sentence for people
 }
 
 // ExecuteResult is the result of execute-task and adopt-task. Exactly one
