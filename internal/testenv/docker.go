@@ -1,0 +1,131 @@
+package testenv
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/client"
+	"github.com/gofrs/flock"
+)
+
+// busyboxLayout is part of the test image's tag: raise it when busyboxTar
+// writes something else for the same binary.
+const busyboxLayout = 1
+
+// dockerPing bounds the question whether a daemon is there.
+const dockerPing = 10 * time.Second
+
+// RequireDocker returns a client of the Docker daemon that DOCKER_HOST names,
+// the one on the default socket where it is not set. Where none answers the
+// test is skipped, or fails if DROVER_REQUIRE names docker.
+func RequireDocker(t testing.TB) *client.Client {
+	t.Helper()
+	cli, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	if err != nil {
+		Missing(t, "docker", err.Error(), "correct DOCKER_HOST")
+	}
+	t.Cleanup(func() { _ = cli.Close() })
+	ctx, cancel := context.WithTimeout(t.Context(), dockerPing)
+	defer cancel()
+	if _, err := cli.Ping(ctx); err != nil {
+		Missing(t, "docker", err.Error(), "start a daemon, or name one in DOCKER_HOST")
+	}
+	return cli
+}
+
+// BusyboxImage returns the name of a small local image: a static busybox with
+// a link for each of its applets, a user "tester" (1000:1000), and nothing
+// that was fetched. It is made once and kept by the daemon.
+func BusyboxImage(t testing.TB, cli *client.Client) string {
+	t.Helper()
+	path, err := exec.LookPath("busybox")
+	if err != nil {
+		Missing(t, "docker", "no busybox to make an image of", "install a static busybox (Debian: busybox-static)")
+	}
+	binary, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("reading busybox: %v", err)
+	}
+	sum := sha256.Sum256(binary)
+	name := fmt.Sprintf("drover-test/busybox:%d-%s", busyboxLayout, hex.EncodeToString(sum[:6]))
+
+	// Test binaries run side by side; one of them makes the image.
+	lock := flock.New(filepath.Join(sharedDir(t), "busybox.lock"))
+	if err := lock.Lock(); err != nil {
+		t.Fatalf("locking the making of the busybox image: %v", err)
+	}
+	defer func() { _ = lock.Unlock() }()
+	if _, err := cli.ImageInspect(t.Context(), name); err == nil {
+		return name
+	}
+	applets, err := exec.CommandContext(t.Context(), path, "--list").Output()
+	if err != nil {
+		t.Fatalf("listing busybox applets: %v", err)
+	}
+	layer, err := busyboxTar(binary, strings.Fields(string(applets)))
+	if err != nil {
+		t.Fatalf("packing the busybox image: %v", err)
+	}
+	repository, tag, _ := strings.Cut(name, ":")
+	answer, err := cli.ImageImport(t.Context(), image.ImportSource{Source: layer, SourceName: "-"}, repository,
+		image.ImportOptions{Tag: tag, Changes: []string{"ENV PATH=/bin", `CMD ["/bin/sh"]`}})
+	if err != nil {
+		t.Fatalf("importing the busybox image: %v", err)
+	}
+	defer func() { _ = answer.Close() }()
+	if _, err := io.Copy(io.Discard, answer); err != nil {
+		t.Fatalf("importing the busybox image: %v", err)
+	}
+	if _, err := cli.ImageInspect(t.Context(), name); err != nil {
+		t.Fatalf("the busybox image was not imported: %v", err)
+	}
+	return name
+}
+
+func busyboxTar(binary []byte, applets []string) (io.Reader, error) {
+	var buffer bytes.Buffer
+	w := tar.NewWriter(&buffer)
+	var fault error
+	add := func(h tar.Header, content []byte) {
+		h.Size = int64(len(content))
+		if err := w.WriteHeader(&h); err != nil {
+			fault = errors.Join(fault, err)
+			return
+		}
+		if _, err := w.Write(content); err != nil {
+			fault = errors.Join(fault, err)
+		}
+	}
+	for _, dir := range []string{"bin/", "dev/", "etc/", "proc/", "sys/", "root/", "home/"} {
+		add(tar.Header{Typeflag: tar.TypeDir, Name: dir, Mode: 0o755}, nil)
+	}
+	add(tar.Header{Typeflag: tar.TypeDir, Name: "home/tester/", Mode: 0o755, Uid: 1000, Gid: 1000}, nil)
+	add(tar.Header{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777}, nil)
+	add(tar.Header{Typeflag: tar.TypeReg, Name: "etc/passwd", Mode: 0o644},
+		[]byte("root:x:0:0:root:/root:/bin/sh\ntester:x:1000:1000:tester:/home/tester:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n"))
+	add(tar.Header{Typeflag: tar.TypeReg, Name: "etc/group", Mode: 0o644},
+		[]byte("root:x:0:\ntester:x:1000:\nextra:x:2000:tester\nnobody:x:65534:\n"))
+	add(tar.Header{Typeflag: tar.TypeReg, Name: "bin/busybox", Mode: 0o755}, binary)
+	for _, applet := range applets {
+		if applet != "busybox" {
+			add(tar.Header{Typeflag: tar.TypeSymlink, Name: "bin/" + applet, Linkname: "busybox", Mode: 0o777}, nil)
+		}
+	}
+	if err := w.Close(); err != nil {
+		fault = errors.Join(fault, err)
+	}
+	return &buffer, fault
+}

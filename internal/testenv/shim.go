@@ -1,0 +1,87 @@
+package testenv
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// BuildShim returns the path of a static drover-shim for Linux, built from the
+// source once per test process.
+func BuildShim(t testing.TB) string {
+	t.Helper()
+	path, err := builtShim()
+	if err != nil {
+		t.Fatalf("building drover-shim: %v", err)
+	}
+	return path
+}
+
+// builtShim keeps what BuildShim built. The file's name holds its digest, so
+// that test processes which run side by side share it and never overwrite one
+// that another executes.
+var builtShim = sync.OnceValues(func() (string, error) {
+	root, err := moduleRoot()
+	if err != nil {
+		return "", err
+	}
+	dir, err := makeSharedDir()
+	if err != nil {
+		return "", err
+	}
+	scratch, err := os.MkdirTemp(dir, "build-")
+	if err != nil {
+		return "", fmt.Errorf("making a directory to build in: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(scratch) }()
+	fresh := filepath.Join(scratch, "drover-shim")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", fresh, "./cmd/drover-shim")
+	build.Dir = root
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+runtime.GOARCH)
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	binary, err := os.ReadFile(fresh)
+	if err != nil {
+		return "", fmt.Errorf("reading what was built: %w", err)
+	}
+	sum := sha256.Sum256(binary)
+	path := filepath.Join(dir, "drover-shim-"+hex.EncodeToString(sum[:6]))
+	if err := os.Rename(fresh, path); err != nil {
+		return "", fmt.Errorf("keeping what was built: %w", err)
+	}
+	return path, nil
+})
+
+func moduleRoot() (string, error) {
+	out, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", fmt.Errorf("asking for the module's root: %w", err)
+	}
+	return filepath.Dir(strings.TrimSpace(string(out))), nil
+}
+
+// sharedDir is a directory that the test processes of one user share.
+func sharedDir(t testing.TB) string {
+	t.Helper()
+	dir, err := makeSharedDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func makeSharedDir() (string, error) {
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("drover-test-%d", os.Getuid()))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("making the tests' shared directory: %w", err)
+	}
+	return dir, nil
+}
