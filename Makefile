@@ -1,0 +1,98 @@
+# Drover. `make` alone lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X github.com/drover-run/drover/internal/version.version=$(VERSION)
+GO      ?= go
+TOOL    := $(GO) tool -modfile=tools/go.mod
+export CGO_ENABLED ?= 0
+
+# What `make test` runs besides: nothing is downloaded or started by it but Go
+# modules. DROVER_REQUIRE names the services without which tests must fail.
+TESTFLAGS ?=
+REPORT    := .bin/test.log
+
+##@ Start here
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n\033[1m%s\033[0m\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: build ## Build Drover and watch it run two graphs on an embedded Temporal server
+	@examples/demo.sh
+
+.PHONY: dev
+dev: build ## Run all of Drover in one process until Ctrl-C
+	bin/drover dev
+
+##@ Build
+.PHONY: build
+build: bin/drover bin/drover-shim ## Build bin/drover and bin/drover-shim (the first time takes minutes: it links a Temporal server)
+
+.PHONY: bin/drover bin/drover-shim
+bin/drover bin/drover-shim:
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/$(@F)
+
+.PHONY: generate
+generate: ## Generate the API's types, client and server interface from api/openapi.yaml
+	$(GO) generate ./api/... ./gateway/...
+
+.PHONY: busybox-image
+busybox-image: ## Make the local image of examples/service.yaml from the host's static busybox
+	examples/busybox-image.sh
+
+.PHONY: image
+image: ## Build the Drover image FROM scratch
+	docker build -t drover:$(VERSION) .
+
+##@ Check
+.PHONY: test
+test: build ## Run the tests; those that need Docker or PostgreSQL say so where there is none
+	@mkdir -p .bin
+	$(GO) test $(TESTFLAGS) -timeout 20m ./... | tee $(REPORT).part
+	@mv $(REPORT).part $(REPORT)
+	@$(GO) run ./internal/testenv/missing
+
+.PHONY: test-race
+test-race: ## Run the unit tests under the race detector (needs cgo)
+	CGO_ENABLED=1 $(GO) test -race -shuffle=on -short -timeout 20m $$($(GO) list ./... | grep -v -e internal/temporalite -e cmd/drover$$ -e test/)
+
+.PHONY: lint
+lint: ## Run the linters, gofumpt and the checks of go.mod
+	$(TOOL) golangci-lint run ./...
+	$(GO) mod tidy -diff
+
+.PHONY: fmt
+fmt: ## Format the code
+	$(TOOL) golangci-lint fmt ./...
+
+.PHONY: workflowcheck
+workflowcheck: ## Look for non-determinism in the workflows
+	$(TOOL) workflowcheck -config workflows/workflowcheck.config.yaml ./workflows/...
+
+.PHONY: replay
+replay: ## Replay every stored history on the workflows as they are
+	$(GO) test -count=1 -run 'Replay' ./workflows/...
+
+.PHONY: histories
+histories: build ## Record new histories for the replay tests on an embedded server
+	$(GO) run ./workflows/histories
+
+.PHONY: check-clean
+check-clean: generate ## Fail where generated code or go.mod is not what is committed
+	git diff --exit-code -- api gateway go.mod go.sum
+
+.PHONY: soak
+soak: build ## The long runs: ten kills in a row, chaos, fuzzing, the full self-build
+	DROVER_SOAK=1 $(GO) test -count=1 -v -timeout 60m ./test/...
+	$(GO) test -fuzz FuzzRead -fuzztime 5m ./spec/
+
+.PHONY: bench
+bench: build ## Measure Drover beside a bare Temporal workflow on the same server
+	$(GO) run ./test/bench
+
+.PHONY: clean
+clean: ## Remove what was built
+	rm -rf bin .bin
