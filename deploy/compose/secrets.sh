@@ -1,0 +1,21 @@
+#!/bin/bash
+# Makes the secrets that docker-compose.yml mounts: random, once, readable by
+# you alone. Needs bin/drover (make build).
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+dir=deploy/compose/secrets
+if [ -e "$dir" ]; then
+  echo "$dir exists already; remove it to make new secrets (and the volumes with it)" >&2
+  exit 1
+fi
+umask 077
+mkdir "$dir"
+password=$(od -An -N24 -tx1 /dev/urandom | tr -d ' \n')
+printf '%s' "$password" > "$dir/postgres.password"
+printf 'postgres://postgres:%s@postgres:5432/drover?sslmode=disable' "$password" > "$dir/drover.dsn"
+printf 'POSTGRES_PWD=%s\n' "$password" > "$dir/temporal.env"
+: > "$dir/tokens.yaml"
+bin/drover token new --name admin --scopes admin --file "$dir/tokens.yaml" > "$dir/admin.token"
+bin/drover token new --name executor --scopes executor --file "$dir/tokens.yaml" > "$dir/executor.token"
+chmod 644 "$dir"/* # the containers read them as users of their own; the directory is yours alone
+echo "made $dir"
