@@ -1,5 +1,11 @@
 package run
 
+import (
+	"errors"
+	"maps"
+	"slices"
+)
+
 // Expansion is a specification with its matrices multiplied out.
 type Expansion struct {
 	Plan  Plan
@@ -13,4 +19,169 @@ type ExpandedTask struct {
 	Spec string            // key in Spec.Tasks
 	Axis map[string]string // the values of its axes
 	Pool string
+}
+
+// Expand makes the plan of a specification and lists its tasks. Nodes are
+// ordered by their distance from the tasks without dependencies, then by name,
+// and task numbers follow that order; of the axes of a matrix, sorted by name,
+// the last runs fastest.
+//
+// pool is called once for each task of the specification, in the order of the
+// nodes, and returns the pool that it goes to; its error becomes a fault with
+// the error's code. A nil pool leaves all pools empty.
+//
+// Faults are those of the expansion (too many tasks, a matrix that is wrong)
+// and of pool; dependencies that Validate would refuse are faults too. With
+// faults the expansion is empty.
+func Expand(s *Spec, pool func(name string, t *TaskSpec) (string, error)) (Expansion, []Fault) {
+	l := newFaultList()
+	checkMatrices(l, s)
+	checkGraph(l, s)
+	if len(l.faults) > 0 {
+		return Expansion{}, l.faults
+	}
+	x := Expansion{Plan: Plan{
+		Priority: s.Priority, FailFast: s.FailFast, Timeout: s.Timeout, Admission: s.Admission,
+		Group: s.Group, Name: s.Name,
+	}}
+	if x.Plan.Priority == 0 {
+		x.Plan.Priority = DefaultPriority
+	}
+	if x.Plan.Admission == "" {
+		x.Plan.Admission = AdmissionAuto
+	}
+	names := inOrder(s)
+	index := make(map[string]int, len(names))
+	for i, name := range names {
+		index[name] = i
+	}
+	pools := make(map[string]int)
+	for i, name := range names {
+		t := s.Tasks[name]
+		where := ""
+		if pool != nil {
+			var err error
+			if where, err = pool(name, t); err != nil {
+				addPoolFault(l, name, err)
+				continue
+			}
+		}
+		if _, ok := pools[where]; !ok {
+			pools[where] = len(x.Plan.Pools)
+			x.Plan.Pools = append(x.Plan.Pools, where)
+		}
+		n := node(name, t, index)
+		n.First, n.Pool = len(x.Tasks), pools[where]
+		x.Plan.Nodes = append(x.Plan.Nodes, n)
+		x.Tasks = appendTasks(x.Tasks, i, n, t, where)
+	}
+	if len(l.faults) > 0 {
+		return Expansion{}, l.faults
+	}
+	return x, nil
+}
+
+func addPoolFault(l *faultList, name string, err error) {
+	path := Path("tasks").Key(name)
+	var e *Error
+	switch {
+	case errors.As(err, &e) && len(e.Faults) > 0:
+		for _, f := range e.Faults {
+			l.add(Path(f.Path), f.Code, "%s", f.Detail)
+		}
+	case errors.As(err, &e):
+		l.add(path.Key("pool"), e.Code, "%s", e.Message)
+	default:
+		// An error without a code may tell what is not the client's to know.
+		l.add(path.Key("pool"), CodeInternal, "the pool could not be chosen")
+	}
+}
+
+// node returns a task's node without its place and pool.
+func node(name string, t *TaskSpec, index map[string]int) Node {
+	n := Node{
+		Name: name, Width: width(t), Axes: shownAxes(t), Skip: t.Skip, IgnoreFailure: t.IgnoreFailure,
+		Approvers: t.Approval.Approvers, Retry: t.Retry, OnLost: t.OnLost, Steps: len(t.Steps),
+	}
+	for _, d := range t.Depends {
+		n.Depends = append(n.Depends, Edge{Node: index[d.Task], On: Mask(d.On)})
+	}
+	return n
+}
+
+func appendTasks(tasks []ExpandedTask, index int, n Node, t *TaskSpec, pool string) []ExpandedTask {
+	axes := slices.Sorted(maps.Keys(t.Matrix))
+	for i := range n.Width {
+		task := ExpandedTask{Name: n.taskName(i), Node: index, Spec: n.Name, Pool: pool}
+		if len(axes) > 0 {
+			task.Axis = make(map[string]string, len(axes))
+		}
+		rest := i
+		for a := len(axes) - 1; a >= 0; a-- {
+			values := t.Matrix[axes[a]]
+			task.Axis[axes[a]] = values[rest%len(values)]
+			rest /= len(values)
+		}
+		tasks = append(tasks, task)
+	}
+	return tasks
+}
+
+// shownAxes returns the axes of a task sorted by name, with their values as
+// they stand in names: the plan has no need of more.
+func shownAxes(t *TaskSpec) []Axis {
+	var axes []Axis
+	for _, name := range slices.Sorted(maps.Keys(t.Matrix)) {
+		axis := Axis{Name: name, Values: make([]string, len(t.Matrix[name]))}
+		for i, v := range t.Matrix[name] {
+			axis.Values[i] = shown(v)
+		}
+		axes = append(axes, axis)
+	}
+	return axes
+}
+
+// width returns the number of tasks that a task expands to, MaxTasks+1 where
+// it is more than MaxTasks.
+func width(t *TaskSpec) int {
+	if t == nil {
+		return 1
+	}
+	n := 1
+	for _, values := range t.Matrix {
+		// Both factors are bounded here, so that no product overflows.
+		n = min(n*min(len(values), MaxTasks+1), MaxTasks+1)
+	}
+	return n
+}
+
+// inOrder returns the names of the tasks by their distance from the tasks
+// without dependencies, then by name. The graph must be free of faults.
+func inOrder(s *Spec) []string {
+	open := make(map[string]int, len(s.Tasks))
+	dependents := make(map[string][]string, len(s.Tasks))
+	var level, order []string
+	for name, t := range s.Tasks {
+		open[name] = len(t.Depends)
+		for _, d := range t.Depends {
+			dependents[d.Task] = append(dependents[d.Task], name)
+		}
+		if len(t.Depends) == 0 {
+			level = append(level, name)
+		}
+	}
+	for len(level) > 0 {
+		slices.Sort(level)
+		order = append(order, level...)
+		var next []string
+		for _, name := range level {
+			for _, d := range dependents[name] {
+				if open[d]--; open[d] == 0 {
+					next = append(next, d)
+				}
+			}
+		}
+		level = next
+	}
+	return order
 }

@@ -13,6 +13,14 @@ const (
 	MaxOutputBytes  = 1 << 20   // of one task's outputs
 	MaxNameLength   = 100       // of a run's or a task's name, in bytes
 	MaxAttempts     = 100       // of one task
+
+	MaxExpandedName    = 250       // of a task's name with the suffix of its expansion, in bytes
+	MaxGroupLength     = 500       // of a run's group, in bytes
+	MaxDependencies    = 100_000   // of all tasks of one run, before expansion
+	MaxApprovers       = 100       // of one task
+	MaxAnnotations     = 100       // of one run or task
+	MaxAnnotationBytes = 1 << 10   // of an annotation's value
+	MaxVariableBytes   = 128 << 10 // of NAME=value: Linux starts no process with more
 )
 
 // StopGrace is how long a stopped step has between SIGTERM and SIGKILL.

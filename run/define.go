@@ -1,0 +1,106 @@
+package run
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Variables that Drover sets in the environment of every step.
+const (
+	VariablePrefix      = "DROVER_" // of names that specifications may not use
+	VariableRunID       = "DROVER_RUN_ID"
+	VariableRunCounter  = "DROVER_RUN_COUNTER"
+	VariableRunGroup    = "DROVER_RUN_GROUP"
+	VariableTaskName    = "DROVER_TASK_NAME"
+	VariableTaskAttempt = "DROVER_TASK_ATTEMPT"
+	VariableOutput      = "DROVER_OUTPUT" // set by who runs the steps
+)
+
+// MinMasked is the length of the shortest secret that is masked in logs, in
+// bytes: masking shorter ones would make logs unreadable and hide nothing.
+const MinMasked = 3
+
+// Define returns the definition of a task: what an executor needs to run the
+// key, secrets included. header is the run's specification, of which the tasks
+// are not used, so they may be nil; t is the specification's entry for the
+// task. Nothing of the result is shared with them, but for lists that nobody
+// changes.
+func Define(header *Spec, t *TaskSpec, x ExpandedTask, key Key, counter int64) Definition {
+	d := Definition{
+		Key: key, RunName: header.Name, RunGroup: header.Group, RunCounter: counter, Task: x.Name,
+		Image: t.Image, PullPolicy: cmp.Or(t.PullPolicy, PullIfNotPresent), Platform: t.Platform,
+		Services: t.Services, WorkingDir: t.WorkingDir, Shell: t.Shell, User: t.User, Privileged: t.Privileged,
+		Resources: t.Resources, Volumes: t.Volumes, Timeout: t.Timeout.Std(), Grace: StopGrace,
+		Environment: environment(header, t, x, key, counter),
+		Secrets:     masked(header.Secrets),
+		Auth:        auth(header),
+		Steps:       make([]StepDef, len(t.Steps)),
+	}
+	if len(d.Shell) == 0 {
+		d.Shell = DefaultShell()
+	}
+	for i, s := range t.Steps {
+		d.Steps[i] = StepDef{
+			Name: s.Name, Script: s.Run, Environment: s.Environment, WorkingDir: s.WorkingDir,
+			Timeout: s.Timeout.Std(), When: cmp.Or(s.When, WhenOnSuccess),
+		}
+	}
+	return d
+}
+
+func environment(header *Spec, t *TaskSpec, x ExpandedTask, key Key, counter int64) map[string]string {
+	env := make(map[string]string)
+	maps.Copy(env, header.Environment)
+	maps.Copy(env, t.Environment)
+	maps.Copy(env, x.Axis)
+	for name, secret := range header.Secrets {
+		env[name] = secret.Reveal()
+	}
+	env[VariableRunID] = string(key.Run)
+	env[VariableRunCounter] = strconv.FormatInt(counter, 10)
+	env[VariableRunGroup] = header.Group
+	env[VariableTaskName] = x.Name
+	env[VariableTaskAttempt] = strconv.Itoa(key.Attempt)
+	return env
+}
+
+// masked returns the texts to mask, longest first, so that one that holds
+// another goes first. Logs are made of lines, so those of a secret of several
+// lines count each.
+func masked(secrets map[string]Secret) []string {
+	var out []string
+	add := func(s string) {
+		if len(s) >= MinMasked {
+			out = append(out, s)
+		}
+	}
+	for _, secret := range secrets {
+		value := secret.Reveal()
+		add(value)
+		if strings.Contains(strings.TrimSpace(value), "\n") {
+			for line := range strings.Lines(value) {
+				add(strings.TrimSpace(line))
+			}
+		} else if trimmed := strings.TrimSpace(value); trimmed != value {
+			add(trimmed)
+		}
+	}
+	slices.SortFunc(out, func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b))
+	})
+	return slices.Compact(out)
+}
+
+func auth(header *Spec) map[string]Auth {
+	if len(header.Registries) == 0 {
+		return nil
+	}
+	out := make(map[string]Auth, len(header.Registries))
+	for host, r := range header.Registries {
+		out[host] = Auth{Username: r.Username, Password: header.Secrets[r.PasswordSecret].Reveal()}
+	}
+	return out
+}

@@ -1,0 +1,111 @@
+package run
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// The codes of single faults of an input, beside CodeNotSupported.
+const (
+	FaultRequired          Code = "required"           // it must be given, and not be empty
+	FaultUnknownField      Code = "unknown_field"      // no such field
+	FaultDuplicate         Code = "duplicate"          // given twice, or two that would look the same
+	FaultWrongType         Code = "wrong_type"         // a list where a map is wanted, and so on
+	FaultBadFormat         Code = "bad_format"         // a name, duration, quantity, ... not of the right form
+	FaultBadValue          Code = "bad_value"          // none of the values allowed
+	FaultOutOfRange        Code = "out_of_range"       // a number too small or too large
+	FaultOverLimit         Code = "over_limit"         // over one of the stated limits
+	FaultReserved          Code = "reserved"           // a name that Drover keeps to itself
+	FaultContradiction     Code = "contradiction"      // two things that exclude each other
+	FaultUnknownDependency Code = "unknown_dependency" // no such task
+	FaultCycle             Code = "cycle"              // tasks that depend on themselves
+	FaultUnknownSecret     Code = "unknown_secret"     // no such secret
+	FaultUnknownPool       Code = "unknown_pool"       // no such pool, or none that matches
+	FaultPoolMismatch      Code = "pool_mismatch"      // the pool cannot run such a task
+	FaultTooMany           Code = "too_many_faults"    // the rest is not told
+)
+
+// MaxFaults is the number of faults that are told at once; one more says that
+// there are others.
+const MaxFaults = 1000
+
+// Path names a place in an input, as in "tasks.build.depends[1].task". The
+// empty path is the whole of it.
+type Path string
+
+// maxPathKey bounds what one key of the input adds to a path.
+const maxPathKey = 100
+
+// Key returns the path of a key of the map, or of a field of the object, at p.
+func (p Path) Key(key string) Path {
+	plain := key != ""
+	for i := range len(key) {
+		if c := key[i]; !isAlphanumeric(c) && !strings.ContainsRune("._-/:", rune(c)) {
+			plain = false
+		}
+	}
+	if len(key) > maxPathKey {
+		key = strings.ToValidUTF8(key[:maxPathKey], "") + "…"
+		plain = false
+	}
+	switch {
+	case !plain:
+		return p + Path("["+strconv.Quote(key)+"]")
+	case p == "":
+		return Path(key)
+	}
+	return p + Path("."+key)
+}
+
+// Index returns the path of an item of the list at p.
+func (p Path) Index(i int) Path { return p + Path("["+strconv.Itoa(i)+"]") }
+
+// Parent returns the path that p was made from by Key or Index. A key that has
+// a dot in it is taken for two.
+func (p Path) Parent() Path {
+	if i := strings.LastIndexAny(string(p), ".["); i > 0 {
+		return p[:i]
+	}
+	return ""
+}
+
+// faultList collects faults up to MaxFaults.
+type faultList struct {
+	faults []Fault
+	// suggestions is how many more names are looked for that may be meant:
+	// each costs a walk over all names.
+	suggestions int
+}
+
+func newFaultList() *faultList { return &faultList{suggestions: 10} }
+
+func (l *faultList) add(path Path, code Code, format string, args ...any) {
+	switch {
+	case len(l.faults) < MaxFaults:
+		l.faults = append(l.faults, Fault{Path: string(path), Code: code, Detail: fmt.Sprintf(format, args...)})
+	case len(l.faults) == MaxFaults:
+		l.faults = append(l.faults, Fault{Code: FaultTooMany, Detail: "there are more faults than are told here"})
+	}
+}
+
+// meant returns a hint such as `; did you mean "build"?`, or "".
+func (l *faultList) meant(word string, known []string) string {
+	if l.suggestions == 0 {
+		return ""
+	}
+	l.suggestions--
+	if s := Suggest(word, known); s != "" {
+		return fmt.Sprintf("; did you mean %q?", s)
+	}
+	return ""
+}
+
+// brief returns s quoted, shortened where it is long.
+func brief(s string) string {
+	const most = 60
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return strconv.Quote(s)
+}

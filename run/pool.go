@@ -1,0 +1,100 @@
+package run
+
+import (
+	"slices"
+	"strings"
+)
+
+// CheckPool returns the faults of a task that is to run in a pool.
+func CheckPool(name string, t *TaskSpec, p Pool) []Fault {
+	l := newFaultList()
+	path := Path("tasks").Key(name)
+	if t.Privileged && !p.Privileged {
+		l.add(path.Key("privileged"), FaultPoolMismatch, "pool %s does not allow privileged tasks", p.Name)
+	}
+	if p.Container() {
+		if t.Image == "" {
+			l.add(path.Key("image"), FaultRequired, "pool %s runs tasks in containers (%s): the task needs an image", p.Name, p.Driver)
+		}
+		return l.faults
+	}
+	for _, c := range []struct {
+		field string
+		given bool
+	}{
+		{"image", t.Image != ""},
+		{"pull_policy", t.PullPolicy != ""},
+		{"platform", t.Platform != ""},
+		{"services", len(t.Services) > 0},
+		{"user", t.User != ""},
+		{"resources", t.Resources != Resources{}},
+		{"volumes", len(t.Volumes) > 0},
+		{"privileged", t.Privileged && p.Privileged},
+	} {
+		if c.given {
+			l.add(path.Key(c.field), FaultPoolMismatch, "pool %s runs tasks on the host itself (%s), where this cannot be had", p.Name, p.Driver)
+		}
+	}
+	return l.faults
+}
+
+// ChoosePool returns the pool that a task goes to, and whether there is one:
+// the one it names; else, of those that match what it requires and its image
+// (container pools with an image, shell pools without), the default one, or
+// the first by name. Where none suits the image or privileges, one that
+// matches all else is returned, for CheckPool to tell what is wrong.
+func ChoosePool(t *TaskSpec, pools []Pool) (Pool, bool) {
+	if t.Pool != "" {
+		i := slices.IndexFunc(pools, func(p Pool) bool { return p.Name == t.Pool })
+		if i < 0 {
+			return Pool{}, false
+		}
+		return pools[i], true
+	}
+	matching := filter(pools, func(p Pool) bool { return t.Requires.matches(p) })
+	for _, suits := range []func(Pool) bool{
+		func(p Pool) bool { return p.Container() == (t.Image != "") && (p.Privileged || !t.Privileged) },
+		func(p Pool) bool { return p.Container() == (t.Image != "") },
+		func(Pool) bool { return t.Requires != nil },
+	} {
+		if some := filter(matching, suits); len(some) > 0 {
+			return slices.MinFunc(some, byPreference), true
+		}
+	}
+	return Pool{}, false
+}
+
+func byPreference(a, b Pool) int {
+	if a.Default != b.Default {
+		if a.Default {
+			return -1
+		}
+		return 1
+	}
+	return strings.Compare(a.Name, b.Name)
+}
+
+func filter(pools []Pool, keep func(Pool) bool) []Pool {
+	var out []Pool
+	for _, p := range pools {
+		if keep(p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func (r *Requires) matches(p Pool) bool {
+	if r == nil {
+		return true
+	}
+	if r.Driver != "" && r.Driver != p.Driver || r.OS != "" && r.OS != p.OS || r.Arch != "" && r.Arch != p.Arch {
+		return false
+	}
+	for k, v := range r.Labels {
+		if have, ok := p.Labels[k]; !ok || have != v {
+			return false
+		}
+	}
+	return true
+}

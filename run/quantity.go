@@ -1,0 +1,70 @@
+package run
+
+import (
+	"math"
+	"math/big"
+	"regexp"
+	"strings"
+)
+
+var quantityPattern = regexp.MustCompile(`^([0-9]{1,18}(?:\.[0-9]{0,18})?|\.[0-9]{1,18})(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?[0-9]{1,2})?$`)
+
+// ParseCPU reads an amount of CPU in Kubernetes notation ("2", "0.5", "500m")
+// and returns it in billionths of a CPU, rounded up. It is above 0. The error
+// has CodeInvalid.
+func ParseCPU(s string) (int64, error) {
+	n, ok := quantity(s, big.NewRat(1e9, 1))
+	if !ok {
+		return 0, Errorf(CodeInvalid, "%s is not an amount of CPU such as 2, 0.5 or 500m", brief(s))
+	}
+	return n, nil
+}
+
+// ParseMemory reads an amount of memory in Kubernetes notation ("512M", "4Gi",
+// "1073741824") and returns it in bytes, rounded up. It is above 0. The error
+// has CodeInvalid.
+func ParseMemory(s string) (int64, error) {
+	n, ok := quantity(s, big.NewRat(1, 1))
+	if !ok {
+		return 0, Errorf(CodeInvalid, "%s is not an amount of memory such as 512Mi or 4Gi", brief(s))
+	}
+	return n, nil
+}
+
+// quantity returns s times unit, rounded up, and whether that is a number
+// above 0.
+func quantity(s string, unit *big.Rat) (int64, bool) {
+	m := quantityPattern.FindStringSubmatch(s)
+	if m == nil {
+		return 0, false
+	}
+	text, suffix := m[1], m[2]
+	if suffix != "" && suffix != "E" && strings.ContainsAny(suffix[:1], "eE") && !strings.HasSuffix(suffix, "i") {
+		text, suffix = text+suffix, ""
+	}
+	r, ok := new(big.Rat).SetString(text)
+	if !ok {
+		return 0, false
+	}
+	r.Mul(r, unit).Mul(r, suffixes(suffix))
+	whole, rest := new(big.Int).QuoRem(r.Num(), r.Denom(), new(big.Int))
+	if rest.Sign() > 0 {
+		whole.Add(whole, big.NewInt(1))
+	}
+	if !whole.IsInt64() || whole.Sign() <= 0 || whole.Int64() == math.MaxInt64 {
+		return 0, false
+	}
+	return whole.Int64(), true
+}
+
+func suffixes(suffix string) *big.Rat {
+	small := map[string]int64{"n": 1e9, "u": 1e6, "m": 1e3}
+	large := map[string]int64{
+		"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
+		"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "Pi": 1 << 50, "Ei": 1 << 60,
+	}
+	if n, ok := small[suffix]; ok {
+		return big.NewRat(1, n)
+	}
+	return big.NewRat(large[suffix], 1)
+}

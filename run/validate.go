@@ -1,0 +1,205 @@
+package run
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+var (
+	namePattern     = regexp.MustCompile(`^[a-z0-9._-]*[a-z0-9_-][a-z0-9._-]*$`)
+	variablePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	outputPattern   = regexp.MustCompile(`\{\{-?\s*output\b`)
+)
+
+// Validate returns all faults of a specification, in the order of its fields
+// and at most MaxFaults and one more; none for one that may run. What it does
+// not know is left to others: pools (CheckPool, ChoosePool).
+func Validate(s *Spec) []Fault {
+	l := newFaultList()
+	if s == nil {
+		l.add("", FaultRequired, "there is no specification")
+		return l.faults
+	}
+	checkHeader(l, s)
+	switch {
+	case len(s.Tasks) == 0 && len(s.SetupErrors) == 0:
+		l.add("tasks", FaultRequired, "a run has at least one task")
+	case len(s.Tasks) > MaxTasks:
+		// checkMatrices tells it; more than a thousand faults help nobody.
+	default:
+		for _, name := range slices.Sorted(maps.Keys(s.Tasks)) {
+			checkTask(l, name, s.Tasks[name])
+		}
+	}
+	checkMatrices(l, s)
+	checkGraph(l, s)
+	return l.faults
+}
+
+// ValidateAnnotations returns the faults of a map of annotations.
+func ValidateAnnotations(annotations map[string]string) []Fault {
+	l := newFaultList()
+	checkAnnotations(l, annotations)
+	return l.faults
+}
+
+// ValidName reports whether name is fit for a task, service or pool: 1 to
+// MaxNameLength of a to z, 0 to 9, dot, underscore and dash, and not dots alone.
+func ValidName(name string) bool {
+	return len(name) <= MaxNameLength && namePattern.MatchString(name)
+}
+
+func checkHeader(l *faultList, s *Spec) {
+	switch {
+	case strings.TrimSpace(s.Name) == "":
+		l.add("name", FaultRequired, "a run has a name")
+	case len(s.Name) > MaxNameLength:
+		l.add("name", FaultOverLimit, "the name has %d bytes; the limit is %d", len(s.Name), MaxNameLength)
+	case strings.ContainsFunc(s.Name, unicode.IsControl) || !utf8.ValidString(s.Name):
+		l.add("name", FaultBadFormat, "the name has characters that cannot be shown")
+	}
+	checkGroup(l, s.Group)
+	if len(s.ChangeGroups) > MaxChangeGroups {
+		l.add("changegroups", FaultOverLimit, "there are %d change groups; the limit is %d", len(s.ChangeGroups), MaxChangeGroups)
+	}
+	if len(s.ChangeGroups) > 0 {
+		l.add("changegroups", CodeNotSupported, "change groups are not supported yet")
+	}
+	if s.Priority < 0 || s.Priority > 5 {
+		l.add("priority", FaultOutOfRange, "the priority is %d; it must be 1 (first) to 5 (last)", s.Priority)
+	}
+	checkEnum(l, "admission", s.Admission, AdmissionAuto, AdmissionManual)
+	checkAnnotations(l, s.Annotations)
+	checkEnvironment(l, "environment", s.Environment)
+	for _, name := range slices.Sorted(maps.Keys(s.Secrets)) {
+		checkVariable(l, Path("secrets").Key(name), name, s.Secrets[name].Reveal())
+	}
+	checkRegistries(l, s)
+	checkTimeout(l, "timeout", s.Timeout)
+	for i, e := range s.SetupErrors {
+		path := Path("setup_errors").Index(i)
+		if strings.TrimSpace(e) == "" {
+			l.add(path, FaultRequired, "a setup error has a text")
+		}
+		checkText(l, path, e)
+	}
+}
+
+func checkGroup(l *faultList, group string) {
+	elements := strings.Split(group, "/")
+	switch {
+	case group == "":
+		l.add("group", FaultRequired, "a run has a group, such as /project/42")
+	case len(group) > MaxGroupLength:
+		l.add("group", FaultOverLimit, "the group has %d bytes; the limit is %d", len(group), MaxGroupLength)
+	case elements[0] != "":
+		l.add("group", FaultBadFormat, "the group %s does not begin with a slash", brief(group))
+	case len(elements) < 3:
+		l.add("group", FaultBadFormat, "the group %s has one element; it needs at least two, such as /project/42", brief(group))
+	case slices.ContainsFunc(elements[1:], func(e string) bool { return e == "" || e == "." || e == ".." }):
+		l.add("group", FaultBadFormat, "the group %s has an element that is empty or made of dots", brief(group))
+	case strings.ContainsFunc(group, unicode.IsControl) || !utf8.ValidString(group):
+		l.add("group", FaultBadFormat, "the group has characters that cannot be shown")
+	}
+}
+
+func checkAnnotations(l *faultList, annotations map[string]string) {
+	if len(annotations) > MaxAnnotations {
+		l.add("annotations", FaultOverLimit, "there are %d annotations; the limit is %d", len(annotations), MaxAnnotations)
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(annotations)) {
+		path, value := Path("annotations").Key(key), annotations[key]
+		switch {
+		case strings.TrimSpace(key) == "":
+			l.add(path, FaultRequired, "an annotation has a key")
+		case len(key) > MaxNameLength:
+			l.add(path, FaultOverLimit, "the key has %d bytes; the limit is %d", len(key), MaxNameLength)
+		case strings.ContainsFunc(key, unicode.IsControl) || strings.Contains(key, "=") || !utf8.ValidString(key):
+			l.add(path, FaultBadFormat, "the key has an equals sign, or characters that cannot be shown")
+		}
+		if len(value) > MaxAnnotationBytes {
+			l.add(path, FaultOverLimit, "the value has %d bytes; the limit is %d", len(value), MaxAnnotationBytes)
+		}
+		checkText(l, path, value)
+	}
+}
+
+func checkRegistries(l *faultList, s *Spec) {
+	for _, host := range slices.Sorted(maps.Keys(s.Registries)) {
+		path, r := Path("registries").Key(host), s.Registries[host]
+		if host == "" || strings.ContainsFunc(host, func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) || c == '/' }) {
+			l.add(path, FaultBadFormat, "%s is not the host of a registry, such as ghcr.io", brief(host))
+		}
+		if r.Username == "" {
+			l.add(path.Key("username"), FaultRequired, "a registry has a user name")
+		}
+		checkText(l, path.Key("username"), r.Username)
+		if r.PasswordSecret == "" {
+			l.add(path.Key("password_secret"), FaultRequired, "a registry names the secret that holds its password")
+		} else if _, ok := s.Secrets[r.PasswordSecret]; !ok {
+			l.add(path.Key("password_secret"), FaultUnknownSecret, "there is no secret %s%s", brief(r.PasswordSecret),
+				l.meant(r.PasswordSecret, slices.Sorted(maps.Keys(s.Secrets))))
+		}
+	}
+}
+
+// checkEnvironment checks the variables of steps. Services have looser names.
+func checkEnvironment(l *faultList, path Path, env map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		at, value := path.Key(name), env[name]
+		checkVariable(l, at, name, value)
+		if outputPattern.MatchString(value) {
+			l.add(at, CodeNotSupported, "outputs of other tasks are not supported yet")
+		}
+	}
+}
+
+func checkVariable(l *faultList, path Path, name, value string) {
+	switch {
+	case !variablePattern.MatchString(name):
+		l.add(path, FaultBadFormat, "%s is not the name of a variable: letters, digits and underscores, no digit first", brief(name))
+	case strings.HasPrefix(name, VariablePrefix):
+		l.add(path, FaultReserved, "names that begin with %s are reserved", VariablePrefix)
+	}
+	checkVariableSize(l, path, name, value)
+	checkText(l, path, value)
+}
+
+func checkVariableSize(l *faultList, path Path, name, value string) {
+	if n := len(name) + len("=") + len(value); n >= MaxVariableBytes {
+		l.add(path, FaultOverLimit, "the variable has %d bytes; it must have less than %d", n, MaxVariableBytes)
+	}
+}
+
+// checkText refuses what neither a process nor a database takes as text.
+func checkText(l *faultList, path Path, s string) {
+	switch {
+	case strings.Contains(s, "\x00"):
+		l.add(path, FaultBadFormat, "it has a NUL byte")
+	case !utf8.ValidString(s):
+		l.add(path, FaultBadFormat, "it is not valid UTF-8")
+	}
+}
+
+// checkEnum refuses a value that is none of those allowed; "" is the default.
+func checkEnum[T ~string](l *faultList, path Path, value T, allowed ...T) {
+	if value == "" || slices.Contains(allowed, value) {
+		return
+	}
+	words := make([]string, len(allowed))
+	for i, a := range allowed {
+		words[i] = string(a)
+	}
+	l.add(path, FaultBadValue, "%s is none of %s%s", brief(string(value)), strings.Join(words, ", "), l.meant(string(value), words))
+}
+
+func checkTimeout(l *faultList, path Path, d Duration) {
+	if d < 0 {
+		l.add(path, FaultOutOfRange, "%s is negative", d.Std())
+	}
+}

@@ -1,0 +1,173 @@
+package run
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// maxCycles is how many cycles are told, maxCycleNames how much of each.
+const (
+	maxCycles     = 10
+	maxCycleNames = 12
+)
+
+// checkMatrices checks what the expansion of the tasks would meet.
+func checkMatrices(l *faultList, s *Spec) {
+	total := 0
+	for _, name := range slices.Sorted(maps.Keys(s.Tasks)) {
+		t := s.Tasks[name]
+		total += width(t)
+		if t == nil || len(s.Tasks) > MaxTasks {
+			continue
+		}
+		checkMatrix(l, name, t)
+	}
+	switch {
+	case len(s.Tasks) > MaxTasks:
+		l.add("tasks", FaultOverLimit, "there are %d tasks; the limit is %d", len(s.Tasks), MaxTasks)
+	case total > MaxTasks:
+		l.add("tasks", FaultOverLimit, "there are more than %d tasks after expansion, which is the limit", MaxTasks)
+	}
+}
+
+func checkMatrix(l *faultList, name string, t *TaskSpec) {
+	p := Path("tasks").Key(name).Key("matrix")
+	length := len(name) + len("[]") + 2*len(t.Matrix) - 1 // and an equals sign each, and commas
+	for _, axis := range slices.Sorted(maps.Keys(t.Matrix)) {
+		at, values := p.Key(axis), t.Matrix[axis]
+		switch {
+		case !variablePattern.MatchString(axis):
+			l.add(at, FaultBadFormat, "%s is not the name of an axis: letters, digits and underscores, no digit first", brief(axis))
+		case strings.HasPrefix(axis, VariablePrefix):
+			l.add(at, FaultReserved, "names that begin with %s are reserved", VariablePrefix)
+		}
+		if len(values) == 0 {
+			l.add(at, FaultRequired, "an axis has at least one value")
+		}
+		longest := 0
+		seen := make(map[string]string, len(values))
+		for i, v := range values {
+			as := shown(v)
+			longest = max(longest, len(as))
+			switch before, ok := seen[as]; {
+			case ok && before == v:
+				l.add(at.Index(i), FaultDuplicate, "%s is there already", brief(v))
+			case ok:
+				l.add(at.Index(i), FaultDuplicate, "%s and %s would give tasks of one name: both are shown as %s", brief(before), brief(v), brief(as))
+			}
+			seen[as] = v
+			checkText(l, at.Index(i), v)
+			if outputPattern.MatchString(v) {
+				l.add(at.Index(i), CodeNotSupported, "outputs of other tasks are not supported yet")
+			}
+		}
+		length += len(axis) + longest
+	}
+	if len(t.Matrix) > 0 && length > MaxExpandedName {
+		l.add(p, FaultOverLimit, "the longest name would have %d bytes with its suffix; the limit is %d", length, MaxExpandedName)
+	}
+}
+
+// checkGraph checks the dependencies.
+func checkGraph(l *faultList, s *Spec) {
+	names := slices.Sorted(maps.Keys(s.Tasks))
+	total := 0
+	for _, name := range names {
+		if t := s.Tasks[name]; t != nil {
+			total += len(t.Depends)
+		}
+	}
+	if total > MaxDependencies {
+		l.add("tasks", FaultOverLimit, "there are %d dependencies; the limit is %d", total, MaxDependencies)
+		return
+	}
+	for _, name := range names {
+		if t := s.Tasks[name]; t != nil {
+			checkDepends(l, name, t, s, names)
+		}
+	}
+	checkCycles(l, s, names)
+}
+
+func checkDepends(l *faultList, name string, t *TaskSpec, s *Spec, names []string) {
+	seen := make(map[string]bool, len(t.Depends))
+	for i, d := range t.Depends {
+		p := Path("tasks").Key(name).Key("depends").Index(i)
+		_, known := s.Tasks[d.Task]
+		switch {
+		case d.Task == "":
+			l.add(p.Key("task"), FaultRequired, "a dependency names a task")
+		case d.Task == name:
+			l.add(p.Key("task"), FaultCycle, "the task depends on itself")
+		case !known:
+			l.add(p.Key("task"), FaultUnknownDependency, "there is no task %s%s", brief(d.Task), l.hint(d.Task, s, names))
+		case seen[d.Task]:
+			l.add(p.Key("task"), FaultDuplicate, "the task depends on %s already", brief(d.Task))
+		}
+		seen[d.Task] = true
+		if d.On != nil && len(d.On) == 0 {
+			l.add(p.Key("on"), FaultRequired, "the list is empty; leave it out for success")
+		}
+		for j, on := range d.On {
+			checkOne(l, p.Key("on").Index(j), on, d.On[:j], OnSuccess, OnFailure, OnSkipped)
+		}
+	}
+}
+
+func (l *faultList) hint(task string, s *Spec, names []string) string {
+	if base, _, ok := strings.Cut(task, "["); ok {
+		if _, known := s.Tasks[base]; known {
+			return "; depend on " + brief(base) + ", which is all of its expansion"
+		}
+	}
+	return l.meant(task, names)
+}
+
+// checkCycles tells each cycle that a walk in the order of the names meets
+// first. A task that depends on itself was told already.
+func checkCycles(l *faultList, s *Spec, names []string) {
+	const (
+		entered = 1
+		left    = 2
+	)
+	state := make(map[string]int, len(names))
+	found := 0
+	var path []string
+	next := make(map[string]int) // the dependency of each task on the path to follow next
+	for _, start := range names {
+		if state[start] != 0 {
+			continue
+		}
+		state[start], path = entered, append(path, start)
+		for len(path) > 0 && found < maxCycles {
+			name := path[len(path)-1]
+			t, i := s.Tasks[name], next[name]
+			if t == nil || i >= len(t.Depends) {
+				state[name], path = left, path[:len(path)-1]
+				continue
+			}
+			next[name] = i + 1
+			dep := t.Depends[i].Task
+			_, known := s.Tasks[dep]
+			switch {
+			case !known || dep == name || state[dep] == left:
+			case state[dep] == entered:
+				found++
+				p := Path("tasks").Key(name).Key("depends").Index(i).Key("task")
+				l.add(p, FaultCycle, "the tasks depend on each other: %s", cycle(path[slices.Index(path, dep):]))
+			default:
+				state[dep], path = entered, append(path, dep)
+			}
+		}
+	}
+}
+
+// cycle shows a cycle of tasks of which each depends on the next.
+func cycle(names []string) string {
+	names = append(slices.Clone(names), names[0])
+	if len(names) > maxCycleNames {
+		names = slices.Concat(names[:maxCycleNames/2], []string{"..."}, names[len(names)-maxCycleNames/2:])
+	}
+	return strings.Join(names, " -> ")
+}
