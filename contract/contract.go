@@ -150,3 +150,7 @@ type StopResult struct {
 type Approve struct {
 	Task int `json:"task"`
 }
+
+// Attributes lists the search attributes that a namespace must have, all of
+// type Keyword.
+func Attributes() []string { return []string{AttributePhase, AttributeResult, AttributeGroup} }
