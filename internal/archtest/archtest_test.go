@@ -1,0 +1,64 @@
+// Package archtest holds the directions of imports that a linter of direct
+// imports cannot see: what a package reaches through others.
+package archtest_test
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/drover-run/drover"
+
+// reaches lists everything that the packages of a pattern link.
+func reaches(t *testing.T, pattern string) []string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", pattern)
+	cmd.Dir = "../.."
+	out, err := cmd.Output()
+	require.NoError(t, err, pattern)
+	return strings.Fields(string(out))
+}
+
+func TestImports(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		pattern string
+		own     []string // the only packages of ours that may be reached; nil: any
+		banned  []string // prefixes that may not be reached
+	}{
+		{pattern: "./run", own: []string{"run"}, banned: []string{"github.com/", "go.temporal.io", "golang.org/", "gopkg.in/"}},
+		{pattern: "./spec", own: []string{"run", "spec"}, banned: []string{"go.temporal.io"}},
+		{pattern: "./contract", own: []string{"run", "contract"}},
+		{pattern: "./workflows", own: []string{"run", "contract", "workflows"}},
+		{pattern: "./cli", banned: []string{"go.temporal.io", module + "/engine", module + "/records", module + "/executor", module + "/gateway"}},
+		{pattern: "./gateway", banned: []string{"go.temporal.io", module + "/engine", module + "/records", module + "/executor", module + "/workflows", module + "/activities"}},
+		{pattern: "./executor/...", banned: []string{"go.temporal.io", module + "/records", module + "/blobs", module + "/engine", module + "/contract"}},
+		{pattern: "./records/...", banned: []string{"go.temporal.io", module + "/executor", module + "/blobs", module + "/engine", module + "/contract"}},
+		{pattern: "./blobs", own: []string{"run", "blobs"}, banned: []string{"go.temporal.io"}},
+		{pattern: "./engine", banned: []string{"go.temporal.io/server", module + "/workflows", module + "/activities", module + "/gateway", module + "/executor"}},
+		{pattern: "./activities", banned: []string{"go.temporal.io/server", module + "/workflows", module + "/workers", module + "/gateway", module + "/engine"}},
+		{pattern: "./workers", banned: []string{"go.temporal.io/server", module + "/gateway", module + "/engine", module + "/executor/docker", module + "/executor/shell"}},
+		{pattern: "./config", own: []string{"config"}, banned: []string{"go.temporal.io"}},
+		{pattern: "./cmd/drover-shim", own: []string{"run", "executor/shim", "internal/mask", "internal/version", "cmd/drover-shim"}, banned: []string{"go.temporal.io", "google.golang.org"}},
+	}
+	for _, tt := range tests {
+		t.Run(strings.TrimPrefix(tt.pattern, "./"), func(t *testing.T) {
+			t.Parallel()
+			for _, path := range reaches(t, tt.pattern) {
+				own, isOwn := strings.CutPrefix(path, module+"/")
+				if isOwn && tt.own != nil && !slices.Contains(tt.own, own) {
+					t.Errorf("%s reaches %s, which it must not know", tt.pattern, path)
+				}
+				for _, prefix := range tt.banned {
+					if strings.HasPrefix(path, prefix) && (!isOwn || tt.own == nil) {
+						t.Errorf("%s reaches %s", tt.pattern, path)
+					}
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,52 @@
+// Command missing tells at the end of `make test` which suites were left out
+// for want of a service, and how to have them.
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+func main() {
+	left := false
+	say := func(suite, remedy string) {
+		if !left {
+			fmt.Println("\nLeft out on this machine:")
+		}
+		left = true
+		fmt.Printf("  %s\n    to have it: %s\n", suite, remedy)
+	}
+	if !dockerAnswers() {
+		say("the suites of the docker driver and of tasks in containers (no Docker daemon answers)",
+			"apt-get install docker.io busybox-static, start the daemon (.ci/dockerd does, as root), and set DOCKER_HOST if its socket is elsewhere")
+	} else if found, _ := filepath.Glob("/bin/busybox"); len(found) == 0 {
+		say("the suites of the docker driver (there is no static busybox to make an image from)", "apt-get install busybox-static")
+	}
+	servers, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if os.Getenv("DROVER_TEST_POSTGRES") == "" && len(servers) == 0 {
+		say("the PostgreSQL suites (no server programs, and DROVER_TEST_POSTGRES is not set)",
+			"apt-get install postgresql (it need not run), or DROVER_TEST_POSTGRES=postgres://...")
+	}
+	if !left {
+		fmt.Println("\nNo suite was left out.")
+	}
+}
+
+func dockerAnswers() bool {
+	socket := "/var/run/docker.sock"
+	if os.Getenv("DOCKER_HOST") != "" {
+		return true // its own tests tell
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	c, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	if err != nil {
+		return false
+	}
+	_ = c.Close()
+	return true
+}
