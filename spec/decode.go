@@ -1,0 +1,282 @@
+package spec
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/drover-run/drover/run"
+)
+
+// maxExpanded bounds what aliases may make of an input, in bytes: no input
+// without aliases comes near it.
+const maxExpanded = 2 * run.MaxRequestBytes
+
+// decoder fills the domain's types from a tree, by the names in their json
+// tags, and notes every fault on the way. Where a value is wrong it leaves the
+// zero value, so that indexes and names of what is around it stay right.
+type decoder struct {
+	faults   []run.Fault
+	hopeless bool // there is no use in looking at the content
+	extra    map[string]*string
+	budget   int
+	fields   map[reflect.Type][]field
+	lines    map[run.Path]int // filled in where it is not nil
+}
+
+// field is one key of an object.
+type field struct {
+	name  string
+	index int
+	// loose: a number or bool stands for its text.
+	loose bool
+	// positive: 0, the mark of a field not given, must not be given.
+	positive bool
+}
+
+func newDecoder(extra map[string]*string) *decoder {
+	return &decoder{extra: extra, budget: maxExpanded, fields: make(map[reflect.Type][]field)}
+}
+
+// document decodes the whole input.
+func (d *decoder) document(root *yaml.Node) *run.Spec {
+	s := new(run.Spec)
+	root = resolve(root)
+	if root.Kind != yaml.MappingNode {
+		d.fault("", root.Line, run.FaultWrongType, "%s where a specification, which is a map, is wanted", describe(root))
+		d.hopeless = true
+		return s
+	}
+	d.note("", root.Line)
+	d.object("", root, reflect.ValueOf(s).Elem())
+	return s
+}
+
+func (d *decoder) fault(p run.Path, line int, code run.Code, format string, args ...any) {
+	if len(d.faults) <= run.MaxFaults {
+		d.faults = append(d.faults, run.Fault{Path: string(p), Line: line, Code: code, Detail: fmt.Sprintf(format, args...)})
+	}
+}
+
+func (d *decoder) note(p run.Path, line int) {
+	if d.lines == nil {
+		return
+	}
+	if _, ok := d.lines[p]; !ok {
+		d.lines[p] = line
+	}
+}
+
+// spend takes a node off the budget, and reports whether it lasts.
+func (d *decoder) spend(n *yaml.Node) bool {
+	d.budget -= len(n.Value) + 1
+	if d.budget < 0 && !d.hopeless {
+		d.hopeless = true
+		d.fault("", n.Line, run.CodeTooLarge, "with its aliases written out the specification is too large")
+	}
+	return d.budget >= 0
+}
+
+// value decodes n into v. What may be null is up to the caller.
+func (d *decoder) value(p run.Path, n *yaml.Node, v reflect.Value, f field) {
+	n = resolve(n)
+	if !d.spend(n) {
+		return
+	}
+	switch to := v.Addr().Interface().(type) {
+	case *run.Duration:
+		d.duration(p, n, to)
+		return
+	case *run.Secret:
+		v.SetString(d.text(p, n, true))
+		return
+	case *json.RawMessage:
+		*to = d.raw(p, n)
+		return
+	case *run.Approval:
+		d.approval(p, n, v)
+		return
+	case *run.Depend:
+		if n.Kind == yaml.ScalarNode {
+			to.Task = d.text(p, n, false)
+			return
+		}
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() {
+			v.Set(reflect.New(v.Type().Elem()))
+		}
+		d.value(p, n, v.Elem(), f)
+	case reflect.Struct:
+		if d.is(p, n, yaml.MappingNode) {
+			d.object(p, n, v)
+		}
+	case reflect.Map:
+		if d.is(p, n, yaml.MappingNode) {
+			d.table(p, n, v)
+		}
+	case reflect.Slice:
+		if d.is(p, n, yaml.SequenceNode) {
+			d.list(p, n, v, f)
+		}
+	case reflect.String:
+		v.SetString(d.text(p, n, f.loose))
+	case reflect.Bool:
+		d.boolean(p, n, v)
+	case reflect.Int:
+		d.integer(p, n, v, f)
+	default:
+		// No type of the domain comes here: a test walks them all.
+		d.fault(p, n.Line, run.CodeNotSupported, "it cannot be read")
+	}
+}
+
+// object decodes a map whose keys are the fields of v.
+func (d *decoder) object(p run.Path, n *yaml.Node, v reflect.Value) {
+	fields := d.fieldsOf(v.Type())
+	for _, e := range d.entries(p, n) {
+		at := p.Key(e.key)
+		d.note(at, e.line)
+		if to, ok := d.extra[e.key]; ok && p == "" {
+			if null(e.value) {
+				continue
+			}
+			*to = d.text(at, resolve(e.value), false)
+			continue
+		}
+		i := slices.IndexFunc(fields, func(f field) bool { return f.name == e.key })
+		if i < 0 {
+			d.unknown(p, e, fields)
+			continue
+		}
+		to := v.Field(fields[i].index)
+		// A field without a value counts as not given. An archive step's key
+		// tells what the step is all the same.
+		if _, raw := to.Interface().(json.RawMessage); null(e.value) && !raw {
+			continue
+		}
+		d.value(at, e.value, to, fields[i])
+	}
+}
+
+func (d *decoder) unknown(p run.Path, e entry, fields []field) {
+	known := make([]string, 0, len(fields)+len(d.extra))
+	for _, f := range fields {
+		known = append(known, f.name)
+	}
+	hint := ""
+	if s := run.Suggest(e.key, known); s != "" {
+		hint = fmt.Sprintf("; did you mean %q?", s)
+	}
+	d.fault(p.Key(e.key), e.line, run.FaultUnknownField, "there is no field %s here%s", quote(e.key), hint)
+}
+
+// table decodes a map whose keys are the client's own.
+func (d *decoder) table(p run.Path, n *yaml.Node, v reflect.Value) {
+	entries := d.entries(p, n)
+	v.Set(reflect.MakeMapWithSize(v.Type(), len(entries)))
+	elem := v.Type().Elem()
+	for _, e := range entries {
+		at := p.Key(e.key)
+		d.note(at, e.line)
+		to := reflect.New(elem).Elem()
+		// An empty task or axis is told by run.Validate.
+		if kind := elem.Kind(); !null(e.value) || kind != reflect.Pointer && kind != reflect.Slice {
+			d.value(at, e.value, to, field{loose: true})
+		}
+		v.SetMapIndex(reflect.ValueOf(e.key), to)
+	}
+}
+
+func (d *decoder) list(p run.Path, n *yaml.Node, v reflect.Value, f field) {
+	v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
+	for i, item := range n.Content {
+		if d.hopeless {
+			return
+		}
+		at := p.Index(i)
+		d.note(at, item.Line)
+		d.value(at, item, v.Index(i), field{loose: f.loose})
+	}
+}
+
+// text returns the value of a string; where loose, that of any scalar but null
+// as it was written.
+func (d *decoder) text(p run.Path, n *yaml.Node, loose bool) string {
+	switch tag := n.ShortTag(); {
+	case isString(n):
+		return n.Value
+	case n.Kind != yaml.ScalarNode || !slices.Contains([]string{"!!int", "!!float", "!!bool"}, tag):
+		hint := ""
+		if tag == "!!null" {
+			hint = `: write "" for an empty one`
+		}
+		d.fault(p, n.Line, run.FaultWrongType, "%s where a string is wanted%s", describe(n), hint)
+	case !loose:
+		d.fault(p, n.Line, run.FaultWrongType, "%s where a string is wanted: put it in quotes", describe(n))
+	default:
+		return n.Value
+	}
+	return ""
+}
+
+func (d *decoder) boolean(p run.Path, n *yaml.Node, v reflect.Value) {
+	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!bool" {
+		d.fault(p, n.Line, run.FaultWrongType, "%s where true or false is wanted", describe(n))
+		return
+	}
+	v.SetBool(strings.EqualFold(n.Value, "true"))
+}
+
+func (d *decoder) integer(p run.Path, n *yaml.Node, v reflect.Value, f field) {
+	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!int" {
+		d.fault(p, n.Line, run.FaultWrongType, "%s where a whole number is wanted", describe(n))
+		return
+	}
+	i, err := strconv.ParseInt(n.Value, 10, 32) // nothing in a specification needs more
+	switch {
+	case err != nil:
+		d.fault(p, n.Line, run.FaultOutOfRange, "%s is not a decimal number of a size that makes sense here", quote(n.Value))
+	case f.positive && i < 1:
+		d.fault(p, n.Line, run.FaultOutOfRange, "it is %d; it must be at least 1", i)
+	default:
+		v.SetInt(i)
+	}
+}
+
+func (d *decoder) is(p run.Path, n *yaml.Node, kind yaml.Kind) bool {
+	if n.Kind == kind {
+		return true
+	}
+	want := "map"
+	if kind == yaml.SequenceNode {
+		want = "list"
+	}
+	d.fault(p, n.Line, run.FaultWrongType, "%s where a %s is wanted", describe(n), want)
+	return false
+}
+
+// fieldsOf returns the fields of a struct type in their order.
+func (d *decoder) fieldsOf(t reflect.Type) []field {
+	if fields, ok := d.fields[t]; ok {
+		return fields
+	}
+	var fields []field
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		fields = append(fields, field{
+			name: name, index: i,
+			loose:    slices.Contains([]reflect.Type{reflect.TypeFor[run.Resources](), reflect.TypeFor[run.Tmpfs]()}, t) || name == "user",
+			positive: slices.Contains([]string{"priority", "max_attempts", "approvers"}, name),
+		})
+	}
+	d.fields[t] = fields
+	return fields
+}

@@ -1,0 +1,234 @@
+package spec
+
+import (
+	"encoding/json"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/drover-run/drover/run"
+)
+
+// maxMerges bounds how deep merge keys may refer to each other.
+const maxMerges = 10
+
+// entry is one key of a map with its value.
+type entry struct {
+	key   string
+	line  int
+	value *yaml.Node
+}
+
+// entries returns the entries of a map, merge keys followed, in the order in
+// which they stand; of a key that is there twice the first.
+func (d *decoder) entries(p run.Path, n *yaml.Node) []entry {
+	out := make([]entry, 0, len(n.Content)/2)
+	seen := make(map[string]int, len(n.Content)/2)
+	var merged []*yaml.Node
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := resolve(n.Content[i]), n.Content[i+1]
+		if !d.spend(key) {
+			return nil
+		}
+		if key.Kind != yaml.ScalarNode {
+			d.fault(p, key.Line, run.FaultWrongType, "%s where a key, which is a string, is wanted", describe(key))
+			continue
+		}
+		if key.ShortTag() == "!!merge" {
+			merged = append(merged, value)
+			continue
+		}
+		line := n.Content[i].Line
+		if before, ok := seen[key.Value]; ok {
+			d.fault(p.Key(key.Value), line, run.FaultDuplicate, "%s is there already, in line %d", quote(key.Value), before)
+			continue
+		}
+		seen[key.Value] = line
+		out = append(out, entry{key: key.Value, line: line, value: value})
+	}
+	for _, m := range merged {
+		out = d.merge(p, m, out, seen, 0)
+	}
+	return out
+}
+
+// merge appends the entries that a merge key brings in: what the map has
+// itself, or a merge before this one, goes first.
+func (d *decoder) merge(p run.Path, n *yaml.Node, out []entry, seen map[string]int, depth int) []entry {
+	n = resolve(n)
+	if !d.spend(n) {
+		return out
+	}
+	if depth > maxMerges {
+		d.fault(p, n.Line, run.FaultOverLimit, "merge keys refer to each other more than %d times", maxMerges)
+		return out
+	}
+	switch n.Kind {
+	case yaml.SequenceNode:
+		for _, item := range n.Content {
+			out = d.merge(p, item, out, seen, depth+1)
+		}
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content) && !d.hopeless; i += 2 {
+			key := resolve(n.Content[i])
+			if !d.spend(key) {
+				break
+			}
+			if key.ShortTag() == "!!merge" {
+				out = d.merge(p, n.Content[i+1], out, seen, depth+1)
+				continue
+			}
+			if _, ok := seen[key.Value]; ok || key.Kind != yaml.ScalarNode {
+				continue
+			}
+			seen[key.Value] = key.Line
+			out = append(out, entry{key: key.Value, line: key.Line, value: n.Content[i+1]})
+		}
+	default:
+		d.fault(p, n.Line, run.FaultWrongType, "%s where a map to merge is wanted", describe(n))
+	}
+	return out
+}
+
+func (d *decoder) duration(p run.Path, n *yaml.Node, to *run.Duration) {
+	if !isString(n) {
+		d.fault(p, n.Line, run.FaultWrongType, "%s where a duration such as 90s or 1h30m is wanted", describe(n))
+		return
+	}
+	v, err := time.ParseDuration(n.Value)
+	if err != nil {
+		d.fault(p, n.Line, run.FaultBadFormat, "%s is not a duration such as 90s or 1h30m", quote(n.Value))
+		return
+	}
+	*to = run.Duration(v)
+}
+
+// approval takes true, false or the number of approvers in a map.
+func (d *decoder) approval(p run.Path, n *yaml.Node, v reflect.Value) {
+	if n.Kind == yaml.MappingNode {
+		before := len(d.faults)
+		d.object(p, n, v)
+		if v.IsZero() && len(d.faults) == before {
+			d.fault(p.Key("approvers"), n.Line, run.FaultRequired, "it says how many must approve")
+		}
+		return
+	}
+	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!bool" {
+		d.fault(p, n.Line, run.FaultWrongType, "%s where true, false or {approvers: 2} is wanted", describe(n))
+		return
+	}
+	if strings.EqualFold(n.Value, "true") {
+		v.Set(reflect.ValueOf(run.Approval{Approvers: 1}))
+	}
+}
+
+// raw returns a value as JSON, for what is kept as it came.
+func (d *decoder) raw(p run.Path, n *yaml.Node) json.RawMessage {
+	b, err := json.Marshal(d.plain(p, n, 0))
+	if err != nil {
+		d.fault(p, n.Line, run.FaultBadValue, "it cannot be written as JSON")
+		return json.RawMessage("null")
+	}
+	return b
+}
+
+func (d *decoder) plain(p run.Path, n *yaml.Node, depth int) any {
+	n = resolve(n)
+	if !d.spend(n) {
+		return nil
+	}
+	if depth > maxDepth {
+		d.fault(p, n.Line, run.FaultOverLimit, "it is nested deeper than %d", maxDepth)
+		d.hopeless = true
+		return nil
+	}
+	switch n.Kind {
+	case yaml.MappingNode:
+		out := make(map[string]any)
+		for _, e := range d.entries(p, n) {
+			if d.hopeless {
+				return nil
+			}
+			out[e.key] = d.plain(p, e.value, depth+1)
+		}
+		return out
+	case yaml.SequenceNode:
+		out := make([]any, 0, len(n.Content))
+		for _, item := range n.Content {
+			if d.hopeless {
+				return nil
+			}
+			out = append(out, d.plain(p, item, depth+1))
+		}
+		return out
+	}
+	switch n.ShortTag() {
+	case "!!null":
+		return nil
+	case "!!bool":
+		return strings.EqualFold(n.Value, "true")
+	case "!!int", "!!float":
+		if json.Valid([]byte(n.Value)) {
+			return json.Number(n.Value)
+		}
+	}
+	return n.Value
+}
+
+// resolve follows an alias.
+func resolve(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode && n.Alias != nil {
+		return n.Alias
+	}
+	return n
+}
+
+func null(n *yaml.Node) bool {
+	n = resolve(n)
+	return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null"
+}
+
+// isString reports whether n is a string, or a date, which YAML tells apart
+// and a specification does not.
+func isString(n *yaml.Node) bool {
+	if n.Kind != yaml.ScalarNode {
+		return false
+	}
+	tag := n.ShortTag()
+	return tag == "!!str" || tag == "!!timestamp" || tag == "!!merge"
+}
+
+// describe says what a node is, without telling a string, which may be a
+// secret in the wrong place.
+func describe(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "a map"
+	case yaml.SequenceNode:
+		return "a list"
+	case yaml.ScalarNode:
+		switch tag := n.ShortTag(); tag {
+		case "!!null":
+			return "nothing"
+		case "!!bool", "!!int", "!!float":
+			return "an unquoted " + map[string]string{"!!bool": "bool", "!!int": "number", "!!float": "number"}[tag]
+		case "!!str", "!!timestamp", "!!merge":
+			return "a string"
+		default:
+			return "a value with the tag " + quote(tag)
+		}
+	}
+	return "something else"
+}
+
+// quote returns s quoted, shortened where it is long.
+func quote(s string) string {
+	const most = 60
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
+	return strconv.Quote(s)
+}

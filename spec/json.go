@@ -1,0 +1,113 @@
+package spec
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// maxDepth bounds the nesting of inputs; specifications need about ten.
+const maxDepth = 100
+
+// jsonReader makes the tree that a YAML parser would make, so that all that
+// follows is one.
+type jsonReader struct {
+	data    []byte
+	decoder *json.Decoder
+	offset  int64 // up to which newlines were counted
+	line    int
+}
+
+// parseJSON returns the root of the one value in data.
+func parseJSON(data []byte) (*yaml.Node, error) {
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	r := &jsonReader{data: data, decoder: json.NewDecoder(bytes.NewReader(data)), line: 1}
+	r.decoder.UseNumber() // keeps the text of numbers
+	token, err := r.decoder.Token()
+	if errors.Is(err, io.EOF) {
+		return nil, unreadable(0, "the document is empty")
+	}
+	if err != nil {
+		return nil, r.fail(err)
+	}
+	root, err := r.node(token, 0)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := r.decoder.Token(); err == nil {
+		return nil, unreadable(r.here(), "there is more after the end of the document")
+	} else if !errors.Is(err, io.EOF) {
+		return nil, r.fail(err)
+	}
+	return root, nil
+}
+
+// node returns the value that begins with token.
+func (r *jsonReader) node(token json.Token, depth int) (*yaml.Node, error) {
+	if depth > maxDepth {
+		return nil, unreadable(r.here(), fmt.Sprintf("it is nested deeper than %d", maxDepth))
+	}
+	n := &yaml.Node{Kind: yaml.ScalarNode, Line: r.here()}
+	switch v := token.(type) {
+	case nil:
+		n.Tag, n.Value = "!!null", "null"
+	case bool:
+		n.Tag, n.Value = "!!bool", fmt.Sprint(v)
+	case json.Number:
+		n.Tag, n.Value = "!!int", v.String()
+		if strings.ContainsAny(n.Value, ".eE") {
+			n.Tag = "!!float"
+		}
+	case string:
+		n.Tag, n.Value = "!!str", v
+	case json.Delim:
+		n.Kind, n.Tag = yaml.SequenceNode, "!!seq"
+		if v == '{' {
+			n.Kind, n.Tag = yaml.MappingNode, "!!map"
+		}
+		// In an object, keys and values come in turn.
+		for r.decoder.More() {
+			token, err := r.decoder.Token()
+			if err != nil {
+				return nil, r.fail(err)
+			}
+			child, err := r.node(token, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			n.Content = append(n.Content, child)
+		}
+		if _, err := r.decoder.Token(); err != nil { // the closing bracket
+			return nil, r.fail(err)
+		}
+	}
+	return n, nil
+}
+
+// here returns the line of the last token.
+func (r *jsonReader) here() int {
+	to := min(r.decoder.InputOffset(), int64(len(r.data)))
+	if to > r.offset {
+		r.line += bytes.Count(r.data[r.offset:to], []byte("\n"))
+		r.offset = to
+	}
+	return r.line
+}
+
+func (r *jsonReader) fail(err error) error {
+	line := r.here()
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		line = 1 + bytes.Count(r.data[:min(max(syntax.Offset-1, 0), int64(len(r.data)))], []byte("\n"))
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		line = 1 + bytes.Count(r.data, []byte("\n"))
+		return unreadable(line, "it is not JSON: it ends too early")
+	}
+	return unreadable(line, "it is not JSON: "+err.Error())
+}

@@ -1,0 +1,201 @@
+// Package spec reads specifications of runs, in YAML and JSON, into run.Spec.
+//
+// It is strict: whatever is not understood is a fault with its path and line,
+// and all faults are told at once. It is lenient where a reader cannot be
+// misled: short forms (a dependency as a string, approval as a bool) and
+// unquoted numbers where only a text can be meant. No input makes it use much
+// more memory or time than its size warrants.
+package spec
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"mime"
+	"path"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/drover-run/drover/run"
+)
+
+// Format is the form of an input.
+type Format string
+
+// The formats.
+const (
+	FormatYAML Format = "yaml"
+	FormatJSON Format = "json"
+)
+
+// Detect tells the format by a content type ("application/json;
+// charset=utf-8") or by the name of a file ("run.yml"), and whether it is one
+// of the two.
+func Detect(name string) (Format, bool) {
+	switch strings.ToLower(path.Ext(name)) {
+	case ".json":
+		return FormatJSON, true
+	case ".yaml", ".yml":
+		return FormatYAML, true
+	}
+	media, _, err := mime.ParseMediaType(name)
+	if err != nil {
+		return "", false
+	}
+	switch {
+	case media == "application/json" || strings.HasSuffix(media, "+json"):
+		return FormatJSON, true
+	case slices.Contains([]string{"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"}, media),
+		strings.HasSuffix(media, "+yaml"):
+		return FormatYAML, true
+	}
+	return "", false
+}
+
+// Read is Parser.Read without options.
+func Read(data []byte, format Format) (*run.Spec, error) { return Parser{}.Read(data, format) }
+
+// Validate is Parser.Validate without options.
+func Validate(data []byte, format Format) (*run.Spec, error) { return Parser{}.Validate(data, format) }
+
+// Parser reads specifications. The zero value is ready for use.
+type Parser struct {
+	// Extra has further keys that are allowed beside those of a
+	// specification, and where their values, which are strings, go.
+	Extra map[string]*string
+}
+
+// Read reads a specification. The error is a *run.Error: CodeTooLarge over
+// run.MaxRequestBytes, CodeUnreadable for what is not of the format,
+// CodeUnsupportedMedia for an unknown format, and CodeInvalid with all faults
+// of the form. What the specification says is not checked: see Validate.
+func (p Parser) Read(data []byte, format Format) (*run.Spec, error) {
+	root, err := parse(data, format)
+	if err != nil {
+		return nil, err
+	}
+	d := newDecoder(p.Extra)
+	s := d.document(root)
+	if len(d.faults) > 0 {
+		return nil, invalid(d.faults)
+	}
+	return s, nil
+}
+
+// Validate reads a specification and checks it with run.Validate. It fails
+// like Read; CodeInvalid comes with all faults of form and content, by line.
+func (p Parser) Validate(data []byte, format Format) (*run.Spec, error) {
+	root, err := parse(data, format)
+	if err != nil {
+		return nil, err
+	}
+	d := newDecoder(p.Extra)
+	s := d.document(root)
+	if d.hopeless {
+		return nil, invalid(d.faults)
+	}
+	faults := d.faults
+	for _, f := range run.Validate(s) {
+		if !follows(f, d.faults) {
+			faults = append(faults, f)
+		}
+	}
+	if len(faults) == 0 {
+		return s, nil
+	}
+	locate(faults, root)
+	return nil, invalid(faults)
+}
+
+// Marshal writes a specification as JSON in its canonical form, secrets in the
+// clear: it is for handing a specification on to where it is run, never for
+// showing it.
+func Marshal(s *run.Spec) ([]byte, error) {
+	open := struct {
+		*run.Spec
+		Secrets map[string]string `json:"secrets,omitempty"` // in the place of Spec's
+	}{Spec: s}
+	if s.Secrets != nil {
+		open.Secrets = make(map[string]string, len(s.Secrets))
+		for name, secret := range s.Secrets {
+			open.Secrets[name] = secret.Reveal()
+		}
+	}
+	b, err := json.Marshal(open)
+	if err != nil {
+		return nil, fmt.Errorf("marshalling a specification: %w", err)
+	}
+	return b, nil
+}
+
+func parse(data []byte, format Format) (*yaml.Node, error) {
+	if len(data) > run.MaxRequestBytes {
+		return nil, run.Errorf(run.CodeTooLarge, "the specification has %d bytes; the limit is %d", len(data), run.MaxRequestBytes)
+	}
+	if line, ok := invalidUTF8(data); ok {
+		return nil, unreadable(line, "it is not valid UTF-8")
+	}
+	switch format {
+	case FormatYAML:
+		return parseYAML(data)
+	case FormatJSON:
+		return parseJSON(data)
+	}
+	return nil, run.Errorf(run.CodeUnsupportedMedia, "a specification is YAML or JSON, not %q", string(format))
+}
+
+// follows reports whether a fault of the content comes from a fault of the
+// form, which left a gap where it was.
+func follows(f run.Fault, form []run.Fault) bool {
+	return slices.ContainsFunc(form, func(of run.Fault) bool {
+		rest, ok := strings.CutPrefix(f.Path, of.Path)
+		return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+	})
+}
+
+// locate gives the faults that have no line that of their place, or of what
+// their place is missing in.
+func locate(faults []run.Fault, root *yaml.Node) {
+	d := newDecoder(nil)
+	d.lines = make(map[run.Path]int)
+	d.document(root)
+	for i := range faults {
+		f := &faults[i]
+		if f.Code == run.FaultTooMany {
+			continue
+		}
+		for p := run.Path(f.Path); f.Line == 0; p = p.Parent() {
+			f.Line = d.lines[p]
+			if p == "" {
+				break
+			}
+		}
+	}
+}
+
+func invalid(faults []run.Fault) *run.Error {
+	slices.SortStableFunc(faults, func(a, b run.Fault) int { return cmp.Compare(order(a), order(b)) })
+	if len(faults) > run.MaxFaults {
+		faults = append(faults[:run.MaxFaults:run.MaxFaults], run.Fault{Code: run.FaultTooMany, Detail: "there are more faults than are told here"})
+	}
+	if len(faults) == 1 {
+		return run.InvalidError("the specification has a fault", faults)
+	}
+	return run.InvalidError(fmt.Sprintf("the specification has %d faults", len(faults)), faults)
+}
+
+// order puts what has no line last.
+func order(f run.Fault) uint { return uint(f.Line) - 1 } //nolint:gosec // wrapping is meant
+
+func unreadable(line int, detail string) *run.Error {
+	message := detail
+	if line > 0 {
+		message = fmt.Sprintf("line %d: %s", line, detail)
+	}
+	return &run.Error{
+		Code: run.CodeUnreadable, Message: message,
+		Faults: []run.Fault{{Line: line, Code: run.CodeUnreadable, Detail: detail}},
+	}
+}

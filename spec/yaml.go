@@ -1,0 +1,69 @@
+package spec
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+)
+
+var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+
+// parseYAML returns the root of the one document in data.
+func parseYAML(data []byte) (root *yaml.Node, err error) {
+	// The library is not ours: should it panic, the input fails and not the
+	// process that has all the others.
+	defer func() {
+		if r := recover(); r != nil {
+			root, err = nil, unreadable(0, fmt.Sprintf("it is not YAML: %v", r))
+		}
+	}()
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	var doc, more yaml.Node
+	if err := decoder.Decode(&doc); errors.Is(err, io.EOF) {
+		return nil, unreadable(0, "the document is empty")
+	} else if err != nil {
+		return nil, yamlError(err)
+	}
+	if err := decoder.Decode(&more); err == nil {
+		return nil, unreadable(more.Line, "there is a second document")
+	} else if !errors.Is(err, io.EOF) {
+		return nil, yamlError(err)
+	}
+	if doc.Kind != yaml.DocumentNode || len(doc.Content) != 1 {
+		return nil, unreadable(0, "the document is empty")
+	}
+	return doc.Content[0], nil
+}
+
+func yamlError(err error) error {
+	text, line := err.Error(), 0
+	if m := yamlLine.FindStringSubmatch(text); m != nil {
+		text = text[len(m[0]):]
+		if n, err := strconv.Atoi(m[1]); err == nil {
+			line = n
+		}
+	}
+	return unreadable(line, "it is not YAML: "+text)
+}
+
+// invalidUTF8 returns the line of the first byte that is not UTF-8, and
+// whether there is one.
+func invalidUTF8(data []byte) (int, bool) {
+	if utf8.Valid(data) {
+		return 0, false
+	}
+	for i := 0; i < len(data); {
+		r, size := utf8.DecodeRune(data[i:])
+		if r == utf8.RuneError && size == 1 {
+			return 1 + bytes.Count(data[:i], []byte("\n")), true
+		}
+		i += size
+	}
+	return 0, true
+}
