@@ -1,0 +1,160 @@
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"gopkg.in/yaml.v3"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/internal/testenv"
+)
+
+// Client speaks to a gateway. Calls that find it away are repeated for a
+// while, as a patient client would.
+type Client struct {
+	t      testing.TB
+	Server string
+	Token  string
+	http   *http.Client
+}
+
+// NewClient returns a client of a server.
+func NewClient(t testing.TB, server, token string) *Client {
+	return &Client{t: t, Server: server, Token: token, http: &http.Client{Timeout: 2 * time.Minute}}
+}
+
+// ContextClient returns a client of the server that `drover dev` wrote to the
+// context file of dir.
+func ContextClient(t testing.TB, dir string) *Client {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, "context.yaml"))
+	require.NoError(t, err)
+	var c struct {
+		Server    string `yaml:"server"`
+		TokenFile string `yaml:"token_file"`
+	}
+	require.NoError(t, yaml.Unmarshal(data, &c))
+	token, err := os.ReadFile(c.TokenFile)
+	require.NoError(t, err)
+	return NewClient(t, c.Server, strings.TrimSpace(string(token)))
+}
+
+// Do makes one call and returns the status and the body. It does not repeat.
+func (c *Client) Do(ctx context.Context, method, path, contentType, body string) (int, string, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.Server+path, strings.NewReader(body))
+	if err != nil {
+		return 0, "", fmt.Errorf("making the request: %w", err)
+	}
+	if contentType != "" {
+		req.Header.Set("Content-Type", contentType)
+	}
+	if c.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.Token)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return 0, "", fmt.Errorf("calling %s: %w", path, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, "", fmt.Errorf("reading the answer to %s: %w", path, err)
+	}
+	return resp.StatusCode, string(data), nil
+}
+
+// Submit creates a run from YAML.
+func (c *Client) Submit(spec string) api.Run {
+	c.t.Helper()
+	status, body, err := c.Do(c.t.Context(), http.MethodPost, "/api/v1/runs", "application/yaml", spec)
+	require.NoError(c.t, err)
+	require.Equal(c.t, http.StatusCreated, status, body)
+	return c.decode(body)
+}
+
+// Get reads a run, waiting for the gateway to be back if it is away.
+func (c *Client) Get(id string) api.Run {
+	c.t.Helper()
+	var run api.Run
+	testenv.Await(c.t, time.Minute, func() (bool, string) {
+		status, body, err := c.Do(c.t.Context(), http.MethodGet, "/api/v1/runs/"+id, "", "")
+		if err != nil {
+			return false, err.Error()
+		}
+		if status != http.StatusOK {
+			return false, body
+		}
+		run = c.decode(body)
+		return true, ""
+	})
+	return run
+}
+
+// Post makes a call without a body on a run, and expects success.
+func (c *Client) Post(path string) api.Run {
+	c.t.Helper()
+	status, body, err := c.Do(c.t.Context(), http.MethodPost, "/api/v1/runs/"+path, "application/json", "{}")
+	require.NoError(c.t, err)
+	require.Less(c.t, status, 300, body)
+	return c.decode(body)
+}
+
+// AwaitPhase waits until the run has the phase.
+func (c *Client) AwaitPhase(id string, phase api.Phase, timeout time.Duration) api.Run {
+	c.t.Helper()
+	return c.Await(id, timeout, func(r api.Run) bool { return r.Phase == phase })
+}
+
+// Await waits until the run is as wanted.
+func (c *Client) Await(id string, timeout time.Duration, wanted func(api.Run) bool) api.Run {
+	c.t.Helper()
+	var run api.Run
+	testenv.Await(c.t, timeout, func() (bool, string) {
+		run = c.Get(id)
+		if wanted(run) {
+			return true, ""
+		}
+		return false, Describe(run)
+	})
+	return run
+}
+
+// Logs reads the whole log of a task.
+func (c *Client) Logs(id, task string) string {
+	c.t.Helper()
+	status, body, err := c.Do(c.t.Context(), http.MethodGet, "/api/v1/runs/"+id+"/tasks/"+url.PathEscape(task)+"/logs", "", "")
+	require.NoError(c.t, err)
+	require.Equal(c.t, http.StatusOK, status, body)
+	return body
+}
+
+func (c *Client) decode(body string) api.Run {
+	c.t.Helper()
+	var run api.Run
+	require.NoError(c.t, json.Unmarshal([]byte(body), &run), body)
+	return run
+}
+
+// Describe tells how a run stands, in a few lines.
+func Describe(r api.Run) string {
+	counts := map[api.Status]int{}
+	var odd []string
+	for name, task := range r.Tasks {
+		counts[task.Status]++
+		if task.Reason != "" && len(odd) < 10 {
+			odd = append(odd, fmt.Sprintf("%s %s (attempt %d): %s", name, task.Status, task.Attempt, task.Reason))
+		}
+	}
+	return fmt.Sprintf("run %s: %s, %s, %v\n%s", r.ID, r.Phase, r.Result, counts, strings.Join(odd, "\n"))
+}

@@ -1,0 +1,186 @@
+// Package harness runs Drover's real binaries for tests of whole processes:
+// it starts, kills, freezes and thaws them, and speaks to them over HTTP as a
+// client does.
+package harness
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/internal/testenv"
+)
+
+// startTimeout bounds the start of a process on a loaded machine.
+const startTimeout = 60 * time.Second
+
+var build = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "drover-test-bin-")
+	if err != nil {
+		return "", fmt.Errorf("making a directory for the binaries: %w", err)
+	}
+	_, file, _, _ := runtime.Caller(0)
+	for _, command := range []string{"drover", "drover-shim"} {
+		cmd := exec.Command("go", "build", "-tags", "chaos", "-o", filepath.Join(dir, command), "./cmd/"+command)
+		cmd.Dir = filepath.Join(filepath.Dir(file), "..", "..")
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("building %s: %w\n%s", command, err, out)
+		}
+	}
+	return dir, nil
+})
+
+// Drover returns the path of a drover binary built from the working tree with
+// the tag chaos, which lets a test freeze it at a named step. drover-shim lies
+// beside it.
+func Drover(t testing.TB) string {
+	t.Helper()
+	dir, err := build()
+	require.NoError(t, err)
+	return filepath.Join(dir, "drover")
+}
+
+// Cleanup removes the binaries; call it from TestMain after the tests.
+func Cleanup() {
+	if dir, err := build(); err == nil {
+		_ = os.RemoveAll(dir)
+	}
+}
+
+// Process is a running drover command.
+type Process struct {
+	t    testing.TB
+	name string
+	log  string
+	cmd  *exec.Cmd
+	done chan struct{}
+	err  error
+}
+
+// Start starts `drover ARGS...` with env added to a clean environment. Its
+// output goes to a log that is shown when the test fails. It is killed at the
+// end of the test.
+func Start(t testing.TB, dir string, env []string, args ...string) *Process {
+	t.Helper()
+	log, err := os.CreateTemp(dir, args[0]+"-*.log")
+	require.NoError(t, err)
+	defer func() { _ = log.Close() }()
+	cmd := exec.Command(Drover(t), args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Env = append([]string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + os.TempDir(),
+		"DROVER_CONTEXT=" + filepath.Join(dir, "context.yaml"),
+	}, env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	require.NoError(t, cmd.Start())
+	p := &Process{t: t, name: args[0], log: log.Name(), cmd: cmd, done: make(chan struct{})}
+	go func() {
+		defer close(p.done)
+		p.err = cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		p.Kill()
+		if t.Failed() {
+			t.Logf("the end of the log of drover %s:\n%s", strings.Join(args, " "), p.tail())
+		}
+	})
+	return p
+}
+
+// AwaitReady waits for the line that begins with "ready".
+func (p *Process) AwaitReady() {
+	p.t.Helper()
+	testenv.Await(p.t, startTimeout, func() (bool, string) {
+		select {
+		case <-p.done:
+			p.t.Fatalf("drover %s ended while starting: %v\n%s", p.name, p.err, p.tail())
+		default:
+		}
+		data, err := os.ReadFile(p.log)
+		if err != nil {
+			return false, err.Error()
+		}
+		scanner := bufio.NewScanner(strings.NewReader(string(data)))
+		for scanner.Scan() {
+			if strings.HasPrefix(scanner.Text(), "ready") {
+				return true, ""
+			}
+		}
+		return false, "drover " + p.name + " is not ready:\n" + string(data)
+	})
+}
+
+// Kill ends the process with SIGKILL and waits until it is gone.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Signal(syscall.SIGKILL)
+	<-p.done
+}
+
+// Freeze stops the process with SIGSTOP.
+func (p *Process) Freeze() { require.NoError(p.t, p.cmd.Process.Signal(syscall.SIGSTOP)) }
+
+// Thaw continues it.
+func (p *Process) Thaw() { require.NoError(p.t, p.cmd.Process.Signal(syscall.SIGCONT)) }
+
+// Frozen reports whether the process is stopped, by itself or by Freeze.
+func (p *Process) Frozen() bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	if err != nil {
+		return false
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	return strings.HasPrefix(rest, "T")
+}
+
+// Running reports whether the process has not ended.
+func (p *Process) Running() bool {
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// Stop ends the process with SIGTERM and returns its exit error.
+func (p *Process) Stop() error {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.done:
+		return p.err
+	case <-time.After(startTimeout):
+		p.Kill()
+		return errors.New("it did not stop on SIGTERM")
+	}
+}
+
+func (p *Process) tail() string {
+	data, err := os.ReadFile(p.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(data[max(0, len(data)-8000):])
+}
+
+// FreeAddress returns a loopback address that nobody listened on a moment ago.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}

@@ -1,0 +1,94 @@
+package harness
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Part names a process of a Drover that runs in parts.
+type Part string
+
+// The parts.
+const (
+	Temporal Part = "temporal"
+	Gateway  Part = "gateway"
+	Control  Part = "control"
+	Executor Part = "executor"
+)
+
+// Parts is a Drover whose parts are processes of their own, on one SQLite file.
+type Parts struct {
+	*Client
+	Processes map[Part]*Process
+	Dir       string
+	t         testing.TB
+	temporal  string
+	gateway   string
+	env       map[Part][]string
+}
+
+// StartParts starts all parts; env adds to the environment of single parts.
+func StartParts(t testing.TB, slots string, env map[Part][]string) *Parts {
+	t.Helper()
+	p := &Parts{
+		Processes: map[Part]*Process{}, Dir: t.TempDir(), t: t,
+		temporal: FreeAddress(t), gateway: FreeAddress(t), env: env,
+	}
+	tokens := filepath.Join(p.Dir, "tokens.yaml")
+	admin := p.newToken(tokens, "admin")
+	executor := p.newToken(tokens, "executor")
+	require.NoError(t, os.WriteFile(filepath.Join(p.Dir, "executor.token"), []byte(executor), 0o600))
+	p.env = map[Part][]string{}
+	shared := []string{
+		"DROVER_TEMPORAL__ADDRESS=" + p.temporal,
+		"DROVER_RECORDS__PATH=" + filepath.Join(p.Dir, "records.db"),
+		"DROVER_BLOBS__URL=file://" + filepath.Join(p.Dir, "blobs"),
+	}
+	p.env[Temporal] = nil
+	p.env[Gateway] = append([]string{"DROVER_GATEWAY__LISTEN=" + p.gateway, "DROVER_GATEWAY__TOKEN_FILE=" + tokens}, shared...)
+	p.env[Control] = shared
+	p.env[Executor] = []string{
+		"DROVER_TEMPORAL__ADDRESS=" + p.temporal,
+		"DROVER_EXECUTOR__DRIVER=shell", "DROVER_EXECUTOR__POOL=shell", "DROVER_EXECUTOR__SLOTS=" + slots,
+		"DROVER_EXECUTOR__STATE_DIR=" + filepath.Join(p.Dir, "executor"),
+		"DROVER_EXECUTOR__GATEWAY_URL=http://" + p.gateway,
+		"DROVER_EXECUTOR__TOKEN_FILE=" + filepath.Join(p.Dir, "executor.token"),
+	}
+	for part, more := range env {
+		p.env[part] = append(p.env[part], more...)
+	}
+	p.Client = NewClient(t, "http://"+p.gateway, admin)
+	for _, part := range []Part{Temporal, Gateway, Control, Executor} {
+		p.Launch(part)
+	}
+	for _, part := range []Part{Temporal, Gateway, Control, Executor} {
+		p.Processes[part].AwaitReady()
+	}
+	return p
+}
+
+// Launch starts a part (again), without waiting until it is ready.
+func (p *Parts) Launch(part Part) *Process {
+	p.t.Helper()
+	args := []string{string(part)}
+	if part == Temporal {
+		args = append(args, "--data-dir", p.Dir, "--temporal", p.temporal, "--temporal-ui", "")
+	}
+	p.Processes[part] = Start(p.t, p.Dir, p.env[part], args...)
+	return p.Processes[part]
+}
+
+func (p *Parts) newToken(file, scope string) string {
+	p.t.Helper()
+	out := filepath.Join(p.Dir, scope+".new")
+	process := Start(p.t, p.Dir, nil, "token", "new", "--name", scope, "--scopes", scope, "--file", file, "--out", out)
+	<-process.done
+	require.NoError(p.t, process.err, process.tail())
+	token, err := os.ReadFile(out)
+	require.NoError(p.t, err)
+	return strings.TrimSpace(string(token))
+}

@@ -1,0 +1,59 @@
+package test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/test/harness"
+)
+
+// running counts the tasks of a run that run.
+func running(r api.Run) int {
+	n := 0
+	for _, task := range r.Tasks {
+		if task.Status == "running" {
+			n++
+		}
+	}
+	return n
+}
+
+// TestKill_dev kills all of Drover at a random moment while 200 tasks run, and
+// starts it again on the same data dir: nothing is lost and nothing runs twice.
+func TestKill_dev(t *testing.T) {
+	rounds := 2
+	if soak() {
+		rounds = 10
+	}
+	for round := range rounds {
+		graph := tally{dir: t.TempDir(), tasks: 200, steps: 2, pause: "1"}
+		dev := harness.StartDev(t, []string{"DROVER_DEV__SLOTS=200"}, "--executor", "shell")
+		id := dev.Submit(graph.spec("killed")).ID
+		// At any moment from the first start to the last end.
+		enough := rand.IntN(graph.tasks)
+		r := dev.Await(id, time.Minute, func(r api.Run) bool { return running(r) > enough || r.Phase == "finished" })
+		t.Logf("round %d: killing while %d tasks run", round, running(r))
+		dev.Kill()
+		dev.Restart()
+		r = dev.AwaitPhase(id, "finished", 3*time.Minute)
+		graph.check(t, r, func(task string) string { return dev.Logs(id, task) })
+		require.NoError(t, dev.Process.Stop())
+	}
+}
+
+// TestRestart_gracefully is the same with SIGTERM: tasks are left to their
+// shims and taken back.
+func TestRestart_gracefully(t *testing.T) {
+	graph := tally{dir: t.TempDir(), tasks: 20, steps: 2, pause: "1"}
+	dev := harness.StartDev(t, []string{"DROVER_DEV__SLOTS=20"}, "--executor", "shell")
+	id := dev.Submit(graph.spec("restarted")).ID
+	dev.Await(id, time.Minute, func(r api.Run) bool { return running(r) == 20 })
+	require.NoError(t, dev.Process.Stop())
+	dev.Restart()
+	graph.check(t, dev.AwaitPhase(id, "finished", 2*time.Minute), func(task string) string { return dev.Logs(id, task) })
+	require.NoError(t, dev.Process.Stop())
+}

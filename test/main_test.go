@@ -1,0 +1,19 @@
+// Package test runs whole processes: scenarios through the HTTP API, and what
+// happens when any of them is killed or frozen.
+package test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/drover-run/drover/test/harness"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	harness.Cleanup()
+	os.Exit(code)
+}
+
+// soak reports whether the long forms are wanted (`make soak`).
+func soak() bool { return os.Getenv("DROVER_SOAK") != "" }
