@@ -1,0 +1,170 @@
+package docker
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/docker/docker/api/types"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/pkg/stdcopy"
+
+	"github.com/drover-run/drover/run"
+)
+
+const (
+	// maxLine is the longest line that can be a frame: outputs of
+	// run.MaxOutputBytes, each byte of which may take six in JSON.
+	maxLine = 8 << 20
+	// tailBytes is how much of what is no frame is kept, to explain an end.
+	tailBytes = 2 << 10
+	// lineBuffer holds any usual frame.
+	lineBuffer = 64 << 10
+)
+
+// attachment is a connection to the streams of a main container. It is for one
+// user at a time.
+type attachment struct {
+	conn  types.HijackedResponse
+	nonce []byte
+	lines *bufio.Reader
+	long  []byte // a line that does not fit the buffer
+	tail  tail
+}
+
+// attach connects to the container's streams: what it writes from now on can
+// be read. With stdin, the shim's order can be written.
+func (d *Driver) attach(ctx context.Context, id, nonce string, stdin bool) (*attachment, error) {
+	conn, err := d.client.ContainerAttach(ctx, id, container.AttachOptions{Stream: true, Stdin: stdin, Stdout: true, Stderr: true})
+	if err != nil {
+		return nil, daemonError(err, "attaching to container %s", id)
+	}
+	a := &attachment{conn: conn, nonce: []byte(nonce + " ")}
+	a.lines = bufio.NewReaderSize(&demultiplexer{source: conn.Reader, stderr: &a.tail}, lineBuffer)
+	return a, nil
+}
+
+func (a *attachment) close() { a.conn.Close() }
+
+// send writes the order and closes stdin. A context that ends cuts the
+// connection, so that the shim never takes a part for the whole.
+func (a *attachment) send(ctx context.Context, order run.ShimOrder) error {
+	text, err := json.Marshal(order)
+	if err != nil {
+		return fmt.Errorf("encoding the shim's order: %w", err)
+	}
+	stop := context.AfterFunc(ctx, a.close)
+	defer stop()
+	if _, err := a.conn.Conn.Write(text); err != nil {
+		return fmt.Errorf("writing the shim's order: %w", err)
+	}
+	if err := a.conn.CloseWrite(); err != nil {
+		return fmt.Errorf("closing the shim's order: %w", err)
+	}
+	return nil
+}
+
+// next waits for a frame. Other lines are kept as the tail. The end of the
+// streams is io.EOF. When the context ends the attachment is of no more use.
+func (a *attachment) next(ctx context.Context) (run.Frame, error) {
+	stop := context.AfterFunc(ctx, func() { _ = a.conn.Conn.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	for {
+		line, err := a.line()
+		if err != nil {
+			if cause := context.Cause(ctx); cause != nil {
+				err = cause
+			}
+			return run.Frame{}, err
+		}
+		text, ok := bytes.CutPrefix(line, a.nonce)
+		if !ok {
+			_, _ = a.tail.Write(line)
+			continue
+		}
+		return decodeFrame(text)
+	}
+}
+
+// line reads up to the next newline. A line longer than maxLine comes as its
+// beginning only.
+func (a *attachment) line() ([]byte, error) {
+	a.long = a.long[:0]
+	for {
+		part, err := a.lines.ReadSlice('\n')
+		if err == nil && len(a.long) == 0 {
+			return part, nil
+		}
+		if len(a.long)+len(part) <= maxLine {
+			a.long = append(a.long, part...)
+		}
+		switch {
+		case err == nil:
+			return a.long, nil
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, err
+		}
+	}
+}
+
+func decodeFrame(text []byte) (run.Frame, error) {
+	var f run.Frame
+	if err := json.Unmarshal(text, &f); err != nil {
+		return f, run.Errorf(run.CodeInternal, "reading a frame of the shim: %w", err)
+	}
+	if f.Version > run.FrameVersion {
+		return f, run.Errorf(run.CodeInternal, "the shim writes frames of version %d, this executor reads up to %d", f.Version, run.FrameVersion)
+	}
+	return f, nil
+}
+
+// demultiplexer reads the stdout part of a container's streams, and writes the
+// rest away.
+type demultiplexer struct {
+	source io.Reader
+	stderr io.Writer
+	left   int64 // of the current stdout chunk
+}
+
+// Read implements io.Reader.
+func (r *demultiplexer) Read(p []byte) (int, error) {
+	for r.left == 0 {
+		var header [8]byte // stream, three zeros, length
+		if _, err := io.ReadFull(r.source, header[:]); err != nil {
+			return 0, err
+		}
+		size := int64(binary.BigEndian.Uint32(header[4:]))
+		if stdcopy.StdType(header[0]) == stdcopy.Stdout {
+			r.left = size
+			continue
+		}
+		if _, err := io.CopyN(r.stderr, r.source, size); err != nil {
+			return 0, err
+		}
+	}
+	n, err := r.source.Read(p[:min(int64(len(p)), r.left)])
+	r.left -= int64(n)
+	return n, err
+}
+
+// tail keeps the last bytes written to it.
+type tail struct{ kept []byte }
+
+// Write implements io.Writer.
+func (t *tail) Write(p []byte) (int, error) {
+	t.kept = append(t.kept, p...)
+	if excess := len(t.kept) - tailBytes; excess > 0 {
+		t.kept = append(t.kept[:0], t.kept[excess:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	return string(bytes.TrimSpace(bytes.ToValidUTF8(t.kept, []byte("?"))))
+}

@@ -1,0 +1,201 @@
+// Package docker runs tasks in containers of a Docker daemon.
+//
+// A task is one main container, whose first process is the shim, and one
+// container for each of its services, which share the main container's network
+// namespace. All are found again by name and label, so the driver itself keeps
+// nothing that must outlive its process.
+package docker
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/client"
+
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/run"
+)
+
+// DefaultPrefix begins the names and labels of what the driver makes.
+const DefaultPrefix = "drover"
+
+// Options configures a Driver.
+type Options struct {
+	// Client talks to the daemon. Required; the driver does not close it.
+	Client *client.Client
+	// ExecutorID is the id of the executor that the environments belong to:
+	// List finds those of this id alone. Required.
+	ExecutorID string
+	// ShimPath is a static drover-shim for the daemon's operating system and
+	// processor. Required.
+	ShimPath string
+	// AllowPrivileged lets tasks ask for privileged containers. Such a task
+	// can take over the host.
+	AllowPrivileged bool
+	// Network is the network that main containers join; "" is the daemon's
+	// default.
+	Network string
+	// Prefix begins the names and labels of all that the driver makes; ""
+	// means DefaultPrefix.
+	Prefix string
+	// Logger takes what operators may want to know; nil discards it.
+	Logger *slog.Logger
+}
+
+// Driver is an executor.Driver on a Docker daemon.
+type Driver struct {
+	client  *client.Client
+	options Options
+	log     *slog.Logger
+	shim    shimBinary
+	locks   keyLocks
+	volume  volumeState
+
+	mu       sync.Mutex
+	attached map[run.Key]*attachment // made by Start, until Events takes it
+}
+
+var _ executor.Driver = (*Driver)(nil)
+
+// New returns a driver. It reads the shim and does not call the daemon. The
+// error has CodeInvalid where an option is missing or the shim is not there.
+func New(options Options) (*Driver, error) {
+	switch {
+	case options.Client == nil:
+		return nil, run.Errorf(run.CodeInvalid, "the docker driver needs a client")
+	case options.ExecutorID == "":
+		return nil, run.Errorf(run.CodeInvalid, "the docker driver needs the id of its executor")
+	case options.ShimPath == "":
+		return nil, run.Errorf(run.CodeInvalid, "the docker driver needs the path of drover-shim")
+	}
+	binary, err := os.ReadFile(options.ShimPath)
+	if err != nil {
+		return nil, run.Errorf(run.CodeInvalid, "reading the shim: %w", err)
+	}
+	if options.Prefix == "" {
+		options.Prefix = DefaultPrefix
+	}
+	log := options.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	sum := sha256.Sum256(binary)
+	return &Driver{
+		client:   options.Client,
+		options:  options,
+		log:      log,
+		shim:     shimBinary{content: binary, digest: hex.EncodeToString(sum[:])},
+		attached: make(map[run.Key]*attachment),
+	}, nil
+}
+
+// Close lets go of the connections to containers whose Events were never
+// called. Environments go on.
+func (d *Driver) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for key, a := range d.attached {
+		a.close()
+		delete(d.attached, key)
+	}
+	return nil
+}
+
+// Features implements executor.Driver.
+func (d *Driver) Features() executor.Features {
+	return executor.Features{
+		Name: "docker", Images: true, Services: true, User: true, Tmpfs: true,
+		Resources: true, Privileged: d.options.AllowPrivileged, Copy: true,
+	}
+}
+
+// Check implements executor.Driver.
+func (d *Driver) Check(ctx context.Context) error {
+	if _, err := d.client.Ping(ctx); err != nil {
+		return daemonError(err, "asking the docker daemon")
+	}
+	return nil
+}
+
+// List implements executor.Driver.
+func (d *Driver) List(ctx context.Context) ([]run.Key, error) {
+	found, err := d.client.ContainerList(ctx, container.ListOptions{
+		All:     true,
+		Filters: filters.NewArgs(filters.Arg("label", d.label("executor")+"="+d.options.ExecutorID)),
+	})
+	if err != nil {
+		return nil, daemonError(err, "listing containers")
+	}
+	var keys []run.Key
+	for _, c := range found {
+		key, err := run.ParseKey(c.Labels[d.label("key")])
+		if err == nil && !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys, nil
+}
+
+// Attach implements executor.Driver.
+func (d *Driver) Attach(ctx context.Context, key run.Key) (executor.Handle, error) {
+	c, err := d.inspect(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return d.handle(key, c), nil
+}
+
+// inspect looks at the main container of key.
+func (d *Driver) inspect(ctx context.Context, key run.Key) (container.InspectResponse, error) {
+	c, err := d.client.ContainerInspect(ctx, d.mainName(key))
+	if err != nil {
+		return c, daemonError(err, "looking for the environment of %s", key)
+	}
+	return c, nil
+}
+
+func (d *Driver) handle(key run.Key, c container.InspectResponse) *handle {
+	return &handle{driver: d, key: key, id: c.ID, nonce: c.Config.Labels[d.label("nonce")]}
+}
+
+func (d *Driver) label(name string) string { return d.options.Prefix + "." + name }
+
+func (d *Driver) mainName(key run.Key) string { return d.options.Prefix + "-" + key.String() }
+
+func (d *Driver) serviceName(key run.Key, i int) string {
+	return fmt.Sprintf("%s-%s.service%d", d.options.Prefix, key, i)
+}
+
+// keep stores an attachment until Events takes it.
+func (d *Driver) keep(key run.Key, a *attachment) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if old := d.attached[key]; old != nil {
+		old.close()
+	}
+	d.attached[key] = a
+}
+
+// take returns the attachment that Start made, nil where there is none.
+func (d *Driver) take(key run.Key) *attachment {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	a := d.attached[key]
+	delete(d.attached, key)
+	return a
+}
+
+// delivered reports whether this process has handed the definition over.
+func (d *Driver) delivered(key run.Key) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.attached[key] != nil
+}

@@ -1,0 +1,163 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/drover-run/drover/run"
+)
+
+const (
+	// endPatience is how long after the end of its streams a container may
+	// still be shown as running.
+	endPatience = 2 * time.Second
+	// reattachPause is the pause before attaching again to a container that
+	// runs although its streams ended.
+	reattachPause = 200 * time.Millisecond
+)
+
+// follower is one iteration over the frames of an environment. Its frames come
+// from the attached streams, which cost nothing while the task is silent, and
+// from the shim's journal, which has them all: at the beginning, across a gap,
+// and after the end.
+type follower struct {
+	*handle
+	next  int64 // the number of the frame that is due
+	yield func(run.Frame) bool
+	done  bool // the last frame was yielded, or nobody wants more
+	tail  string
+}
+
+func (f *follower) follow(ctx context.Context) error {
+	a := f.driver.take(f.key)
+	for {
+		if a == nil {
+			c, err := f.driver.inspect(ctx, f.key)
+			if cerrdefs.IsNotFound(err) || run.CodeOf(err) == run.CodeNotFound {
+				return run.Errorf(run.CodeNotFound, "the container was removed from outside")
+			}
+			if err != nil {
+				return err
+			}
+			if c.ID != f.id {
+				return run.Errorf(run.CodeNotFound, "the container was replaced from outside")
+			}
+			if !c.State.Running {
+				return f.finish(ctx, c.State)
+			}
+			if a, err = f.driver.attach(ctx, f.id, f.nonce, false); err != nil {
+				return err
+			}
+			err = f.catchUp(ctx)
+			if err != nil || f.done {
+				a.close()
+				if err == nil || !errors.Is(err, errNotRunning) {
+					return err
+				}
+				a = nil
+				continue
+			}
+		}
+		err := f.stream(ctx, a)
+		f.tail = a.tail.String()
+		a.close()
+		a = nil
+		if err != nil || f.done {
+			return err
+		}
+		if ended, err := f.driver.endsWithin(ctx, f.id, endPatience); err != nil {
+			return err
+		} else if !ended {
+			if err := pause(ctx, reattachPause); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// stream yields frames from the attachment until its end.
+func (f *follower) stream(ctx context.Context, a *attachment) error {
+	for !f.done {
+		frame, err := a.next(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return daemonError(context.Cause(ctx), "following the task %s", f.key)
+		case run.CodeOf(err) == run.CodeInternal && !isStreamEnd(err):
+			return err
+		case err != nil:
+			return nil // the next look at the container tells what it means
+		}
+		if frame.N > f.next {
+			if err := f.catchUp(ctx); err != nil && !errors.Is(err, errNotRunning) {
+				return err
+			}
+			if f.done {
+				return nil
+			}
+		}
+		if frame.N > f.next {
+			return nil // the journal of a container that ended has it
+		}
+		f.take(frame)
+	}
+	return nil
+}
+
+// take yields a frame unless it was yielded before, and reports whether more
+// are wanted.
+func (f *follower) take(frame run.Frame) bool {
+	if f.done || frame.N < f.next {
+		return !f.done
+	}
+	f.next = frame.N + 1
+	f.done = !f.yield(frame) || frame.Kind == run.FrameTaskEnd
+	return !f.done
+}
+
+// finish yields what the journal of an ended container has left.
+func (f *follower) finish(ctx context.Context, state *container.State) error {
+	err := f.driver.archivedJournal(ctx, f.id, f.next, f.take)
+	switch {
+	case f.done:
+		return nil
+	case errors.Is(err, errNoJournal):
+		return run.Errorf(run.CodeNotFound, "the task did not begin: %s", f.why(state))
+	case err != nil:
+		return err
+	}
+	return run.Errorf(run.CodeNotFound, "%s", f.why(state))
+}
+
+// why tells how a container ended that should not have.
+func (f *follower) why(state *container.State) string {
+	text := whyEnded(state)
+	if lines := strings.Split(f.tail, "\n"); f.tail != "" {
+		text += ": " + lines[len(lines)-1]
+	}
+	return text
+}
+
+// whyEnded tells why a container does not run.
+func whyEnded(state *container.State) string {
+	switch {
+	case state.OOMKilled:
+		return "out of memory: the container was killed at its memory limit"
+	case state.Status == "created":
+		return "the container was never started"
+	case state.Error != "":
+		return state.Error
+	case state.ExitCode == 137:
+		return "the container was killed from outside (SIGKILL), or the docker daemon was restarted"
+	case state.ExitCode == 255:
+		return "the container was lost: the host or the docker daemon was restarted"
+	case state.ExitCode > 128 && state.ExitCode < 160:
+		return fmt.Sprintf("the container ended on signal %d", state.ExitCode-128)
+	}
+	return fmt.Sprintf("the container ended with exit code %d", state.ExitCode)
+}

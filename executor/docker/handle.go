@@ -1,0 +1,75 @@
+package docker
+
+import (
+	"context"
+	"io"
+	"iter"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/run"
+)
+
+// handle is an environment: a main container and what belongs to it.
+type handle struct {
+	driver *Driver
+	key    run.Key
+	id     string // of the main container
+	nonce  string // marks the shim's lines
+}
+
+var _ executor.Handle = (*handle)(nil)
+
+// Events implements executor.Handle.
+func (h *handle) Events(ctx context.Context, from int64) iter.Seq2[run.Frame, error] {
+	return func(yield func(run.Frame, error) bool) {
+		f := &follower{handle: h, next: from, yield: func(frame run.Frame) bool { return yield(frame, nil) }}
+		if err := f.follow(ctx); err != nil {
+			yield(run.Frame{}, err)
+		}
+	}
+}
+
+// Stop implements executor.Handle. The shim knows the grace from its
+// definition.
+func (h *handle) Stop(ctx context.Context, _ time.Duration) error {
+	err := h.driver.client.ContainerKill(ctx, h.id, "SIGTERM")
+	if err == nil || cerrdefs.IsConflict(err) { // conflict: it does not run any more
+		return nil
+	}
+	return daemonError(err, "stopping the task %s", h.key)
+}
+
+// Remove implements executor.Handle.
+func (h *handle) Remove(ctx context.Context) error {
+	unlock, err := h.driver.locks.lock(ctx, h.key)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if a := h.driver.take(h.key); a != nil {
+		a.close()
+	}
+	return h.driver.removeAll(ctx, h.key)
+}
+
+// CopyTo implements executor.Handle. It does not reach into tmpfs mounts.
+func (h *handle) CopyTo(ctx context.Context, dir string, tar io.Reader) error {
+	err := h.driver.client.CopyToContainer(ctx, h.id, dir, tar, container.CopyToContainerOptions{AllowOverwriteDirWithFile: true})
+	if err != nil {
+		return daemonError(err, "copying into %s", dir)
+	}
+	return nil
+}
+
+// CopyFrom implements executor.Handle. It does not reach into tmpfs mounts.
+func (h *handle) CopyFrom(ctx context.Context, path string) (io.ReadCloser, error) {
+	content, _, err := h.driver.client.CopyFromContainer(ctx, h.id, path)
+	if err != nil {
+		return nil, daemonError(err, "copying from %s", path)
+	}
+	return content, nil
+}

@@ -1,0 +1,212 @@
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/distribution/reference"
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/registry"
+	"github.com/docker/docker/api/types/versions"
+	"github.com/docker/docker/client"
+	"github.com/docker/docker/pkg/jsonmessage"
+	"github.com/dustin/go-humanize"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/drover-run/drover/run"
+)
+
+// pullNews is how often a pull that goes on tells of itself in the setup's log.
+const pullNews = 5 * time.Second
+
+// dockerHub is the registry of images whose name holds none.
+const dockerHub = "docker.io"
+
+// imageInfo is what a task needs to know of an image.
+type imageInfo struct {
+	id          string
+	user        string
+	workingDir  string
+	environment map[string]string
+	ports       []string // that it says it serves, as in "5432/tcp"
+	health      bool     // it tells when it is ready
+}
+
+// ensureImage makes sure that the image is there, as the policy says, and
+// describes it.
+func (d *Driver) ensureImage(ctx context.Context, def run.Definition, name string, platform *ocispec.Platform, log func(string)) (*imageInfo, error) {
+	named, err := reference.ParseDockerRef(name)
+	if err != nil {
+		return nil, run.Errorf(run.CodeInvalid, "image %q: %w", name, err)
+	}
+	if def.PullPolicy != run.PullAlways {
+		info, err := d.inspectImage(ctx, name, platform)
+		switch {
+		case err == nil:
+			return info, nil
+		case !cerrdefs.IsNotFound(err):
+			return nil, daemonError(err, "looking for image %s", name)
+		case def.PullPolicy == run.PullNever:
+			return nil, run.Errorf(run.CodeInvalid, "image %s is not on this host and the pull policy is never", platformed(name, platform))
+		}
+	}
+	if err := d.pull(ctx, named, platform, def.Auth, log); err != nil {
+		return nil, err
+	}
+	info, err := d.inspectImage(ctx, name, platform)
+	if err != nil {
+		return nil, refused(err, "image %s after its pull", name)
+	}
+	return info, nil
+}
+
+// inspectImage looks at an image of the daemon. An image for another platform
+// than the wanted one counts as not found.
+func (d *Driver) inspectImage(ctx context.Context, name string, platform *ocispec.Platform) (*imageInfo, error) {
+	var options []client.ImageInspectOption
+	if platform != nil && versions.GreaterThanOrEqualTo(d.client.ClientVersion(), "1.49") {
+		options = append(options, client.ImageInspectWithPlatform(platform))
+	}
+	found, err := d.client.ImageInspect(ctx, name, options...)
+	if err != nil {
+		return nil, err
+	}
+	if platform != nil && (found.Os != platform.OS || found.Architecture != platform.Architecture ||
+		platform.Variant != "" && found.Variant != platform.Variant) {
+		return nil, fmt.Errorf("image %s is for %s/%s: %w", name, found.Os, found.Architecture, cerrdefs.ErrNotFound)
+	}
+	if found.Os != "" && found.Os != "linux" {
+		return nil, run.Errorf(run.CodeInvalid, "image %s is for %s; only linux images can be run", name, found.Os)
+	}
+	info := &imageInfo{id: found.ID, environment: make(map[string]string)}
+	if c := found.Config; c != nil {
+		info.user, info.workingDir = c.User, c.WorkingDir
+		for _, entry := range c.Env {
+			if name, value, ok := strings.Cut(entry, "="); ok {
+				info.environment[name] = value
+			}
+		}
+		for port := range c.ExposedPorts {
+			info.ports = append(info.ports, port)
+		}
+		info.health = c.Healthcheck != nil && len(c.Healthcheck.Test) > 0 && c.Healthcheck.Test[0] != "NONE"
+	}
+	if info.workingDir == "" {
+		info.workingDir = "/"
+	}
+	return info, nil
+}
+
+// pull fetches an image and tells of it in the setup's log.
+func (d *Driver) pull(ctx context.Context, named reference.Named, platform *ocispec.Platform, auth map[string]run.Auth, log func(string)) error {
+	name := reference.FamiliarString(named)
+	options := image.PullOptions{}
+	if platform != nil {
+		options.Platform = platformString(platform)
+	}
+	var err error
+	if options.RegistryAuth, err = registryAuth(reference.Domain(named), auth); err != nil {
+		return err
+	}
+	began := time.Now()
+	log("pulling image " + platformed(name, platform))
+	answer, err := d.client.ImagePull(ctx, named.String(), options)
+	if err != nil {
+		return pullError(err)
+	}
+	defer func() { _ = answer.Close() }()
+	fetched, err := followPull(answer, log)
+	if err != nil {
+		return pullError(err)
+	}
+	log(fmt.Sprintf("pulled image %s (%s in %s)", name, humanize.IBytes(fetched), time.Since(began).Round(100*time.Millisecond)))
+	return nil
+}
+
+// followPull reads the daemon's progress until the pull's end and returns how
+// many bytes were fetched.
+func followPull(progress io.Reader, log func(string)) (fetched uint64, err error) {
+	layers := make(map[string]jsonmessage.JSONProgress)
+	told := time.Now()
+	for decoder := json.NewDecoder(progress); ; {
+		var m jsonmessage.JSONMessage
+		switch err := decoder.Decode(&m); {
+		case errors.Is(err, io.EOF):
+			return fetched, nil
+		case err != nil:
+			return fetched, fmt.Errorf("reading the progress of the pull: %w", err)
+		case m.Error != nil:
+			return fetched, m.Error
+		}
+		if m.Status != "Downloading" || m.Progress == nil {
+			continue
+		}
+		layers[m.ID] = *m.Progress
+		var total uint64
+		fetched = 0
+		for _, l := range layers {
+			fetched += uint64(max(0, l.Current))
+			total += uint64(max(0, l.Total))
+		}
+		if time.Since(told) >= pullNews {
+			told = time.Now()
+			log(fmt.Sprintf("pulling: %s of %s", humanize.IBytes(fetched), humanize.IBytes(total)))
+		}
+	}
+}
+
+// pullError tells a pull that the registry refused, which no other try of the
+// same start will change, from a daemon out of reach.
+func pullError(err error) error {
+	switch code := codeOf(err); code {
+	case run.CodeCanceled, run.CodeTimeout:
+		return daemonError(err, "pulling the image")
+	case run.CodeUnavailable:
+		if client.IsErrConnectionFailed(err) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+			return daemonError(err, "pulling the image")
+		}
+	}
+	return &run.Error{Code: run.CodeInvalid, Message: "image pull failed: " + daemonText(err), Err: err}
+}
+
+// registryAuth encodes the credentials for a registry's host, "" where the
+// task has none for it.
+func registryAuth(host string, auth map[string]run.Auth) (string, error) {
+	names := []string{host}
+	if host == dockerHub {
+		names = append(names, "index.docker.io", "registry-1.docker.io", "https://index.docker.io/v1/")
+	}
+	for _, name := range names {
+		a, ok := auth[name]
+		if !ok {
+			continue
+		}
+		encoded, err := registry.EncodeAuthConfig(registry.AuthConfig{Username: a.Username, Password: a.Password, ServerAddress: name})
+		if err != nil {
+			return "", fmt.Errorf("encoding the credentials for %s: %w", name, err)
+		}
+		return encoded, nil
+	}
+	return "", nil
+}
+
+func platformString(p *ocispec.Platform) string {
+	text := p.OS + "/" + p.Architecture
+	if p.Variant != "" {
+		text += "/" + p.Variant
+	}
+	return text
+}
+
+func platformed(name string, p *ocispec.Platform) string {
+	if p == nil {
+		return name
+	}
+	return name + " (" + platformString(p) + ")"
+}

@@ -1,0 +1,139 @@
+package docker
+
+import (
+	"archive/tar"
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"path"
+	"strconv"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/drover-run/drover/run"
+)
+
+var (
+	errNotRunning = errors.New("the container does not run")
+	errNoJournal  = errors.New("the shim has written no journal")
+)
+
+// journalPath is the shim's journal in a main container.
+func journalPath() string { return path.Join(taskDir, journalFile) }
+
+// hasJournal reports whether the shim has begun, that is whether a step can
+// have run.
+func (d *Driver) hasJournal(ctx context.Context, id string) (bool, error) {
+	_, err := d.client.ContainerStatPath(ctx, id, journalPath())
+	switch {
+	case err == nil:
+		return true, nil
+	case cerrdefs.IsNotFound(err):
+		return false, nil
+	}
+	return false, daemonError(err, "looking for the journal of container %s", id)
+}
+
+// catchUp yields what the journal of the running container has from the frame
+// on that is due. A container that does not run is errNotRunning.
+func (f *follower) catchUp(ctx context.Context) error {
+	err := f.driver.liveJournal(ctx, f.id, f.next, f.take)
+	if err == nil || errors.Is(err, errNotRunning) || f.done {
+		return err
+	}
+	if code := run.CodeOf(err); code == run.CodeCanceled || code == run.CodeTimeout || code == run.CodeUnavailable {
+		return err
+	}
+	// A container at its limit of processes or memory takes no further one.
+	f.driver.log.WarnContext(ctx, "reading a journal through the archive", "key", f.key.String(), "error", err)
+	err = f.driver.archivedJournal(ctx, f.id, f.next, f.take)
+	if errors.Is(err, errNoJournal) {
+		return nil
+	}
+	return err
+}
+
+// liveJournal has the shim in a running container read its journal.
+func (d *Driver) liveJournal(ctx context.Context, id string, from int64, take func(run.Frame) bool) error {
+	made, err := d.client.ContainerExecCreate(ctx, id, container.ExecOptions{
+		User: "0:0", WorkingDir: "/", AttachStdout: true, AttachStderr: true,
+		Cmd: []string{path.Join(toolDir, shimFile), "read", "--dir", taskDir, "--from", strconv.FormatInt(from, 10)},
+	})
+	if cerrdefs.IsConflict(err) {
+		return errNotRunning
+	}
+	if err != nil {
+		return daemonError(err, "reading the journal in container %s", id)
+	}
+	conn, err := d.client.ContainerExecAttach(ctx, made.ID, container.ExecAttachOptions{})
+	if err != nil {
+		return daemonError(err, "reading the journal in container %s", id)
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, conn.Close)()
+	var complaint tail
+	wanted, err := readFrames(&demultiplexer{source: conn.Reader, stderr: &complaint}, from, take)
+	if ctx.Err() != nil {
+		return daemonError(context.Cause(ctx), "reading the journal in container %s", id)
+	}
+	if err != nil || !wanted {
+		return err
+	}
+	ended, err := d.client.ContainerExecInspect(ctx, made.ID)
+	if err != nil {
+		return daemonError(err, "reading the journal in container %s", id)
+	}
+	if ended.ExitCode != 0 && ended.ExitCode != exitNoJournal {
+		return run.Errorf(run.CodeInternal, "the shim's reader ended with exit code %d: %s", ended.ExitCode, complaint.String())
+	}
+	return nil
+}
+
+// archivedJournal copies the journal out of a container, running or not.
+func (d *Driver) archivedJournal(ctx context.Context, id string, from int64, take func(run.Frame) bool) error {
+	content, _, err := d.client.CopyFromContainer(ctx, id, journalPath())
+	if cerrdefs.IsNotFound(err) {
+		return errNoJournal
+	}
+	if err != nil {
+		return daemonError(err, "copying the journal of container %s", id)
+	}
+	defer func() { _ = content.Close() }()
+	archive := tar.NewReader(content)
+	if _, err := archive.Next(); err != nil {
+		return daemonError(err, "copying the journal of container %s", id)
+	}
+	_, err = readFrames(archive, from, take)
+	return err
+}
+
+// readFrames reads the lines of a journal. A last line without its end was cut
+// off by the death of its writer and is no frame. It reports whether more
+// frames are wanted.
+func readFrames(journal io.Reader, from int64, take func(run.Frame) bool) (wanted bool, err error) {
+	for lines := bufio.NewReaderSize(journal, lineBuffer); ; {
+		line, err := lines.ReadBytes('\n')
+		switch {
+		case errors.Is(err, io.EOF):
+			return true, nil
+		case err != nil:
+			return true, daemonError(err, "reading a journal")
+		}
+		frame, err := decodeFrame(line)
+		if err != nil {
+			return true, err
+		}
+		if frame.N >= from && !take(frame) {
+			return false, nil
+		}
+	}
+}
+
+// isStreamEnd reports whether an error of reading says that the connection is
+// of no more use.
+func isStreamEnd(err error) bool {
+	var fault *run.Error
+	return !errors.As(err, &fault)
+}

@@ -1,0 +1,78 @@
+package docker
+
+import (
+	"context"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/drover-run/drover/run"
+)
+
+// removeAll removes all containers of a key and their anonymous volumes. It
+// does not begin with a listing, which takes the longer the more containers
+// there are: the main container goes meanwhile.
+func (d *Driver) removeAll(ctx context.Context, key run.Key) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return d.removeContainer(ctx, d.mainName(key)) })
+	group.Go(func() error { return d.removeServices(ctx, key) })
+	return group.Wait()
+}
+
+// removeServices removes all containers of a key but the main one.
+func (d *Driver) removeServices(ctx context.Context, key run.Key) error {
+	found, err := d.client.ContainerList(ctx, container.ListOptions{
+		All:     true,
+		Filters: filters.NewArgs(filters.Arg("label", d.label("key")+"="+key.String()), filters.Arg("label", d.label("role")+"="+roleService)),
+	})
+	if err != nil {
+		return daemonError(err, "listing the services of %s", key)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, c := range found {
+		group.Go(func() error { return d.removeContainer(ctx, c.ID) })
+	}
+	return group.Wait()
+}
+
+// removeContainer kills and removes a container with its anonymous volumes. A
+// container that is not there is no error.
+func (d *Driver) removeContainer(ctx context.Context, name string) error {
+	err := d.client.ContainerRemove(ctx, name, container.RemoveOptions{Force: true, RemoveVolumes: true})
+	switch {
+	case err == nil, cerrdefs.IsNotFound(err):
+		return nil
+	case cerrdefs.IsConflict(err): // somebody else removes it
+		return d.awaitRemoval(ctx, name)
+	}
+	return daemonError(err, "removing container %s", name)
+}
+
+func (d *Driver) awaitRemoval(ctx context.Context, name string) error {
+	removed, fault := d.client.ContainerWait(ctx, name, container.WaitConditionRemoved)
+	select {
+	case <-removed:
+		return nil
+	case err := <-fault:
+		if cerrdefs.IsNotFound(err) {
+			return nil
+		}
+		return daemonError(err, "waiting for the removal of container %s", name)
+	}
+}
+
+// kill ends a container and waits until it does not run.
+func (d *Driver) kill(ctx context.Context, id string) error {
+	if err := d.client.ContainerKill(ctx, id, killAtOnce); err != nil && !cerrdefs.IsConflict(err) {
+		return daemonError(err, "killing container %s", id)
+	}
+	ended, fault := d.client.ContainerWait(ctx, id, container.WaitConditionNotRunning)
+	select {
+	case <-ended:
+		return nil
+	case err := <-fault:
+		return daemonError(err, "waiting for container %s", id)
+	}
+}

@@ -1,0 +1,244 @@
+package docker
+
+import (
+	"context"
+	"maps"
+	"strings"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/run"
+)
+
+const (
+	// settle is how long a running container without a journal, whose order
+	// was given by someone else, may take to begin or to give up.
+	settle = 5 * time.Second
+	// settleLook is how often that is looked at.
+	settleLook = 20 * time.Millisecond
+	// cleanup bounds the removal of what a failed start made.
+	cleanup = 30 * time.Second
+)
+
+// Start implements executor.Driver. The steps of a key run at most once
+// because the shim's journal lies on a volume of the one container that has
+// the key's name, and a shim that finds a journal runs nothing: whatever state
+// a container is found in, it may be started again as long as it is the same.
+func (d *Driver) Start(ctx context.Context, task executor.Task) (_ executor.Handle, err error) {
+	key := task.Definition.Key
+	p, err := d.newPlan(task.Definition)
+	if err != nil {
+		return nil, err
+	}
+	unlock, err := d.locks.lock(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+
+	s := &starting{driver: d, task: task, plan: p, log: task.Log}
+	if s.log == nil {
+		s.log = func(string) {}
+	}
+	defer func() {
+		if err != nil {
+			s.giveUp(ctx)
+		}
+	}()
+	if task.Resume {
+		begun, err := s.find(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if begun {
+			return s.handle(), nil
+		}
+	}
+	begun, err := s.prepare(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if begun {
+		return s.handle(), nil
+	}
+	return s.launch(ctx)
+}
+
+// starting is one call of Start.
+type starting struct {
+	driver   *Driver
+	task     executor.Task
+	plan     *plan
+	log      func(string)
+	image    *imageInfo
+	services []*imageInfo
+	id       string // of the main container
+	nonce    string
+	found    bool // the container was there before this call
+	launched bool // task.Launch was called by this call
+	attached *attachment
+}
+
+func (s *starting) key() run.Key { return s.task.Definition.Key }
+
+func (s *starting) handle() *handle {
+	return &handle{driver: s.driver, key: s.key(), id: s.id, nonce: s.nonce}
+}
+
+// giveUp removes what was made, as long as no step can have run.
+func (s *starting) giveUp(ctx context.Context) {
+	if s.attached != nil {
+		s.attached.close()
+	}
+	if s.launched || s.task.Resume {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
+	defer cancel()
+	if err := s.driver.removeAll(ctx, s.key()); err != nil {
+		s.driver.log.WarnContext(ctx, "removing a failed environment", "key", s.key().String(), "error", err)
+	}
+}
+
+// prepare has the images, the shim and the main container ready.
+func (s *starting) prepare(ctx context.Context) (begun bool, err error) {
+	d, def := s.driver, s.task.Definition
+	if s.image, err = d.ensureImage(ctx, def, def.Image, s.plan.platform, s.log); err != nil {
+		return false, err
+	}
+	for _, service := range def.Services {
+		info, err := d.ensureImage(ctx, def, service.Image, s.plan.platform, s.log)
+		if err != nil {
+			return false, run.Errorf(run.CodeOf(err), "service %s: %w", service.Name, err)
+		}
+		s.services = append(s.services, info)
+	}
+	if err := d.ensureVolume(ctx, def.Image); err != nil {
+		return false, err
+	}
+	if s.found {
+		return false, nil
+	}
+	config, host := d.mainConfig(s.plan, s.image)
+	made, err := d.client.ContainerCreate(ctx, config, host, nil, s.plan.platform, d.mainName(s.key()))
+	switch {
+	case err == nil:
+		s.id, s.nonce = made.ID, s.plan.nonce
+		return false, nil
+	case cerrdefs.IsConflict(err):
+		return s.find(ctx)
+	}
+	return false, refused(err, "making the container")
+}
+
+// find looks for a container that an earlier call made, and reports whether
+// its shim has begun. Where it has not, the container does not run when find
+// returns.
+func (s *starting) find(ctx context.Context) (begun bool, err error) {
+	d := s.driver
+	c, err := d.inspect(ctx, s.key())
+	if err != nil {
+		return false, err
+	}
+	s.found, s.id, s.nonce = true, c.ID, c.Config.Labels[d.label("nonce")]
+	if d.delivered(s.key()) {
+		return true, nil
+	}
+	begun, running, err := s.settle(ctx, c)
+	if err != nil || begun {
+		return begun, err
+	}
+	if running {
+		// Nobody gives it its order any more, or whoever does is too late:
+		// once stopped it either left a journal or never will.
+		if err := d.kill(ctx, s.id); err != nil {
+			return false, err
+		}
+		if begun, err = d.hasJournal(ctx, s.id); err != nil || begun {
+			return begun, err
+		}
+	}
+	return false, d.removeServices(ctx, s.key())
+}
+
+// settle waits until the container has begun or ended, at most as long as a
+// shim takes that got its order, or the end of its stdin, just now.
+func (s *starting) settle(ctx context.Context, c container.InspectResponse) (begun, running bool, err error) {
+	d := s.driver
+	for deadline := time.Now().Add(settle); ; {
+		if begun, err = d.hasJournal(ctx, s.id); err != nil || begun {
+			return begun, c.State.Running, err
+		}
+		if !c.State.Running || time.Now().After(deadline) {
+			return false, c.State.Running, nil
+		}
+		if err := pause(ctx, settleLook); err != nil {
+			return false, true, err
+		}
+		if c, err = d.inspect(ctx, s.key()); err != nil {
+			return false, true, err
+		}
+	}
+}
+
+// launch starts the containers, tells the executor, and hands the order over.
+func (s *starting) launch(ctx context.Context) (_ *handle, err error) {
+	d := s.driver
+	if err := s.startMain(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.startServices(ctx); err != nil {
+		return nil, err
+	}
+	s.launched = true
+	first, err := s.task.Launch()
+	if err != nil {
+		return nil, run.Errorf(run.CodeOf(err), "recording the launch: %w", err)
+	}
+	if err := s.attached.send(ctx, s.order(first)); err != nil {
+		return nil, &run.Error{Code: run.CodeUnavailable, Message: "handing the definition to the shim failed", Err: err}
+	}
+	d.keep(s.key(), s.attached)
+	return s.handle(), nil
+}
+
+// startMain attaches to the main container and starts it. Where the volume
+// with the shim was pruned meanwhile it is filled again.
+func (s *starting) startMain(ctx context.Context) (err error) {
+	d := s.driver
+	for attempt := 1; ; attempt++ {
+		if s.attached, err = d.attach(ctx, s.id, s.nonce, true); err != nil {
+			return err
+		}
+		err = d.client.ContainerStart(ctx, s.id, container.StartOptions{})
+		if err == nil {
+			return nil
+		}
+		s.attached.close()
+		s.attached = nil
+		if attempt > 1 || !strings.Contains(err.Error(), toolDir) {
+			return refused(err, "starting the container")
+		}
+		d.forgetVolume()
+		if err := d.ensureVolume(ctx, s.task.Definition.Image); err != nil {
+			return err
+		}
+	}
+}
+
+// order is what the shim gets. It holds nothing that only the driver needs.
+func (s *starting) order(first int64) run.ShimOrder {
+	def := s.task.Definition
+	def.Auth, def.Services = nil, nil
+	base := maps.Clone(s.image.environment)
+	if _, ok := base["PATH"]; !ok {
+		base["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	}
+	return run.ShimOrder{
+		Version: run.FrameVersion, FirstFrame: first, Definition: def,
+		User: s.image.user, WorkingDir: s.image.workingDir, BaseEnvironment: base,
+	}
+}
