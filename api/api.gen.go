@@ -410,7 +410,7 @@ type Executor struct {
 	ID          string            `json:"id"`
 	Labels      map[string]string `json:"labels"`
 	LastContact time.Time         `json:"last_contact"`
-	Os          string            `json:"os"`
+	OS          string            `json:"os"`
 	Pool        string            `json:"pool"`
 
 	// Privileged Whether privileged tasks are allowed.
@@ -493,7 +493,7 @@ type Pool struct {
 
 	// Online Executors.
 	Online     int    `json:"online"`
-	Os         string `json:"os"`
+	OS         string `json:"os"`
 	Privileged bool   `json:"privileged"`
 
 	// Queued Tasks.
@@ -540,7 +540,7 @@ type Registration struct {
 	ID         string            `json:"id"`
 	JournalID  string            `json:"journal_id"`
 	Labels     map[string]string `json:"labels,omitempty,omitzero"`
-	Os         string            `json:"os"`
+	OS         string            `json:"os"`
 	Pool       string            `json:"pool"`
 	Privileged bool              `json:"privileged,omitempty,omitzero"`
 	Slots      int               `json:"slots"`
@@ -758,7 +758,7 @@ type TaskSpec struct {
 		Arch   string            `json:"arch,omitempty,omitzero"`
 		Driver string            `json:"driver,omitempty,omitzero"`
 		Labels map[string]string `json:"labels,omitempty,omitzero"`
-		Os     string            `json:"os,omitempty,omitzero"`
+		OS     string            `json:"os,omitempty,omitzero"`
 	} `json:"requires,omitempty,omitzero"`
 	Resources Resources `json:"resources,omitempty,omitzero"`
 	Retry     struct {

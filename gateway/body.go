@@ -1,0 +1,174 @@
+package gateway
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+	"gopkg.in/yaml.v3"
+
+	"github.com/drover-run/drover/run"
+)
+
+// Media types of bodies.
+const (
+	mediaJSON = "application/json"
+	mediaYAML = "application/yaml"
+)
+
+// drainFactor bounds what is read and dropped of a body that is too large, in
+// multiples of the limit.
+const drainFactor = 4
+
+// checkBody refuses bodies of the wrong kind and limits the others.
+func (s *Server) checkBody(op operation) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			r := c.Request()
+			if r.Method == http.MethodGet || r.Method == http.MethodHead {
+				return next(c)
+			}
+			if err := checkMedia(op, r); err != nil {
+				return err
+			}
+			if r.ContentLength > s.opts.MaxBody {
+				return s.tooLarge(r)
+			}
+			return next(c)
+		}
+	}
+}
+
+// checkMedia demands a content type of the contract. Only a call that needs no
+// body may come with neither body nor type: a web page can make such a call
+// too, but not without an Origin, which is checked before.
+func checkMedia(op operation, r *http.Request) error {
+	given := r.Header.Get("Content-Type")
+	if given == "" && r.ContentLength == 0 && !op.body {
+		return nil
+	}
+	media, params, err := mime.ParseMediaType(given)
+	charset, limited := params["charset"]
+	for _, m := range op.media {
+		if err == nil && m == media && (!limited || strings.EqualFold(charset, "utf-8")) {
+			return nil
+		}
+	}
+	return run.Errorf(run.CodeUnsupportedMedia, "the content type must be %s, not %q", strings.Join(op.media, " or "), given)
+}
+
+// readBody reads the whole body, unpacked, and tells its media type.
+func (s *Server) readBody(c echo.Context) (data []byte, media string, err error) {
+	r := c.Request()
+	media, _, _ = mime.ParseMediaType(r.Header.Get("Content-Type"))
+	var body io.Reader = http.MaxBytesReader(nil, r.Body, s.opts.MaxBody)
+	switch encoding := r.Header.Get("Content-Encoding"); encoding {
+	case "", "identity":
+	case "gzip":
+		unpacked, err := gzip.NewReader(body)
+		if err != nil {
+			return nil, "", s.bodyError(r, err)
+		}
+		body = unpacked
+	default:
+		return nil, "", run.Errorf(run.CodeUnsupportedMedia, "the content encoding must be gzip or none, not %q", encoding)
+	}
+	data, err = io.ReadAll(io.LimitReader(body, s.opts.MaxBody+1))
+	if err != nil {
+		return nil, "", s.bodyError(r, err)
+	}
+	if int64(len(data)) > s.opts.MaxBody {
+		return nil, "", s.tooLarge(r)
+	}
+	return data, media, nil
+}
+
+func (s *Server) bodyError(r *http.Request, err error) error {
+	var large *http.MaxBytesError
+	if errors.As(err, &large) {
+		return s.tooLarge(r)
+	}
+	return &run.Error{Code: run.CodeUnreadable, Message: "the body broke off or is badly encoded", Err: err}
+}
+
+// tooLarge drops what the client is still sending, within bounds: it would
+// otherwise see a broken connection in place of the answer.
+func (s *Server) tooLarge(r *http.Request) error {
+	_, _ = io.CopyN(io.Discard, r.Body, drainFactor*s.opts.MaxBody)
+	return run.Errorf(run.CodeTooLarge, "a request may have %d bytes at most", s.opts.MaxBody)
+}
+
+// strictness says what becomes of keys that are not known.
+type strictness int
+
+const (
+	strict  strictness = iota // an error: a client that misspells a key must learn of it
+	lenient                   // left out: executors may be newer than the gateway
+)
+
+// decode reads the body into v. An empty body leaves v as it is.
+func (s *Server) decode(c echo.Context, v any, unknown strictness) error {
+	data, media, err := s.readBody(c)
+	if err != nil {
+		return err
+	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil
+	}
+	if media == mediaYAML {
+		if data, err = jsonOf(data); err != nil {
+			return err
+		}
+	}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	if unknown == strict {
+		decoder.DisallowUnknownFields()
+	}
+	if err := decoder.Decode(v); err != nil {
+		return decodeError(err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return run.Errorf(run.CodeUnreadable, "the body goes on after its end")
+	}
+	return nil
+}
+
+// jsonOf turns YAML into JSON, for the small bodies; specifications are read
+// by package spec.
+func jsonOf(data []byte) ([]byte, error) {
+	var v any
+	if err := yaml.Unmarshal(data, &v); err != nil {
+		return nil, &run.Error{Code: run.CodeUnreadable, Message: "the body is not YAML: " + err.Error(), Err: err}
+	}
+	out, err := json.Marshal(v)
+	if err != nil {
+		return nil, &run.Error{Code: run.CodeUnreadable, Message: "the body has a key that is not a text", Err: err}
+	}
+	return out, nil
+}
+
+// decodeError tells bodies that are not JSON from those with wrong contents.
+func decodeError(err error) error {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	var coded *run.Error
+	switch {
+	case errors.As(err, &syntax), errors.Is(err, io.ErrUnexpectedEOF):
+		return &run.Error{Code: run.CodeUnreadable, Message: "the body is not JSON: " + err.Error(), Err: err}
+	case errors.As(err, &kind):
+		detail := kind.Value + " is not allowed here"
+		return run.InvalidError("the body has a value of the wrong kind", []run.Fault{
+			{Path: kind.Field, Code: run.CodeInvalid, Detail: detail},
+		})
+	case errors.As(err, &coded):
+		return coded
+	}
+	detail := strings.TrimPrefix(err.Error(), "json: ")
+	return run.InvalidError("the body is not valid: "+detail, []run.Fault{{Code: run.CodeInvalid, Detail: detail}})
+}

@@ -1,0 +1,117 @@
+package gateway
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// operation is what the contract says of one call: everything that can be
+// checked before its handler is asked.
+type operation struct {
+	id     string
+	method string
+	path   string // as the contract writes it: /api/v1/runs/{id}
+	scope  Scope  // "" where no token is needed
+	stream bool   // it answers for as long as the client listens
+	body   bool   // it must have a body
+	media  []string
+	query  []parameter
+}
+
+// document is the part of the OpenAPI file that the gateway lives by.
+type document struct {
+	Paths      map[string]documentPath `yaml:"paths"`
+	Components struct {
+		Schemas       map[string]schema       `yaml:"schemas"`
+		RequestBodies map[string]documentBody `yaml:"requestBodies"`
+	} `yaml:"components"`
+}
+
+type documentPath struct {
+	Get    *documentOperation `yaml:"get"`
+	Put    *documentOperation `yaml:"put"`
+	Post   *documentOperation `yaml:"post"`
+	Delete *documentOperation `yaml:"delete"`
+}
+
+type documentOperation struct {
+	ID         string        `yaml:"operationId"`
+	Scope      string        `yaml:"x-scope"`
+	Stream     bool          `yaml:"x-stream"`
+	Parameters []parameter   `yaml:"parameters"`
+	Body       *documentBody `yaml:"requestBody"`
+}
+
+type documentBody struct {
+	Ref      string               `yaml:"$ref"`
+	Required bool                 `yaml:"required"`
+	Content  map[string]yaml.Node `yaml:"content"`
+}
+
+// readContract returns the operations of the OpenAPI file by their ids.
+func readContract(data []byte) (map[string]operation, error) {
+	var doc document
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		return nil, fmt.Errorf("reading the contract: %w", err)
+	}
+	ops := make(map[string]operation)
+	for path, item := range doc.Paths {
+		for method, o := range map[string]*documentOperation{
+			http.MethodGet: item.Get, http.MethodPut: item.Put, http.MethodPost: item.Post, http.MethodDelete: item.Delete,
+		} {
+			if o == nil {
+				continue
+			}
+			op, err := doc.operation(method, path, *o)
+			if err != nil {
+				return nil, fmt.Errorf("reading the contract of %s %s: %w", method, path, err)
+			}
+			ops[op.id] = op
+		}
+	}
+	return ops, nil
+}
+
+func (d *document) operation(method, path string, o documentOperation) (operation, error) {
+	op := operation{id: o.ID, method: method, path: path, stream: o.Stream}
+	if o.Scope != "none" {
+		op.scope = Scope(o.Scope)
+		if !op.scope.Valid() {
+			return op, fmt.Errorf("%q is not a scope", o.Scope)
+		}
+	}
+	if o.Body != nil {
+		body := *o.Body
+		if body.Ref != "" {
+			body = d.Components.RequestBodies[strings.TrimPrefix(body.Ref, "#/components/requestBodies/")]
+		}
+		op.body = body.Required
+		for media := range body.Content {
+			op.media = append(op.media, media)
+		}
+		slices.Sort(op.media)
+	}
+	for _, p := range o.Parameters {
+		if p.In == "query" {
+			p.Schema = d.resolve(p.Schema)
+			op.query = append(op.query, p)
+		}
+	}
+	return op, nil
+}
+
+// resolve follows the reference of a schema, or of its items.
+func (d *document) resolve(s schema) schema {
+	if s.Ref != "" {
+		return d.Components.Schemas[strings.TrimPrefix(s.Ref, "#/components/schemas/")]
+	}
+	if s.Items != nil {
+		items := d.resolve(*s.Items)
+		s.Items = &items
+	}
+	return s
+}

@@ -1,0 +1,141 @@
+package gateway
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/run"
+)
+
+// executorDesk returns the desk of executors.
+func (s *Server) executorDesk() (run.Desk, error) {
+	if s.desk == nil {
+		return nil, run.Errorf(run.CodeNotSupported, "this gateway does not serve executors")
+	}
+	return s.desk, nil
+}
+
+// DeskRegister implements ServerInterface.
+func (s *Server) DeskRegister(c echo.Context) error {
+	var body api.Registration
+	desk, err := s.deskBody(c, &body)
+	if err != nil {
+		return err
+	}
+	err = need(given{"id", body.ID}, given{"journal_id", body.JournalID}, given{"pool", body.Pool}, given{"driver", body.Driver})
+	if err != nil {
+		return err
+	}
+	err = desk.Register(c.Request().Context(), run.Executor{
+		ID: body.ID, JournalID: body.JournalID, Pool: body.Pool, Driver: body.Driver, OS: body.OS, Arch: body.Arch,
+		Labels: body.Labels, Privileged: body.Privileged, Slots: body.Slots, SlotsUsed: body.SlotsUsed, Version: body.Version,
+	})
+	if err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusNoContent)
+}
+
+// DeskRenew implements ServerInterface.
+func (s *Server) DeskRenew(c echo.Context) error {
+	var body api.Renewal
+	desk, err := s.deskBody(c, &body)
+	if err != nil {
+		return err
+	}
+	if err := need(given{"executor", body.Executor}, given{"journal_id", body.JournalID}); err != nil {
+		return err
+	}
+	err = desk.Renew(c.Request().Context(), run.Renewal{
+		Executor: body.Executor, JournalID: body.JournalID, SlotsUsed: body.SlotsUsed, Draining: body.Draining,
+	})
+	if err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusNoContent)
+}
+
+// DeskClaim implements ServerInterface.
+func (s *Server) DeskClaim(c echo.Context) error {
+	var body api.ClaimRequest
+	desk, err := s.deskBody(c, &body)
+	if err != nil {
+		return err
+	}
+	err = need(given{"executor", body.Executor}, given{"journal_id", body.JournalID}, given{"key.run", string(body.Key.Run)})
+	if err != nil {
+		return err
+	}
+	d, err := desk.Claim(c.Request().Context(), run.ClaimRequest{
+		Key: body.Key, Executor: body.Executor, JournalID: body.JournalID,
+	})
+	if err != nil {
+		return err
+	}
+	return writeJSON(c, http.StatusOK, mediaJSON, d)
+}
+
+// DeskShip implements ServerInterface.
+func (s *Server) DeskShip(c echo.Context) error {
+	var body api.FrameBatch
+	desk, err := s.deskBody(c, &body)
+	if err != nil {
+		return err
+	}
+	if err := need(given{"executor", body.Executor}, given{"key.run", string(body.Key.Run)}); err != nil {
+		return err
+	}
+	if err := desk.Ship(c.Request().Context(), body); err != nil {
+		return err
+	}
+	s.metrics.shipped(body.Frames, time.Now())
+	return c.NoContent(http.StatusNoContent)
+}
+
+// DeskClaimStates implements ServerInterface.
+func (s *Server) DeskClaimStates(c echo.Context) error {
+	var body api.ClaimStatesRequest
+	desk, err := s.deskBody(c, &body)
+	if err != nil {
+		return err
+	}
+	if err := need(given{"executor", body.Executor}); err != nil {
+		return err
+	}
+	states, err := desk.ClaimStates(c.Request().Context(), body.Executor, body.Keys)
+	if err != nil {
+		return err
+	}
+	v := api.ClaimStates{States: make([]api.KeyState, len(body.Keys))}
+	for i, key := range body.Keys {
+		v.States[i] = api.KeyState{Key: key, State: api.KeyStateState(orDefault(states[key], run.ClaimUnknown))}
+	}
+	return writeJSON(c, http.StatusOK, mediaJSON, v)
+}
+
+func (s *Server) deskBody(c echo.Context, v any) (run.Desk, error) {
+	desk, err := s.executorDesk()
+	if err != nil {
+		return nil, err
+	}
+	return desk, s.decode(c, v, lenient)
+}
+
+// given is a text that must be there.
+type given struct{ path, value string }
+
+func need(texts ...given) error {
+	var faults []run.Fault
+	for _, t := range texts {
+		if t.value == "" {
+			faults = append(faults, run.Fault{Path: t.path, Code: run.CodeInvalid, Detail: t.path + " is missing"})
+		}
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	return run.InvalidError("the body is not complete", faults)
+}

@@ -1,0 +1,85 @@
+package gateway
+
+import (
+	"context"
+	"iter"
+	"strconv"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/run"
+)
+
+// StreamEvents implements ServerInterface.
+func (s *Server) StreamEvents(c echo.Context, params api.StreamEventsParams) error {
+	q, err := eventQuery(params)
+	if err != nil {
+		return err
+	}
+	ctx, closeStream := s.streams.open(c.Request().Context())
+	defer closeStream()
+	if q.Run != "" { // an unknown run would be waited for in vain
+		if _, err := s.runs.Get(ctx, q.Run); err != nil {
+			return err
+		}
+	}
+	defer s.metrics.stream(c.Path())()
+	w, err := s.startStream(c, mediaEvents)
+	if err != nil {
+		return err
+	}
+	source := func(ctx context.Context) iter.Seq2[run.Event, error] { return s.runs.Events(ctx, q) }
+	err = relay(ctx, w, s.opts.Heartbeat, source, func(e run.Event) error {
+		return w.event(e.Number, string(e.Type), viewEvent(e))
+	})
+	return s.endEvents(c, w, err)
+}
+
+// endEvents tells the client why its stream ends, if it is still there.
+func (s *Server) endEvents(c echo.Context, w *streamWriter, err error) error {
+	if err == nil || c.Request().Context().Err() != nil {
+		return nil
+	}
+	if werr := w.problem(err); werr != nil {
+		breakOff(c)
+	}
+	return err
+}
+
+func eventQuery(params api.StreamEventsParams) (run.EventQuery, error) {
+	q := run.EventQuery{Run: run.ID(params.Run), Group: params.Group}
+	if params.After != nil {
+		q.After = *params.After
+	}
+	if params.LastEventID != "" {
+		last, err := lastEventID(params.LastEventID)
+		if err != nil {
+			return q, err
+		}
+		q.After = last
+	}
+	if params.Group != "" {
+		if faults := checkGroup(params.Group); len(faults) > 0 {
+			return q, run.InvalidError(faults[0].Detail, faults)
+		}
+	}
+	return q, nil
+}
+
+// lastEventID reads the header by which a client goes on where it was.
+func lastEventID(header string) (int64, error) {
+	n, err := strconv.ParseInt(header, 10, 64)
+	if err != nil || n < 0 {
+		return 0, run.Errorf(run.CodeInvalid, "Last-Event-ID must be the id of an event of this stream, not %q", header)
+	}
+	return n, nil
+}
+
+func viewEvent(e run.Event) api.Event {
+	return api.Event{
+		Number: e.Number, Type: api.EventType(e.Type), Time: e.Time.UTC(), Run: string(e.Run), Group: e.Group,
+		Phase: api.Phase(e.Phase), Result: api.Result(e.Result), Reason: e.Reason, Task: e.Task, Status: api.Status(e.Status),
+		Attempt: e.Attempt, Executor: e.Executor, ExitCode: e.ExitCode,
+	}
+}

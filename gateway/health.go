@@ -1,0 +1,26 @@
+package gateway
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/drover-run/drover/api"
+)
+
+// GetHealth implements ServerInterface: it asks nothing of anybody, so that a
+// store out of reach never gets the process restarted.
+func (s *Server) GetHealth(c echo.Context) error { return c.String(http.StatusOK, "ok\n") }
+
+// GetReady implements ServerInterface.
+func (s *Server) GetReady(c echo.Context) error {
+	if err := s.runs.Ready(c.Request().Context()); err != nil {
+		return err
+	}
+	return c.String(http.StatusOK, "ok\n")
+}
+
+// GetOpenAPI implements ServerInterface.
+func (s *Server) GetOpenAPI(c echo.Context) error {
+	return c.Blob(http.StatusOK, mediaYAML, api.Document())
+}

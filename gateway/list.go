@@ -1,0 +1,88 @@
+package gateway
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/run"
+)
+
+// ListRuns implements ServerInterface.
+func (s *Server) ListRuns(c echo.Context, params api.ListRunsParams) error {
+	q, err := listQuery(params)
+	if err != nil {
+		return err
+	}
+	page, err := s.runs.List(c.Request().Context(), q)
+	if err != nil {
+		return err
+	}
+	v := api.RunPage{Runs: make([]api.Run, len(page.Runs)), NextCursor: page.Next, PrevCursor: page.Prev}
+	for i, r := range page.Runs {
+		r.Tasks = nil
+		v.Runs[i] = viewRun(r)
+	}
+	return writeJSON(c, http.StatusOK, mediaJSON, v)
+}
+
+// listQuery turns parameters, whose values the contract has checked, into a
+// query.
+func listQuery(params api.ListRunsParams) (run.ListQuery, error) {
+	q := run.ListQuery{
+		Phases: convert[run.Phase](params.Phase), Results: convert[run.Result](params.Result),
+		Groups: params.Group, Cursor: params.Cursor, Ascending: params.Order == api.OrderAsc,
+	}
+	if params.Limit != nil {
+		q.Limit = *params.Limit
+	}
+	// Values of one key are alternatives: the widest bound holds.
+	if len(params.CreatedAfter) > 0 {
+		q.CreatedAfter = slices.MinFunc(params.CreatedAfter, time.Time.Compare)
+	}
+	if len(params.CreatedBefore) > 0 {
+		q.CreatedBefore = slices.MaxFunc(params.CreatedBefore, time.Time.Compare)
+	}
+	var faults []run.Fault
+	for _, g := range params.Group {
+		faults = append(faults, checkGroup(g)...)
+	}
+	for _, a := range params.Annotation {
+		key, value, found := strings.Cut(a, "=")
+		if !found || key == "" {
+			faults = append(faults, run.Fault{
+				Path: "annotation", Code: run.CodeInvalid,
+				Detail: fmt.Sprintf("annotation must be key=value, not %q", a),
+			})
+		}
+		q.Annotations = append(q.Annotations, run.Annotation{Key: key, Value: value})
+	}
+	if len(faults) > 0 {
+		return q, run.InvalidError(faults[0].Detail, faults)
+	}
+	return q, nil
+}
+
+func checkGroup(group string) []run.Fault {
+	if strings.HasPrefix(group, "/") {
+		return nil
+	}
+	return []run.Fault{{
+		Path: "group", Code: run.CodeInvalid,
+		Detail: fmt.Sprintf("group must be an absolute path such as /project/42, not %q", group),
+	}}
+}
+
+// convert turns a list of one kind of text into another's.
+func convert[To, From ~string](list []From) []To {
+	var out []To
+	for _, v := range list {
+		out = append(out, To(v))
+	}
+	return out
+}

@@ -1,0 +1,120 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/drover-run/drover/run"
+)
+
+// Stats are figures of the records, for the metrics.
+type Stats struct {
+	OpenRuns  map[run.Phase]int
+	OpenTasks map[run.Status]int // of open runs
+	// Outbox is how many calls wait to be told to their workflows, and
+	// OldestOutbox for how long.
+	Outbox       int
+	OldestOutbox time.Duration
+}
+
+// StatsFunc counts.
+type StatsFunc func(ctx context.Context) (Stats, error)
+
+// metrics are what the gateway measures.
+type metrics struct {
+	registry *prometheus.Registry
+	runs     run.Service
+	stats    StatsFunc
+	logger   *slog.Logger
+
+	requests *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	open     *prometheus.GaugeVec
+	frames   prometheus.Counter
+	lag      prometheus.Histogram
+	panics   prometheus.Counter
+}
+
+func newMetrics(registry *prometheus.Registry, runs run.Service, stats StatsFunc, logger *slog.Logger) (*metrics, error) {
+	if registry == nil {
+		registry = prometheus.NewRegistry()
+	}
+	m := &metrics{
+		registry: registry, runs: runs, stats: stats, logger: logger,
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "drover_gateway_requests_total", Help: "Requests answered, by route, method and HTTP status.",
+		}, []string{"route", "method", "code"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "drover_gateway_request_duration_seconds", Help: "Time to answer requests; that of streams is not counted.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2.5, 11),
+		}, []string{"route", "method"}),
+		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "drover_gateway_open_streams", Help: "Event and log streams that are open, by route.",
+		}, []string{"route"}),
+		frames: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "drover_gateway_frames_total", Help: "Frames taken from executors.",
+		}),
+		lag: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "drover_gateway_log_lag_seconds", Help: "Age of the oldest output of a batch when it was stored.",
+			Buckets: prometheus.ExponentialBuckets(0.005, 2.5, 11),
+		}),
+		panics: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "drover_gateway_panics_total", Help: "Handlers that panicked.",
+		}),
+	}
+	var errs []error
+	for _, c := range []prometheus.Collector{m.requests, m.duration, m.open, m.frames, m.lag, m.panics} {
+		errs = append(errs, registry.Register(c))
+	}
+	return m, errors.Join(errs...)
+}
+
+func (m *metrics) request(route, method string, status int) {
+	m.requests.WithLabelValues(route, methodLabel(method), strconv.Itoa(status)).Inc()
+}
+
+func (m *metrics) answered(route, method string, took time.Duration) {
+	m.duration.WithLabelValues(route, methodLabel(method)).Observe(took.Seconds())
+}
+
+// stream counts an open stream until the function it returns is called.
+func (m *metrics) stream(route string) func() {
+	gauge := m.open.WithLabelValues(route)
+	gauge.Inc()
+	return gauge.Dec
+}
+
+func (m *metrics) shipped(frames []run.Frame, now time.Time) {
+	m.frames.Add(float64(len(frames)))
+	for _, f := range frames {
+		if f.Kind == run.FrameOutput {
+			m.lag.Observe(max(0, now.Sub(f.Time).Seconds()))
+			return
+		}
+	}
+}
+
+// GetMetrics implements ServerInterface. Figures that live in the store are
+// asked for at each scrape.
+func (s *Server) GetMetrics(c echo.Context) error {
+	gatherers := prometheus.Gatherers{s.metrics.registry, s.metrics.snapshot(c.Request().Context())}
+	promhttp.HandlerFor(gatherers, promhttp.HandlerOpts{}).ServeHTTP(c.Response(), c.Request())
+	return nil
+}
+
+// methodLabel keeps the labels few, whatever clients send.
+func methodLabel(method string) string {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch, http.MethodOptions:
+		return method
+	}
+	return "other"
+}

@@ -1,0 +1,114 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/drover-run/drover/run"
+)
+
+// headerRequestID carries the id by which the log knows a request.
+const headerRequestID = "X-Request-Id"
+
+const maxRequestID = 64
+
+// identify gives each request an id, the client's where it has a good one.
+func identify(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		id := c.Request().Header.Get(headerRequestID)
+		if !validRequestID(id) {
+			id = strings.ToLower(rand.Text())
+		}
+		h := c.Response().Header()
+		h.Set(headerRequestID, id)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Cache-Control", "no-store")
+		return next(c)
+	}
+}
+
+func validRequestID(id string) bool {
+	if id == "" || len(id) > maxRequestID {
+		return false
+	}
+	return !strings.ContainsFunc(id, func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune("-_.", r)
+	})
+}
+
+func requestID(c echo.Context) string { return c.Response().Header().Get(headerRequestID) }
+
+// observe counts and logs each request, once it was answered.
+func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		begun := time.Now()
+		if err := next(c); err != nil {
+			c.Error(err)
+		}
+		route := c.Path()
+		if route == "" {
+			route = "none"
+		}
+		took := time.Since(begun)
+		s.metrics.request(route, c.Request().Method, c.Response().Status)
+		if c.Get(streamedKey) == nil {
+			s.metrics.answered(route, c.Request().Method, took)
+		}
+		s.logger.DebugContext(c.Request().Context(), "request",
+			"request_id", requestID(c), "method", c.Request().Method, "path", c.Request().URL.Path,
+			"status", c.Response().Status, "bytes", c.Response().Size, "duration", took,
+			"subject", subject(c), "remote", c.RealIP())
+		return nil
+	}
+}
+
+// recoverPanics turns a panic of a handler into an error, so that it fails one
+// request only.
+func (s *Server) recoverPanics(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) (err error) {
+		defer func() {
+			p := recover()
+			if p == nil {
+				return
+			}
+			s.logger.ErrorContext(c.Request().Context(), "panic in a handler",
+				"request_id", requestID(c), "route", c.Path(), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			s.metrics.panics.Inc()
+			err = &run.Error{Code: run.CodeInternal, Err: errors.New("panic in a handler")}
+		}()
+		return next(c)
+	}
+}
+
+// checkRequest checks the query against the contract and limits the time of
+// calls that do not stream.
+func (s *Server) checkRequest(op operation) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			if err := checkQuery(op, c.Request().URL.RawQuery); err != nil {
+				return err
+			}
+			if op.stream {
+				return next(c)
+			}
+			ctx, cancel := context.WithTimeoutCause(c.Request().Context(), s.opts.RequestTimeout, context.DeadlineExceeded)
+			defer cancel()
+			c.SetRequest(c.Request().WithContext(ctx))
+			return next(c)
+		}
+	}
+}
+
+// breakOff ends an answer that has begun and can not be completed, so that the
+// client sees that it is not whole.
+func breakOff(c echo.Context) {
+	_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Unix(1, 0))
+}

@@ -1,0 +1,44 @@
+package gateway
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/drover-run/drover/run"
+)
+
+// writeJSON answers with v. What can not be encoded is an error before
+// anything was written.
+func writeJSON(c echo.Context, status int, media string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return c.Blob(status, media, append(data, '\n'))
+}
+
+// errShutdown ends streams when the gateway shuts down.
+func errShutdown() error {
+	return run.Errorf(run.CodeUnavailable, "the gateway shuts down")
+}
+
+// listOf returns s, never nil: JSON shows an empty list as one.
+func listOf[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}
+
+// mapOf returns m, never nil, likewise.
+func mapOf[V any](m map[string]V) map[string]V {
+	if m == nil {
+		return map[string]V{}
+	}
+	return m
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

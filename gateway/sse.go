@@ -1,0 +1,178 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+)
+
+const mediaEvents = "text/event-stream"
+
+// streamedKey marks requests whose time says nothing.
+const streamedKey = "drover.streamed"
+
+// streamBuffer is how many items are read ahead of a slow client: enough that
+// a replay is flushed in large pieces.
+const streamBuffer = 64
+
+// wantsEvents reports whether the client asks for server-sent events.
+func wantsEvents(r *http.Request) bool {
+	for _, accept := range r.Header.Values("Accept") {
+		for part := range strings.SplitSeq(accept, ",") {
+			media, _, _ := strings.Cut(part, ";")
+			if strings.EqualFold(strings.TrimSpace(media), mediaEvents) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// streamWriter writes an answer that goes on. Each write has its own deadline.
+type streamWriter struct {
+	response *echo.Response
+	control  *http.ResponseController
+	timeout  time.Duration
+}
+
+// startStream begins an answer that goes on, and sends its header at once.
+func (s *Server) startStream(c echo.Context, media string) (*streamWriter, error) {
+	c.Set(streamedKey, true)
+	w := &streamWriter{response: c.Response(), control: http.NewResponseController(c.Response()), timeout: s.opts.WriteTimeout}
+	// The timeout for reading a request would end the answer as well.
+	if err := w.control.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return nil, err
+	}
+	w.response.Header().Set("Content-Type", media)
+	w.response.Header().Set("X-Accel-Buffering", "no") // proxies must hand it on as it comes
+	if err := w.extend(); err != nil {
+		return nil, err
+	}
+	w.response.WriteHeader(http.StatusOK)
+	return w, w.flush()
+}
+
+func (w *streamWriter) extend() error {
+	err := w.control.SetWriteDeadline(time.Now().Add(w.timeout))
+	if errors.Is(err, http.ErrNotSupported) {
+		return nil
+	}
+	return err
+}
+
+// write writes without flushing.
+func (w *streamWriter) write(data []byte) error {
+	if err := w.extend(); err != nil {
+		return err
+	}
+	_, err := w.response.Write(data)
+	return err
+}
+
+func (w *streamWriter) flush() error {
+	if err := w.extend(); err != nil {
+		return err
+	}
+	return w.control.Flush()
+}
+
+// event writes one server-sent event. v is written as JSON, so it has no line
+// breaks.
+func (w *streamWriter) event(id int64, name string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return w.write(fmt.Appendf(nil, "id: %d\nevent: %s\ndata: %s\n\n", id, name, data))
+}
+
+// comment writes and flushes a line that clients pass over.
+func (w *streamWriter) comment(text string) error {
+	if err := w.write([]byte(": " + text + "\n\n")); err != nil {
+		return err
+	}
+	return w.flush()
+}
+
+// problem tells a client of an open event stream why it ends.
+func (w *streamWriter) problem(err error) error {
+	data, marshalErr := json.Marshal(problemOf(err, http.MethodGet))
+	if marshalErr != nil {
+		return marshalErr
+	}
+	if err := w.write(fmt.Appendf(nil, "event: problem\ndata: %s\n\n", data)); err != nil {
+		return err
+	}
+	return w.flush()
+}
+
+// item is what a source yields.
+type item[T any] struct {
+	value T
+	err   error
+}
+
+// relay sends what source yields, flushes whenever it has nothing more at
+// hand, and writes a comment whenever it is idle. It returns the error that
+// source yields, or that writing meets, or nil when source ends.
+func relay[T any](
+	ctx context.Context, w *streamWriter, idle time.Duration, source func(context.Context) iter.Seq2[T, error], send func(T) error,
+) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	items := make(chan item[T], streamBuffer)
+	go produce(ctx, source, items)
+	defer func() {
+		cancel(nil)
+		for range items { //nolint:revive // waits for the producer's end
+		}
+	}()
+	ticker := time.NewTicker(idle)
+	defer ticker.Stop()
+	for {
+		select {
+		case it, more := <-items:
+			if !more {
+				return context.Cause(ctx)
+			}
+			if it.err != nil {
+				return it.err
+			}
+			if err := send(it.value); err != nil {
+				return err
+			}
+			if len(items) == 0 {
+				if err := w.flush(); err != nil {
+					return err
+				}
+			}
+			ticker.Reset(idle)
+		case <-ticker.C:
+			if err := w.comment("still here"); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func produce[T any](ctx context.Context, source func(context.Context) iter.Seq2[T, error], items chan<- item[T]) {
+	defer close(items)
+	for value, err := range source(ctx) {
+		select {
+		case items <- item[T]{value: value, err: err}:
+		case <-ctx.Done():
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
