@@ -1,0 +1,224 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/drover-run/drover/api"
+)
+
+// dev is the `drover dev` that is measured.
+type dev struct {
+	cmd      *exec.Cmd
+	dir      string
+	server   string
+	token    string
+	temporal string
+
+	mu    sync.Mutex
+	ended map[string]chan time.Time // by run
+	early map[string]time.Time      // ended before anybody asked
+}
+
+func startDev(ctx context.Context, binary string) (*dev, error) {
+	dir, err := os.MkdirTemp("", "drover-bench-")
+	if err != nil {
+		return nil, fmt.Errorf("making the data dir: %w", err)
+	}
+	d := &dev{dir: dir, ended: map[string]chan time.Time{}, early: map[string]time.Time{}}
+	d.temporal, err = freeAddress(ctx)
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"dev", "--data-dir", filepath.Join(dir, "data"), "--http", "127.0.0.1:0", "--temporal", d.temporal, "--temporal-ui", "", "--executor", "shell"}
+	if dockerThere() {
+		args = append(args, "--executor", "docker")
+	}
+	d.cmd = exec.CommandContext(ctx, binary, args...)
+	d.cmd.Cancel = func() error { return d.cmd.Process.Signal(syscall.SIGTERM) }
+	d.cmd.Env = append(os.Environ(), "DROVER_CONTEXT="+filepath.Join(dir, "context.yaml"), "DROVER_LOG__LEVEL=warn")
+	out, err := d.cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("piping the output: %w", err)
+	}
+	d.cmd.Stderr = os.Stderr
+	if err := d.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting drover dev: %w", err)
+	}
+	scanner := bufio.NewScanner(out)
+	ready := false
+	for scanner.Scan() {
+		if strings.HasPrefix(scanner.Text(), "ready") {
+			ready = true
+			break
+		}
+	}
+	if !ready {
+		return nil, errors.New("drover dev ended before it was ready")
+	}
+	go func() { _, _ = io.Copy(io.Discard, out) }()
+	data, err := os.ReadFile(filepath.Join(dir, "context.yaml"))
+	if err != nil {
+		return nil, fmt.Errorf("reading the context: %w", err)
+	}
+	var c struct {
+		Server    string `yaml:"server"`
+		TokenFile string `yaml:"token_file"`
+	}
+	if err := yaml.Unmarshal(data, &c); err != nil {
+		return nil, fmt.Errorf("reading the context: %w", err)
+	}
+	token, err := os.ReadFile(c.TokenFile)
+	if err != nil {
+		return nil, fmt.Errorf("reading the token: %w", err)
+	}
+	d.server, d.token = c.Server, strings.TrimSpace(string(token))
+	events, err := d.get(ctx, "/api/v1/events", "text/event-stream")
+	if err != nil {
+		return nil, err
+	}
+	go d.follow(events)
+	return d, nil
+}
+
+func (d *dev) stop() {
+	_ = d.cmd.Process.Signal(syscall.SIGTERM)
+	_ = d.cmd.Wait()
+	_ = os.RemoveAll(d.dir)
+}
+
+// follow notes when each run ends, as a client that reads the events learns it.
+func (d *dev) follow(events io.ReadCloser) {
+	defer func() { _ = events.Close() }()
+	scanner := bufio.NewScanner(events)
+	scanner.Buffer(nil, 1<<20)
+	for scanner.Scan() {
+		data, ok := strings.CutPrefix(scanner.Text(), "data: ")
+		if !ok {
+			data, ok = strings.CutPrefix(scanner.Text(), "data:")
+		}
+		if !ok {
+			continue
+		}
+		var event struct {
+			Type  string `json:"type"`
+			Run   string `json:"run"`
+			Phase string `json:"phase"`
+		}
+		if json.Unmarshal([]byte(data), &event) != nil || event.Type != "run" || event.Phase != "finished" {
+			continue
+		}
+		d.mu.Lock()
+		if ch, ok := d.ended[event.Run]; ok {
+			ch <- time.Now()
+			delete(d.ended, event.Run)
+		} else {
+			d.early[event.Run] = time.Now()
+		}
+		d.mu.Unlock()
+	}
+}
+
+// await returns when the run ended.
+func (d *dev) await(ctx context.Context, id string) (time.Time, error) {
+	d.mu.Lock()
+	if at, ok := d.early[id]; ok {
+		delete(d.early, id)
+		d.mu.Unlock()
+		return at, nil
+	}
+	ch := make(chan time.Time, 1)
+	d.ended[id] = ch
+	d.mu.Unlock()
+	select {
+	case at := <-ch:
+		return at, nil
+	case <-time.After(10 * time.Minute):
+		return time.Time{}, fmt.Errorf("run %s did not end", id)
+	case <-ctx.Done():
+		return time.Time{}, context.Cause(ctx)
+	}
+}
+
+// run submits a specification and returns the run and how long it took to end.
+func (d *dev) run(ctx context.Context, spec string) (string, time.Duration, error) {
+	begin := time.Now()
+	id, err := d.submit(ctx, spec)
+	if err != nil {
+		return "", 0, err
+	}
+	end, err := d.await(ctx, id)
+	return id, end.Sub(begin), err
+}
+
+func (d *dev) submit(ctx context.Context, spec string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.server+"/api/v1/runs", strings.NewReader(spec))
+	if err != nil {
+		return "", fmt.Errorf("making a request: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/yaml")
+	req.Header.Set("Authorization", "Bearer "+d.token)
+	resp, err := benchClient.Do(req)
+	if err != nil {
+		return "", fmt.Errorf("submitting: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusCreated {
+		return "", fmt.Errorf("submitting: %s %s %w", resp.Status, body, err)
+	}
+	var r api.Run
+	if err := json.Unmarshal(body, &r); err != nil {
+		return "", fmt.Errorf("reading the run: %w", err)
+	}
+	return r.ID, nil
+}
+
+// get reads a run as it is.
+func (d *dev) read(ctx context.Context, id string) (api.Run, error) {
+	body, err := d.get(ctx, "/api/v1/runs/"+id, "application/json")
+	if err != nil {
+		return api.Run{}, err
+	}
+	defer func() { _ = body.Close() }()
+	var r api.Run
+	if err := json.NewDecoder(body).Decode(&r); err != nil {
+		return api.Run{}, fmt.Errorf("reading run %s: %w", id, err)
+	}
+	return r, nil
+}
+
+func (d *dev) get(ctx context.Context, path, accept string) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.server+path, nil)
+	if err != nil {
+		return nil, fmt.Errorf("making a request: %w", err)
+	}
+	req.Header.Set("Accept", accept)
+	req.Header.Set("Authorization", "Bearer "+d.token)
+	resp, err := benchClient.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("getting %s: %w", path, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		_ = resp.Body.Close()
+		return nil, fmt.Errorf("getting %s: %s", path, resp.Status)
+	}
+	return resp.Body, nil
+}
+
+// benchClient keeps as many connections as there are clients.
+var benchClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}

@@ -1,0 +1,52 @@
+// Command bench measures Drover on the shell driver, through the HTTP API,
+// beside a bare Temporal workflow with one no-op activity on the same embedded
+// server in the same run. It prints a table; `make bench` runs it.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	log.SetFlags(0)
+	quick := flag.Bool("quick", false, "a tenth of the work, to see that the benchmark itself runs")
+	drover := flag.String("drover", "bin/drover", "the drover binary to measure")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := measure(ctx, *drover, *quick); err != nil {
+		log.Fatal("bench: ", err)
+	}
+}
+
+func measure(ctx context.Context, binary string, quick bool) error {
+	scale := 1
+	if quick {
+		scale = 10
+	}
+	dev, err := startDev(ctx, binary)
+	if err != nil {
+		return err
+	}
+	defer dev.stop()
+	bare, err := startBare(ctx, dev.temporal)
+	if err != nil {
+		return err
+	}
+	defer bare.stop()
+	table := &table{}
+	for _, row := range rows(scale) {
+		fmt.Fprintf(os.Stderr, "measuring: %s\n", row.name)
+		if err := row.measure(ctx, dev, bare, table); err != nil {
+			return fmt.Errorf("%s: %w", row.name, err)
+		}
+	}
+	table.print(os.Stdout, dev)
+	return nil
+}
