@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/labstack/echo/v4"
@@ -99,6 +100,8 @@ func classify(err error) *run.Error {
 	var coded *run.Error
 	var echoed *echo.HTTPError
 	switch {
+	case errors.As(err, &coded) && coded.Code == run.CodeInvalid && onlyUnsupported(coded.Faults):
+		return &run.Error{Code: run.CodeNotSupported, Message: "it asks for what is not supported yet", Faults: coded.Faults}
 	case errors.As(err, &coded) && coded.Code != "":
 		return coded
 	case errors.As(err, &echoed):
@@ -109,6 +112,11 @@ func classify(err error) *run.Error {
 		return run.Errorf(run.CodeCanceled, "the request was given up")
 	}
 	return &run.Error{Code: run.CodeInternal, Err: err}
+}
+
+// onlyUnsupported reports whether an input would be good if all were built.
+func onlyUnsupported(faults []run.Fault) bool {
+	return len(faults) > 0 && !slices.ContainsFunc(faults, func(f run.Fault) bool { return f.Code != run.CodeNotSupported })
 }
 
 // classifyEcho translates the errors of the router and of the generated code.

@@ -1,0 +1,76 @@
+package desk
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/run"
+)
+
+const mediaProblem = "application/problem+json"
+
+// maxProblem bounds what is read of a problem document.
+const maxProblem = 1 << 20
+
+var errTimeout = errors.New("no answer in time")
+
+// transportError says why no answer came. What the caller itself gave up is
+// its own cancellation; all else may work when tried again.
+func transportError(caller, limited context.Context, err error) error {
+	if cause := context.Cause(caller); cause != nil {
+		return cause
+	}
+	if cause := context.Cause(limited); cause != nil {
+		err = cause
+	}
+	return &run.Error{Code: run.CodeUnavailable, Message: "the gateway is out of reach: " + err.Error(), Err: err}
+}
+
+// answerError turns an answer that is not a success into the error that the
+// gateway meant by it.
+func answerError(r *http.Response) error {
+	if r.StatusCode >= 200 && r.StatusCode <= 299 {
+		return nil
+	}
+	media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	var p api.Problem
+	if media == mediaProblem && json.NewDecoder(io.LimitReader(r.Body, maxProblem)).Decode(&p) == nil && known(run.Code(p.Code)) {
+		e := &run.Error{Code: run.Code(p.Code), Message: p.Detail}
+		if e.Message == "" {
+			e.Message = p.Title
+		}
+		for _, f := range p.Errors {
+			e.Faults = append(e.Faults, run.Fault{Path: f.Path, Line: f.Line, Code: run.Code(f.Code), Detail: f.Detail})
+		}
+		return e
+	}
+	return foreignError(r)
+}
+
+// foreignError is for answers that are not the gateway's, such as those of a
+// proxy before it: they say nothing about executors or claims.
+func foreignError(r *http.Response) error {
+	switch {
+	case r.StatusCode >= 500 || r.StatusCode == http.StatusTooManyRequests:
+		return run.Errorf(run.CodeUnavailable, "the gateway is out of reach: HTTP status %s", r.Status)
+	case r.StatusCode == http.StatusUnauthorized:
+		return run.Errorf(run.CodeUnauthenticated, "the token is not taken: HTTP status %s", r.Status)
+	case r.StatusCode == http.StatusForbidden:
+		return run.Errorf(run.CodeForbidden, "the call is not allowed: HTTP status %s", r.Status)
+	}
+	return run.Errorf(run.CodeInternal, "this is not the answer of a gateway: HTTP status %s", r.Status)
+}
+
+func known(code run.Code) bool {
+	return slices.Contains([]run.Code{
+		run.CodeInvalid, run.CodeUnreadable, run.CodeNotFound, run.CodeConflict, run.CodeUnauthenticated, run.CodeForbidden,
+		run.CodeTooLarge, run.CodeUnsupportedMedia, run.CodeNotSupported, run.CodeExhausted, run.CodeUnavailable,
+		run.CodeTimeout, run.CodeCanceled, run.CodeInternal,
+	}, code)
+}
