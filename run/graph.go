@@ -1,9 +1,6 @@
 package run
 
-import (
-	"fmt"
-	"slices"
-)
+import "slices"
 
 // Graph decides which tasks of a run start, wait or are skipped, from the
 // statuses of the others. It is a pure function of those statuses: it has no
@@ -72,9 +69,12 @@ const (
 )
 
 type nodeState struct {
-	dependents []int // nodes, once for each edge
-	open       int   // edges whose node is not final
+	dependents []Edge // the edges on the node, turned round
 	counts     [statusCount]int
+
+	open  int // edges whose node is not final
+	met   int // edges that list failure, whose node is final and has a failed task
+	unmet int // edges that list failure, whose node is not final
 }
 
 // NewGraph returns the graph of a plan's nodes with no task decided. It keeps
@@ -92,7 +92,7 @@ func NewGraph(nodes []Node, failFast bool) (*Graph, error) {
 			if e.Node < 0 || e.Node >= len(nodes) {
 				return nil, Errorf(CodeInvalid, "node %d depends on node %d, which does not exist", i, e.Node)
 			}
-			g.states[e.Node].dependents = append(g.states[e.Node].dependents, i)
+			g.states[e.Node].dependents = append(g.states[e.Node].dependents, Edge{Node: i, On: e.On})
 		}
 	}
 	g.nodeOf = make([]int32, tasks)
@@ -278,8 +278,13 @@ func (g *Graph) rebuild(statuses []byte) {
 	g.totals, g.final, g.failed = [statusCount]int{}, 0, false
 	g.ready, g.approved = g.ready[:0], g.approved[:0]
 	for i := range g.states {
-		g.states[i].open = len(g.nodes[i].Depends)
-		g.states[i].counts = [statusCount]int{}
+		st := &g.states[i]
+		st.counts, st.open, st.met, st.unmet = [statusCount]int{}, len(g.nodes[i].Depends), 0, 0
+		for _, e := range g.nodes[i].Depends {
+			if e.On&MaskFailure != 0 {
+				st.unmet++
+			}
+		}
 	}
 	for t, b := range statuses {
 		g.states[g.nodeOf[t]].counts[b&^approvedBit]++
@@ -299,165 +304,8 @@ func (g *Graph) rebuild(statuses []byte) {
 			g.failed = true
 		}
 		if g.nodeFinal(i) {
-			for _, d := range st.dependents {
-				g.states[d].open--
-			}
+			g.settle(i)
 		}
 	}
-	// Nodes that cannot be decided yet are looked at once in vain.
-	for i := range g.nodes {
-		g.ready = append(g.ready, i)
-	}
-}
-
-// set changes the status of a task and notes the nodes that Next must look at.
-func (g *Graph) set(task int, b byte) {
-	node := int(g.nodeOf[task])
-	st, old := &g.states[node], g.at(task)
-	g.status[task] = b
-	st.counts[old]--
-	g.totals[old]--
-	st.counts[b]++
-	g.totals[b]++
-	if !finalByte(b) {
-		return
-	}
-	g.final++
-	if g.nodeFinal(node) {
-		for _, d := range st.dependents {
-			if g.states[d].open--; g.states[d].open == 0 {
-				g.ready = append(g.ready, d)
-			}
-		}
-	}
-	if b == byteFailed && !g.failed && !g.nodes[node].IgnoreFailure {
-		g.failed = true
-		if g.failFast {
-			for i := range g.nodes {
-				g.ready = append(g.ready, i)
-			}
-		}
-	}
-}
-
-// end gives all tasks that have one of the statuses another, final one.
-func (g *Graph) end(to byte, from ...byte) []int {
-	var out []int
-	for t := range g.status {
-		if slices.Contains(from, g.at(t)) {
-			g.set(t, to)
-			out = append(out, t)
-		}
-	}
-	return out
-}
-
-func (g *Graph) nodeFinal(node int) bool {
-	final := 0
-	for _, count := range g.states[node].counts[byteSuccess:] {
-		final += count
-	}
-	return final == g.nodes[node].Width
-}
-
-// decide appends the decisions on a node's tasks that can be made now.
-func (g *Graph) decide(out []Decision, node int) []Decision {
-	n, st := g.nodes[node], &g.states[node]
-	if st.counts[byteNotStarted]+st.counts[byteWaitingApproval] == 0 {
-		return out
-	}
-	to, reason, waiting := byteQueued, "", false
-	switch {
-	case n.Skip:
-		to, reason = byteSkipped, "skip is set"
-	case g.sweeping() && g.neverHandles(node):
-		to, reason, waiting = byteSkipped, "fail_fast is set and a task has failed", true
-	case st.open > 0:
-		return out
-	default:
-		if why := g.mismatch(node); why != "" {
-			to, reason = byteSkipped, why
-		} else if n.Approvers > 0 {
-			to, reason = byteWaitingApproval, waitReason(n.Approvers)
-		}
-	}
-	for t := n.First; t < n.First+n.Width; t++ {
-		if at := g.at(t); at == byteNotStarted || waiting && at == byteWaitingApproval {
-			g.set(t, to)
-			out = append(out, Decision{Task: t, Status: StatusOf(to), Reason: reason})
-		}
-	}
-	return out
-}
-
-func waitReason(approvers int) string {
-	if approvers == 1 {
-		return "waits for an approval"
-	}
-	return fmt.Sprintf("waits for %d approvals", approvers)
-}
-
-// mismatch returns why a node's dependencies do not hold, "" if all do. All
-// nodes it depends on must be final.
-func (g *Graph) mismatch(node int) string {
-	for _, e := range g.nodes[node].Depends {
-		mask := e.On.orDefault()
-		parent := g.nodes[e.Node]
-		for b := byteSuccess; b < statusCount; b++ {
-			if g.states[e.Node].counts[b] == 0 || mask&maskOf(b) != 0 {
-				continue
-			}
-			for i := range parent.Width {
-				if g.at(parent.First+i) == b {
-					return fmt.Sprintf("needs %s of %s, which is %s", mask, parent.taskName(i), StatusOf(b))
-				}
-			}
-		}
-	}
-	return ""
-}
-
-// handlesFailure reports whether a node has a dependency that lists failure
-// and that a failed task meets.
-func (g *Graph) handlesFailure(node int) bool {
-	for _, e := range g.nodes[node].Depends {
-		if e.On&MaskFailure != 0 && g.states[e.Node].counts[byteFailed] > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// neverHandles reports whether handlesFailure is false and stays so.
-func (g *Graph) neverHandles(node int) bool {
-	for _, e := range g.nodes[node].Depends {
-		if e.On&MaskFailure != 0 && (g.states[e.Node].counts[byteFailed] > 0 || !g.nodeFinal(e.Node)) {
-			return false
-		}
-	}
-	return true
-}
-
-// cyclic returns a node that depends on itself, directly or not, and whether
-// there is one.
-func (g *Graph) cyclic() (int, bool) {
-	open := make([]int, len(g.nodes))
-	var free []int
-	for i, n := range g.nodes {
-		if open[i] = len(n.Depends); open[i] == 0 {
-			free = append(free, i)
-		}
-	}
-	for len(free) > 0 {
-		last := len(free) - 1
-		node := free[last]
-		free = free[:last]
-		for _, d := range g.states[node].dependents {
-			if open[d]--; open[d] == 0 {
-				free = append(free, d)
-			}
-		}
-	}
-	i := slices.IndexFunc(open, func(n int) bool { return n > 0 })
-	return i, i >= 0
+	g.lookAtAll()
 }

@@ -310,6 +310,25 @@ func TestGraph_FailFastWithdraws(t *testing.T) {
 	require.True(t, g.MayStart(4))
 }
 
+func TestGraph_FailFastSkipsWhatWaits(t *testing.T) {
+	t.Parallel()
+	g := newChart(t).add("a", nil).add("b", nil, approvers(1)).add("c", nil, approvers(1)).
+		add("d", edges{"a": run.MaskFailure}, approvers(1)).add("e", edges{"b": 0}).graph(true)
+	require.Len(t, g.Next(), 3)
+	require.True(t, g.Approve(2))
+	require.True(t, g.Set(0, run.StatusFailed))
+	const reason = "fail_fast is set and a task has failed"
+	require.Equal(t, []run.Decision{
+		{Task: 1, Status: run.StatusSkipped, Reason: reason},
+		{Task: 2, Status: run.StatusSkipped, Reason: reason},
+		{Task: 3, Status: run.StatusWaitingApproval, Reason: "waits for an approval"},
+		{Task: 4, Status: run.StatusSkipped, Reason: reason},
+	}, g.Next())
+	require.False(t, g.Approve(1))
+	require.True(t, g.Approve(3))
+	require.Equal(t, []run.Decision{{Task: 3, Status: run.StatusQueued}}, g.Next())
+}
+
 func TestGraph_Names(t *testing.T) {
 	t.Parallel()
 	g := newChart(t).add("a", nil).add("b", edges{"a": 0}, func(n *run.Node) {

@@ -1,0 +1,166 @@
+package run
+
+import (
+	"fmt"
+	"slices"
+)
+
+// set changes the status of a task and notes the nodes that Next must look at.
+func (g *Graph) set(task int, b byte) {
+	node := int(g.nodeOf[task])
+	st, old := &g.states[node], g.at(task)
+	g.status[task] = b
+	st.counts[old]--
+	g.totals[old]--
+	st.counts[b]++
+	g.totals[b]++
+	if !finalByte(b) {
+		return
+	}
+	g.final++
+	if g.nodeFinal(node) {
+		g.settle(node)
+	}
+	if b == byteFailed && !g.failed && !g.nodes[node].IgnoreFailure {
+		g.failed = true
+		if g.failFast {
+			g.lookAtAll()
+		}
+	}
+}
+
+// settle tells the dependents of a node that it is final.
+func (g *Graph) settle(node int) {
+	failure := g.states[node].counts[byteFailed] > 0
+	for _, e := range g.states[node].dependents {
+		st := &g.states[e.Node]
+		st.open--
+		if e.On&MaskFailure != 0 {
+			st.unmet--
+			if failure {
+				st.met++
+			}
+		}
+		if st.open == 0 || g.sweeping() && g.neverHandles(e.Node) {
+			g.ready = append(g.ready, e.Node)
+		}
+	}
+}
+
+// lookAtAll lets Next look at every node; at those that cannot be decided yet
+// in vain.
+func (g *Graph) lookAtAll() {
+	for i := range g.nodes {
+		g.ready = append(g.ready, i)
+	}
+}
+
+// end gives all tasks that have one of the statuses another, final one.
+func (g *Graph) end(to byte, from ...byte) []int {
+	var out []int
+	for t := range g.status {
+		if slices.Contains(from, g.at(t)) {
+			g.set(t, to)
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+func (g *Graph) nodeFinal(node int) bool {
+	final := 0
+	for _, count := range g.states[node].counts[byteSuccess:] {
+		final += count
+	}
+	return final == g.nodes[node].Width
+}
+
+// decide appends the decisions on a node's tasks that can be made now.
+func (g *Graph) decide(out []Decision, node int) []Decision {
+	n, st := g.nodes[node], &g.states[node]
+	if st.counts[byteNotStarted]+st.counts[byteWaitingApproval] == 0 {
+		return out
+	}
+	to, reason, waiting := byteQueued, "", false
+	switch {
+	case n.Skip:
+		to, reason = byteSkipped, "skip is set"
+	case g.sweeping() && g.neverHandles(node):
+		to, reason, waiting = byteSkipped, "fail_fast is set and a task has failed", true
+	case st.open > 0:
+		return out
+	default:
+		if why := g.mismatch(node); why != "" {
+			to, reason = byteSkipped, why
+		} else if n.Approvers > 0 {
+			to, reason = byteWaitingApproval, waitReason(n.Approvers)
+		}
+	}
+	for t := n.First; t < n.First+n.Width; t++ {
+		if at := g.at(t); at == byteNotStarted || waiting && at == byteWaitingApproval {
+			g.set(t, to)
+			out = append(out, Decision{Task: t, Status: StatusOf(to), Reason: reason})
+		}
+	}
+	return out
+}
+
+func waitReason(approvers int) string {
+	if approvers == 1 {
+		return "waits for an approval"
+	}
+	return fmt.Sprintf("waits for %d approvals", approvers)
+}
+
+// mismatch returns why a node's dependencies do not hold, "" if all do. All
+// nodes it depends on must be final.
+func (g *Graph) mismatch(node int) string {
+	for _, e := range g.nodes[node].Depends {
+		mask := e.On.orDefault()
+		parent := g.nodes[e.Node]
+		for b := byteSuccess; b < statusCount; b++ {
+			if g.states[e.Node].counts[b] == 0 || mask&maskOf(b) != 0 {
+				continue
+			}
+			for i := range parent.Width {
+				if g.at(parent.First+i) == b {
+					return fmt.Sprintf("needs %s of %s, which is %s", mask, parent.taskName(i), StatusOf(b))
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// handlesFailure reports whether a node has a dependency that lists failure
+// and that a failed task meets. The nodes it depends on must be final.
+func (g *Graph) handlesFailure(node int) bool { return g.states[node].met > 0 }
+
+// neverHandles reports whether handlesFailure will be false.
+func (g *Graph) neverHandles(node int) bool {
+	return g.states[node].met == 0 && g.states[node].unmet == 0
+}
+
+// cyclic returns a node that depends on itself, directly or not, and whether
+// there is one.
+func (g *Graph) cyclic() (int, bool) {
+	open := make([]int, len(g.nodes))
+	var free []int
+	for i, n := range g.nodes {
+		if open[i] = len(n.Depends); open[i] == 0 {
+			free = append(free, i)
+		}
+	}
+	for len(free) > 0 {
+		last := len(free) - 1
+		node := free[last]
+		free = free[:last]
+		for _, d := range g.states[node].dependents {
+			if open[d.Node]--; open[d.Node] == 0 {
+				free = append(free, d.Node)
+			}
+		}
+	}
+	i := slices.IndexFunc(open, func(n int) bool { return n > 0 })
+	return i, i >= 0
+}
