@@ -28,11 +28,19 @@ const (
 	SignalCancel  = "cancel"  // no payload
 	SignalApprove = "approve" // Approve
 	SignalReport  = "report"  // Report, from a batch
+	// SignalExecutorRemoved tells that an executor which has a task of the run
+	// was removed; ExecutorRemoved. Both workflows take it.
+	SignalExecutorRemoved = "executor-removed"
+	// SignalForceContinue makes the workflow continue as new at the next
+	// moment that allows it; no payload. It is the operator's handle.
+	SignalForceContinue = "force-continue-as-new"
 )
 
 // Signals of the batch workflow.
 const (
-	SignalBatchStop = "batch-stop" // BatchStop
+	SignalBatchStop     = "batch-stop"     // Stop
+	SignalBatchMore     = "batch-more"     // BatchMore
+	SignalBatchWithdraw = "batch-withdraw" // BatchWithdraw
 )
 
 // QueryState is the query of both workflows that returns their state.
@@ -94,6 +102,8 @@ type RunInput struct {
 	// State is carried over continue-as-new; nil at first. Only the parent of
 	// batches continues as new.
 	State *RunState `json:"state,omitempty"`
+	// Limits bound the execution; nil means the defaults.
+	Limits *Limits `json:"limits,omitempty"`
 }
 
 // ExecuteInput is the input of execute-task and adopt-task.

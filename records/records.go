@@ -104,8 +104,10 @@ type Progress interface {
 	Begin(ctx context.Context, id run.ID) (Standing, error)
 	// Apply writes what the workflow decided. Changes of tasks that are
 	// final, or that are of an earlier attempt or dispatch than what is
-	// stored, are left out, and so is any change of a final run; what stands
-	// in the end is returned for each of the tasks named, in order.
+	// stored, are left out, and so is any change of a final run. A change to
+	// queued does not undo a claim: it is left out too while the same dispatch
+	// is running. What stands in the end is returned for each of the tasks
+	// named, in order.
 	Apply(ctx context.Context, id run.ID, c Changes) (Standing, []TaskStanding, error)
 	// Holders returns the executor of each task's newest dispatch that was
 	// claimed, for tasks of the run that are not final.
@@ -147,6 +149,10 @@ type TaskChange struct {
 	Reason   string
 	// Result, where the task ended: its steps, times and exit code.
 	Result *run.TaskResult
+	// IfUnclaimed leaves the change out where an executor has claimed the
+	// task, that is where it is running: so a queued task is withdrawn without
+	// a race. From then on claims of it are refused, since it is final.
+	IfUnclaimed bool
 }
 
 // TaskStanding is how one task stands.

@@ -1,0 +1,34 @@
+package contract
+
+import (
+	"hash/fnv"
+	"strconv"
+	"strings"
+
+	"go.temporal.io/sdk/temporal"
+)
+
+// maxFairnessKey is the longest fairness key that the server takes, in bytes.
+const maxFairnessKey = 64
+
+// Priority is the Temporal priority of a run's workflows and tasks: by the
+// run's own, and fair between group roots, the first two elements of a group.
+func Priority(priority int, group string) temporal.Priority {
+	return temporal.Priority{PriorityKey: priority, FairnessKey: fairnessKey(group)}
+}
+
+// fairnessKey returns the group's root, shortened to a prefix and a hash where
+// the server would refuse it.
+func fairnessKey(group string) string {
+	root := group
+	if parts := strings.SplitN(group, "/", 4); len(parts) == 4 {
+		root = strings.Join(parts[:3], "/")
+	}
+	if len(root) <= maxFairnessKey {
+		return root
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(root))
+	sum := strconv.FormatUint(h.Sum64(), 36)
+	return strings.ToValidUTF8(root[:maxFairnessKey-len(sum)-1], "") + "." + sum
+}
