@@ -46,12 +46,16 @@ func rows(scale int) []row {
 		{"runs of one task, 8 clients", func(ctx context.Context, d *dev, b *bare, t *table) error {
 			return throughput(ctx, d, b, t, 1000/scale)
 		}},
-		{"1 + 100 + 1", func(ctx context.Context, d *dev, b *bare, t *table) error { return joined(ctx, d, b, t, max(1, 5/scale)) }},
+		{"1 + 100 + 1", func(ctx context.Context, d *dev, b *bare, t *table) error {
+			return joined(ctx, d, b, t, max(1, 5/scale))
+		}},
 		{"one run of 1,000 and of 10,000 tasks", func(ctx context.Context, d *dev, b *bare, t *table) error {
 			return large(ctx, d, b, t, 1000/scale)
 		}},
 		{"a line to the follower", func(ctx context.Context, d *dev, _ *bare, t *table) error { return follower(ctx, d, t, 200/scale) }},
-		{"docker task", func(ctx context.Context, d *dev, _ *bare, t *table) error { return container(ctx, d, t, max(3, 20/scale)) }},
+		{"docker task", func(ctx context.Context, d *dev, _ *bare, t *table) error {
+			return container(ctx, d, t, max(3, 20/scale))
+		}},
 	}
 }
 
