@@ -1,0 +1,98 @@
+package activities
+
+import (
+	"context"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/run"
+)
+
+// TaskAgent is what the executor's activities need of an executor.Agent.
+type TaskAgent interface {
+	ID() string
+	Execute(ctx context.Context, d executor.Delivery) executor.Outcome
+	Adopt(ctx context.Context, o executor.Adoption) (executor.Outcome, error)
+	Stop(key run.Key) bool
+}
+
+var _ TaskAgent = (*executor.Agent)(nil)
+
+// Executor holds the activities that an executor serves. They hand a task over
+// to the agent and return at once: the result comes by the task's token.
+type Executor struct {
+	agent TaskAgent
+}
+
+// NewExecutor returns the activities of an agent.
+func NewExecutor(agent TaskAgent) *Executor { return &Executor{agent: agent} }
+
+// ExecuteTask is contract.ActivityExecuteTask.
+func (e *Executor) ExecuteTask(ctx context.Context, in contract.ExecuteInput) (contract.ExecuteResult, error) {
+	info := activity.GetInfo(ctx)
+	d := executor.Delivery{Key: in.Key, Token: info.TaskToken, Attempt: int(info.Attempt)}
+	if activity.HasHeartbeatDetails(ctx) {
+		var last contract.Heartbeat
+		if err := activity.GetHeartbeatDetails(ctx, &last); err != nil {
+			// Somebody gave them: that is enough to start nothing.
+			activity.GetLogger(ctx).Warn("heartbeat details are not readable", "error", err)
+		}
+		d.Last = detailsOf(last, in.Key)
+	}
+	return e.answer(e.agent.Execute(ctx, d))
+}
+
+// AdoptTask is contract.ActivityAdoptTask.
+func (e *Executor) AdoptTask(ctx context.Context, in contract.ExecuteInput) (contract.ExecuteResult, error) {
+	out, err := e.agent.Adopt(ctx, executor.Adoption{
+		Key:       in.Key,
+		Token:     activity.GetInfo(ctx).TaskToken,
+		JournalID: in.JournalID,
+	})
+	if err != nil {
+		return contract.ExecuteResult{}, temporal.NewNonRetryableApplicationError(err.Error(), string(run.CodeOf(err)), err)
+	}
+	return e.answer(out)
+}
+
+// StopTask is contract.ActivityStopTask.
+func (e *Executor) StopTask(_ context.Context, in contract.StopInput) (contract.StopResult, error) {
+	return contract.StopResult{Known: e.agent.Stop(in.Key)}, nil
+}
+
+func (e *Executor) answer(out executor.Outcome) (contract.ExecuteResult, error) {
+	if out.Pending() {
+		return contract.ExecuteResult{}, activity.ErrResultPending
+	}
+	return resultOf(e.agent.ID(), out)
+}
+
+// resultOf turns an outcome into what execute-task returns.
+func resultOf(executorID string, out executor.Outcome) (contract.ExecuteResult, error) {
+	if out.GivenBack != "" {
+		return contract.ExecuteResult{}, temporal.NewApplicationErrorWithOptions(out.GivenBack, contract.ErrorGivenBack,
+			temporal.ApplicationErrorOptions{
+				NonRetryable: true,
+				// It is a matter of course, not a fault to be logged.
+				Category: temporal.ApplicationErrorCategoryBenign,
+				Details:  []any{contract.GiveBack{Executor: executorID, Reason: out.GivenBack}},
+			})
+	}
+	result := contract.ExecuteResult{Ended: out.Ended, NeverStarted: out.NeverStarted}
+	if out.Claimed != nil {
+		h := heartbeatOf(*out.Claimed)
+		result.Claimed = &h
+	}
+	return result, nil
+}
+
+func heartbeatOf(d executor.HeartbeatDetails) contract.Heartbeat {
+	return contract.Heartbeat{Executor: d.Executor, JournalID: d.JournalID, Key: d.Key.String(), Frame: d.Frame}
+}
+
+func detailsOf(h contract.Heartbeat, key run.Key) *executor.HeartbeatDetails {
+	return &executor.HeartbeatDetails{Executor: h.Executor, JournalID: h.JournalID, Key: key, Frame: h.Frame}
+}

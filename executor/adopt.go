@@ -1,0 +1,118 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/drover-run/drover/run"
+)
+
+// adopt takes over a key that this process knows of.
+func (t *task) adopt(ctx context.Context, o Adoption) (Outcome, error) {
+	t.mu.Lock()
+	switch t.entry.State {
+	case stateClosed:
+		defer t.mu.Unlock()
+		return Outcome{NeverStarted: t.entry.Reason}, nil
+	case stateNew, stateClaimed:
+		defer t.mu.Unlock()
+		return t.closeKey("the executor lost its claim before it began")
+	case stateStarting, stateLaunched, stateEnded:
+	}
+	err := t.append(record{Token: o.Token}, false)
+	if err == nil {
+		t.refused = false
+		t.notify()
+	}
+	t.mu.Unlock()
+	if err != nil {
+		return Outcome{}, run.Errorf(run.CodeUnavailable, "the executor can not write its journal: %w", err)
+	}
+	t.log.Info("task adopted")
+	t.beat(ctx, o.Token)
+	return Outcome{}, nil
+}
+
+// closeKey closes a key of which nothing ran, for ever; the lock is held.
+func (t *task) closeKey(reason string) (Outcome, error) {
+	if err := t.append(record{State: stateClosed, Reason: reason}, false); err != nil {
+		return Outcome{}, run.Errorf(run.CodeUnavailable, "the executor can not write its journal: %w", err)
+	}
+	t.closedAt = t.a.now()
+	t.freeSlot()
+	t.notify()
+	t.log.Info("key closed", slog.String("reason", reason))
+	return Outcome{NeverStarted: reason}, nil
+}
+
+// adoptAbsent answers for a key that the journal has nothing of.
+func (t *task) adoptAbsent(ctx context.Context, o Adoption) (Outcome, error) {
+	ours, err := t.ours(ctx, o.JournalID)
+	if err != nil {
+		t.erase()
+		return Outcome{}, err
+	}
+	if ours {
+		t.mu.Lock()
+		out, err := t.closeKey("the executor never began it")
+		t.mu.Unlock()
+		if err != nil {
+			t.erase()
+		}
+		return out, err
+	}
+	return t.adoptForeign(ctx, o)
+}
+
+// ours reports whether this journal, and no earlier one of the same executor,
+// had the key: only then its silence proves anything.
+func (t *task) ours(ctx context.Context, journalID string) (bool, error) {
+	if journalID != "" {
+		return journalID == t.a.who.journalID, nil
+	}
+	_, err := t.askDefinition(ctx)
+	switch run.CodeOf(err) {
+	case "":
+		return true, nil
+	case run.CodeConflict:
+		return false, nil
+	default:
+		return false, fmt.Errorf("asking whose the claim is: %w", err)
+	}
+}
+
+// adoptForeign takes over a key of a journal that was lost: its environment is
+// followed if it is there.
+func (t *task) adoptForeign(ctx context.Context, o Adoption) (Outcome, error) {
+	_, err := t.a.driver.Attach(ctx, t.key)
+	switch run.CodeOf(err) {
+	case "":
+	case run.CodeNotFound:
+		t.mu.Lock()
+		result := t.resultOf(run.StatusFailed, run.CauseVanished, "the executor's journal was lost, and the environment is gone")
+		t.mu.Unlock()
+		t.erase()
+		return Outcome{Ended: result}, nil
+	default:
+		t.erase()
+		return Outcome{}, fmt.Errorf("looking for the environment: %w", err)
+	}
+	t.mu.Lock()
+	t.entry.Damaged = true
+	err = t.append(record{State: stateLaunched, Token: o.Token, FirstFrame: 1}, true)
+	if err == nil {
+		t.takeSlot()
+	}
+	t.mu.Unlock()
+	if err != nil {
+		t.erase()
+		return Outcome{}, run.Errorf(run.CodeUnavailable, "the executor can not write its journal: %w", err)
+	}
+	select {
+	case t.a.spawn <- t:
+		return Outcome{}, nil
+	case <-t.a.ended:
+		return Outcome{}, run.Errorf(run.CodeUnavailable, "%w", errShutdown)
+	}
+}

@@ -1,0 +1,329 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/drover-run/drover/run"
+)
+
+// Deps is what an agent works with. All but Logger are required.
+type Deps struct {
+	Driver Driver
+	Desk   run.Desk
+	Tokens Tokens
+	Logger *slog.Logger // nil: nothing is logged
+}
+
+// Options say who an agent is and what it takes.
+type Options struct {
+	// ID is the executor's id. "" means the one in the state dir, which is
+	// made from the host's name where there is none yet. It lasts: a state dir
+	// belongs to one id for ever.
+	ID   string
+	Pool string // required
+	// Slots is how many tasks run at a time; 0 means 1. Adopted tasks count,
+	// and may go beyond it.
+	Slots int
+	// StateDir holds the id and the journal; required. One process holds it
+	// at a time.
+	StateDir string
+	Labels   map[string]string
+	Version  string
+	// OS and Arch are what tasks run on; "" means this host's.
+	OS, Arch string
+	// DrainFinish: when its context ends, Run waits for the tasks that run.
+	// Else it leaves them to their shims and to the next process.
+	DrainFinish bool
+
+	timing timing
+	hook   func(p point, key run.Key) // of tests
+}
+
+// timing holds the times of the protocol; tests make some of them shorter.
+type timing struct {
+	heartbeat  time.Duration // between two heartbeats of a task
+	retryFirst time.Duration // first pause before something is tried again
+	retryLimit time.Duration // longest such pause
+	call       time.Duration // bound of one call
+	claim      time.Duration // how long a claim is tried before the task is given back
+	stale      time.Duration // without a heartbeat for so long, a launch asks again
+	shipWait   time.Duration // how long a completion waits for the frames
+	sweep      time.Duration // between two sweeps
+	check      time.Duration // between two checks of the driver
+	tombstone  time.Duration // how long a closed key is remembered
+	farewell   time.Duration // bound of the last words of a process
+}
+
+func defaultTiming() timing {
+	return timing{
+		heartbeat:  5 * time.Second,
+		retryFirst: 200 * time.Millisecond,
+		retryLimit: 5 * time.Second,
+		call:       10 * time.Second,
+		claim:      4 * time.Second,
+		stale:      15 * time.Second, // half of the heartbeat timeout
+		shipWait:   10 * time.Second,
+		sweep:      30 * time.Second,
+		check:      30 * time.Second,
+		tombstone:  time.Hour,
+		farewell:   5 * time.Second,
+	}
+}
+
+// Agent is one executor: it owns the journal of a state dir and the life of
+// the tasks in it. Its methods are safe for concurrent use.
+type Agent struct {
+	driver  Driver
+	desk    run.Desk
+	tokens  Tokens
+	log     *slog.Logger
+	opts    Options
+	who     *identity
+	journal *journal
+	slots   *slots
+
+	spawn  chan *task    // tasks to be run, taken by Run
+	ended  chan struct{} // closed when Run takes none any more
+	ailing chan struct{} // of capacity 1: wakes the health loop
+	sweep  chan struct{} // of capacity 1: wakes the sweep
+
+	closing sync.Once
+
+	calls    sync.WaitGroup // of Execute and Adopt; counted up under mu
+	mu       sync.Mutex
+	shut     bool // no call is taken any more
+	tasks    map[run.Key]*task
+	draining bool
+	unwell   error // why no tasks are asked for; nil: nothing is wrong
+	ills     int   // how often suspend was called
+}
+
+// NewAgent opens the state dir, which Run, or else Close, gives back. Errors:
+// CodeInvalid for missing options, CodeConflict where another process holds
+// the state dir or it belongs to another id.
+func NewAgent(d Deps, o Options) (*Agent, error) {
+	if o.Pool == "" || o.StateDir == "" || d.Driver == nil || d.Desk == nil || d.Tokens == nil {
+		return nil, run.Errorf(run.CodeInvalid, "an executor needs a pool, a state dir, a driver, a desk and tokens")
+	}
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	o.Slots = max(o.Slots, 1)
+	if o.OS == "" {
+		o.OS = runtime.GOOS
+	}
+	if o.Arch == "" {
+		o.Arch = runtime.GOARCH
+	}
+	if o.timing == (timing{}) {
+		o.timing = defaultTiming()
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = ""
+	}
+	who, err := openIdentity(o.StateDir, o.ID, host)
+	if err != nil {
+		return nil, fmt.Errorf("opening executor's state: %w", err)
+	}
+	a := &Agent{
+		driver:  d.Driver,
+		desk:    d.Desk,
+		tokens:  d.Tokens,
+		log:     d.Logger.With(slog.String("executor", who.id)),
+		opts:    o,
+		who:     who,
+		journal: &journal{dir: filepath.Join(o.StateDir, journalName)},
+		slots:   newSlots(o.Slots),
+		spawn:   make(chan *task),
+		ended:   make(chan struct{}),
+		ailing:  make(chan struct{}, 1),
+		sweep:   make(chan struct{}, 1),
+		tasks:   map[run.Key]*task{},
+		unwell:  errNotRegistered,
+	}
+	if err := a.recall(); err != nil {
+		return nil, errors.Join(fmt.Errorf("reading executor's journal: %w", err), a.Close())
+	}
+	return a, nil
+}
+
+// ID returns the executor's id.
+func (a *Agent) ID() string { return a.who.id }
+
+// Pool returns the pool that the executor serves.
+func (a *Agent) Pool() string { return a.opts.Pool }
+
+// Slots returns how many tasks the executor runs at a time.
+func (a *Agent) Slots() int { return a.opts.Slots }
+
+// Close gives the state dir back. It is for an agent that was never run;
+// calling it again, or after Run, does nothing.
+func (a *Agent) Close() error {
+	var err error
+	a.closing.Do(func() {
+		a.shutCalls()
+		for _, t := range a.all() {
+			t.closeFile()
+		}
+		a.journal.seal.Store(true)
+		err = a.who.close()
+	})
+	return err
+}
+
+// Reserve waits until a task may be asked for: a slot is free, and the
+// executor can run tasks now. It fails only with ctx. Each success must be
+// followed by Unreserve when the poll, and the delivery it brought, are over.
+func (a *Agent) Reserve(ctx context.Context) error { return a.slots.reserve(ctx) }
+
+// Unreserve ends a reservation.
+func (a *Agent) Unreserve() { a.slots.unreserve() }
+
+// Execute takes a task that was delivered: it returns a pending outcome when
+// the claim is held and written down, and runs the task from then on whatever
+// becomes of ctx. Any other outcome means that nothing was, or will be,
+// started for the delivery. It blocks until Run runs.
+func (a *Agent) Execute(ctx context.Context, d Delivery) Outcome {
+	if d.Last != nil {
+		return Outcome{Claimed: d.Last}
+	}
+	if d.Attempt > 1 {
+		return Outcome{Claimed: &HeartbeatDetails{Key: d.Key}}
+	}
+	if !a.begin() {
+		return Outcome{GivenBack: errShutdown.Error()}
+	}
+	defer a.calls.Done()
+	t, fresh := a.enter(d.Key)
+	if !fresh {
+		return t.deliveredAgain()
+	}
+	out := t.claim(ctx, d.Token)
+	if !out.Pending() {
+		return out
+	}
+	select {
+	case a.spawn <- t:
+		return Outcome{}
+	case <-a.ended:
+		return t.drop(errShutdown.Error())
+	}
+}
+
+// Adopt takes a task over under a new token: it goes on where it is, or gets
+// the outcome that it never started, if that is certain. An error means that
+// it can not be told now: the order must be given again.
+func (a *Agent) Adopt(ctx context.Context, o Adoption) (Outcome, error) {
+	if !a.begin() {
+		return Outcome{}, run.Errorf(run.CodeUnavailable, "%w", errShutdown)
+	}
+	defer a.calls.Done()
+	t, fresh := a.enter(o.Key)
+	if fresh {
+		return t.adoptAbsent(ctx, o)
+	}
+	return t.adopt(ctx, o)
+}
+
+// Stop stops a task. It reports whether the executor has it; its end is told
+// by its outcome.
+func (a *Agent) Stop(key run.Key) bool {
+	a.mu.Lock()
+	t := a.tasks[key]
+	a.mu.Unlock()
+	return t != nil && t.wantStop()
+}
+
+// begin counts a call that may write to the journal, if it is still open.
+func (a *Agent) begin() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.shut {
+		a.calls.Add(1)
+	}
+	return !a.shut
+}
+
+// shutCalls takes no more calls, and waits for those that began: what they
+// answer must be in the journal before another process reads it.
+func (a *Agent) shutCalls() {
+	a.mu.Lock()
+	a.shut = true
+	a.mu.Unlock()
+	a.calls.Wait()
+}
+
+// enter returns what is known of a key, or makes it known, so that one caller
+// at a time deals with a new one.
+func (a *Agent) enter(key run.Key) (t *task, fresh bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if t, ok := a.tasks[key]; ok {
+		return t, false
+	}
+	t = newTask(a, key)
+	a.tasks[key] = t
+	return t, true
+}
+
+// forget ends what is known of a key.
+func (a *Agent) forget(t *task) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.tasks[t.key] == t {
+		delete(a.tasks, t.key)
+	}
+}
+
+// all returns what is known of all keys.
+func (a *Agent) all() []*task {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Collect(maps.Values(a.tasks))
+}
+
+// recall makes known what the journal holds.
+func (a *Agent) recall() error {
+	found, err := a.journal.load()
+	if err != nil {
+		return err
+	}
+	for _, l := range found {
+		if l.entry.State == stateNew { // torn before its first line was written
+			if err := l.file.remove(); err != nil {
+				return err
+			}
+			continue
+		}
+		t := newTask(a, l.key)
+		t.entry, t.file = l.entry, l.file
+		if l.entry.Damaged {
+			t.log.Error("journal entry is damaged")
+		}
+		if t.lives() && !l.entry.Answered && l.entry.State != stateClosed {
+			t.takeSlot()
+		}
+		a.tasks[l.key] = t
+	}
+	return nil
+}
+
+func (a *Agent) now() time.Time { return time.Now() }
+
+// at is a point of the protocol at which tests interfere.
+func (a *Agent) at(p point, key run.Key) {
+	if a.opts.hook != nil {
+		a.opts.hook(p, key)
+	}
+}

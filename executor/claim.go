@@ -1,0 +1,174 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/drover-run/drover/run"
+)
+
+var (
+	errStopped = errors.New("the task was stopped")
+	errErased  = errors.New("the task is over")
+)
+
+// claim takes a delivered task up to the state starting. A pending outcome
+// means that it is there; with any other the key is in nobody's hands.
+func (t *task) claim(ctx context.Context, token []byte) Outcome {
+	t.a.at(pointDelivered, t.key)
+	if err := t.firstHeartbeat(ctx, token); err != nil {
+		if errors.Is(err, ErrStopWanted) {
+			t.erase()
+			return Outcome{Ended: t.stoppedResult()}
+		}
+		return t.drop(fmt.Sprintf("no heartbeat: %v", err))
+	}
+	t.a.at(pointHeartbeat, t.key)
+	if out := t.write(record{State: stateClaimed, Token: token}); !out.Pending() {
+		return out
+	}
+	t.a.at(pointClaimed, t.key)
+	def, err := t.askDefinition(ctx)
+	t.a.at(pointGranted, t.key)
+	switch run.CodeOf(err) {
+	case "":
+	case run.CodeConflict:
+		return t.conflict(ctx, err)
+	case run.CodeUnavailable, run.CodeTimeout, run.CodeCanceled:
+		t.a.suspend(err)
+		return t.drop(fmt.Sprintf("the gateway is out of reach: %v", err))
+	default:
+		return t.drop(fmt.Sprintf("no claim: %v", err))
+	}
+	t.mu.Lock()
+	t.def = &def
+	t.mu.Unlock()
+	return t.write(record{State: stateStarting})
+}
+
+// firstHeartbeat proves the token, before anything else is done with it.
+func (t *task) firstHeartbeat(ctx context.Context, token []byte) error {
+	t.mu.Lock()
+	t.takeSlot()
+	details := t.details()
+	t.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, t.a.opts.timing.call)
+	defer cancel()
+	err := t.a.tokens.Heartbeat(ctx, token, details)
+	if err == nil {
+		t.mu.Lock()
+		t.contact = t.a.now()
+		t.mu.Unlock()
+	}
+	return err
+}
+
+// write takes a step towards the start under the key's lock, unless the key
+// was closed, a stop is wanted or no task is taken any more.
+func (t *task) write(r record) Outcome {
+	t.mu.Lock()
+	closed, stopped := t.entry.State == stateClosed, t.stopped
+	var err error
+	if !closed && !stopped && !t.a.isDraining() {
+		err = t.append(r, false)
+	}
+	t.mu.Unlock()
+	switch {
+	case closed:
+		return Outcome{GivenBack: "the key was closed"}
+	case stopped:
+		out := Outcome{Ended: t.stoppedResult()}
+		t.erase()
+		return out
+	case err != nil:
+		t.a.suspend(err)
+		return t.drop(fmt.Sprintf("the executor can not write its journal: %v", err))
+	case t.a.isDraining():
+		return t.drop(errShutdown.Error())
+	}
+	return Outcome{}
+}
+
+// drop gives a task back that nobody began to start, and forgets it. Where it
+// was closed meanwhile, what that left behind stays.
+func (t *task) drop(reason string) Outcome {
+	t.mu.Lock()
+	closed := t.entry.State == stateClosed
+	if closed {
+		t.freeSlot()
+	}
+	t.mu.Unlock()
+	if !closed {
+		t.erase()
+	}
+	t.log.Info("task given back", slog.String("reason", reason))
+	return Outcome{GivenBack: reason}
+}
+
+// askDefinition asks the desk for the claim, and the definition with it.
+func (t *task) askDefinition(ctx context.Context) (run.Definition, error) {
+	ctx, cancel := context.WithTimeout(ctx, t.a.opts.timing.claim)
+	defer cancel()
+	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
+	for {
+		def, err := t.a.desk.Claim(ctx, run.ClaimRequest{
+			Key:       t.key,
+			Executor:  t.a.who.id,
+			JournalID: t.a.who.journalID,
+		})
+		if err == nil || run.CodeOf(err) != run.CodeUnavailable {
+			return def, err
+		}
+		if !retry.wait(ctx, nil) {
+			return run.Definition{}, err
+		}
+	}
+}
+
+// conflict answers for a key whose claim is another's. Only the claim's own
+// journal may say that nothing of it ran.
+func (t *task) conflict(ctx context.Context, err error) Outcome {
+	ctx, cancel := context.WithTimeout(ctx, t.a.opts.timing.claim)
+	defer cancel()
+	states, askErr := t.a.desk.ClaimStates(ctx, t.a.who.id, []run.Key{t.key})
+	if askErr == nil && states[t.key] != run.ClaimOpen {
+		return t.drop(fmt.Sprintf("the claim was refused: %v", err))
+	}
+	t.drop(fmt.Sprintf("the claim is another's: %v", err))
+	return Outcome{Claimed: &HeartbeatDetails{Key: t.key}}
+}
+
+// deliveredAgain answers for a key that was delivered and is known already.
+func (t *task) deliveredAgain() Outcome {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.entry.State == stateClosed {
+		return Outcome{GivenBack: t.entry.Reason}
+	}
+	d := t.details()
+	return Outcome{Claimed: &d}
+}
+
+// stoppedResult is the result of a task that was stopped before its steps.
+func (t *task) stoppedResult() *run.TaskResult {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.resultOf(run.StatusStopped, "", "stopped before it began")
+}
+
+// resultOf makes a result that the shim did not tell; the lock is held.
+func (t *task) resultOf(status run.Status, cause run.Cause, reason string) *run.TaskResult {
+	n := t.entry.StepCount
+	if t.def != nil {
+		n = len(t.def.Steps)
+	}
+	return &run.TaskResult{
+		Status: status,
+		Cause:  cause,
+		Reason: clip(reason, run.MaxReason),
+		Ended:  t.a.now(),
+		Steps:  t.steps.final(n, run.StatusFailed),
+	}
+}

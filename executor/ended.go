@@ -1,0 +1,33 @@
+package executor
+
+import (
+	"errors"
+
+	"github.com/drover-run/drover/run"
+)
+
+// endedError carries the cause of an environment's end beside its code.
+type endedError struct {
+	err   *run.Error
+	cause run.Cause
+}
+
+func (e *endedError) Error() string { return e.err.Error() }
+func (e *endedError) Unwrap() error { return e.err }
+
+// Ended returns the error that Handle.Events yields for an environment that
+// ended without a task_end frame: CodeNotFound with the reason, and a cause
+// such as run.CauseOOM. A driver that knows no cause may yield any error of
+// CodeNotFound; the cause is then run.CauseVanished.
+func Ended(cause run.Cause, reason string) error {
+	return &endedError{err: run.Errorf(run.CodeNotFound, "%s", reason), cause: cause}
+}
+
+// CauseOf returns the cause that Ended put into err, run.CauseVanished if none.
+func CauseOf(err error) run.Cause {
+	var e *endedError
+	if errors.As(err, &e) && e.cause != "" {
+		return e.cause
+	}
+	return run.CauseVanished
+}

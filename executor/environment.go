@@ -1,0 +1,271 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/drover-run/drover/run"
+)
+
+// environment starts or finds the task's environment, whatever the state. It
+// returns nil where there is none: then the result is known, the key is
+// closed, or ctx ended.
+func (t *task) environment(ctx context.Context) Handle {
+	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
+	for ctx.Err() == nil {
+		var h Handle
+		var err error
+		switch t.state() {
+		case stateClaimed, stateStarting:
+			h, err = t.start(ctx)
+		case stateLaunched:
+			h, err = t.resume(ctx)
+		case stateEnded:
+			return t.attachAny(ctx)
+		case stateNew, stateClosed:
+			return nil
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		if err == nil {
+			return h
+		}
+		t.log.Warn("environment is not there yet", slog.Any("error", err))
+		t.mu.Lock()
+		changed := t.changed
+		t.mu.Unlock()
+		retry.wait(ctx, changed)
+	}
+	if t.state().launchable() && !t.isGone() {
+		// The process ends, and nothing of the key ran: others may have it.
+		if err := t.giveBack(errShutdown.Error()); err != nil {
+			t.log.Warn("giving a task back failed", slog.Any("error", err))
+		}
+	}
+	return nil
+}
+
+// start starts the environment of a key that no step of which can have run. A
+// nil error means that the state has moved on: to launched, with a handle, to
+// ended, or to closed. With an error it is tried again.
+func (t *task) start(ctx context.Context) (Handle, error) {
+	if err := t.regain(ctx); err != nil || !t.state().launchable() {
+		return nil, err
+	}
+	t.a.at(pointStarting, t.key)
+	startCtx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	t.mu.Lock()
+	t.abort = cancel
+	def, stopped := *t.def, t.stopped
+	t.mu.Unlock()
+	if stopped {
+		t.conclude(t.stoppedResult(), "")
+		return nil, nil
+	}
+	h, err := t.a.driver.Start(startCtx, Task{Definition: def, Log: t.setupLine, Launch: func() (int64, error) {
+		return t.launch(startCtx)
+	}})
+	t.a.at(pointStarted, t.key)
+	if err == nil {
+		if t.state() != stateLaunched {
+			return nil, t.notLaunched(ctx, run.Errorf(run.CodeInternal, "the driver started the task without a launch"))
+		}
+		return h, nil
+	}
+	if t.state() == stateLaunched {
+		return nil, err
+	}
+	return nil, t.notLaunched(ctx, err)
+}
+
+// notLaunched decides what becomes of a key whose start failed before any step
+// could run.
+func (t *task) notLaunched(ctx context.Context, err error) error {
+	t.mu.Lock()
+	state, stopped := t.entry.State, t.stopped
+	t.mu.Unlock()
+	switch {
+	case state == stateClosed || ctx.Err() != nil:
+		return nil // nothing more to do, or environment sees to it
+	case stopped:
+		t.conclude(t.stoppedResult(), "")
+		return nil
+	}
+	switch code := run.CodeOf(err); code {
+	case run.CodeUnavailable, run.CodeCanceled, run.CodeTimeout, run.CodeExhausted:
+		t.a.suspend(err)
+		return t.giveBack(fmt.Sprintf("the environment could not be started: %v", err))
+	case run.CodeConflict:
+		return t.giveBack(fmt.Sprintf("the task is not this executor's: %v", err))
+	default:
+		reason := err.Error()
+		if code == run.CodeInternal {
+			t.log.Error("starting environment failed", slog.Any("error", err))
+		}
+		t.mu.Lock()
+		result := t.resultOf(run.StatusFailed, run.CauseStart, reason)
+		t.mu.Unlock()
+		t.conclude(result, "could not start: "+reason)
+		return nil
+	}
+}
+
+// launch is the driver's question whether the steps may run now. From a yes
+// on, they may have run, whatever happens.
+func (t *task) launch(ctx context.Context) (int64, error) {
+	t.a.at(pointLaunch, t.key)
+	if err := t.freshen(ctx); err != nil {
+		return 0, err
+	}
+	first, err := t.decideLaunch(ctx)
+	if err == nil {
+		t.a.at(pointLaunched, t.key)
+	}
+	return first, err
+}
+
+func (t *task) decideLaunch(ctx context.Context) (int64, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.entry.State != stateStarting:
+		return 0, run.Errorf(run.CodeConflict, "the key is %s", t.entry.State)
+	case t.stopped:
+		return 0, run.Errorf(run.CodeCanceled, "the task was stopped")
+	case t.gone:
+		return 0, run.Errorf(run.CodeConflict, "the claim is closed")
+	case ctx.Err() != nil:
+		return 0, run.Errorf(run.CodeCanceled, "the start was given up")
+	}
+	first := int64(len(t.entry.Setup)) + 1
+	err := t.append(record{
+		State:      stateLaunched,
+		FirstFrame: first,
+		Grace:      t.def.Grace,
+		StepCount:  len(t.def.Steps),
+	}, true)
+	if err != nil {
+		t.a.suspend(err)
+		return 0, run.Errorf(run.CodeUnavailable, "the executor can not write its journal: %w", err)
+	}
+	return first, nil
+}
+
+// freshen asks the desk again who has the key, if there was no heartbeat for
+// so long that somebody else may have been asked about it: the process was
+// frozen, or Temporal is out of reach.
+func (t *task) freshen(ctx context.Context) error {
+	t.mu.Lock()
+	stale := t.refused || t.a.now().Sub(t.contact) > t.a.opts.timing.stale
+	t.mu.Unlock()
+	if !stale {
+		return nil
+	}
+	_, err := t.askDefinition(ctx)
+	return err
+}
+
+// regain makes sure that the key is ours to start, after a restart: somebody
+// waits for it, and the desk gives the definition again.
+func (t *task) regain(ctx context.Context) error {
+	t.mu.Lock()
+	known, token := t.def != nil && !t.refused, t.entry.Token
+	t.mu.Unlock()
+	if known {
+		return nil
+	}
+	if err := t.firstHeartbeat(ctx, token); err != nil {
+		switch {
+		case errors.Is(err, ErrStopWanted):
+			t.wantStop()
+			t.conclude(t.stoppedResult(), "")
+			return nil
+		case run.CodeOf(err) == run.CodeNotFound:
+			t.refuse(token)
+		}
+		return fmt.Errorf("proving the token: %w", err)
+	}
+	if err := t.redefine(ctx); err != nil {
+		return err
+	}
+	if t.state() != stateClaimed {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.entry.State != stateClaimed {
+		return nil
+	}
+	return t.append(record{State: stateStarting}, false)
+}
+
+// redefine asks for the definition of a key that an earlier process claimed.
+func (t *task) redefine(ctx context.Context) error {
+	def, err := t.askDefinition(ctx)
+	switch run.CodeOf(err) {
+	case "":
+		t.mu.Lock()
+		t.def = &def
+		t.mu.Unlock()
+		return nil
+	case run.CodeConflict, run.CodeNotFound:
+		wake(t.a.sweep)
+		if t.state().launchable() {
+			return t.giveBack(fmt.Sprintf("the claim was refused: %v", err))
+		}
+	}
+	return fmt.Errorf("claiming again: %w", err)
+}
+
+// resume finds the environment of a key whose steps may have begun, and where
+// they have not, lets them.
+func (t *task) resume(ctx context.Context) (Handle, error) {
+	h, err := t.a.driver.Attach(ctx, t.key)
+	if run.CodeOf(err) == run.CodeNotFound {
+		t.vanished("the environment is gone")
+		return nil, nil
+	}
+	t.mu.Lock()
+	begun, damaged := t.entry.begun(), t.entry.Damaged
+	t.mu.Unlock()
+	if err != nil || begun || damaged {
+		return h, err
+	}
+	t.mu.Lock()
+	known := t.def != nil
+	t.mu.Unlock()
+	if !known {
+		if err := t.redefine(ctx); err != nil {
+			return nil, err
+		}
+	}
+	t.mu.Lock()
+	def, first := *t.def, t.entry.FirstFrame
+	t.mu.Unlock()
+	h, err = t.a.driver.Start(ctx, Task{
+		Definition: def,
+		Log:        func(string) {},
+		Launch:     func() (int64, error) { return first, nil },
+		Resume:     true,
+	})
+	t.a.at(pointStarted, t.key)
+	switch run.CodeOf(err) {
+	case run.CodeNotFound:
+		t.vanished("the environment is gone")
+		return nil, nil
+	default:
+		return h, err
+	}
+}
+
+// vanished ends a task whose environment is gone without telling its end.
+func (t *task) vanished(reason string) {
+	t.mu.Lock()
+	result := t.resultOf(run.StatusFailed, run.CauseVanished, reason)
+	t.mu.Unlock()
+	t.conclude(result, reason)
+}

@@ -1,0 +1,107 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/drover-run/drover/run"
+)
+
+// errCheckDue stands for "nothing is known yet".
+var errCheckDue = run.Errorf(run.CodeUnavailable, "the executor has not been checked yet")
+
+// Health returns nil when the executor takes tasks, and else why not.
+func (a *Agent) Health() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.draining {
+		return errShutdown
+	}
+	return a.unwell
+}
+
+// suspend stops asking for tasks until a check passes.
+func (a *Agent) suspend(why error) {
+	a.mu.Lock()
+	if a.unwell == nil {
+		a.log.Warn("executor takes no tasks for now", slog.Any("error", why))
+	}
+	a.unwell = why
+	a.ills++
+	a.mu.Unlock()
+	a.slots.setOpen(false)
+	wake(a.ailing)
+}
+
+// keepWell checks the executor now and then, and after a suspension until it
+// is well again.
+func (a *Agent) keepWell(ctx context.Context) {
+	retry := pauses(a.opts.timing.retryFirst, a.opts.timing.retryLimit)
+	ticker := time.NewTicker(a.opts.timing.check)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		if ills := a.illsSoFar(); ills > 0 { // the first is the registration's
+			if err := a.check(ctx); err != nil {
+				a.suspend(err)
+				retry.wait(ctx, nil)
+				continue
+			}
+			a.resumeIf(ills)
+			retry = pauses(a.opts.timing.retryFirst, a.opts.timing.retryLimit)
+		}
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+		case <-a.ailing:
+		}
+	}
+}
+
+func (a *Agent) illsSoFar() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.ills
+}
+
+// resumeIf makes the executor well, unless it was suspended again since ills
+// was read.
+func (a *Agent) resumeIf(ills int) {
+	a.mu.Lock()
+	ok := a.ills == ills && !a.draining
+	if ok && a.unwell != nil {
+		a.log.Info("executor takes tasks")
+	}
+	if ok {
+		a.unwell = nil
+	}
+	a.mu.Unlock()
+	if ok {
+		a.slots.setOpen(true)
+	}
+}
+
+// check returns nil if a task can be journaled, claimed and started.
+func (a *Agent) check(ctx context.Context) error {
+	if err := a.journal.check(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.opts.timing.call)
+	defer cancel()
+	if err := a.driver.Check(ctx); err != nil {
+		return fmt.Errorf("checking driver: %w", err)
+	}
+	if err := a.renew(ctx); err != nil {
+		return fmt.Errorf("reaching the gateway: %w", err)
+	}
+	return nil
+}
+
+// wake signals a channel of capacity 1.
+func wake(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

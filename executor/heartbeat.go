@@ -1,0 +1,87 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/drover-run/drover/run"
+)
+
+// heartbeats says every few seconds that the task is in good hands, until its
+// outcome was accepted or ctx ends. Of all answers only a wanted stop stops
+// anything.
+func (t *task) heartbeats(ctx context.Context) {
+	timer := time.NewTimer(t.untilHeartbeat())
+	defer timer.Stop()
+	for {
+		t.mu.Lock()
+		token, idle, changed := t.entry.Token, t.refused || t.entry.Token == nil, t.changed
+		answered := t.entry.Answered || t.entry.State == stateClosed
+		t.mu.Unlock()
+		if answered {
+			select { // until adopted
+			case <-changed:
+				continue
+			case <-ctx.Done():
+				return
+			}
+		}
+		due := timer.C
+		if idle {
+			due = nil
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+			continue
+		case <-due:
+		}
+		pause := t.a.opts.timing.heartbeat
+		if !t.beat(ctx, token) {
+			pause = min(pause, t.a.opts.timing.retryFirst*5)
+		}
+		timer.Reset(jitter(pause))
+	}
+}
+
+// untilHeartbeat returns when the next heartbeat is due: at once, unless the
+// process has just given the first one.
+func (t *task) untilHeartbeat() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.contact.IsZero() {
+		return 0
+	}
+	return jitter(t.a.opts.timing.heartbeat)
+}
+
+// beat gives one heartbeat, and reports whether the service answered.
+func (t *task) beat(ctx context.Context, token []byte) bool {
+	t.mu.Lock()
+	details := t.details()
+	t.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, t.a.opts.timing.call)
+	defer cancel()
+	err := t.a.tokens.Heartbeat(ctx, token, details)
+	switch {
+	case errors.Is(err, ErrStopWanted):
+		t.touch()
+		t.wantStop()
+	case err == nil:
+		t.touch()
+	case run.CodeOf(err) == run.CodeNotFound:
+		t.refuse(token)
+	default:
+		return false
+	}
+	return true
+}
+
+// touch notes that the token was known just now.
+func (t *task) touch() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.contact = t.a.now()
+}

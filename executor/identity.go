@@ -1,0 +1,123 @@
+package executor
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/drover-run/drover/run"
+	"github.com/gofrs/flock"
+)
+
+// Names in a state dir. The journal's id lies with the journal: who removes
+// the one removes the other.
+const (
+	lockName      = "lock"
+	idName        = "id"
+	journalName   = "journal"
+	journalIDName = "id"
+)
+
+// maxHostPart bounds the part of a generated id that comes from the host name,
+// so that heartbeat details stay within 512 bytes.
+const maxHostPart = 40
+
+// identity is who an executor is: it lasts as long as its state dir.
+type identity struct {
+	id        string
+	journalID string
+	lock      *flock.Flock
+}
+
+// openIdentity takes the lock of the state dir, which is made where it does not
+// exist, and reads or makes the ids. Errors: CodeConflict where another process
+// holds the state dir, or it belongs to another id than the one wanted.
+func openIdentity(dir, wanted, host string) (*identity, error) {
+	if err := os.MkdirAll(filepath.Join(dir, journalName), 0o700); err != nil {
+		return nil, fmt.Errorf("making state dir: %w", err)
+	}
+	lock := flock.New(filepath.Join(dir, lockName))
+	held, err := lock.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("locking state dir %s: %w", dir, err)
+	}
+	if !held {
+		return nil, run.Errorf(run.CodeConflict, "state dir %s is held by another process", dir)
+	}
+	who := &identity{lock: lock}
+	if err := who.read(dir, wanted, host); err != nil {
+		return nil, errors.Join(err, lock.Unlock())
+	}
+	return who, nil
+}
+
+func (i *identity) read(dir, wanted, host string) error {
+	fresh := wanted
+	if fresh == "" {
+		fresh = hostPart(host) + "-" + strings.ToLower(rand.Text()[:8])
+	}
+	var err error
+	if i.id, err = readOrMake(filepath.Join(dir, idName), fresh); err != nil {
+		return err
+	}
+	if wanted != "" && wanted != i.id {
+		return run.Errorf(run.CodeConflict, "state dir %s belongs to executor %s, not to %s", dir, i.id, wanted)
+	}
+	i.journalID, err = readOrMake(filepath.Join(dir, journalName, journalIDName), strings.ToLower(rand.Text()))
+	return err
+}
+
+func (i *identity) close() error { return i.lock.Unlock() }
+
+// readOrMake returns the line in the file, which is made to hold fresh if it
+// does not exist.
+func readOrMake(path, fresh string) (string, error) {
+	b, err := os.ReadFile(path)
+	if err == nil {
+		if line := strings.TrimSpace(string(b)); line != "" {
+			return line, nil
+		}
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("reading %s: %w", path, err)
+	}
+	if err := replaceFile(path, []byte(fresh+"\n")); err != nil {
+		return "", fmt.Errorf("writing %s: %w", path, err)
+	}
+	return fresh, nil
+}
+
+// replaceFile writes a file so that a crash leaves the old one or the new one.
+func replaceFile(path string, content []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// hostPart makes a host name fit for an id.
+func hostPart(host string) string {
+	host, _, _ = strings.Cut(strings.ToLower(host), ".")
+	clean := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, host)
+	clean = strings.Trim(clean[:min(len(clean), maxHostPart)], "-")
+	if clean == "" {
+		return "executor"
+	}
+	return clean
+}

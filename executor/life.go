@@ -1,0 +1,348 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/drover-run/drover/run"
+)
+
+// run lives the task's life from the state it is in, until it is over and
+// removed, given back, or ctx ends.
+func (t *task) run(ctx context.Context) {
+	work, cancel := context.WithCancelCause(ctx)
+	stopWatch := make(chan struct{})
+	var side sync.WaitGroup
+	t.mu.Lock()
+	t.ship = t.newShipper()
+	t.steps = foldFrom(t.entry.Steps)
+	if t.entry.State == stateEnded {
+		close(t.over)
+	}
+	t.mu.Unlock()
+	side.Go(func() {
+		select {
+		case <-t.closed:
+			cancel(errClaimClosed)
+		case <-stopWatch:
+		}
+	})
+	side.Go(func() { t.heartbeats(work) })
+	side.Go(func() { t.ship.run(work) })
+
+	t.live(work, &side)
+
+	close(stopWatch)
+	cancel(errShutdown)
+	side.Wait()
+	if t.isGone() {
+		t.discard(ctx)
+	}
+	if ctx.Err() != nil {
+		t.closeFile()
+	}
+}
+
+// live does the work of run; side has what must end with it.
+func (t *task) live(ctx context.Context, side *sync.WaitGroup) {
+	var h Handle
+	found := make(chan struct{})
+	if t.state() == stateEnded {
+		// The answer does not wait for the environment.
+		side.Go(func() {
+			h = t.attachAny(ctx)
+			close(found)
+			t.read(ctx, h)
+		})
+	} else {
+		h = t.environment(ctx)
+		close(found)
+		if t.state() == stateClosed {
+			t.answerGiveBack(ctx)
+			return
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		side.Go(func() { t.read(ctx, h) })
+		if h != nil {
+			side.Go(func() { t.stopWhenWanted(ctx, h) })
+		}
+	}
+	if !t.finish(ctx) {
+		return
+	}
+	select {
+	case <-found:
+	case <-ctx.Done():
+		return
+	}
+	if h != nil && !t.remove(ctx, h) {
+		return
+	}
+	t.a.at(pointRemoved, t.key)
+	t.erase()
+}
+
+// finish waits for the end, hands it over and sees all frames stored. False
+// means that the context ended before.
+func (t *task) finish(ctx context.Context) bool {
+	select {
+	case <-t.over:
+	case <-ctx.Done():
+		return false
+	}
+	t.awaitFrames(ctx)
+	t.a.at(pointShipped, t.key)
+	if !t.complete(ctx) {
+		return false
+	}
+	select {
+	case <-t.ship.done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (t *task) state() state {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.entry.State
+}
+
+func (t *task) isGone() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.gone
+}
+
+// newShipper makes the shipper of the task; the lock is held.
+func (t *task) newShipper() *shipper {
+	return newShipper(shipping{
+		key:      t.key,
+		executor: t.a.who.id,
+		desk:     t.a.desk,
+		log:      t.log,
+		note: func(b bounds, steps []run.StepResult) {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			if err := t.append(record{Flight: &b, Steps: steps}, false); err != nil {
+				t.log.Warn("noting a batch failed", slog.Any("error", err))
+			}
+		},
+		refused: t.a.sweepSoon,
+	}, &t.entry)
+}
+
+// awaitFrames waits until all frames are stored, but not for long: a gateway
+// that is away does not hold a result back.
+func (t *task) awaitFrames(ctx context.Context) {
+	timer := time.NewTimer(t.a.opts.timing.shipWait)
+	defer timer.Stop()
+	select {
+	case <-t.ship.done:
+	case <-timer.C:
+		t.log.Warn("completing before all frames are stored")
+	case <-ctx.Done():
+	}
+}
+
+// complete hands the outcome over until it is accepted. False means that the
+// context ended before.
+func (t *task) complete(ctx context.Context) bool {
+	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
+	for ctx.Err() == nil {
+		t.mu.Lock()
+		token, refused, answered, changed := t.entry.Token, t.refused, t.entry.Answered, t.changed
+		outcome := Outcome{Ended: t.entry.Result}
+		if t.entry.State == stateClosed {
+			outcome = Outcome{GivenBack: t.entry.Reason}
+		}
+		t.mu.Unlock()
+		if answered {
+			return true
+		}
+		if refused || token == nil {
+			if outcome.GivenBack != "" {
+				return false // who adopts the key finds it closed
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		callCtx, cancel := context.WithTimeout(ctx, t.a.opts.timing.call)
+		err := t.a.tokens.Complete(callCtx, token, outcome)
+		cancel()
+		switch {
+		case err == nil:
+			t.a.at(pointAccepted, t.key)
+			t.answered(token)
+			t.a.at(pointAnswered, t.key)
+		case run.CodeOf(err) == run.CodeNotFound:
+			t.refuse(token)
+		default:
+			t.log.Warn("completing failed", slog.Any("error", err))
+			retry.wait(ctx, changed)
+		}
+	}
+	return false
+}
+
+// answered notes that the outcome was accepted under the token.
+func (t *task) answered(token []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if string(t.entry.Token) != string(token) {
+		return // adopted meanwhile: the new token wants its answer
+	}
+	if err := t.append(record{Answered: true}, false); err != nil {
+		t.log.Warn("noting the answer failed", slog.Any("error", err))
+		t.entry.Answered = true
+	}
+	t.freeSlot()
+	t.notify()
+}
+
+// giveBack closes the key, of which nothing ran, so that it may be queued
+// again. It fails if the journal can not be written, or the key has gone on.
+func (t *task) giveBack(reason string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.entry.State.launchable() {
+		return errors.New("the key can not be closed any more")
+	}
+	if err := t.append(record{State: stateClosed, Reason: reason}, false); err != nil {
+		return err
+	}
+	t.closedAt = t.a.now()
+	t.freeSlot()
+	t.log.Info("task given back", slog.String("reason", reason))
+	return nil
+}
+
+// answerGiveBack tells that the key was closed, also when the executor shuts
+// down, and forgets it when that was heard.
+func (t *task) answerGiveBack(ctx context.Context) {
+	t.mu.Lock()
+	token := t.entry.Token
+	t.mu.Unlock()
+	if token == nil {
+		return
+	}
+	ctx, cancel := t.lastWords(ctx)
+	defer cancel()
+	if t.complete(ctx) {
+		t.erase()
+	}
+}
+
+// lastWords returns a context that ends some time after ctx.
+func (t *task) lastWords(ctx context.Context) (context.Context, context.CancelFunc) {
+	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		time.AfterFunc(t.a.opts.timing.farewell, cancel)
+	})
+	return late, func() { stop(); cancel() }
+}
+
+// stopWhenWanted hands a wanted stop over to the environment.
+func (t *task) stopWhenWanted(ctx context.Context, h Handle) {
+	select {
+	case <-t.stopping:
+	case <-t.over:
+		return
+	case <-ctx.Done():
+		return
+	}
+	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
+	for {
+		t.log.Info("stopping task")
+		err := h.Stop(ctx, t.grace())
+		if err == nil || run.CodeOf(err) == run.CodeNotFound {
+			return
+		}
+		t.log.Warn("stopping failed", slog.Any("error", err))
+		if !retry.wait(ctx, t.over) || t.state() == stateEnded {
+			return
+		}
+	}
+}
+
+func (t *task) grace() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.entry.Grace > 0 {
+		return t.entry.Grace
+	}
+	return run.StopGrace
+}
+
+// remove removes the environment; false means that the context ended before.
+func (t *task) remove(ctx context.Context, h Handle) bool {
+	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
+	for {
+		err := h.Remove(ctx)
+		if err == nil || run.CodeOf(err) == run.CodeNotFound {
+			return true
+		}
+		t.log.Warn("removing environment failed", slog.Any("error", err))
+		if !retry.wait(ctx, nil) {
+			return false
+		}
+	}
+}
+
+// discard stops and removes what a closed claim left behind.
+func (t *task) discard(ctx context.Context) {
+	t.log.Info("removing environment of a closed claim")
+	h := t.attachAny(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	if h != nil {
+		if t.state() == stateLaunched {
+			t.stopAndWait(ctx, h)
+		}
+		if !t.remove(ctx, h) {
+			return
+		}
+	}
+	t.erase()
+}
+
+// attachAny finds the environment, nil if there is none or the context ended.
+func (t *task) attachAny(ctx context.Context) Handle {
+	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
+	for {
+		h, err := t.a.driver.Attach(ctx, t.key)
+		switch {
+		case err == nil:
+			return h
+		case run.CodeOf(err) == run.CodeNotFound:
+			return nil
+		}
+		if !retry.wait(ctx, nil) {
+			return nil
+		}
+	}
+}
+
+// stopAndWait gives the steps the time to end that a stop gives them.
+func (t *task) stopAndWait(ctx context.Context, h Handle) {
+	ctx, cancel := context.WithTimeout(ctx, t.grace()+t.a.opts.timing.call)
+	defer cancel()
+	if err := h.Stop(ctx, t.grace()); err != nil {
+		return
+	}
+	for f, err := range h.Events(ctx, t.ship.wanted()) {
+		if err != nil || f.Kind == run.FrameTaskEnd {
+			return
+		}
+	}
+}

@@ -1,0 +1,23 @@
+package executor
+
+// point names a place in the protocol, between two side effects, where a
+// process can be killed or frozen. Tests stop there.
+type point string
+
+// The points, in the order of a task's life.
+const (
+	pointDelivered point = "delivered" // nothing was done yet
+	pointHeartbeat point = "heartbeat" // the first heartbeat was answered
+	pointClaimed   point = "claimed"   // claimed is in the journal
+	pointGranted   point = "granted"   // the desk has answered the claim
+	pointStarting  point = "starting"  // starting is in the journal
+	pointLaunch    point = "launch"    // the driver asks for the launch
+	pointLaunched  point = "launched"  // launched is in the journal
+	pointStarted   point = "started"   // the driver has started the environment
+	pointEnd       point = "end"       // the result was read
+	pointEnded     point = "ended"     // ended is in the journal
+	pointShipped   point = "shipped"   // the frames were shipped, or waited for
+	pointAccepted  point = "accepted"  // the completion was accepted
+	pointAnswered  point = "answered"  // answered is in the journal
+	pointRemoved   point = "removed"   // the environment was removed
+)

@@ -1,0 +1,104 @@
+package executor
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/drover-run/drover/run"
+)
+
+// presence registers the executor and renews the sign of life until ctx ends.
+// It returns an error only when the executor was removed.
+func (a *Agent) presence(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if err := a.register(ctx); err != nil {
+			return err
+		}
+		if err := a.renewals(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// register returns when the executor is registered or ctx ended.
+func (a *Agent) register(ctx context.Context) error {
+	features := a.driver.Features()
+	retry := pauses(a.opts.timing.retryFirst, a.opts.timing.retryLimit)
+	for {
+		callCtx, cancel := context.WithTimeout(ctx, a.opts.timing.call)
+		err := a.desk.Register(callCtx, run.Executor{
+			ID: a.who.id, JournalID: a.who.journalID, Pool: a.opts.Pool, Driver: features.Name,
+			OS: a.opts.OS, Arch: a.opts.Arch, Labels: a.opts.Labels, Privileged: features.Privileged,
+			Slots: a.opts.Slots, SlotsUsed: a.slots.inUse(), Version: a.opts.Version, State: run.ExecutorOnline,
+		})
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			a.log.Info("executor registered", slog.String("pool", a.opts.Pool), slog.Int("slots", a.opts.Slots))
+			a.suspend(errCheckDue)
+			return nil
+		case run.CodeOf(err) == run.CodeForbidden:
+			return err
+		}
+		// Conflict ends by itself when another journal's sign of life has
+		// run out; what is wrong with the registration, when an operator
+		// changed the pool.
+		a.log.Warn("registering failed", slog.Any("error", err))
+		if !retry.wait(ctx, nil) {
+			return nil
+		}
+	}
+}
+
+// renewals renews the sign of life until the executor must register again.
+func (a *Agent) renewals(ctx context.Context) error {
+	ticker := time.NewTicker(run.ExecutorRenew)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			a.farewell(ctx)
+			return nil
+		case <-ticker.C:
+		}
+		err := a.renew(ctx)
+		switch {
+		case ctx.Err() != nil:
+			continue
+		case err == nil:
+		case run.CodeOf(err) == run.CodeForbidden:
+			return err
+		case run.CodeOf(err) == run.CodeNotFound, run.CodeOf(err) == run.CodeConflict:
+			a.suspend(err)
+			return nil
+		default:
+			a.suspend(err)
+		}
+	}
+}
+
+// renew gives one sign of life.
+func (a *Agent) renew(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, run.ExecutorRenew)
+	defer cancel()
+	return a.desk.Renew(ctx, run.Renewal{
+		Executor:  a.who.id,
+		JournalID: a.who.journalID,
+		SlotsUsed: a.slots.inUse(),
+		Draining:  a.isDraining(),
+	})
+}
+
+// farewell says that no more tasks will be taken, so that nobody has to find
+// out by waiting.
+func (a *Agent) farewell(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.opts.timing.farewell)
+	defer cancel()
+	if err := a.renew(ctx); err != nil {
+		a.log.Debug("last renewal failed", slog.Any("error", err))
+	}
+}

@@ -1,0 +1,127 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+
+	"github.com/drover-run/drover/run"
+)
+
+var (
+	errShutdown      = errors.New("the executor is shutting down")
+	errClaimClosed   = errors.New("the claim is closed")
+	errNotRegistered = run.Errorf(run.CodeUnavailable, "the executor is not registered yet")
+)
+
+// Run registers the executor, takes up what the journal holds and runs tasks
+// until ctx ends; then it returns nil once its own work is wound up. It may be
+// called once. Errors: CodeForbidden when the executor was removed: all it
+// held is stopped and gone then.
+func (a *Agent) Run(ctx context.Context) (err error) {
+	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	var group sync.WaitGroup
+	defer func() {
+		close(a.ended)
+		cancel(errShutdown)
+		group.Wait()
+		err = errors.Join(err, a.Close())
+	}()
+
+	running, finished := 0, make(chan struct{})
+	start := func(t *task) {
+		running++
+		group.Go(func() {
+			t.run(work)
+			select {
+			case finished <- struct{}{}:
+			case <-work.Done():
+			}
+		})
+	}
+	for _, t := range a.all() {
+		if t.lives() {
+			start(t)
+		}
+	}
+	removed := make(chan error, 1)
+	group.Go(func() {
+		if err := a.presence(work); err != nil {
+			removed <- err
+		}
+	})
+	group.Go(func() { a.keepWell(work) })
+	group.Go(func() { a.sweepLoop(work) })
+
+	var verdict error // why Run ends when the last task has
+	for done := ctx.Done(); done != nil || running > 0; {
+		select {
+		case t := <-a.spawn:
+			start(t)
+		case <-finished:
+			running--
+		case verdict = <-removed:
+			a.log.Error("executor was removed", slog.Any("error", verdict))
+			a.drain()
+			for _, t := range a.all() {
+				t.closeClaim()
+			}
+			done = nil
+		case <-done:
+			a.drain()
+			if !a.opts.DrainFinish {
+				return nil
+			}
+			a.log.Info("waiting for tasks to finish", slog.Int("tasks", running))
+			done = nil
+		}
+	}
+	if verdict != nil {
+		a.clear(ctx)
+	}
+	return verdict
+}
+
+// drain stops taking tasks.
+func (a *Agent) drain() {
+	a.mu.Lock()
+	a.draining = true
+	a.mu.Unlock()
+	a.slots.setOpen(false)
+}
+
+func (a *Agent) isDraining() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.draining
+}
+
+// clear removes all environments and entries that are left of a removed
+// executor.
+func (a *Agent) clear(ctx context.Context) {
+	for _, t := range a.all() {
+		t.erase()
+	}
+	keys, err := a.driver.List(ctx)
+	if err != nil {
+		a.log.Warn("listing environments failed", slog.Any("error", err))
+	}
+	for _, key := range keys {
+		if err := a.removeEnvironment(ctx, key); err != nil {
+			a.log.Warn("removing environment failed", slog.String("key", key.String()), slog.Any("error", err))
+		}
+	}
+}
+
+// removeEnvironment removes the environment of a key if there is one.
+func (a *Agent) removeEnvironment(ctx context.Context, key run.Key) error {
+	h, err := a.driver.Attach(ctx, key)
+	if run.CodeOf(err) == run.CodeNotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return h.Remove(ctx)
+}

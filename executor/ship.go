@@ -1,0 +1,381 @@
+package executor
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/drover-run/drover/run"
+)
+
+// Bounds of shipping.
+const (
+	// batchBytes is the size from which a batch is sent at once.
+	batchBytes = 256 << 10
+	// queueBytes bounds the frames of one task in memory. Beyond it reading
+	// waits, or goes on without keeping what it reads while the desk is away.
+	queueBytes = 1 << 20
+	// batchPause is the least time between two batches that are not full. A
+	// line that comes later than that after the one before it is sent at once.
+	batchPause = 100 * time.Millisecond
+	// batchLinger is how long a frame waits for company at least: it lets a
+	// short task be one batch.
+	batchLinger = 10 * time.Millisecond
+	// shipTimeout bounds one call of the desk.
+	shipTimeout = 10 * time.Second
+	// shipRetryLimit is the longest pause between two tries.
+	shipRetryLimit = 5 * time.Second
+	// frameOverhead is what a frame counts beside its data.
+	frameOverhead = 64
+)
+
+// shipping is what a shipper works with.
+type shipping struct {
+	key      run.Key
+	executor string
+	desk     run.Desk
+	log      *slog.Logger
+	// note writes the bounds of a batch down before it is first tried.
+	note func(b bounds, steps []run.StepResult)
+	// refused is called when the desk says that the claim is not ours.
+	refused func()
+}
+
+// shipper sends the frames of one task to the desk, in order and in batches
+// whose bounds stay the same over retries and restarts.
+type shipper struct {
+	shipping
+
+	wake  chan struct{} // of capacity 1: there may be something to send
+	done  chan struct{} // closed when all is stored, or given up
+	steps stepFold      // after the frames before next; used by run alone
+
+	mu      sync.Mutex
+	queue   []queued
+	bytes   int
+	next    int64         // the first frame that is not stored
+	want    int64         // the next frame to be queued
+	last    int64         // the number of the last frame; 0 while it is not known
+	flight  bounds        // a batch of an earlier process, to be sent again as it was
+	failing bool          // the last try failed, or takes long
+	behind  bool          // frames from want on were read and not kept
+	given   bool          // given up
+	resume  chan struct{} // closed, and made anew, when the reader may go on
+
+	interrupt func() // see onRoom
+}
+
+type queued struct {
+	frame   run.Frame
+	arrival time.Time
+}
+
+// newShipper makes a shipper that goes on where the entry says.
+func newShipper(with shipping, e *entry) *shipper {
+	s := &shipper{
+		shipping: with,
+		wake:     make(chan struct{}, 1),
+		done:     make(chan struct{}),
+		resume:   make(chan struct{}),
+		steps:    foldFrom(e.Steps),
+		next:     e.unshipped(),
+		want:     e.unshipped(),
+	}
+	if e.Flight != nil {
+		s.flight = *e.Flight
+	}
+	if e.State == stateEnded {
+		s.last, s.given = e.Last, e.Last == 0
+	}
+	for _, f := range e.Setup {
+		s.push(f)
+	}
+	return s
+}
+
+// wanted returns the number of the frame to be offered next.
+func (s *shipper) wanted() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.want
+}
+
+// push queues a frame whatever the size of the queue. Frames that are not
+// wanted, since they are queued or stored already, are ignored.
+func (s *shipper) push(f run.Frame) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.add(f)
+}
+
+func (s *shipper) add(f run.Frame) {
+	if f.N != s.want || s.behind || s.given {
+		return
+	}
+	s.queue = append(s.queue, queued{frame: f, arrival: time.Now()})
+	s.bytes += frameSize(f)
+	s.want++
+	s.poke()
+}
+
+// offer queues a frame, waiting for room while the desk takes frames. While
+// it does not, frames beyond the room are not kept, and the reader must come
+// back for them: see behindOf.
+func (s *shipper) offer(ctx context.Context, f run.Frame) error {
+	for {
+		s.mu.Lock()
+		switch {
+		case s.bytes < queueBytes || s.given || f.N != s.want || s.behind:
+			s.add(f)
+			s.mu.Unlock()
+			return nil
+		case s.failing:
+			s.behind = true
+			s.mu.Unlock()
+			return nil
+		}
+		resume := s.resume
+		s.mu.Unlock()
+		select {
+		case <-resume:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// finish says that last is the number of the last frame.
+func (s *shipper) finish(last int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = last
+	s.poke()
+}
+
+// skipTo leaves out frames that can not be had any more, if none is queued.
+func (s *shipper) skipTo(n int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queue) > 0 || s.flight.Last >= s.next {
+		return false
+	}
+	s.next, s.want = n, n
+	return true
+}
+
+// lacks reports whether frames are missing that no reader will bring.
+func (s *shipper) lacks() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.given && (s.last == 0 || s.want <= s.last)
+}
+
+// giveUp ends the shipping: what is not stored will not be.
+func (s *shipper) giveUp() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.given = true
+	s.queue, s.bytes = nil, 0
+	s.wakeReader()
+	s.poke()
+}
+
+// onRoom sets what is called, once, when frames that were read and not kept
+// can be read again: the reader goes back to what is wanted.
+func (s *shipper) onRoom(interrupt func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.interrupt = interrupt
+	s.goBack()
+}
+
+// isBehind reports whether frames were read and not kept.
+func (s *shipper) isBehind() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.behind && !s.given
+}
+
+// goBack sends the reader back if it is time; the lock is held.
+func (s *shipper) goBack() {
+	if s.behind && !s.failing && len(s.queue) == 0 && s.interrupt != nil {
+		s.behind = false
+		s.interrupt()
+		s.interrupt = nil
+	}
+}
+
+// poke wakes the sender; the lock is held.
+func (s *shipper) poke() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// wakeReader wakes readers that wait; the lock is held.
+func (s *shipper) wakeReader() {
+	close(s.resume)
+	s.resume = make(chan struct{})
+}
+
+// run sends until all frames up to the last are stored, or the context ends.
+func (s *shipper) run(ctx context.Context) {
+	var lastShip time.Time
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		batch, pause, finished := s.cut(time.Now(), lastShip)
+		switch {
+		case finished:
+			close(s.done)
+			return
+		case batch == nil:
+			timer.Reset(pause)
+			select {
+			case <-s.wake:
+			case <-timer.C:
+			case <-ctx.Done():
+				return
+			}
+			continue
+		}
+		if !s.ship(ctx, batch) {
+			return
+		}
+		lastShip = time.Now()
+	}
+}
+
+// idlePause is how long the sender sleeps when nothing is queued: it is woken.
+const idlePause = time.Hour
+
+// cut returns the batch that is due, or else how long to wait.
+func (s *shipper) cut(now, lastShip time.Time) (batch []run.Frame, pause time.Duration, finished bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.given || s.last > 0 && s.next > s.last {
+		return nil, 0, true
+	}
+	if len(s.queue) == 0 {
+		return nil, idlePause, false
+	}
+	if s.flight.Last >= s.next {
+		// Bounds that were noted must not change: wait for all of it.
+		if s.want <= s.flight.Last {
+			return nil, idlePause, false
+		}
+		return s.frames(int(s.flight.Last - s.next + 1)), 0, false
+	}
+	n, size := 0, 0
+	for n < len(s.queue) && size < batchBytes {
+		size += frameSize(s.queue[n].frame)
+		n++
+	}
+	due := s.queue[0].arrival.Add(batchLinger)
+	if next := lastShip.Add(batchPause); next.After(due) {
+		due = next
+	}
+	complete := s.last > 0 && s.want > s.last
+	if size < batchBytes && !complete && now.Before(due) {
+		return nil, due.Sub(now), false
+	}
+	return s.frames(n), 0, false
+}
+
+// frames returns the first n frames of the queue; the lock is held.
+func (s *shipper) frames(n int) []run.Frame {
+	batch := make([]run.Frame, n)
+	for i := range batch {
+		batch[i] = s.queue[i].frame
+	}
+	return batch
+}
+
+// ship sends a batch until it is stored or given up; false means that the
+// context ended.
+func (s *shipper) ship(ctx context.Context, batch []run.Frame) bool {
+	first, last := batch[0].N, batch[len(batch)-1].N
+	s.note(bounds{First: first, Last: last}, s.steps.changed())
+	retry := pauses(batchPause, shipRetryLimit)
+	for {
+		err := s.try(ctx, run.FrameBatch{Key: s.key, Executor: s.executor, Frames: batch})
+		if ctx.Err() != nil {
+			return false
+		}
+		switch run.CodeOf(err) {
+		case "":
+			s.stored(batch)
+			return true
+		case run.CodeConflict, run.CodeNotFound, run.CodeForbidden:
+			s.log.Warn("desk refuses frames", slog.Any("error", err))
+			s.refused()
+		case run.CodeInvalid, run.CodeTooLarge, run.CodeNotSupported:
+			// It would be refused for ever; what follows may still be stored.
+			s.log.Error("dropping frames that the desk can not take", slog.Any("error", err),
+				slog.Int64("first", first), slog.Int64("last", last))
+			s.stored(batch)
+			return true
+		default:
+			s.log.Debug("shipping frames failed", slog.Any("error", err))
+		}
+		s.setFailing(true)
+		if s.isGiven() {
+			return true
+		}
+		if !retry.wait(ctx, nil) {
+			return false
+		}
+	}
+}
+
+// try makes one call, and counts as failing while it takes long.
+func (s *shipper) try(ctx context.Context, b run.FrameBatch) error {
+	slow := time.AfterFunc(shipTimeout/5, func() { s.setFailing(true) })
+	defer slow.Stop()
+	callCtx, cancel := context.WithTimeout(ctx, shipTimeout)
+	defer cancel()
+	return s.desk.Ship(callCtx, b)
+}
+
+func (s *shipper) setFailing(failing bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failing = failing
+	s.wakeReader()
+}
+
+func (s *shipper) isGiven() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.given
+}
+
+// stored removes a batch from the queue.
+func (s *shipper) stored(batch []run.Frame) {
+	for _, f := range batch {
+		s.steps.add(f)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failing = false
+	s.next = batch[len(batch)-1].N + 1
+	if s.given {
+		return
+	}
+	for _, f := range batch {
+		s.bytes -= frameSize(f)
+	}
+	s.queue = append([]queued(nil), s.queue[len(batch):]...)
+	s.wakeReader()
+	s.goBack()
+}
+
+func frameSize(f run.Frame) int {
+	size := len(f.Data) + frameOverhead
+	for k, v := range f.Outputs {
+		size += len(k) + len(v)
+	}
+	return size
+}

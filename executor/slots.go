@@ -1,0 +1,80 @@
+package executor
+
+import (
+	"context"
+	"sync"
+)
+
+// slots counts what an executor may take: a task counts from its delivery, or
+// its adoption, until its outcome was accepted, and a poll counts while it
+// waits for a task.
+type slots struct {
+	limit int
+
+	mu       sync.Mutex
+	used     int
+	reserved int
+	open     bool          // tasks may be asked for
+	changed  chan struct{} // closed, and made anew, with every change for the better
+}
+
+func newSlots(limit int) *slots {
+	return &slots{limit: limit, changed: make(chan struct{})}
+}
+
+// reserve waits until a slot is free and tasks may be asked for. It fails only
+// with the context.
+func (s *slots) reserve(ctx context.Context) error {
+	for {
+		ok, changed := s.try()
+		if ok {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// try reserves a slot, or returns a channel that tells when to try again.
+func (s *slots) try() (bool, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open && s.used+s.reserved < s.limit {
+		s.reserved++
+		return true, nil
+	}
+	return false, s.changed
+}
+
+// unreserve gives a reserved slot back.
+func (s *slots) unreserve() { s.change(func() { s.reserved-- }) }
+
+// take counts a task, beyond the limit if need be.
+func (s *slots) take() { s.change(func() { s.used++ }) }
+
+// release counts a task no more.
+func (s *slots) release() { s.change(func() { s.used-- }) }
+
+// setOpen says whether tasks may be asked for.
+func (s *slots) setOpen(open bool) { s.change(func() { s.open = open }) }
+
+// inUse returns how many tasks count.
+func (s *slots) inUse() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.used
+}
+
+// change makes a change and wakes who waits for one.
+func (s *slots) change(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+	if s.open && s.used+s.reserved < s.limit {
+		close(s.changed)
+		s.changed = make(chan struct{})
+	}
+}

@@ -1,0 +1,75 @@
+package executor
+
+import (
+	"slices"
+
+	"github.com/drover-run/drover/run"
+)
+
+// stepFold is how the steps of a task stand after the frames added.
+type stepFold struct {
+	steps []run.StepResult
+	seen  int64 // the last frame added
+	dirty bool  // since changed was called
+}
+
+// foldFrom goes on from known steps.
+func foldFrom(steps []run.StepResult) stepFold { return stepFold{steps: slices.Clone(steps)} }
+
+// add folds one frame in. Frames that were added before change nothing.
+func (s *stepFold) add(f run.Frame) {
+	if f.N <= s.seen {
+		return
+	}
+	s.seen = f.N
+	if f.Step < 0 || f.Step >= run.MaxSteps {
+		return
+	}
+	switch f.Kind {
+	case run.FrameStepStart:
+		*s.at(f.Step) = run.StepResult{Status: run.StatusRunning, Started: f.Time}
+	case run.FrameStepEnd:
+		step := s.at(f.Step)
+		step.Status, step.ExitCode, step.TimedOut, step.Ended = f.Status, f.ExitCode, f.TimedOut, f.Time
+	case run.FrameOutput, run.FrameOutputs, run.FrameTaskEnd:
+	}
+}
+
+func (s *stepFold) at(i int) *run.StepResult {
+	s.dirty = true
+	for len(s.steps) <= i {
+		s.steps = append(s.steps, run.StepResult{Status: run.StatusNotStarted})
+	}
+	return &s.steps[i]
+}
+
+// results returns a copy.
+func (s *stepFold) results() []run.StepResult { return slices.Clone(s.steps) }
+
+// changed returns a copy if anything changed since the last call, else nil.
+func (s *stepFold) changed() []run.StepResult {
+	if !s.dirty {
+		return nil
+	}
+	s.dirty = false
+	return s.results()
+}
+
+// final returns n steps as they stand for good: the one that ran has the
+// status given, those that never began are skipped.
+func (s *stepFold) final(n int, running run.Status) []run.StepResult {
+	all := s.results()
+	for len(all) < n {
+		all = append(all, run.StepResult{Status: run.StatusNotStarted})
+	}
+	for i := range all {
+		switch all[i].Status {
+		case run.StatusNotStarted:
+			all[i].Status = run.StatusSkipped
+		case run.StatusRunning:
+			all[i].Status = running
+		default:
+		}
+	}
+	return all
+}

@@ -1,0 +1,130 @@
+package executor
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/drover-run/drover/run"
+)
+
+// sweepSoon wakes the sweep.
+func (a *Agent) sweepSoon() { wake(a.sweep) }
+
+// sweepLoop asks the desk, now and then and soon after a token was refused,
+// which claims are closed, and removes what belongs to those.
+func (a *Agent) sweepLoop(ctx context.Context) {
+	timer := time.NewTimer(jitter(a.opts.timing.sweep))
+	defer timer.Stop()
+	// After a refusal the claim is closed soon, or the key adopted.
+	soon := pauses(a.opts.timing.retryFirst*5, a.opts.timing.sweep)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.sweep:
+			soon = pauses(a.opts.timing.retryFirst*5, a.opts.timing.sweep)
+		case <-timer.C:
+		}
+		again := a.sweepOnce(ctx)
+		if again {
+			timer.Reset(jitter(soon.next))
+			soon.next = min(2*soon.next, soon.limit)
+		} else {
+			timer.Reset(jitter(a.opts.timing.sweep))
+		}
+	}
+}
+
+// sweepOnce sweeps once, and reports whether a claim is still in doubt.
+func (a *Agent) sweepOnce(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, a.opts.timing.call)
+	defer cancel()
+	var doubtful []*task
+	var keys []run.Key
+	for _, t := range a.all() {
+		if t.inDoubt() {
+			doubtful = append(doubtful, t)
+			keys = append(keys, t.key)
+		}
+	}
+	orphans := a.orphans(ctx)
+	keys = append(keys, orphans...)
+	if len(keys) == 0 {
+		return false
+	}
+	states, err := a.desk.ClaimStates(ctx, a.who.id, keys)
+	if err != nil {
+		a.log.Debug("asking for claims failed", slog.Any("error", err))
+		return true
+	}
+	waiting := false
+	for _, t := range doubtful {
+		t.judge(states[t.key])
+		waiting = waiting || t.inDoubt() && t.state() != stateClosed
+	}
+	for _, key := range orphans {
+		if states[key] != run.ClaimOpen {
+			a.removeOrphan(ctx, key)
+		}
+	}
+	return waiting
+}
+
+// orphans returns the keys of environments that the journal has nothing of.
+func (a *Agent) orphans(ctx context.Context) []run.Key {
+	keys, err := a.driver.List(ctx)
+	if err != nil {
+		a.log.Debug("listing environments failed", slog.Any("error", err))
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var orphans []run.Key
+	for _, key := range keys {
+		if _, ok := a.tasks[key]; !ok {
+			orphans = append(orphans, key)
+		}
+	}
+	return orphans
+}
+
+// removeOrphan removes an environment while nobody can begin with its key.
+func (a *Agent) removeOrphan(ctx context.Context, key run.Key) {
+	t, fresh := a.enter(key)
+	if !fresh {
+		return
+	}
+	defer func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.entry.State == stateNew { // else it was closed meanwhile
+			a.forget(t)
+		}
+	}()
+	t.log.Info("removing environment that no task claims")
+	if err := a.removeEnvironment(ctx, key); err != nil {
+		t.log.Warn("removing environment failed", slog.Any("error", err))
+	}
+}
+
+// inDoubt reports whether only the desk can tell what becomes of the key.
+func (t *task) inDoubt() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.gone && (t.refused || t.entry.State == stateClosed || t.entry.Token == nil && t.entry.State != stateNew)
+}
+
+// judge draws the consequences of the desk's answer.
+func (t *task) judge(s run.ClaimState) {
+	t.mu.Lock()
+	closed := t.entry.State == stateClosed
+	old := closed && t.a.now().Sub(t.entry.Time) > t.a.opts.timing.tombstone
+	t.mu.Unlock()
+	switch {
+	case closed && (s == run.ClaimClosed || old):
+		t.erase()
+	case !closed && s == run.ClaimClosed:
+		t.closeClaim()
+	}
+}

@@ -1,0 +1,180 @@
+package executor
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/drover-run/drover/run"
+)
+
+// task is the life of one key in this process.
+type task struct {
+	a   *Agent
+	key run.Key
+	log *slog.Logger
+
+	stopping chan struct{} // closed once a stop is wanted
+	closed   chan struct{} // closed once the claim is closed: the environment may go
+	over     chan struct{} // closed once the result is known
+
+	// mu is the lock of the key: every decision to start, and every answer
+	// about the key, is made under it.
+	mu       sync.Mutex
+	entry    entry
+	file     *journalFile // nil: the journal has nothing of the key
+	def      *run.Definition
+	ship     *shipper
+	steps    stepFold // after all frames seen
+	refused  bool     // the token is not known any more
+	stopped  bool     // stopping is closed
+	gone     bool     // closed is closed
+	slot     bool     // it counts as in use
+	erased   bool     // it is over: nothing is written any more
+	contact  time.Time
+	changed  chan struct{} // closed, and made anew, when the token or the answer changed
+	abort    context.CancelCauseFunc
+	closedAt time.Time
+}
+
+func newTask(a *Agent, key run.Key) *task {
+	return &task{
+		a:        a,
+		key:      key,
+		log:      a.log.With(slog.String("run_id", string(key.Run)), slog.String("key", key.String())),
+		stopping: make(chan struct{}),
+		closed:   make(chan struct{}),
+		over:     make(chan struct{}),
+		changed:  make(chan struct{}),
+	}
+}
+
+// takeSlot counts the task as in use; the lock is held, or the task is new.
+func (t *task) takeSlot() {
+	if !t.slot {
+		t.slot = true
+		t.a.slots.take()
+	}
+}
+
+// freeSlot counts it no more; the lock is held.
+func (t *task) freeSlot() {
+	if t.slot {
+		t.slot = false
+		t.a.slots.release()
+	}
+}
+
+// lives reports whether there is something to do for run.
+func (t *task) lives() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.entry.State != stateClosed || t.entry.Token != nil && !t.entry.Answered
+}
+
+// notify wakes who waits for a changed token or answer; the lock is held.
+func (t *task) notify() {
+	close(t.changed)
+	t.changed = make(chan struct{})
+}
+
+// append writes a line to the journal and makes it true; the lock is held.
+// After an error nothing has changed.
+func (t *task) append(r record, sync bool) error {
+	if t.erased {
+		return errErased
+	}
+	r.Time = t.a.now()
+	if t.file == nil {
+		f, err := t.a.journal.create(t.key, r)
+		if err != nil {
+			return err
+		}
+		t.file = f
+	} else if err := t.file.append(r, sync); err != nil {
+		return err
+	}
+	t.entry.apply(r)
+	return nil
+}
+
+// details are what heartbeats of the task say; the lock is held.
+func (t *task) details() HeartbeatDetails {
+	return HeartbeatDetails{
+		Executor:  t.a.who.id,
+		JournalID: t.a.who.journalID,
+		Key:       t.key,
+		Frame:     t.steps.seen,
+	}
+}
+
+// wantStop stops the task, however far it is. It reports whether there is
+// anything to stop.
+func (t *task) wantStop() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.entry.State == stateClosed {
+		return false
+	}
+	if t.stopped {
+		return true
+	}
+	t.stopped = true
+	close(t.stopping)
+	if t.abort != nil && t.entry.State.launchable() {
+		t.abort(errStopped)
+	}
+	return true
+}
+
+// closeClaim says that the claim is closed: the environment may go.
+func (t *task) closeClaim() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.gone {
+		t.gone = true
+		close(t.closed)
+	}
+}
+
+// refuse says that a token is not known any more.
+func (t *task) refuse(token []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if bytes.Equal(t.entry.Token, token) && !t.entry.Answered && !t.refused {
+		t.refused = true
+		t.log.Warn("token is not known any more, waiting to be adopted")
+		t.notify()
+		wake(t.a.sweep)
+	}
+}
+
+// erase removes the journal's entry and what is known of the key.
+func (t *task) erase() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.freeSlot()
+	if t.file != nil {
+		if err := t.file.remove(); err != nil {
+			t.log.Warn("removing journal entry failed", slog.Any("error", err))
+		}
+		t.file = nil
+	}
+	t.erased = true
+	t.a.forget(t)
+}
+
+// closeFile closes the journal's file and leaves it for the next process.
+func (t *task) closeFile() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.file == nil {
+		return
+	}
+	if err := t.file.close(); err != nil {
+		t.log.Warn("closing journal entry failed", slog.Any("error", err))
+	}
+	t.file = nil
+}

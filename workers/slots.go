@@ -1,0 +1,44 @@
+package workers
+
+import (
+	"context"
+
+	"go.temporal.io/sdk/worker"
+)
+
+// Reserver hands out the slots of an executor: see executor.Agent.
+type Reserver interface {
+	// Reserve waits for a slot; it fails only with ctx.
+	Reserve(ctx context.Context) error
+	Unreserve()
+}
+
+// slotSupplier lets a worker poll only while its executor has a slot free and
+// can run tasks. The executor counts the tasks that it holds itself, longer
+// than the worker knows of them, so a permit covers the poll and the hand-over.
+type slotSupplier struct {
+	slots Reserver
+}
+
+var _ worker.SlotSupplier = (*slotSupplier)(nil)
+
+// ReserveSlot implements worker.SlotSupplier.
+func (s *slotSupplier) ReserveSlot(ctx context.Context, _ worker.SlotReservationInfo) (*worker.SlotPermit, error) {
+	if err := s.slots.Reserve(ctx); err != nil {
+		return nil, err
+	}
+	return &worker.SlotPermit{}, nil
+}
+
+// TryReserveSlot implements worker.SlotSupplier. It serves eager activities,
+// which executors do not take.
+func (s *slotSupplier) TryReserveSlot(worker.SlotReservationInfo) *worker.SlotPermit { return nil }
+
+// MarkSlotUsed implements worker.SlotSupplier.
+func (s *slotSupplier) MarkSlotUsed(worker.SlotMarkUsedInfo) {}
+
+// ReleaseSlot implements worker.SlotSupplier.
+func (s *slotSupplier) ReleaseSlot(worker.SlotReleaseInfo) { s.slots.Unreserve() }
+
+// MaxSlots implements worker.SlotSupplier: the executor publishes its own.
+func (s *slotSupplier) MaxSlots() int { return 0 }
