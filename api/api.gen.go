@@ -823,6 +823,9 @@ type RunID = string
 // TaskName defines model for TaskName.
 type TaskName = string
 
+// ExecutorRefused defines model for ExecutorRefused.
+type ExecutorRefused = Problem
+
 // StreamEventsParams defines parameters for StreamEvents.
 type StreamEventsParams struct {
 	// After Begin after this number; 0, the default, begins with the first event.
@@ -877,7 +880,7 @@ type GetTaskLogsParams struct {
 	// Offset Bytes to pass over at the start of what is selected.
 	Offset *int64 `form:"offset,omitempty" json:"offset,omitempty"`
 
-	// LastEventID Where `offset` is not given, the offset to begin with.
+	// LastEventID As `offset`, and stronger, for clients that come back.
 	LastEventID string `json:"Last-Event-ID,omitempty,omitzero"`
 }
 
@@ -1118,7 +1121,8 @@ type ClientInterface interface {
 	// StreamEvents Follow what happens
 	//
 	// Server-sent events, oldest first, from after the given number on, and on as they happen. The id is the
-	// event's number: dense, in the order of commits. The name is its type, the data an `Event`.
+	// event's number: dense, in the order of commits. The name is its type, the data an `Event`; where the stream
+	// breaks off, a `problem` event says why. Comments come while nothing happens.
 	//
 	// Corresponds with GET /api/v1/events (the `StreamEvents` operationId).
 	StreamEvents(ctx context.Context, params *StreamEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1351,8 +1355,8 @@ type ClientInterface interface {
 	//
 	// As plain text, the bytes that the steps wrote. With `Accept: text/event-stream`, server-sent events: each
 	// `log` event holds a `LogChunk`, and its id is the offset that follows the chunk, so that a client that
-	// comes back with `Last-Event-ID` misses nothing; an `end` event says that the log is complete. A plain text
-	// answer that breaks off without its final chunk is not complete.
+	// comes back with `Last-Event-ID` misses nothing; an `end` event says that the log is complete, and a `problem`
+	// event, that it breaks off. A plain text answer that breaks off has no final chunk.
 	//
 	// Corresponds with GET /api/v1/runs/{id}/tasks/{task}/logs (the `GetTaskLogs` operationId).
 	GetTaskLogs(ctx context.Context, id RunID, task TaskName, params *GetTaskLogsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1371,7 +1375,8 @@ type ClientInterface interface {
 // StreamEvents Follow what happens
 //
 // Server-sent events, oldest first, from after the given number on, and on as they happen. The id is the
-// event's number: dense, in the order of commits. The name is its type, the data an `Event`.
+// event's number: dense, in the order of commits. The name is its type, the data an `Event`; where the stream
+// breaks off, a `problem` event says why. Comments come while nothing happens.
 //
 // Corresponds with GET /api/v1/events (the `StreamEvents` operationId).
 func (c *Client) StreamEvents(ctx context.Context, params *StreamEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1914,8 +1919,8 @@ func (c *Client) ApproveTask(ctx context.Context, id RunID, task TaskName, body 
 //
 // As plain text, the bytes that the steps wrote. With `Accept: text/event-stream`, server-sent events: each
 // `log` event holds a `LogChunk`, and its id is the offset that follows the chunk, so that a client that
-// comes back with `Last-Event-ID` misses nothing; an `end` event says that the log is complete. A plain text
-// answer that breaks off without its final chunk is not complete.
+// comes back with `Last-Event-ID` misses nothing; an `end` event says that the log is complete, and a `problem`
+// event, that it breaks off. A plain text answer that breaks off has no final chunk.
 //
 // Corresponds with GET /api/v1/runs/{id}/tasks/{task}/logs (the `GetTaskLogs` operationId).
 func (c *Client) GetTaskLogs(ctx context.Context, id RunID, task TaskName, params *GetTaskLogsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3100,7 +3105,8 @@ type ClientWithResponsesInterface interface {
 	// StreamEventsWithResponse Follow what happens
 	//
 	// Server-sent events, oldest first, from after the given number on, and on as they happen. The id is the
-	// event's number: dense, in the order of commits. The name is its type, the data an `Event`.
+	// event's number: dense, in the order of commits. The name is its type, the data an `Event`; where the stream
+	// breaks off, a `problem` event says why. Comments come while nothing happens.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -3347,8 +3353,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// As plain text, the bytes that the steps wrote. With `Accept: text/event-stream`, server-sent events: each
 	// `log` event holds a `LogChunk`, and its id is the offset that follows the chunk, so that a client that
-	// comes back with `Last-Event-ID` misses nothing; an `end` event says that the log is complete. A plain text
-	// answer that breaks off without its final chunk is not complete.
+	// comes back with `Last-Event-ID` misses nothing; an `end` event says that the log is complete, and a `problem`
+	// event, that it breaks off. A plain text answer that breaks off has no final chunk.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -3576,6 +3582,11 @@ func (r DeskShipResponse) ContentType() string {
 	return ""
 }
 
+// DeskRegisterResponse403Headers the declared response headers of an HTTP 403 response for DeskRegister
+type DeskRegisterResponse403Headers struct {
+	DroverExecutorState string
+}
+
 // DeskRegisterResponseDefaultHeaders the declared response headers of an HTTP default response for DeskRegister
 type DeskRegisterResponseDefaultHeaders struct {
 	RetryAfter int
@@ -3584,10 +3595,19 @@ type DeskRegisterResponseDefaultHeaders struct {
 type DeskRegisterResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *ExecutorRefused
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// Headers403 the parsed response headers for an HTTP 403 response
+	Headers403 *DeskRegisterResponse403Headers
 	// HeadersDefault the parsed response headers for an HTTP default response
 	HeadersDefault *DeskRegisterResponseDefaultHeaders
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r DeskRegisterResponse) GetApplicationProblemJSON403() *ExecutorRefused {
+	return r.ApplicationProblemJSON403
 }
 
 // GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
@@ -3624,6 +3644,11 @@ func (r DeskRegisterResponse) ContentType() string {
 	return ""
 }
 
+// DeskRenewResponse403Headers the declared response headers of an HTTP 403 response for DeskRenew
+type DeskRenewResponse403Headers struct {
+	DroverExecutorState string
+}
+
 // DeskRenewResponseDefaultHeaders the declared response headers of an HTTP default response for DeskRenew
 type DeskRenewResponseDefaultHeaders struct {
 	RetryAfter int
@@ -3632,10 +3657,19 @@ type DeskRenewResponseDefaultHeaders struct {
 type DeskRenewResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *ExecutorRefused
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// Headers403 the parsed response headers for an HTTP 403 response
+	Headers403 *DeskRenewResponse403Headers
 	// HeadersDefault the parsed response headers for an HTTP default response
 	HeadersDefault *DeskRenewResponseDefaultHeaders
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r DeskRenewResponse) GetApplicationProblemJSON403() *ExecutorRefused {
+	return r.ApplicationProblemJSON403
 }
 
 // GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
@@ -4577,7 +4611,8 @@ func (r GetReadyResponse) ContentType() string {
 // StreamEventsWithResponse Follow what happens
 //
 // Server-sent events, oldest first, from after the given number on, and on as they happen. The id is the
-// event's number: dense, in the order of commits. The name is its type, the data an `Event`.
+// event's number: dense, in the order of commits. The name is its type, the data an `Event`; where the stream
+// breaks off, a `problem` event says why. Comments come while nothing happens.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -5010,8 +5045,8 @@ func (c *ClientWithResponses) ApproveTaskWithResponse(ctx context.Context, id Ru
 //
 // As plain text, the bytes that the steps wrote. With `Accept: text/event-stream`, server-sent events: each
 // `log` event holds a `LogChunk`, and its id is the offset that follows the chunk, so that a client that
-// comes back with `Last-Event-ID` misses nothing; an `end` event says that the log is complete. A plain text
-// answer that breaks off without its final chunk is not complete.
+// comes back with `Last-Event-ID` misses nothing; an `end` event says that the log is complete, and a `problem`
+// event, that it breaks off. A plain text answer that breaks off has no final chunk.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -5240,6 +5275,13 @@ func ParseDeskRegisterResponse(rsp *http.Response) (*DeskRegisterResponse, error
 	case rsp.StatusCode == 204:
 		break // No content-type
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest ExecutorRefused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -5250,6 +5292,16 @@ func ParseDeskRegisterResponse(rsp *http.Response) (*DeskRegisterResponse, error
 	}
 
 	switch {
+	case rsp.StatusCode == 403:
+		var headers DeskRegisterResponse403Headers
+		if values := rsp.Header.Values("Drover-Executor-State"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Drover-Executor-State", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.DroverExecutorState = value
+		}
+		response.Headers403 = &headers
 	case true:
 		var headers DeskRegisterResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -5282,6 +5334,13 @@ func ParseDeskRenewResponse(rsp *http.Response) (*DeskRenewResponse, error) {
 	case rsp.StatusCode == 204:
 		break // No content-type
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest ExecutorRefused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -5292,6 +5351,16 @@ func ParseDeskRenewResponse(rsp *http.Response) (*DeskRenewResponse, error) {
 	}
 
 	switch {
+	case rsp.StatusCode == 403:
+		var headers DeskRenewResponse403Headers
+		if values := rsp.Header.Values("Drover-Executor-State"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Drover-Executor-State", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.DroverExecutorState = value
+		}
+		response.Headers403 = &headers
 	case true:
 		var headers DeskRenewResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {

@@ -18,6 +18,22 @@ func (s *Server) executorDesk() (run.Desk, error) {
 	return s.desk, nil
 }
 
+// headerExecutorState tells an executor that it was removed. The code forbidden
+// alone would not: a token without the scope is forbidden too, and an executor
+// that takes itself for removed gives up its tasks.
+const headerExecutorState = "Drover-Executor-State"
+
+// deskAnswer answers a call that returns nothing but an error.
+func deskAnswer(c echo.Context, err error) error {
+	if run.CodeOf(err) == run.CodeForbidden {
+		c.Response().Header().Set(headerExecutorState, string(run.ExecutorRemoved))
+	}
+	if err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusNoContent)
+}
+
 // DeskRegister implements ServerInterface.
 func (s *Server) DeskRegister(c echo.Context) error {
 	var body api.Registration
@@ -29,14 +45,10 @@ func (s *Server) DeskRegister(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	err = desk.Register(c.Request().Context(), run.Executor{
+	return deskAnswer(c, desk.Register(c.Request().Context(), run.Executor{
 		ID: body.ID, JournalID: body.JournalID, Pool: body.Pool, Driver: body.Driver, OS: body.OS, Arch: body.Arch,
 		Labels: body.Labels, Privileged: body.Privileged, Slots: body.Slots, SlotsUsed: body.SlotsUsed, Version: body.Version,
-	})
-	if err != nil {
-		return err
-	}
-	return c.NoContent(http.StatusNoContent)
+	}))
 }
 
 // DeskRenew implements ServerInterface.
@@ -49,13 +61,9 @@ func (s *Server) DeskRenew(c echo.Context) error {
 	if err := need(given{"executor", body.Executor}, given{"journal_id", body.JournalID}); err != nil {
 		return err
 	}
-	err = desk.Renew(c.Request().Context(), run.Renewal{
+	return deskAnswer(c, desk.Renew(c.Request().Context(), run.Renewal{
 		Executor: body.Executor, JournalID: body.JournalID, SlotsUsed: body.SlotsUsed, Draining: body.Draining,
-	})
-	if err != nil {
-		return err
-	}
-	return c.NoContent(http.StatusNoContent)
+	}))
 }
 
 // DeskClaim implements ServerInterface.
@@ -89,7 +97,7 @@ func (s *Server) DeskShip(c echo.Context) error {
 		return err
 	}
 	if err := desk.Ship(c.Request().Context(), body); err != nil {
-		return err
+		return deskAnswer(c, err)
 	}
 	s.metrics.shipped(body.Frames, time.Now())
 	return c.NoContent(http.StatusNoContent)

@@ -48,8 +48,8 @@ type Options struct {
 
 // Client is run.Desk over HTTP. It is safe for concurrent use. Besides the
 // errors that run.Desk names, calls fail with CodeUnavailable where the
-// gateway is out of reach, and with CodeUnauthenticated or CodeForbidden where
-// it does not take the token.
+// gateway is out of reach, and with CodeUnauthenticated where it does not take
+// the token; CodeForbidden always means that the executor was removed.
 type Client struct {
 	api       *api.Client
 	transport http.RoundTripper

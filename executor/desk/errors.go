@@ -15,6 +15,11 @@ import (
 
 const mediaProblem = "application/problem+json"
 
+// headerState tells apart the two meanings of forbidden: an executor that was
+// removed, and a token that may not call. Only the first is CodeForbidden here:
+// an executor that takes itself for removed gives up its tasks.
+const headerState = "Drover-Executor-State"
+
 // maxProblem bounds what is read of a problem document.
 const maxProblem = 1 << 20
 
@@ -42,6 +47,9 @@ func answerError(r *http.Response) error {
 	var p api.Problem
 	if media == mediaProblem && json.NewDecoder(io.LimitReader(r.Body, maxProblem)).Decode(&p) == nil && known(run.Code(p.Code)) {
 		e := &run.Error{Code: run.Code(p.Code), Message: p.Detail}
+		if e.Code == run.CodeForbidden && r.Header.Get(headerState) != string(run.ExecutorRemoved) {
+			e.Code = run.CodeUnauthenticated
+		}
 		if e.Message == "" {
 			e.Message = p.Title
 		}
@@ -59,10 +67,8 @@ func foreignError(r *http.Response) error {
 	switch {
 	case r.StatusCode >= 500 || r.StatusCode == http.StatusTooManyRequests:
 		return run.Errorf(run.CodeUnavailable, "the gateway is out of reach: HTTP status %s", r.Status)
-	case r.StatusCode == http.StatusUnauthorized:
-		return run.Errorf(run.CodeUnauthenticated, "the token is not taken: HTTP status %s", r.Status)
-	case r.StatusCode == http.StatusForbidden:
-		return run.Errorf(run.CodeForbidden, "the call is not allowed: HTTP status %s", r.Status)
+	case r.StatusCode == http.StatusUnauthorized || r.StatusCode == http.StatusForbidden:
+		return run.Errorf(run.CodeUnauthenticated, "the call is not allowed: HTTP status %s", r.Status)
 	}
 	return run.Errorf(run.CodeInternal, "this is not the answer of a gateway: HTTP status %s", r.Status)
 }

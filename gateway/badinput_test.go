@@ -1,0 +1,186 @@
+package gateway_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/gateway"
+	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/run/runtest"
+)
+
+const goodSpec = `{"name": "hello", "group": "/demo/hello", "tasks": {"a": {"steps": [{"run": "true"}]}}}`
+
+// strictService fails the test when a call comes through that should have been
+// refused before.
+func strictService(t *testing.T) *runtest.Service {
+	t.Helper()
+	return &runtest.Service{
+		CreateFunc: func(context.Context, run.CreateRequest) (run.Run, error) {
+			t.Error("a bad specification came through")
+			return run.Run{}, nil
+		},
+		ListFunc: func(context.Context, run.ListQuery) (run.Page, error) {
+			t.Error("a bad query came through")
+			return run.Page{}, nil
+		},
+		GetFunc:    func(_ context.Context, id run.ID) (run.Run, error) { return run.Run{}, notFound(id) },
+		StopFunc:   func(_ context.Context, id run.ID) (run.Run, error) { return run.Run{}, wrongPhase() },
+		CancelFunc: func(_ context.Context, id run.ID) (run.Run, error) { return run.Run{}, wrongPhase() },
+		StartFunc:  func(_ context.Context, id run.ID) (run.Run, error) { return run.Run{}, notFound(id) },
+		ApproveFunc: func(_ context.Context, _ run.ID, task, _ string) (run.Run, error) {
+			return run.Run{}, run.Errorf(run.CodeNotWaitingApproval, "task %s is queued", task)
+		},
+		AnnotateFunc: func(context.Context, run.ID, string, map[string]string) (run.Run, error) {
+			return run.Run{}, run.InvalidError("an annotation is too long", []run.Fault{{Path: "k", Code: run.CodeTooLarge}})
+		},
+		LogsFunc: func(_ context.Context, q run.LogQuery) (run.LogReader, error) {
+			if q.Task != "a" {
+				return nil, run.Errorf(run.CodeNotFound, "run %s has no task %s", q.Run, q.Task)
+			}
+			return nil, run.Errorf(run.CodeInvalid, "task a has 1 step, so there is no step %d", *q.Step)
+		},
+	}
+}
+
+func notFound(id run.ID) error { return run.Errorf(run.CodeNotFound, "there is no run %s", id) }
+
+func wrongPhase() error { return run.Errorf(run.CodeWrongPhase, "the run is finished") }
+
+type badInput struct {
+	call   call
+	status int
+	code   run.Code
+	// what its detail, or that of one of its faults, must have
+	says string
+	path string // of a fault
+}
+
+func TestServer_bad_input(t *testing.T) {
+	t.Parallel()
+	yaml := map[string]string{"Content-Type": "application/yaml"}
+	const runs, aRun = "/api/v1/runs", "/api/v1/runs/" + runID
+	const logs = aRun + "/tasks/a/logs"
+	post, put := http.MethodPost, http.MethodPut
+	cases := map[string]badInput{
+		"unreadable JSON": {call{post, runs, `{"name": `, nil}, 400, run.CodeUnreadable, "", ""},
+		"unreadable YAML": {call{post, runs, "a: [", yaml}, 400, run.CodeUnreadable, "", ""},
+		"empty":           {call{post, runs, "", yaml}, 400, run.CodeUnreadable, "", ""},
+		"not an object":   {call{post, runs, "[1]", nil}, 422, run.CodeInvalid, "", ""},
+		"unknown field":   {call{post, runs, "name: x\ngroup: /a/b\ncolour: red\ntasks: {a: {steps: [{run: x}]}}", yaml}, 422, run.CodeInvalid, "colour", "colour"},
+		"unknown dependency": {
+			call{post, runs, "name: x\ngroup: /a/b\ntasks:\n  a: {steps: [{run: x}], depends: [b]}", yaml},
+			422, run.CodeInvalid, "b", "tasks.a.depends[0].task",
+		},
+		"cycle": {
+			call{post, runs, "name: x\ngroup: /a/b\ntasks:\n  a: {steps: [{run: x}], depends: [b]}\n  b: {steps: [{run: x}], depends: [a]}", yaml},
+			422, run.CodeInvalid, "", "",
+		},
+		"no steps":      {call{post, runs, "name: x\ngroup: /a/b\ntasks: {a: {steps: []}}", yaml}, 422, run.CodeInvalid, "", "tasks.a.steps"},
+		"bad duration":  {call{post, runs, "name: x\ngroup: /a/b\ntimeout: soon\ntasks: {a: {steps: [{run: x}]}}", yaml}, 422, run.CodeInvalid, "soon", "timeout"},
+		"not supported": {call{post, runs, "name: x\ngroup: /a/b\ntasks: {a: {foreach: x, steps: [{run: x}]}}", yaml}, 422, run.CodeNotSupported, "", "tasks.a.foreach"},
+		"9 MiB":         {call{post, runs, strings.Repeat(" ", 9<<20), nil}, 413, run.CodeTooLarge, "8388608", ""},
+		"packed 9 MiB":  {call{post, runs, packed(t, strings.Repeat(" ", 9<<20)), map[string]string{"Content-Encoding": "gzip"}}, 413, run.CodeTooLarge, "", ""},
+		"badly packed":  {call{post, runs, "x", map[string]string{"Content-Encoding": "gzip"}}, 400, run.CodeUnreadable, "", ""},
+		"other packing": {call{post, runs, "x", map[string]string{"Content-Encoding": "br"}}, 415, run.CodeUnsupportedMedia, "br", ""},
+		"form":          {call{post, runs, "a=b", map[string]string{"Content-Type": "application/x-www-form-urlencoded"}}, 415, run.CodeUnsupportedMedia, "application/json", ""},
+		"text":          {call{post, runs, goodSpec, map[string]string{"Content-Type": "text/plain"}}, 415, run.CodeUnsupportedMedia, "text/plain", ""},
+		"no type":       {call{post, runs, goodSpec, map[string]string{"Content-Type": ""}}, 415, run.CodeUnsupportedMedia, "", ""},
+		"other charset": {call{post, runs, goodSpec, map[string]string{"Content-Type": "application/json; charset=latin1"}}, 415, run.CodeUnsupportedMedia, "", ""},
+
+		"unknown run":          {call{path: aRun}, 404, run.CodeNotFound, runID, ""},
+		"unknown run to start": {call{post, aRun + "/start", "", nil}, 404, run.CodeNotFound, "", ""},
+		"wrong phase":          {call{post, aRun + "/stop", "{}", nil}, 409, run.CodeWrongPhase, "finished", ""},
+		"stop as text":         {call{post, aRun + "/stop", "", map[string]string{"Content-Type": "text/plain"}}, 415, run.CodeUnsupportedMedia, "", ""},
+		"stop with a key":      {call{post, aRun + "/stop", `{"force": true}`, nil}, 422, run.CodeInvalid, "force", ""},
+		"stop with rubbish":    {call{post, aRun + "/stop", `{`, nil}, 400, run.CodeUnreadable, "", ""},
+		"two bodies":           {call{post, aRun + "/stop", `{}{}`, nil}, 400, run.CodeUnreadable, "", ""},
+		"not waiting":          {call{post, aRun + "/tasks/a/approve", "", nil}, 409, run.CodeNotWaitingApproval, "queued", ""},
+		"no annotations":       {call{put, aRun + "/annotations", "", nil}, 422, run.CodeInvalid, "", ""},
+		"annotation number":    {call{put, aRun + "/annotations", `{"a": 1}`, nil}, 422, run.CodeInvalid, "number", ""},
+		"annotation list":      {call{put, aRun + "/annotations", `- a`, yaml}, 422, run.CodeInvalid, "", ""},
+		"annotation YAML":      {call{put, aRun + "/annotations", `{`, yaml}, 400, run.CodeUnreadable, "", ""},
+		"annotation refused":   {call{put, aRun + "/tasks/a/annotations", `{"k": "v"}`, nil}, 422, run.CodeInvalid, "", "k"},
+		"no such path":         {call{path: "/api/v1/nothing"}, 404, run.CodeNotFound, "path", ""},
+		"no such method":       {call{http.MethodDelete, aRun, "", nil}, 405, "method_not_allowed", "", ""},
+
+		"unknown parameter":  {call{path: runs + "?colour=red"}, 400, run.CodeInvalid, "colour", "colour"},
+		"unknown phase":      {call{path: runs + "?phase=queued&phase=done"}, 400, run.CodeInvalid, "setup_error", "phase"},
+		"unknown result":     {call{path: runs + "?result="}, 400, run.CodeInvalid, "success", "result"},
+		"limit 0":            {call{path: runs + "?limit=0"}, 400, run.CodeInvalid, "1 to 100", "limit"},
+		"limit 101":          {call{path: runs + "?limit=101"}, 400, run.CodeInvalid, "1 to 100", "limit"},
+		"limit x":            {call{path: runs + "?limit=x"}, 400, run.CodeInvalid, "1 to 100", "limit"},
+		"limit twice":        {call{path: runs + "?limit=1&limit=2"}, 400, run.CodeInvalid, "once", "limit"},
+		"limit far too much": {call{path: runs + "?limit=99999999999999999999"}, 400, run.CodeInvalid, "", "limit"},
+		"order":              {call{path: runs + "?order=up"}, 400, run.CodeInvalid, "desc, asc", "order"},
+		"created_after":      {call{path: runs + "?created_after=yesterday"}, 400, run.CodeInvalid, "2006", "created_after"},
+		"annotation":         {call{path: runs + "?annotation=commit"}, 400, run.CodeInvalid, "key=value", "annotation"},
+		"group":              {call{path: runs + "?group=project"}, 400, run.CodeInvalid, "absolute", "group"},
+		"empty cursor":       {call{path: runs + "?cursor="}, 400, run.CodeInvalid, "cursor", "cursor"},
+		"query escape":       {call{path: runs + "?group=%zz"}, 400, run.CodeInvalid, "", ""},
+
+		"log of unknown task": {call{path: aRun + "/tasks/b/logs"}, 404, run.CodeNotFound, "no task b", ""},
+		"step x":              {call{path: logs + "?step=x"}, 400, run.CodeInvalid, `not "x"`, "step"},
+		"step -1":             {call{path: logs + "?step=-1"}, 400, run.CodeInvalid, "setup", "step"},
+		"step 1.5":            {call{path: logs + "?step=1.5"}, 400, run.CodeInvalid, "", "step"},
+		"step beyond":         {call{path: logs + "?step=7"}, 400, run.CodeInvalid, "step 7", ""},
+		"negative offset":     {call{path: logs + "?offset=-1"}, 400, run.CodeInvalid, "at least 0", "offset"},
+		"attempt 0":           {call{path: logs + "?attempt=0"}, 400, run.CodeInvalid, "at least 1", "attempt"},
+		"follow perhaps":      {call{path: logs + "?follow=perhaps"}, 400, run.CodeInvalid, "true or false", "follow"},
+		"last log event":      {call{path: logs, header: map[string]string{"Last-Event-ID": "x"}}, 400, run.CodeInvalid, "Last-Event-ID", ""},
+		"after -1":            {call{path: "/api/v1/events?after=-1"}, 400, run.CodeInvalid, "at least 0", "after"},
+		"last event":          {call{path: "/api/v1/events", header: map[string]string{"Last-Event-ID": "-5"}}, 400, run.CodeInvalid, "Last-Event-ID", ""},
+		"events of no run":    {call{path: "/api/v1/events?run=" + runID}, 404, run.CodeNotFound, runID, ""},
+		"events of a group":   {call{path: "/api/v1/events?group=x"}, 400, run.CodeInvalid, "absolute", "group"},
+		"unknown executor":    {call{path: "/api/v1/executors/x"}, 404, run.CodeNotFound, "x", ""},
+		"unknown pool":        {call{path: "/api/v1/pools/x"}, 404, run.CodeNotFound, "x", ""},
+	}
+	base := serve(t, gateway.Deps{Runs: strictService(t)}, gateway.Options{})
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := tc.call.do(t, base).problem(t, tc.status, tc.code)
+			said, paths := []string{p.Detail}, []string{}
+			for _, f := range p.Errors {
+				require.NotEmpty(t, f.Code)
+				said, paths = append(said, f.Detail), append(paths, f.Path)
+			}
+			require.Contains(t, strings.Join(said, "\n"), tc.says)
+			if tc.path != "" {
+				require.Contains(t, paths, tc.path)
+			}
+		})
+	}
+}
+
+func TestServer_faults_have_lines(t *testing.T) {
+	t.Parallel()
+	base := serve(t, gateway.Deps{Runs: strictService(t)}, gateway.Options{})
+	body := "name: x\ngroup: /a/b\ntasks:\n  a:\n    steps: [{run: x}]\n    colour: red\n  b:\n    steps: []\n"
+	p := call{http.MethodPost, "/api/v1/runs", body, map[string]string{"Content-Type": "application/yaml"}}.
+		do(t, base).problem(t, 422, run.CodeInvalid)
+	require.Len(t, p.Errors, 2)
+	require.Equal(t, "tasks.a.colour", p.Errors[0].Path)
+	require.Equal(t, 6, p.Errors[0].Line)
+	require.Equal(t, "tasks.b.steps", p.Errors[1].Path)
+	require.Equal(t, 8, p.Errors[1].Line)
+}
+
+// A body whose length is not announced is refused as well.
+func TestServer_too_large_without_length(t *testing.T) {
+	t.Parallel()
+	base := serve(t, gateway.Deps{Runs: strictService(t)}, gateway.Options{MaxBody: 1000})
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/api/v1/runs", nil)
+	require.NoError(t, err)
+	r.Body = readCloser{strings.NewReader(strings.Repeat(" ", 2000))}
+	r.ContentLength = -1
+	r.Header.Set("Content-Type", "application/json")
+	response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(r)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	require.Equal(t, http.StatusRequestEntityTooLarge, response.StatusCode)
+}

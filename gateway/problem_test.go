@@ -1,0 +1,92 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"net/http"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/run"
+)
+
+// codes reads the codes from the source, so that a new one is not forgotten.
+func codes(t *testing.T) []run.Code {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "../run/error.go", nil, 0)
+	require.NoError(t, err)
+	var found []run.Code
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		if kind, ok := spec.Type.(*ast.Ident); !ok || kind.Name != "Code" {
+			return true
+		}
+		literal, ok := spec.Values[0].(*ast.BasicLit)
+		require.True(t, ok)
+		text, err := strconv.Unquote(literal.Value)
+		require.NoError(t, err)
+		found = append(found, run.Code(text))
+		return true
+	})
+	require.Greater(t, len(found), 15)
+	return found
+}
+
+func TestKindOf_has_every_code(t *testing.T) {
+	t.Parallel()
+	for _, code := range codes(t) {
+		kind := kindOf(code)
+		require.NotEmpty(t, kind.title, code)
+		if code != run.CodeInternal {
+			require.NotEqual(t, kindOf(run.CodeInternal), kind, "%s has no status of its own", code)
+		}
+	}
+	require.Equal(t, kindOf(run.CodeInternal), kindOf("what nobody knows"))
+}
+
+func TestProblemOf(t *testing.T) {
+	t.Parallel()
+	fault := []run.Fault{{Path: "tasks.a", Line: 3, Code: "cycle", Detail: "a depends on itself"}}
+	cases := map[string]struct {
+		err    error
+		method string
+		status int
+		code   run.Code
+		detail string
+	}{
+		"coded":   {run.Errorf(run.CodeNotFound, "no run x"), http.MethodGet, 404, run.CodeNotFound, "no run x"},
+		"wrapped": {fmt.Errorf("doing: %w", run.Errorf(run.CodeConflict, "busy")), http.MethodPost, 409, run.CodeConflict, "busy"},
+		"cause stays inside": {
+			&run.Error{Code: run.CodeUnavailable, Message: "no store", Err: errors.New("dial db-7:5432")},
+			http.MethodGet, 503, run.CodeUnavailable, "no store",
+		},
+		"invalid content": {run.InvalidError("no good", fault), http.MethodPost, 422, run.CodeInvalid, "no good"},
+		"invalid query":   {run.InvalidError("no good", fault), http.MethodGet, 400, run.CodeInvalid, "no good"},
+		"not supported yet": {
+			run.InvalidError("x", []run.Fault{{Path: "foreach", Code: run.CodeNotSupported}}),
+			http.MethodPost, 422, run.CodeNotSupported, "it asks for what is not supported yet",
+		},
+		"unknown":     {errors.New("password hunter2"), http.MethodGet, 500, run.CodeInternal, ""},
+		"internal":    {run.Errorf(run.CodeInternal, "password hunter2"), http.MethodGet, 500, run.CodeInternal, ""},
+		"deadline":    {fmt.Errorf("x: %w", context.DeadlineExceeded), http.MethodGet, 504, run.CodeTimeout, "the answer took too long"},
+		"client gone": {fmt.Errorf("x: %w", context.Canceled), http.MethodGet, 499, run.CodeCanceled, "the request was given up"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := problemOf(tc.err, tc.method)
+			require.Equal(t, tc.status, p.Status)
+			require.Equal(t, string(tc.code), p.Code)
+			require.Equal(t, tc.detail, p.Detail)
+		})
+	}
+}

@@ -1,0 +1,58 @@
+package runtest
+
+import (
+	"context"
+
+	"github.com/drover-run/drover/run"
+)
+
+// Desk is a run.Desk made of functions.
+type Desk struct {
+	RegisterFunc    func(context.Context, run.Executor) error
+	RenewFunc       func(context.Context, run.Renewal) error
+	ClaimFunc       func(context.Context, run.ClaimRequest) (run.Definition, error)
+	ShipFunc        func(context.Context, run.FrameBatch) error
+	ClaimStatesFunc func(ctx context.Context, executor string, keys []run.Key) (map[run.Key]run.ClaimState, error)
+}
+
+var _ run.Desk = (*Desk)(nil)
+
+// Register implements run.Desk.
+func (d *Desk) Register(ctx context.Context, e run.Executor) error {
+	if d.RegisterFunc == nil {
+		return unset("Register")
+	}
+	return d.RegisterFunc(ctx, e)
+}
+
+// Renew implements run.Desk.
+func (d *Desk) Renew(ctx context.Context, r run.Renewal) error {
+	if d.RenewFunc == nil {
+		return unset("Renew")
+	}
+	return d.RenewFunc(ctx, r)
+}
+
+// Claim implements run.Desk.
+func (d *Desk) Claim(ctx context.Context, c run.ClaimRequest) (run.Definition, error) {
+	if d.ClaimFunc == nil {
+		return run.Definition{}, unset("Claim")
+	}
+	return d.ClaimFunc(ctx, c)
+}
+
+// Ship implements run.Desk.
+func (d *Desk) Ship(ctx context.Context, b run.FrameBatch) error {
+	if d.ShipFunc == nil {
+		return unset("Ship")
+	}
+	return d.ShipFunc(ctx, b)
+}
+
+// ClaimStates implements run.Desk.
+func (d *Desk) ClaimStates(ctx context.Context, executor string, keys []run.Key) (map[run.Key]run.ClaimState, error) {
+	if d.ClaimStatesFunc == nil {
+		return nil, unset("ClaimStates")
+	}
+	return d.ClaimStatesFunc(ctx, executor, keys)
+}

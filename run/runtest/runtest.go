@@ -1,0 +1,182 @@
+// Package runtest has stand-ins for the interfaces of package run, for tests of
+// what calls them. Each method calls the field named for it with Func appended;
+// one that is not set fails with CodeNotSupported.
+package runtest
+
+import (
+	"context"
+	"io"
+	"iter"
+	"sync"
+
+	"github.com/drover-run/drover/run"
+)
+
+func unset(name string) error { return run.Errorf(run.CodeNotSupported, "%s was not expected", name) }
+
+// Service is a run.Service made of functions.
+type Service struct {
+	CreateFunc    func(context.Context, run.CreateRequest) (run.Run, error)
+	GetFunc       func(context.Context, run.ID) (run.Run, error)
+	ListFunc      func(context.Context, run.ListQuery) (run.Page, error)
+	StartFunc     func(context.Context, run.ID) (run.Run, error)
+	CancelFunc    func(context.Context, run.ID) (run.Run, error)
+	StopFunc      func(context.Context, run.ID) (run.Run, error)
+	ApproveFunc   func(ctx context.Context, id run.ID, task, subject string) (run.Run, error)
+	AnnotateFunc  func(ctx context.Context, id run.ID, task string, annotations map[string]string) (run.Run, error)
+	LogsFunc      func(context.Context, run.LogQuery) (run.LogReader, error)
+	EventsFunc    func(context.Context, run.EventQuery) iter.Seq2[run.Event, error]
+	ExecutorsFunc func(context.Context) ([]run.Executor, error)
+	PoolsFunc     func(context.Context) ([]run.Pool, error)
+	ReadyFunc     func(context.Context) error
+}
+
+var _ run.Service = (*Service)(nil)
+
+// Create implements run.Service.
+func (s *Service) Create(ctx context.Context, req run.CreateRequest) (run.Run, error) {
+	if s.CreateFunc == nil {
+		return run.Run{}, unset("Create")
+	}
+	return s.CreateFunc(ctx, req)
+}
+
+// Get implements run.Service.
+func (s *Service) Get(ctx context.Context, id run.ID) (run.Run, error) {
+	return act(ctx, "Get", s.GetFunc, id)
+}
+
+// List implements run.Service.
+func (s *Service) List(ctx context.Context, q run.ListQuery) (run.Page, error) {
+	if s.ListFunc == nil {
+		return run.Page{}, unset("List")
+	}
+	return s.ListFunc(ctx, q)
+}
+
+// Start implements run.Service.
+func (s *Service) Start(ctx context.Context, id run.ID) (run.Run, error) {
+	return act(ctx, "Start", s.StartFunc, id)
+}
+
+// Cancel implements run.Service.
+func (s *Service) Cancel(ctx context.Context, id run.ID) (run.Run, error) {
+	return act(ctx, "Cancel", s.CancelFunc, id)
+}
+
+// Stop implements run.Service.
+func (s *Service) Stop(ctx context.Context, id run.ID) (run.Run, error) {
+	return act(ctx, "Stop", s.StopFunc, id)
+}
+
+func act(ctx context.Context, name string, f func(context.Context, run.ID) (run.Run, error), id run.ID) (run.Run, error) {
+	if f == nil {
+		return run.Run{}, unset(name)
+	}
+	return f(ctx, id)
+}
+
+// Approve implements run.Service.
+func (s *Service) Approve(ctx context.Context, id run.ID, task, subject string) (run.Run, error) {
+	if s.ApproveFunc == nil {
+		return run.Run{}, unset("Approve")
+	}
+	return s.ApproveFunc(ctx, id, task, subject)
+}
+
+// Annotate implements run.Service.
+func (s *Service) Annotate(ctx context.Context, id run.ID, task string, annotations map[string]string) (run.Run, error) {
+	if s.AnnotateFunc == nil {
+		return run.Run{}, unset("Annotate")
+	}
+	return s.AnnotateFunc(ctx, id, task, annotations)
+}
+
+// Logs implements run.Service.
+func (s *Service) Logs(ctx context.Context, q run.LogQuery) (run.LogReader, error) {
+	if s.LogsFunc == nil {
+		return nil, unset("Logs")
+	}
+	return s.LogsFunc(ctx, q)
+}
+
+// Events implements run.Service.
+func (s *Service) Events(ctx context.Context, q run.EventQuery) iter.Seq2[run.Event, error] {
+	if s.EventsFunc == nil {
+		return func(yield func(run.Event, error) bool) { yield(run.Event{}, unset("Events")) }
+	}
+	return s.EventsFunc(ctx, q)
+}
+
+// Executors implements run.Service; it is empty where not set.
+func (s *Service) Executors(ctx context.Context) ([]run.Executor, error) {
+	if s.ExecutorsFunc == nil {
+		return nil, nil
+	}
+	return s.ExecutorsFunc(ctx)
+}
+
+// Pools implements run.Service; it is empty where not set.
+func (s *Service) Pools(ctx context.Context) ([]run.Pool, error) {
+	if s.PoolsFunc == nil {
+		return nil, nil
+	}
+	return s.PoolsFunc(ctx)
+}
+
+// Ready implements run.Service; it is ready where not set.
+func (s *Service) Ready(ctx context.Context) error {
+	if s.ReadyFunc == nil {
+		return nil
+	}
+	return s.ReadyFunc(ctx)
+}
+
+// Log is a run.LogReader of the chunks that are sent to it.
+type Log struct {
+	chunks chan run.LogChunk
+	err    error
+	close  sync.Once
+	closed chan struct{}
+}
+
+var _ run.LogReader = (*Log)(nil)
+
+// NewLog returns a log that is empty and open.
+func NewLog() *Log {
+	return &Log{chunks: make(chan run.LogChunk, 100), closed: make(chan struct{})}
+}
+
+// Send appends a chunk.
+func (l *Log) Send(c run.LogChunk) { l.chunks <- c }
+
+// End ends the log, with err or well.
+func (l *Log) End(err error) {
+	l.err = err
+	close(l.chunks)
+}
+
+// Next implements run.LogReader.
+func (l *Log) Next(ctx context.Context) (run.LogChunk, error) {
+	select {
+	case c, ok := <-l.chunks:
+		switch {
+		case ok:
+			return c, nil
+		case l.err != nil:
+			return run.LogChunk{}, l.err
+		}
+		return run.LogChunk{}, io.EOF
+	case <-ctx.Done():
+		return run.LogChunk{}, context.Cause(ctx)
+	}
+}
+
+// Close implements io.Closer.
+func (l *Log) Close() error {
+	l.close.Do(func() { close(l.closed) })
+	return nil
+}
+
+// Closed is closed by Close.
+func (l *Log) Closed() <-chan struct{} { return l.closed }
