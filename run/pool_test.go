@@ -1,0 +1,70 @@
+package run_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/run"
+)
+
+func TestChoosePool(t *testing.T) {
+	t.Parallel()
+	pools := []run.Pool{
+		{Name: "shell-b", Driver: "shell", OS: "linux", Arch: "amd64"},
+		{Name: "shell-a", Driver: "shell", OS: "darwin", Arch: "arm64", Labels: map[string]string{"rack": "7"}},
+		{Name: "docker", Driver: "docker", OS: "linux", Arch: "amd64"},
+		{Name: "zz-default", Driver: "docker", OS: "linux", Arch: "amd64", Default: true},
+		{Name: "privileged", Driver: "docker", OS: "linux", Arch: "amd64", Privileged: true},
+	}
+	for name, c := range map[string]struct {
+		task run.TaskSpec
+		want string
+	}{
+		"named":                      {run.TaskSpec{Pool: "docker"}, "docker"},
+		"named and unknown":          {run.TaskSpec{Pool: "dock"}, ""},
+		"an image":                   {run.TaskSpec{Image: "a"}, "zz-default"},
+		"an image, privileged":       {run.TaskSpec{Image: "a", Privileged: true}, "privileged"},
+		"nothing":                    {run.TaskSpec{}, "shell-a"},
+		"nothing, privileged":        {run.TaskSpec{Privileged: true}, "shell-a"},
+		"required os":                {run.TaskSpec{Requires: &run.Requires{OS: "linux"}}, "shell-b"},
+		"required os with image":     {run.TaskSpec{Image: "a", Requires: &run.Requires{OS: "linux"}}, "zz-default"},
+		"required label":             {run.TaskSpec{Requires: &run.Requires{Labels: map[string]string{"rack": "7"}}}, "shell-a"},
+		"unknown label":              {run.TaskSpec{Requires: &run.Requires{Labels: map[string]string{"rack": "8"}}}, ""},
+		"unknown arch":               {run.TaskSpec{Requires: &run.Requires{Arch: "riscv64"}}, ""},
+		"required driver":            {run.TaskSpec{Image: "a", Requires: &run.Requires{Driver: "docker", Arch: "amd64"}}, "zz-default"},
+		"what does not suit, if all": {run.TaskSpec{Requires: &run.Requires{Driver: "docker"}}, "zz-default"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, ok := run.ChoosePool(&c.task, pools)
+			require.Equal(t, c.want != "", ok)
+			require.Equal(t, c.want, p.Name)
+		})
+	}
+	_, ok := run.ChoosePool(&run.TaskSpec{Image: "a"}, pools[:2])
+	require.False(t, ok, "an image needs a container pool")
+	_, ok = run.ChoosePool(&run.TaskSpec{}, nil)
+	require.False(t, ok)
+}
+
+func TestCheckPool(t *testing.T) {
+	t.Parallel()
+	shell := run.Pool{Name: "shell", Driver: "shell"}
+	docker := run.Pool{Name: "docker", Driver: "docker"}
+	require.Empty(t, run.CheckPool("a", &run.TaskSpec{}, shell))
+	require.Empty(t, run.CheckPool("a", &run.TaskSpec{Image: "x"}, docker))
+	require.Equal(t, []string{"tasks.a.image required"}, found(run.CheckPool("a", &run.TaskSpec{}, docker)))
+	require.Equal(t, []string{"tasks.a.privileged pool_mismatch"}, found(run.CheckPool("a", &run.TaskSpec{Image: "x", Privileged: true}, docker)))
+	all := &run.TaskSpec{
+		Image: "x", PullPolicy: run.PullAlways, Platform: "linux/amd64", Services: make([]run.ServiceSpec, 1), User: "1",
+		Resources: run.Resources{CPU: "1"}, Volumes: make([]run.Volume, 1), Privileged: true,
+	}
+	want := []string{
+		"tasks.a.privileged pool_mismatch", "tasks.a.image pool_mismatch", "tasks.a.pull_policy pool_mismatch", "tasks.a.platform pool_mismatch",
+		"tasks.a.services pool_mismatch", "tasks.a.user pool_mismatch", "tasks.a.resources pool_mismatch", "tasks.a.volumes pool_mismatch",
+	}
+	require.Equal(t, want, found(run.CheckPool("a", all, shell)))
+	shell.Privileged = true
+	require.Len(t, run.CheckPool("a", all, shell), len(want))
+}

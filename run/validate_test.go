@@ -1,0 +1,270 @@
+package run_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/run"
+)
+
+// valid returns a specification without faults that uses nearly every field.
+func valid() *run.Spec {
+	return &run.Spec{
+		Name: "build", Group: "/project/42/branch/feature_1", Priority: 2, Admission: run.AdmissionManual,
+		Annotations: map[string]string{"commit": "4f2a"},
+		Environment: map[string]string{"GOFLAGS": "-trimpath", "BRACES": "{{ .Name }}"},
+		Secrets:     map[string]run.Secret{"TOKEN": "hunter2"},
+		Registries:  map[string]run.Registry{"ghcr.io": {Username: "u", PasswordSecret: "TOKEN"}, "localhost:5000": {Username: "u", PasswordSecret: "TOKEN"}},
+		Timeout:     run.Duration(1),
+		Tasks: map[string]*run.TaskSpec{
+			"build": {
+				Image: "ghcr.io/owner/name:1.26@sha256:" + strings.Repeat("0f", 32), PullPolicy: run.PullAlways, Platform: "linux/arm/v7",
+				Services:    []run.ServiceSpec{{Name: "db", Image: "postgres:16", Environment: map[string]string{"discovery.type": "single-node"}}},
+				Environment: map[string]string{"A": "b"}, WorkingDir: "/src", Shell: []string{"/bin/bash", "-eu"}, User: "1000:1000",
+				Resources: run.Resources{CPU: "500m", Memory: "4Gi", PIDs: 10},
+				Volumes:   []run.Volume{{Path: "/scratch", Tmpfs: &run.Tmpfs{Size: "64Mi"}}, {Path: "/tmp", Tmpfs: &run.Tmpfs{}}},
+				Steps: []run.Step{
+					{Name: "vet", Run: "go vet ./...", Environment: map[string]string{"X": "y"}, When: run.WhenAlways},
+					{Run: "true"},
+				},
+				Approval: run.Approval{Approvers: 2}, Matrix: map[string][]string{"GO": {"1.25", "1.26"}},
+				Retry:  run.Retry{MaxAttempts: 3, On: []run.RetryOn{run.RetryFailed}},
+				OnLost: run.OnLostRetry,
+			},
+			"test": {
+				Requires: &run.Requires{Driver: "docker", Labels: map[string]string{"k": "v"}}, Steps: []run.Step{{Run: "true"}},
+				Depends: []run.Depend{{Task: "build", On: []run.Condition{run.OnSuccess, run.OnSkipped}}},
+			},
+		},
+	}
+}
+
+func found(faults []run.Fault) []string {
+	var out []string
+	for _, f := range faults {
+		out = append(out, f.Path+" "+string(f.Code))
+	}
+	return out
+}
+
+func TestValidate_OK(t *testing.T) {
+	t.Parallel()
+	require.Empty(t, run.Validate(valid()))
+	require.Empty(t, run.Validate(&run.Spec{Name: "n", Group: "/a/b", SetupErrors: []string{"no such branch"}}), "what could not be set up has no tasks")
+}
+
+func TestValidate_Faults(t *testing.T) {
+	t.Parallel()
+	const nul = "a\x00b"
+	type spec = *run.Spec
+	build := func(change func(t *run.TaskSpec)) func(s spec) {
+		return func(s spec) { change(s.Tasks["build"]) }
+	}
+	step := func(change func(s *run.Step)) func(s spec) {
+		return func(s spec) { change(&s.Tasks["build"].Steps[0]) }
+	}
+	test := func(d ...run.Depend) func(s spec) {
+		return func(s spec) { s.Tasks["test"].Depends = d }
+	}
+	for name, c := range map[string]struct {
+		change func(s spec)
+		want   []string
+	}{
+		"no name":                 {func(s spec) { s.Name = " " }, []string{"name required"}},
+		"long name":               {func(s spec) { s.Name = strings.Repeat("n", 101) }, []string{"name over_limit"}},
+		"control in name":         {func(s spec) { s.Name = "a\nb" }, []string{"name bad_format"}},
+		"no group":                {func(s spec) { s.Group = "" }, []string{"group required"}},
+		"group of one element":    {func(s spec) { s.Group = "/project" }, []string{"group bad_format"}},
+		"relative group":          {func(s spec) { s.Group = "project/42" }, []string{"group bad_format"}},
+		"group ends with slash":   {func(s spec) { s.Group = "/project/" }, []string{"group bad_format"}},
+		"group with dots":         {func(s spec) { s.Group = "/project/../42" }, []string{"group bad_format"}},
+		"long group":              {func(s spec) { s.Group = "/a/" + strings.Repeat("b", 500) }, []string{"group over_limit"}},
+		"control in group":        {func(s spec) { s.Group = "/a/b\x7f" }, []string{"group bad_format"}},
+		"change groups":           {func(s spec) { s.ChangeGroups = []string{"a"} }, []string{"changegroups not_supported"}},
+		"many change groups":      {func(s spec) { s.ChangeGroups = make([]string, 65) }, []string{"changegroups over_limit", "changegroups not_supported"}},
+		"priority":                {func(s spec) { s.Priority = 6 }, []string{"priority out_of_range"}},
+		"negative priority":       {func(s spec) { s.Priority = -1 }, []string{"priority out_of_range"}},
+		"admission":               {func(s spec) { s.Admission = "later" }, []string{"admission bad_value"}},
+		"run timeout":             {func(s spec) { s.Timeout = -1 }, []string{"timeout out_of_range"}},
+		"annotation key":          {func(s spec) { s.Annotations["a=b"] = "" }, []string{"annotations[\"a=b\"] bad_format"}},
+		"annotation value":        {func(s spec) { s.Annotations["a"] = strings.Repeat("v", 2000) }, []string{"annotations.a over_limit"}},
+		"annotation with NUL":     {func(s spec) { s.Annotations["a"] = nul }, []string{"annotations.a bad_format"}},
+		"variable name":           {func(s spec) { s.Environment["1A"] = "" }, []string{"environment.1A bad_format"}},
+		"empty variable name":     {func(s spec) { s.Environment[""] = "" }, []string{`environment[""] bad_format`}},
+		"reserved variable":       {func(s spec) { s.Environment["DROVER_X"] = "" }, []string{"environment.DROVER_X reserved"}},
+		"variable with NUL":       {func(s spec) { s.Environment["A"] = nul }, []string{"environment.A bad_format"}},
+		"variable not UTF-8":      {func(s spec) { s.Environment["A"] = "\xff" }, []string{"environment.A bad_format"}},
+		"huge variable":           {func(s spec) { s.Environment["A"] = strings.Repeat("x", 128<<10) }, []string{"environment.A over_limit"}},
+		"output template":         {func(s spec) { s.Environment["A"] = `{{- output "plan" "x" }}` }, []string{"environment.A not_supported"}},
+		"secret name":             {func(s spec) { s.Secrets["a-b"] = "x" }, []string{"secrets.a-b bad_format"}},
+		"reserved secret":         {func(s spec) { s.Secrets["DROVER_X"] = "x" }, []string{"secrets.DROVER_X reserved"}},
+		"secret with NUL":         {func(s spec) { s.Secrets["A"] = nul }, []string{"secrets.A bad_format"}},
+		"registry":                {func(s spec) { s.Registries["a/b"] = run.Registry{} }, []string{"registries.a/b bad_format", "registries.a/b.username required", "registries.a/b.password_secret required"}},
+		"registry secret":         {func(s spec) { s.Registries["a"] = run.Registry{Username: "u", PasswordSecret: "TOKN"} }, []string{"registries.a.password_secret unknown_secret"}},
+		"blank setup error":       {func(s spec) { s.SetupErrors = []string{""} }, []string{"setup_errors[0] required"}},
+		"no tasks":                {func(s spec) { s.Tasks = nil }, []string{"tasks required"}},
+		"empty task":              {func(s spec) { s.Tasks["a"] = nil }, []string{"tasks.a required"}},
+		"task name":               {func(s spec) { s.Tasks["A"] = s.Tasks["test"] }, []string{"tasks.A bad_format"}},
+		"task name of dots":       {func(s spec) { s.Tasks[".."] = s.Tasks["test"] }, []string{"tasks... bad_format"}},
+		"empty task name":         {func(s spec) { s.Tasks[""] = s.Tasks["test"] }, []string{`tasks[""] bad_format`}},
+		"long task name":          {func(s spec) { s.Tasks[strings.Repeat("a", 101)] = s.Tasks["test"] }, []string{`tasks["` + strings.Repeat("a", 100) + `…"] over_limit`}},
+		"pool and requires":       {func(s spec) { s.Tasks["test"].Pool = "p" }, []string{"tasks.test.requires contradiction"}},
+		"requires nothing":        {func(s spec) { s.Tasks["test"].Requires = &run.Requires{} }, []string{"tasks.test.requires required"}},
+		"pool with NUL":           {build(func(t *run.TaskSpec) { t.Pool = nul }), []string{"tasks.build.pool bad_format"}},
+		"image":                   {build(func(t *run.TaskSpec) { t.Image = "Golang:1.26" }), []string{"tasks.build.image bad_format"}},
+		"image with blank":        {build(func(t *run.TaskSpec) { t.Image = "golang: 1" }), []string{"tasks.build.image bad_format"}},
+		"pull policy":             {build(func(t *run.TaskSpec) { t.PullPolicy = "Always" }), []string{"tasks.build.pull_policy bad_value"}},
+		"platform":                {build(func(t *run.TaskSpec) { t.Platform = "linux" }), []string{"tasks.build.platform bad_format"}},
+		"service":                 {build(func(t *run.TaskSpec) { t.Services = []run.ServiceSpec{{}} }), []string{"tasks.build.services[0].name required", "tasks.build.services[0].image required"}},
+		"service name":            {build(func(t *run.TaskSpec) { t.Services[0].Name = "D b" }), []string{"tasks.build.services[0].name bad_format"}},
+		"duplicate services":      {build(func(t *run.TaskSpec) { t.Services = append(t.Services, t.Services[0]) }), []string{"tasks.build.services[1].name duplicate"}},
+		"service image":           {build(func(t *run.TaskSpec) { t.Services[0].Image = "-" }), []string{"tasks.build.services[0].image bad_format"}},
+		"service variable":        {build(func(t *run.TaskSpec) { t.Services[0].Environment["a=b"] = nul }), []string{`tasks.build.services[0].environment["a=b"] bad_format`, `tasks.build.services[0].environment["a=b"] bad_format`}},
+		"service command":         {build(func(t *run.TaskSpec) { t.Services[0].Command = []string{"a", nul} }), []string{"tasks.build.services[0].command[1] bad_format"}},
+		"task variable":           {build(func(t *run.TaskSpec) { t.Environment["a b"] = "" }), []string{`tasks.build.environment["a b"] bad_format`}},
+		"working dir":             {build(func(t *run.TaskSpec) { t.WorkingDir = nul }), []string{"tasks.build.working_dir bad_format"}},
+		"empty shell":             {build(func(t *run.TaskSpec) { t.Shell = []string{} }), []string{"tasks.build.shell required"}},
+		"shell with NUL":          {build(func(t *run.TaskSpec) { t.Shell = []string{"sh", nul} }), []string{"tasks.build.shell[1] bad_format"}},
+		"user":                    {build(func(t *run.TaskSpec) { t.User = "a:b:c" }), []string{"tasks.build.user bad_format"}},
+		"resources":               {build(func(t *run.TaskSpec) { t.Resources = run.Resources{CPU: "two", Memory: "4GB", PIDs: -1} }), []string{"tasks.build.resources.cpu bad_format", "tasks.build.resources.memory bad_format", "tasks.build.resources.pids out_of_range"}},
+		"volume":                  {build(func(t *run.TaskSpec) { t.Volumes = []run.Volume{{}} }), []string{"tasks.build.volumes[0].path required", "tasks.build.volumes[0].tmpfs required"}},
+		"relative volume":         {build(func(t *run.TaskSpec) { t.Volumes[0].Path = "scratch" }), []string{"tasks.build.volumes[0].path bad_format"}},
+		"volume at root":          {build(func(t *run.TaskSpec) { t.Volumes[0].Path = "/a/.." }), []string{"tasks.build.volumes[0].path bad_format"}},
+		"duplicate volume":        {build(func(t *run.TaskSpec) { t.Volumes[0].Path = "/tmp/" }), []string{"tasks.build.volumes[1].path duplicate"}},
+		"tmpfs size":              {build(func(t *run.TaskSpec) { t.Volumes[0].Tmpfs.Size = "-1" }), []string{"tasks.build.volumes[0].tmpfs.size bad_format"}},
+		"no steps":                {build(func(t *run.TaskSpec) { t.Steps = nil }), []string{"tasks.build.steps required"}},
+		"many steps":              {build(func(t *run.TaskSpec) { t.Steps = make([]run.Step, 257) }), []string{"tasks.build.steps over_limit"}},
+		"empty step":              {build(func(t *run.TaskSpec) { t.Steps[0].Run = "" }), []string{"tasks.build.steps[0] required"}},
+		"blank step":              {build(func(t *run.TaskSpec) { t.Steps[0].Run = " \n" }), []string{"tasks.build.steps[0].run required"}},
+		"two kinds":               {step(func(s *run.Step) { s.SaveCache = json.RawMessage("{}") }), []string{"tasks.build.steps[0] contradiction", "tasks.build.steps[0].save_cache not_supported"}},
+		"archive step":            {step(func(s *run.Step) { s.Run, s.SaveWorkspace = "", json.RawMessage("{}") }), []string{"tasks.build.steps[0].save_workspace not_supported"}},
+		"huge script":             {step(func(s *run.Step) { s.Run = strings.Repeat("x", 512<<10+1) }), []string{"tasks.build.steps[0].run over_limit"}},
+		"script with NUL":         {step(func(s *run.Step) { s.Run = nul }), []string{"tasks.build.steps[0].run bad_format"}},
+		"step name":               {step(func(s *run.Step) { s.Name = strings.Repeat("x", 101) }), []string{"tasks.build.steps[0].name over_limit"}},
+		"step variable":           {step(func(s *run.Step) { s.Environment["DROVER_A"] = "" }), []string{"tasks.build.steps[0].environment.DROVER_A reserved"}},
+		"step timeout":            {step(func(s *run.Step) { s.Timeout = -1 }), []string{"tasks.build.steps[0].timeout out_of_range"}},
+		"when":                    {step(func(s *run.Step) { s.When = "on_succes" }), []string{"tasks.build.steps[0].when bad_value"}},
+		"unknown dependency":      {test(run.Depend{Task: "build"}, run.Depend{Task: "biuld"}), []string{"tasks.test.depends[1].task unknown_dependency"}},
+		"unnamed dependency":      {test(run.Depend{}), []string{"tasks.test.depends[0].task required"}},
+		"self dependency":         {test(run.Depend{Task: "test"}), []string{"tasks.test.depends[0].task cycle"}},
+		"duplicate dependency":    {test(run.Depend{Task: "build"}, run.Depend{Task: "build"}), []string{"tasks.test.depends[1].task duplicate"}},
+		"one of an expansion":     {test(run.Depend{Task: "build[GO=1.25]"}), []string{"tasks.test.depends[0].task unknown_dependency"}},
+		"empty condition list":    {test(run.Depend{Task: "build", On: []run.Condition{}}), []string{"tasks.test.depends[0].on required"}},
+		"conditions":              {test(run.Depend{Task: "build", On: []run.Condition{"success", "success", "failed", ""}}), []string{"tasks.test.depends[0].on[1] duplicate", "tasks.test.depends[0].on[2] bad_value", "tasks.test.depends[0].on[3] required"}},
+		"cycle":                   {build(func(t *run.TaskSpec) { t.Depends = []run.Depend{{Task: "test"}} }), []string{"tasks.test.depends[0].task cycle"}},
+		"approvers":               {build(func(t *run.TaskSpec) { t.Approval.Approvers = -1 }), []string{"tasks.build.approval.approvers out_of_range"}},
+		"task timeout":            {build(func(t *run.TaskSpec) { t.Timeout = -1 }), []string{"tasks.build.timeout out_of_range"}},
+		"retry":                   {build(func(t *run.TaskSpec) { t.Retry = run.Retry{MaxAttempts: 101, On: []run.RetryOn{}, Backoff: -1} }), []string{"tasks.build.retry.max_attempts out_of_range", "tasks.build.retry.on required", "tasks.build.retry.backoff out_of_range"}},
+		"retry outcomes":          {build(func(t *run.TaskSpec) { t.Retry.On = []run.RetryOn{"lost"} }), []string{"tasks.build.retry.on[0] bad_value"}},
+		"on executor lost":        {build(func(t *run.TaskSpec) { t.OnLost = "wait" }), []string{"tasks.build.on_executor_lost bad_value"}},
+		"foreach":                 {build(func(t *run.TaskSpec) { t.Foreach = "[]" }), []string{"tasks.build.foreach not_supported"}},
+		"axis name":               {build(func(t *run.TaskSpec) { t.Matrix["a-b"] = []string{"1"} }), []string{"tasks.build.matrix.a-b bad_format"}},
+		"reserved axis":           {build(func(t *run.TaskSpec) { t.Matrix["DROVER_A"] = []string{"1"} }), []string{"tasks.build.matrix.DROVER_A reserved"}},
+		"empty axis":              {build(func(t *run.TaskSpec) { t.Matrix["A"] = nil }), []string{"tasks.build.matrix.A required"}},
+		"axis value twice":        {build(func(t *run.TaskSpec) { t.Matrix["A"] = []string{"x", "x"} }), []string{"tasks.build.matrix.A[1] duplicate"}},
+		"names that clash":        {build(func(t *run.TaskSpec) { t.Matrix["A"] = []string{"x/y", "z", "x y"} }), []string{"tasks.build.matrix.A[2] duplicate"}},
+		"long names":              {build(func(t *run.TaskSpec) { t.Matrix["A"] = []string{strings.Repeat("x", 250)} }), []string{"tasks.build.matrix over_limit"}},
+		"output in a matrix":      {build(func(t *run.TaskSpec) { t.Matrix["A"] = []string{`{{output "a" "b"}}`} }), []string{"tasks.build.matrix.A[0] not_supported"}},
+		"too many after all":      {build(func(t *run.TaskSpec) { t.Matrix = wide(100, 100) }), []string{"tasks over_limit"}},
+		"far too many":            {build(func(t *run.TaskSpec) { t.Matrix = wide(200, 200, 200, 200, 200, 200, 200, 200, 200, 200) }), []string{"tasks over_limit"}},
+		"too many dependencies":   {func(s spec) { s.Tasks["test"].Depends = make([]run.Depend, 100_001) }, []string{"tasks over_limit"}},
+		"several, in their order": {func(s spec) { s.Name, s.Group, s.Tasks["test"].Steps = "", "", nil }, []string{"name required", "group required", "tasks.test.steps required"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := valid()
+			c.change(s)
+			faults := run.Validate(s)
+			require.Equal(t, c.want, found(faults))
+			for _, f := range faults {
+				require.NotEmpty(t, f.Detail)
+				require.NotContains(t, f.Detail, "hunter2")
+				require.Less(t, len(f.Detail), 500)
+			}
+		})
+	}
+}
+
+func wide(sizes ...int) map[string][]string {
+	m := make(map[string][]string)
+	for i, n := range sizes {
+		for v := range n {
+			axis := fmt.Sprintf("A%d", i)
+			m[axis] = append(m[axis], fmt.Sprint(v))
+		}
+	}
+	return m
+}
+
+func TestValidate_TooManyTasks(t *testing.T) {
+	t.Parallel()
+	s := valid()
+	for i := range 9_999 {
+		s.Tasks[fmt.Sprintf("t%d", i)] = &run.TaskSpec{}
+	}
+	require.Equal(t, []string{"tasks over_limit"}, found(run.Validate(s)))
+	require.Contains(t, run.Validate(s)[0].Detail, "10001 tasks; the limit is 10000")
+}
+
+func TestValidate_NamesTheCycle(t *testing.T) {
+	t.Parallel()
+	s := &run.Spec{Name: "n", Group: "/a/b", Tasks: make(map[string]*run.TaskSpec)}
+	add := func(name string, depends ...string) {
+		task := &run.TaskSpec{Steps: []run.Step{{Run: "true"}}}
+		for _, d := range depends {
+			task.Depends = append(task.Depends, run.Depend{Task: d})
+		}
+		s.Tasks[name] = task
+	}
+	add("a", "b")
+	add("b", "d", "c")
+	add("c", "a")
+	add("d")
+	add("e", "b")
+	faults := run.Validate(s)
+	require.Equal(t, []string{"tasks.c.depends[0].task cycle"}, found(faults))
+	require.Contains(t, faults[0].Detail, "a -> b -> c -> a")
+
+	s.Tasks = make(map[string]*run.TaskSpec)
+	for i := range 10_000 {
+		add(fmt.Sprintf("t%04d", i), fmt.Sprintf("t%04d", (i+1)%10_000))
+	}
+	faults = run.Validate(s)
+	require.Len(t, faults, 1)
+	require.Contains(t, faults[0].Detail, "t0000 -> t0001 -> t0002 -> t0003 -> t0004 -> t0005 -> ... -> t9995")
+}
+
+func TestValidate_SuggestsNames(t *testing.T) {
+	t.Parallel()
+	s := valid()
+	s.Tasks["test"].Depends = []run.Depend{{Task: "biuld"}, {Task: "build[GO=1.25]"}}
+	faults := run.Validate(s)
+	require.Contains(t, faults[0].Detail, `did you mean "build"?`)
+	require.Contains(t, faults[1].Detail, `depend on "build", which is all of its expansion`)
+}
+
+func TestValidate_BoundsTheFaults(t *testing.T) {
+	t.Parallel()
+	s := valid()
+	for i := range 5000 {
+		s.Tasks[fmt.Sprintf("t%d", i)] = &run.TaskSpec{Depends: []run.Depend{{Task: "nowhere"}}}
+	}
+	faults := run.Validate(s)
+	require.Len(t, faults, run.MaxFaults+1)
+	require.Equal(t, run.FaultTooMany, faults[run.MaxFaults].Code)
+}
+
+func TestValidateAnnotations(t *testing.T) {
+	t.Parallel()
+	require.Empty(t, run.ValidateAnnotations(nil))
+	many := make(map[string]string)
+	for i := range 101 {
+		many[fmt.Sprint(i)] = ""
+	}
+	require.Equal(t, []string{"annotations over_limit"}, found(run.ValidateAnnotations(many)))
+	require.Equal(t, []string{`annotations[""] required`}, found(run.ValidateAnnotations(map[string]string{"": ""})))
+}
