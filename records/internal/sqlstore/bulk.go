@@ -1,0 +1,60 @@
+package sqlstore
+
+import (
+	"context"
+	"strings"
+)
+
+// Statements for many rows come in three sizes, so that the statements that a
+// database must prepare stay few.
+var bulkSizes = [...]int{100, 10, 1}
+
+// bulk runs a statement for n rows with as few calls as its sizes allow. The
+// statement is before, a tuple of placeholders for each row, and after; lead
+// are the arguments of before.
+func bulk(ctx context.Context, q Querier, before, tuple, after string, lead []any, n int, row func(i int, args []any) []any) error {
+	for i := 0; i < n; {
+		for _, size := range bulkSizes {
+			if n-i < size {
+				continue
+			}
+			args := append([]any(nil), lead...)
+			for k := range size {
+				args = row(i+k, args)
+			}
+			if _, err := q.Exec(ctx, before+tuples(tuple, size)+after, args...); err != nil {
+				return err
+			}
+			i += size
+			break
+		}
+	}
+	return nil
+}
+
+func tuples(tuple string, n int) string {
+	if n == 1 {
+		return tuple
+	}
+	return strings.Repeat(tuple+", ", n-1) + tuple
+}
+
+// inChunks calls fn with the numbers in groups of a fixed length, the last
+// filled up with the number that comes last, for statements with IN (...).
+func inChunks(numbers []int, fn func(placeholders string, args []any) error) error {
+	for len(numbers) > 0 {
+		size := 1
+		if len(numbers) > 1 {
+			size = 50
+		}
+		args := make([]any, size)
+		for i := range args {
+			args[i] = numbers[min(i, len(numbers)-1)]
+		}
+		if err := fn("("+tuples("?", size)+")", args); err != nil {
+			return err
+		}
+		numbers = numbers[min(size, len(numbers)):]
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/drover-run/drover/run"
+)
+
+// Claim implements records.Store.
+func (s *Store) Claim(ctx context.Context, c run.ClaimRequest) (run.Definition, error) {
+	var d run.Definition
+	err := s.write(ctx, "claiming a task", func(t *tx) error {
+		was, err := t.lockRun(ctx, c.Key.Run)
+		if err != nil {
+			return err
+		}
+		x, err := taskNumbered(ctx, t, c.Key.Run, c.Key.Task)
+		if err != nil {
+			return err
+		}
+		if err := t.mayClaim(ctx, c, was, x); err != nil {
+			return err
+		}
+		if d, err = define(ctx, t, was, x, c.Key); err != nil {
+			return err
+		}
+		return t.claim(ctx, c, was, x)
+	})
+	return d, err
+}
+
+// mayClaim returns why the key cannot be claimed, nil if it can.
+func (t *tx) mayClaim(ctx context.Context, c run.ClaimRequest, r *runRow, x *taskRow) error {
+	var removed bool
+	err := t.QueryRow(ctx, `SELECT removed FROM executors WHERE id = ?`, c.Executor).Scan(&removed)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	switch {
+	case removed:
+		return run.Errorf(run.CodeForbidden, "executor %s was removed", c.Executor)
+	case c.Key.Attempt < 1 || c.Key.Dispatch < 1:
+		return run.Errorf(run.CodeInvalid, "%s is not a key of a dispatch", c.Key)
+	case r.phase != run.PhaseRunning:
+		return run.Errorf(run.CodeConflict, "run %s is %s", r.id, r.phase)
+	case x.status.Final():
+		return run.Errorf(run.CodeConflict, "task %s of run %s is %s", x.name, r.id, x.status)
+	case c.Key.Before(run.Key{Attempt: x.attempt, Dispatch: x.dispatch}):
+		return run.Errorf(run.CodeConflict, "task %s of run %s was dispatched again since %s", x.name, r.id, c.Key)
+	}
+	executor, journal, err := t.claimant(ctx, c.Key)
+	switch {
+	case err != nil:
+		return err
+	case executor == c.Executor && journal == c.JournalID:
+		return nil // its own, also when a stop is wanted: that reaches it otherwise
+	case executor != "":
+		return run.Errorf(run.CodeConflict, "executor %s has claimed %s", executor, c.Key)
+	case r.stopWanted:
+		return run.Errorf(run.CodeConflict, "run %s is being stopped", r.id)
+	}
+	return nil
+}
+
+// claimant returns who has claimed a key, "" if nobody.
+func (t *tx) claimant(ctx context.Context, k run.Key) (executor, journal string, err error) {
+	err = t.QueryRow(ctx, `SELECT executor, journal_id FROM claims WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ?`,
+		k.Run, k.Task, k.Attempt, k.Dispatch).Scan(&executor, &journal)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return executor, journal, err
+}
+
+// claim writes a claim that may be, unless it is there.
+func (t *tx) claim(ctx context.Context, c run.ClaimRequest, was *runRow, x *taskRow) error {
+	if _, err := t.Exec(ctx, `INSERT INTO claims (run_id, task, attempt, dispatch, executor, journal_id, claimed_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		c.Key.Run, c.Key.Task, c.Key.Attempt, c.Key.Dispatch, c.Executor, c.JournalID, t.now); err != nil {
+		return err
+	}
+	before := x.taskState
+	if x.before(c.Key.Attempt, c.Key.Dispatch) {
+		if err := t.redispatch(ctx, was, x, c.Key.Attempt, c.Key.Dispatch); err != nil {
+			return err
+		}
+		x.queued = t.now
+	}
+	if x.status == run.StatusRunning && x.executor == c.Executor {
+		return nil // claimed before
+	}
+	x.status, x.executor, x.reason, x.started = run.StatusRunning, c.Executor, "", t.now
+	r := was.clone()
+	if before.status != x.status {
+		r.counts.move(before.status, x.status)
+	}
+	t.emit(x.event(r, t.now))
+	if err := t.saveTasks(ctx, r.id, []*taskRow{x}); err != nil {
+		return err
+	}
+	return t.saveRun(ctx, was, r)
+}
+
+// define makes the definition of a task.
+func define(ctx context.Context, q Querier, r *runRow, x *taskRow, key run.Key) (run.Definition, error) {
+	var header, text string
+	var hidden sql.NullString
+	if err := q.QueryRow(ctx, `SELECT d.header, s.spec, x.secrets FROM run_details d
+		JOIN task_specs s ON s.run_id = d.run_id LEFT JOIN run_secrets x ON x.run_id = d.run_id
+		WHERE d.run_id = ? AND s.node = ?`, r.id, x.node).Scan(&header, &text, &hidden); err != nil {
+		return run.Definition{}, err
+	}
+	var spec run.Spec
+	var task run.TaskSpec
+	expanded := run.ExpandedTask{Name: x.name, Node: x.node, Spec: x.specName, Pool: x.pool}
+	if err := errors.Join(unmarshal(header, &spec), unmarshal(text, &task), unmarshal(hidden.String, &spec.Secrets),
+		unmarshal(x.axis, &expanded.Axis)); err != nil {
+		return run.Definition{}, err
+	}
+	return run.Define(&spec, &task, expanded, key, r.counter), nil
+}
+
+// ClaimStates implements records.Store.
+func (s *Store) ClaimStates(ctx context.Context, _ string, keys []run.Key) (map[run.Key]run.ClaimState, error) {
+	states := make(map[run.Key]run.ClaimState, len(keys))
+	err := s.read(ctx, "reading how claims stand", func(q Querier) error {
+		for _, k := range keys {
+			var status run.Status
+			now := taskState{}
+			err := q.QueryRow(ctx, `SELECT t.status, t.attempt, t.dispatch FROM claims c JOIN tasks t ON t.run_id = c.run_id AND t.number = c.task
+				WHERE c.run_id = ? AND c.task = ? AND c.attempt = ? AND c.dispatch = ?`, k.Run, k.Task, k.Attempt, k.Dispatch).
+				Scan(&status, &now.attempt, &now.dispatch)
+			switch {
+			case errors.Is(err, sql.ErrNoRows):
+				states[k] = run.ClaimUnknown
+			case err != nil:
+				return err
+			case status.Final() || k.Before(run.Key{Attempt: now.attempt, Dispatch: now.dispatch}):
+				states[k] = run.ClaimClosed
+			default:
+				states[k] = run.ClaimOpen
+			}
+		}
+		return nil
+	})
+	return states, err
+}

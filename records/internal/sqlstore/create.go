@@ -1,0 +1,229 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// newRun is a run made ready to be stored: what needs no transaction.
+type newRun struct {
+	records.NewRun
+	header      string
+	secretNames []string
+	secrets     string
+	annotations string
+	pages       []string
+	nodes       []int // that have tasks
+	specs       []string
+	axes        []string // by task
+}
+
+func prepare(r records.NewRun) (*newRun, error) {
+	n := &newRun{NewRun: r, secretNames: slices.Sorted(maps.Keys(r.Spec.Secrets))}
+	header := *r.Spec
+	header.Tasks, header.Secrets, header.Annotations = nil, nil, nil
+	var err error
+	if n.header, err = marshal(header); err != nil {
+		return nil, err
+	}
+	if len(r.Spec.Secrets) > 0 {
+		clear := make(map[string]string, len(r.Spec.Secrets))
+		for name, secret := range r.Spec.Secrets {
+			clear[name] = secret.Reveal()
+		}
+		if n.secrets, err = marshal(clear); err != nil {
+			return nil, err
+		}
+	}
+	if n.annotations, err = marshal(r.Spec.Annotations); err != nil {
+		return nil, err
+	}
+	for _, page := range run.SplitPlan(r.Plan, run.MaxPlanPage) {
+		text, err := marshal(page)
+		if err != nil {
+			return nil, err
+		}
+		n.pages = append(n.pages, text)
+	}
+	return n, n.prepareTasks()
+}
+
+func (n *newRun) prepareTasks() error {
+	n.axes = make([]string, len(n.Tasks))
+	last := -1
+	for i, t := range n.Tasks {
+		if len(t.Axis) > 0 {
+			axis, err := marshal(t.Axis)
+			if err != nil {
+				return err
+			}
+			n.axes[i] = axis
+		}
+		if t.Node == last { // the tasks of a node follow each other
+			continue
+		}
+		last = t.Node
+		spec, err := marshal(n.Spec.Tasks[t.Spec])
+		if err != nil {
+			return err
+		}
+		n.nodes, n.specs = append(n.nodes, t.Node), append(n.specs, spec)
+	}
+	return nil
+}
+
+// CreateRun implements records.Store.
+func (s *Store) CreateRun(ctx context.Context, r records.NewRun) (run.Run, error) {
+	n, err := prepare(r)
+	if err != nil {
+		return run.Run{}, s.wrap("preparing a run", err)
+	}
+	var row *runRow
+	err = s.write(ctx, "creating a run", func(t *tx) error {
+		row = &runRow{
+			name: r.Spec.Name, group: r.Spec.Group, priority: cmp.Or(r.Spec.Priority, run.DefaultPriority),
+			admission: cmp.Or(r.Spec.Admission, run.AdmissionAuto), phase: run.PhaseQueued, result: run.ResultUnknown,
+			counts: counts{}, version: 1,
+		}
+		if len(r.Tasks) > 0 {
+			row.counts[run.StatusNotStarted] = len(r.Tasks)
+		}
+		if len(r.Spec.SetupErrors) > 0 {
+			row.phase = run.PhaseSetupError
+		}
+		if err := t.number(ctx, row, r.Time); err != nil {
+			return err
+		}
+		return t.insertRun(ctx, row, n)
+	})
+	if err != nil {
+		return run.Run{}, err
+	}
+	return n.created(row)
+}
+
+// number gives the run its counter, id and time. The row of the counter is
+// locked from here on, so that ids and counters of a group root are in order.
+func (t *tx) number(ctx context.Context, row *runRow, at time.Time) error {
+	root := groupRoot(row.group)
+	var last run.ID
+	if err := t.QueryRow(ctx, `INSERT INTO counters (root, counter) VALUES (?, 1)
+		ON CONFLICT (root) DO UPDATE SET counter = counters.counter + 1 RETURNING counter, last_id`, root).Scan(&row.counter, &last); err != nil {
+		return err
+	}
+	created := toTime(t.now)
+	if !at.IsZero() {
+		created = at.UTC()
+	}
+	var err error
+	if row.id, err = nextID(last, created, !at.IsZero()); err != nil {
+		return err
+	}
+	stamp, err := idTime(row.id)
+	if err != nil {
+		return err
+	}
+	// The time of a run and that of its id are the same, to the millisecond.
+	if created.Before(stamp) {
+		created = stamp
+	}
+	row.created = fromTime(created)
+	if row.phase.Final() {
+		row.ended = row.created
+	}
+	if row.id > last {
+		_, err = t.Exec(ctx, `UPDATE counters SET last_id = ? WHERE root = ?`, row.id, root)
+	}
+	return err
+}
+
+func (t *tx) insertRun(ctx context.Context, row *runRow, n *newRun) error {
+	counted, err := marshal(row.counts)
+	if err != nil {
+		return err
+	}
+	if _, err := t.Exec(ctx, `INSERT INTO runs (id, name, group_path, counter, priority, admission, admitted, phase, result, reason,
+		created_at, ended_at, counts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		row.id, row.name, row.group, row.counter, row.priority, row.admission, row.admitted, row.phase, row.result, row.reason,
+		row.created, row.ended, counted); err != nil {
+		return err
+	}
+	names, err := marshal(n.secretNames)
+	if err != nil {
+		return err
+	}
+	if _, err := t.Exec(ctx, `INSERT INTO run_details (run_id, header, secret_names, annotations) VALUES (?, ?, ?, ?)`,
+		row.id, n.header, names, n.annotations); err != nil {
+		return err
+	}
+	if n.secrets != "" {
+		if _, err := t.Exec(ctx, `INSERT INTO run_secrets (run_id, secrets) VALUES (?, ?)`, row.id, n.secrets); err != nil {
+			return err
+		}
+	}
+	if err := t.insertLookups(ctx, row, n.Spec.Annotations); err != nil {
+		return err
+	}
+	if err := t.insertTasks(ctx, row.id, n); err != nil {
+		return err
+	}
+	t.touch(row.id)
+	t.emit(row.event(row.created))
+	if row.phase.Final() {
+		return nil
+	}
+	return t.tell(ctx, row.id, records.OutboxStart, 0)
+}
+
+// insertLookups writes the rows by which lists find the run.
+func (t *tx) insertLookups(ctx context.Context, row *runRow, annotations map[string]string) error {
+	prefixes := groupPrefixes(row.group)
+	if err := bulk(ctx, t, `INSERT INTO run_groups (prefix, run_id) VALUES `, `(?, ?)`, ``, nil, len(prefixes),
+		func(i int, args []any) []any { return append(args, prefixes[i], row.id) }); err != nil {
+		return err
+	}
+	return t.insertAnnotations(ctx, row.id, annotations)
+}
+
+func (t *tx) insertAnnotations(ctx context.Context, id run.ID, annotations map[string]string) error {
+	keys := slices.Sorted(maps.Keys(annotations))
+	return bulk(ctx, t, `INSERT INTO run_annotations (name, value, run_id) VALUES `, `(?, ?, ?)`, ``, nil, len(keys),
+		func(i int, args []any) []any { return append(args, keys[i], annotations[keys[i]], id) })
+}
+
+func (t *tx) insertTasks(ctx context.Context, id run.ID, n *newRun) error {
+	if err := bulk(ctx, t, `INSERT INTO plan_pages (run_id, page, plan) VALUES `, `(?, ?, ?)`, ``, nil, len(n.pages),
+		func(i int, args []any) []any { return append(args, id, i, n.pages[i]) }); err != nil {
+		return err
+	}
+	if err := bulk(ctx, t, `INSERT INTO task_specs (run_id, node, spec) VALUES `, `(?, ?, ?)`, ``, nil, len(n.nodes),
+		func(i int, args []any) []any { return append(args, id, n.nodes[i], n.specs[i]) }); err != nil {
+		return err
+	}
+	return bulk(ctx, t, `INSERT INTO tasks (run_id, number, node, name, spec_name, axis, pool) VALUES `, `(?, ?, ?, ?, ?, ?, ?)`, ``, nil, len(n.Tasks),
+		func(i int, args []any) []any {
+			x := n.Tasks[i]
+			return append(args, id, i, x.Node, x.Name, x.Spec, n.axes[i], x.Pool)
+		})
+}
+
+// created makes the run as it was stored.
+func (n *newRun) created(row *runRow) (run.Run, error) {
+	header := *n.Spec
+	out := row.summary(&runDetails{header: header, secretNames: n.secretNames, annotations: n.Spec.Annotations})
+	out.Tasks = make([]run.Task, len(n.Tasks))
+	for i, x := range n.Tasks {
+		t := taskRow{number: i, node: x.Node, name: x.Name, pool: x.Pool, taskState: taskState{status: run.StatusNotStarted}}
+		var err error
+		if out.Tasks[i], err = t.task(n.Spec.Tasks[x.Spec]); err != nil {
+			return run.Run{}, err
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,48 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/drover-run/drover/run"
+)
+
+// wrap gives an error a code, unless it has one, and says what was being done.
+// It returns nil for nil.
+func (s *Store) wrap(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var coded *run.Error
+	if errors.As(err, &coded) {
+		return err
+	}
+	cause := fmt.Errorf("%s: %w", doing, err)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return &run.Error{Code: run.CodeTimeout, Message: "the records store did not answer in time", Err: cause}
+	case errors.Is(err, context.Canceled):
+		return &run.Error{Code: run.CodeCanceled, Message: "the call was given up", Err: cause}
+	case errors.Is(err, sql.ErrConnDone):
+		return &run.Error{Code: run.CodeUnavailable, Message: "the records store is closed", Err: cause}
+	}
+	switch code := s.dialect.Code(err); code { //nolint:exhaustive // drivers tell few things apart
+	case run.CodeUnavailable:
+		return &run.Error{Code: code, Message: "the records store is out of reach", Err: cause}
+	case run.CodeConflict:
+		return &run.Error{Code: code, Message: "it exists already", Err: cause}
+	case run.CodeInvalid:
+		return &run.Error{Code: code, Message: "a text holds characters that cannot be stored", Err: cause}
+	case run.CodeTimeout:
+		return &run.Error{Code: code, Message: "the records store did not answer in time", Err: cause}
+	case run.CodeCanceled:
+		return &run.Error{Code: code, Message: "the call was given up", Err: cause}
+	}
+	return &run.Error{Code: run.CodeInternal, Err: cause}
+}
+
+func noRun(id run.ID) error {
+	return run.Errorf(run.CodeNotFound, "there is no run %s", id)
+}

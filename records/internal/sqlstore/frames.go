@@ -1,0 +1,180 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// ApplyFrames implements records.Store.
+func (s *Store) ApplyFrames(ctx context.Context, b run.FrameBatch) error {
+	if len(b.Frames) == 0 {
+		return run.Errorf(run.CodeInvalid, "the batch has no frames")
+	}
+	return s.write(ctx, "storing frames", func(t *tx) error {
+		k := b.Key
+		executor, _, err := t.claimant(ctx, k)
+		switch {
+		case err != nil:
+			return err
+		case executor == "":
+			return run.Errorf(run.CodeNotFound, "nobody has claimed %s", k)
+		case executor != b.Executor:
+			return run.Errorf(run.CodeConflict, "%s was claimed by executor %s", k, executor)
+		}
+		known, err := t.insertBatch(ctx, b)
+		if err != nil || known {
+			return err
+		}
+		t.touch(k.Run)
+		if !tells(b.Frames) {
+			return nil
+		}
+		return t.applyFrames(ctx, b)
+	})
+}
+
+// insertBatch notes a batch. known says that it was noted before.
+func (t *tx) insertBatch(ctx context.Context, b run.FrameBatch) (known bool, err error) {
+	k, first, last := b.Key, b.Frames[0].N, b.Frames[len(b.Frames)-1].N
+	var stored int64
+	err = t.QueryRow(ctx, `SELECT last_frame FROM log_batches WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ?
+		ORDER BY first_frame DESC LIMIT 1`, k.Run, k.Task, k.Attempt, k.Dispatch).Scan(&stored)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return false, err
+	}
+	switch {
+	case last <= stored:
+		return true, nil
+	case first <= stored:
+		return false, run.Errorf(run.CodeInvalid, "frames %d to %d of %s come in other bounds than before: %d is stored", first, last, k, stored)
+	case first > stored+1:
+		return false, run.Errorf(run.CodeInvalid, "frames %d to %d of %s leave out those from %d on", first, last, k, stored+1)
+	}
+	end := b.Frames[len(b.Frames)-1].Kind == run.FrameTaskEnd
+	_, err = t.Exec(ctx, `INSERT INTO log_batches (run_id, task, attempt, dispatch, first_frame, last_frame, task_end)
+		VALUES (?, ?, ?, ?, ?, ?, ?)`, k.Run, k.Task, k.Attempt, k.Dispatch, first, last, end)
+	return false, err
+}
+
+// tells reports whether frames tell more than output.
+func tells(frames []run.Frame) bool {
+	for _, f := range frames {
+		switch f.Kind {
+		case run.FrameStepStart, run.FrameStepEnd, run.FrameOutputs:
+			return true
+		case run.FrameOutput, run.FrameTaskEnd:
+		}
+	}
+	return false
+}
+
+// applyFrames writes what frames tell about the steps and outputs of a task,
+// if they are of its newest dispatch and it is not final.
+func (t *tx) applyFrames(ctx context.Context, b run.FrameBatch) error {
+	was, err := t.lockRun(ctx, b.Key.Run)
+	if err != nil {
+		return err
+	}
+	x, err := taskNumbered(ctx, t, b.Key.Run, b.Key.Task)
+	if err != nil {
+		return err
+	}
+	if x.status.Final() || x.attempt != b.Key.Attempt || x.dispatch != b.Key.Dispatch {
+		return nil
+	}
+	var steps []run.StepResult
+	if err := unmarshal(x.steps, &steps); err != nil {
+		return err
+	}
+	var outputs map[string]string
+	for _, f := range b.Frames {
+		steps = stepsAfter(steps, f)
+		if f.Kind == run.FrameOutputs {
+			outputs = f.Outputs
+		}
+	}
+	if outputs != nil {
+		if err := t.saveOutputs(ctx, b.Key, outputs); err != nil {
+			return err
+		}
+	}
+	if x.steps, err = marshal(steps); err != nil {
+		return err
+	}
+	if _, err := t.Exec(ctx, `UPDATE tasks SET steps = ? WHERE run_id = ? AND number = ?`, x.steps, b.Key.Run, x.number); err != nil {
+		return err
+	}
+	return t.saveRun(ctx, was, was.clone())
+}
+
+// stepsAfter returns the states of steps after a frame.
+func stepsAfter(steps []run.StepResult, f run.Frame) []run.StepResult {
+	if f.Kind != run.FrameStepStart && f.Kind != run.FrameStepEnd || f.Step < 0 || f.Step >= run.MaxSteps {
+		return steps
+	}
+	for len(steps) <= f.Step {
+		steps = append(steps, run.StepResult{Status: run.StatusNotStarted})
+	}
+	step := &steps[f.Step]
+	if f.Kind == run.FrameStepStart {
+		*step = run.StepResult{Status: run.StatusRunning, Started: f.Time}
+		return steps
+	}
+	step.Status, step.ExitCode, step.TimedOut, step.Ended = f.Status, f.ExitCode, f.TimedOut, f.Time
+	return steps
+}
+
+// saveOutputs adds outputs to those that the task has put out.
+func (t *tx) saveOutputs(ctx context.Context, k run.Key, outputs map[string]string) error {
+	var text string
+	err := t.QueryRow(ctx, `SELECT outputs FROM task_outputs WHERE run_id = ? AND task = ?`, k.Run, k.Task).Scan(&text)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	all := make(map[string]string)
+	if err := unmarshal(text, &all); err != nil {
+		return err
+	}
+	for name, value := range outputs {
+		all[name] = value
+	}
+	if text, err = marshal(all); err != nil {
+		return err
+	}
+	_, err = t.Exec(ctx, `INSERT INTO task_outputs (run_id, task, outputs) VALUES (?, ?, ?)
+		ON CONFLICT (run_id, task) DO UPDATE SET outputs = excluded.outputs`, k.Run, k.Task, text)
+	return err
+}
+
+// Batches implements records.Store.
+func (s *Store) Batches(ctx context.Context, id run.ID, task, attempt int, after records.BatchRef) ([]records.Batch, error) {
+	var out []records.Batch
+	err := s.read(ctx, "listing the log of a task", func(q Querier) error {
+		out = nil
+		if attempt == 0 {
+			x, err := taskNumbered(ctx, q, id, task)
+			if err != nil {
+				return err
+			}
+			attempt = x.attempt
+		}
+		dispatch := 0
+		if after.Key.Attempt == attempt {
+			dispatch = after.Key.Dispatch
+		}
+		return each(ctx, q, func(row scanner) error {
+			b := records.Batch{Key: run.Key{Run: id, Task: task, Attempt: attempt}}
+			if err := row.Scan(&b.Key.Dispatch, &b.First, &b.Last, &b.End); err != nil {
+				return err
+			}
+			out = append(out, b)
+			return nil
+		}, `SELECT dispatch, first_frame, last_frame, task_end FROM log_batches WHERE run_id = ? AND task = ? AND attempt = ?
+			AND (dispatch, first_frame) > (?, ?) ORDER BY dispatch, first_frame`, id, task, attempt, dispatch, after.First)
+	})
+	return out, err
+}

@@ -1,0 +1,117 @@
+package sqlstore
+
+import (
+	"sync"
+
+	"github.com/drover-run/drover/run"
+)
+
+// Hub wakes those who wait for a run to change, within this process. Signals
+// are coalesced: one that nobody has taken yet stands for all that follow.
+// It is safe for concurrent use.
+type Hub struct {
+	wanted chan struct{}
+	outbox chan struct{}
+
+	mu       sync.Mutex
+	watchers map[run.ID]map[*watcher]struct{} // "" has those of any run
+	count    int
+	outboxed bool // somebody has asked for the outbox channel
+}
+
+type watcher struct{ signal chan struct{} }
+
+// NewHub returns a Hub that nobody waits at.
+func NewHub() *Hub {
+	return &Hub{
+		wanted:   make(chan struct{}, 1),
+		outbox:   make(chan struct{}, 1),
+		watchers: make(map[run.ID]map[*watcher]struct{}),
+	}
+}
+
+// Watch returns a channel that is signalled after changes of the run, or of
+// any run where id is "".
+func (h *Hub) Watch(id run.ID) (signal <-chan struct{}, stop func()) {
+	w := &watcher{signal: make(chan struct{}, 1)}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.watchers[id] == nil {
+		h.watchers[id] = make(map[*watcher]struct{})
+	}
+	h.watchers[id][w] = struct{}{}
+	h.count++
+	notify(h.wanted)
+	return w.signal, sync.OnceFunc(func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.watchers[id], w)
+		h.count--
+		if len(h.watchers[id]) == 0 {
+			delete(h.watchers, id)
+		}
+	})
+}
+
+// OutboxWake returns the channel that SignalOutbox signals.
+func (h *Hub) OutboxWake() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.outboxed {
+		h.outboxed = true
+		notify(h.wanted)
+	}
+	return h.outbox
+}
+
+// Waited reports whether anybody waits for anything.
+func (h *Hub) Waited() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.count > 0 || h.outboxed
+}
+
+// Wanted is signalled when somebody begins to wait.
+func (h *Hub) Wanted() <-chan struct{} { return h.wanted }
+
+// Signal wakes those who wait for one of the runs, or for any.
+func (h *Hub) Signal(runs ...run.ID) {
+	if len(runs) == 0 {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.count == 0 {
+		return
+	}
+	for _, id := range runs {
+		wake(h.watchers[id])
+	}
+	wake(h.watchers[""])
+}
+
+// SignalAll wakes everybody: what has changed is not known.
+func (h *Hub) SignalAll() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, watchers := range h.watchers {
+		wake(watchers)
+	}
+	notify(h.outbox)
+}
+
+// SignalOutbox wakes the reader of the outbox.
+func (h *Hub) SignalOutbox() { notify(h.outbox) }
+
+func wake(watchers map[*watcher]struct{}) {
+	for w := range watchers {
+		notify(w.signal)
+	}
+}
+
+func notify(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,80 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// tell appends an outbox row.
+func (t *tx) tell(ctx context.Context, id run.ID, kind records.OutboxKind, task int) error {
+	t.commit.Outbox = true
+	_, err := t.Exec(ctx, `INSERT INTO outbox (run_id, kind, task, created_at, due_at) VALUES (?, ?, ?, ?, ?)`,
+		id, kind, task, t.now, t.now)
+	return err
+}
+
+// TakeOutbox implements records.Store.
+func (s *Store) TakeOutbox(ctx context.Context, n int, lease time.Duration) ([]records.OutboxRow, error) {
+	// Looking costs less than locking, and mostly there is nothing.
+	if due, err := s.outboxDue(ctx); err != nil || !due {
+		return nil, err
+	}
+	var out []records.OutboxRow
+	err := s.write(ctx, "taking from the outbox", func(t *tx) error {
+		out = nil
+		err := each(ctx, t, func(row scanner) error {
+			var o records.OutboxRow
+			var created int64
+			if err := row.Scan(&o.ID, &o.Run, &o.Kind, &o.Task, &o.Attempts, &created); err != nil {
+				return err
+			}
+			o.Created = toTime(created)
+			out = append(out, o)
+			return nil
+		}, `UPDATE outbox SET due_at = ?, attempts = attempts + 1 WHERE id IN (
+				SELECT o.id FROM outbox o WHERE o.due_at <= ?
+				AND NOT EXISTS (SELECT 1 FROM outbox p WHERE p.run_id = o.run_id AND p.id < o.id)
+				ORDER BY o.due_at, o.id LIMIT ?`+t.dialect.SkipLocked+`)
+			RETURNING id, run_id, kind, task, attempts, created_at`, t.now+int64(lease), t.now, n)
+		slices.SortFunc(out, func(a, b records.OutboxRow) int { return int(a.ID - b.ID) })
+		return err
+	})
+	return out, err
+}
+
+func (s *Store) outboxDue(ctx context.Context) (due bool, err error) {
+	err = s.read(ctx, "looking into the outbox", func(q Querier) error {
+		return q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM outbox WHERE due_at <= ?)`, s.now().UnixNano()).Scan(&due)
+	})
+	return due, err
+}
+
+// DoneOutbox implements records.Store.
+func (s *Store) DoneOutbox(ctx context.Context, id int64) error {
+	return s.write(ctx, "closing an outbox row", func(t *tx) error {
+		var owner run.ID
+		err := t.QueryRow(ctx, `DELETE FROM outbox WHERE id = ? RETURNING run_id`, id).Scan(&owner)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil // done before, or dropped with its run
+		}
+		if err != nil {
+			return err
+		}
+		// The next row of the run may be taken from now on.
+		return t.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM outbox WHERE run_id = ?)`, owner).Scan(&t.commit.Outbox)
+	})
+}
+
+// RetryOutbox implements records.Store.
+func (s *Store) RetryOutbox(ctx context.Context, id int64, delay time.Duration) error {
+	return s.write(ctx, "giving back an outbox row", func(t *tx) error {
+		_, err := t.Exec(ctx, `UPDATE outbox SET due_at = ? WHERE id = ?`, t.now+int64(delay), id)
+		return err
+	})
+}

@@ -1,0 +1,263 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// LoadPlan implements records.Store.
+func (s *Store) LoadPlan(ctx context.Context, id run.ID, page int) (run.Plan, bool, error) {
+	var plan run.Plan
+	more := false
+	err := s.read(ctx, "loading a plan", func(q Querier) error {
+		var text string
+		err := q.QueryRow(ctx, `SELECT plan FROM plan_pages WHERE run_id = ? AND page = ?`, id, page).Scan(&text)
+		if errors.Is(err, sql.ErrNoRows) {
+			return run.Errorf(run.CodeNotFound, "there is no run %s with %d pages of a plan", id, page+1)
+		}
+		if err != nil {
+			return err
+		}
+		var pages int
+		if err := q.QueryRow(ctx, `SELECT count(*) FROM plan_pages WHERE run_id = ?`, id).Scan(&pages); err != nil {
+			return err
+		}
+		more = page+1 < pages
+		plan = run.Plan{}
+		return unmarshal(text, &plan)
+	})
+	return plan, more, err
+}
+
+// Begin implements records.Store.
+func (s *Store) Begin(ctx context.Context, id run.ID) (records.Standing, error) {
+	var standing records.Standing
+	err := s.write(ctx, "beginning a run", func(t *tx) error {
+		was, err := t.lockRun(ctx, id)
+		if err != nil {
+			return err
+		}
+		r := was.clone()
+		if r.phase == run.PhaseQueued && (r.admission != run.AdmissionManual || r.admitted) {
+			r.phase, r.started = run.PhaseRunning, t.now
+			t.emit(r.event(t.now))
+			if err := t.saveRun(ctx, was, r); err != nil {
+				return err
+			}
+		}
+		standing = r.standing()
+		return nil
+	})
+	return standing, err
+}
+
+func (r *runRow) standing() records.Standing {
+	return records.Standing{Phase: r.phase, Result: r.result, StopWanted: r.stopWanted, Approved: slices.Clone(r.approved)}
+}
+
+// Apply implements records.Store.
+func (s *Store) Apply(ctx context.Context, id run.ID, c records.Changes) (records.Standing, []records.TaskStanding, error) {
+	var standing records.Standing
+	var standings []records.TaskStanding
+	err := s.write(ctx, "writing the state of a run", func(t *tx) error {
+		was, err := t.lockRun(ctx, id)
+		if err != nil {
+			return err
+		}
+		tasks, err := t.named(ctx, id, c.Tasks)
+		if err != nil {
+			return err
+		}
+		r := was.clone()
+		if !r.phase.Final() {
+			if err := t.apply(ctx, was, r, tasks, c); err != nil {
+				return err
+			}
+		}
+		standing, standings = r.standing(), make([]records.TaskStanding, len(c.Tasks))
+		for i, change := range c.Tasks {
+			x := tasks[change.Task]
+			standings[i] = records.TaskStanding{Task: x.number, Attempt: x.attempt, Dispatch: x.dispatch, Status: x.status}
+		}
+		return nil
+	})
+	return standing, standings, err
+}
+
+// named reads the tasks that changes name, by number.
+func (t *tx) named(ctx context.Context, id run.ID, changes []records.TaskChange) (map[int]*taskRow, error) {
+	numbers := make([]int, len(changes))
+	for i, c := range changes {
+		numbers[i] = c.Task
+	}
+	slices.Sort(numbers)
+	numbers = slices.Compact(numbers)
+	tasks := make(map[int]*taskRow, len(numbers))
+	err := inChunks(numbers, func(placeholders string, args []any) error {
+		rows, err := queryTasks(ctx, t, `run_id = ? AND number IN `+placeholders, append([]any{id}, args...)...)
+		for i := range rows {
+			tasks[rows[i].number] = &rows[i]
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range numbers {
+		if tasks[n] == nil {
+			return nil, run.Errorf(run.CodeNotFound, "run %s has no task %d", id, n)
+		}
+	}
+	return tasks, nil
+}
+
+// apply writes changes of a run that is not final.
+func (t *tx) apply(ctx context.Context, was, r *runRow, tasks map[int]*taskRow, c records.Changes) error {
+	if c.Result != "" {
+		r.result = c.Result
+	}
+	if c.Reason != "" {
+		r.reason = clip(c.Reason)
+	}
+	var changed []*taskRow
+	for i := range c.Tasks {
+		x := tasks[c.Tasks[i].Task]
+		before := x.taskState
+		if err := t.applyTask(ctx, r, x, &c.Tasks[i]); err != nil {
+			return err
+		}
+		if x.taskState == before {
+			continue
+		}
+		if x.status != before.status {
+			r.counts.move(before.status, x.status)
+		}
+		t.emit(x.event(r, t.now))
+		if !slices.Contains(changed, x) {
+			changed = append(changed, x)
+		}
+	}
+	if err := t.saveTasks(ctx, r.id, changed); err != nil {
+		return err
+	}
+	if c.Finish {
+		if n := r.counts.open(); n > 0 {
+			return run.Errorf(run.CodeConflict, "run %s cannot be finished: %d of its tasks are not final", r.id, n)
+		}
+		r.phase, r.ended = run.PhaseFinished, t.now
+	}
+	if r.phase != was.phase || r.result != was.result || r.reason != was.reason {
+		t.emit(r.event(t.now))
+	} else if len(changed) == 0 {
+		return nil
+	}
+	return t.saveRun(ctx, was, r)
+}
+
+// rank orders statuses within one dispatch: a task never goes back.
+func rank(s run.Status) int {
+	switch s {
+	case run.StatusNotStarted:
+		return 0
+	case run.StatusWaitingApproval:
+		return 1
+	case run.StatusQueued:
+		return 2
+	case run.StatusRunning:
+		return 3
+	case run.StatusSuccess, run.StatusFailed, run.StatusSkipped, run.StatusCancelled, run.StatusStopped:
+		return 4
+	}
+	return 0
+}
+
+// applyTask makes one change, unless what is stored is final or further on.
+func (t *tx) applyTask(ctx context.Context, r *runRow, x *taskRow, c *records.TaskChange) error {
+	newer := x.before(c.Attempt, c.Dispatch)
+	switch {
+	case x.status.Final():
+		return nil
+	case !newer && (x.attempt != c.Attempt || x.dispatch != c.Dispatch):
+		return nil
+	case !newer && rank(c.Status) < rank(x.status):
+		return nil
+	}
+	if newer {
+		if err := t.redispatch(ctx, r, x, c.Attempt, c.Dispatch); err != nil {
+			return err
+		}
+	}
+	if c.Status == run.StatusQueued && x.status != run.StatusQueued || newer {
+		x.queued = t.now
+	}
+	x.status, x.reason = c.Status, clip(c.Reason)
+	if c.Result != nil {
+		if err := x.setResult(c.Result); err != nil {
+			return err
+		}
+	}
+	if !x.status.Final() {
+		return nil
+	}
+	if x.ended == 0 {
+		x.ended = t.now
+	}
+	return x.closeSteps(t.now)
+}
+
+// redispatch forgets what is known of an earlier dispatch of a task.
+func (t *tx) redispatch(ctx context.Context, r *runRow, x *taskRow, attempt, dispatch int) error {
+	if x.attempt > 0 {
+		if _, err := t.Exec(ctx, `DELETE FROM task_outputs WHERE run_id = ? AND task = ?`, r.id, x.number); err != nil {
+			return err
+		}
+	}
+	x.taskState = taskState{status: x.status, reason: x.reason, attempt: attempt, dispatch: dispatch}
+	return nil
+}
+
+// setResult writes how a task ended.
+func (t *taskRow) setResult(result *run.TaskResult) error {
+	if t.reason == "" {
+		t.reason = clip(result.Reason)
+	}
+	t.exitCode, t.timedOut = sql.NullInt64{}, result.TimedOut
+	if result.ExitCode != nil {
+		t.exitCode = sql.NullInt64{Int64: int64(*result.ExitCode), Valid: true}
+	}
+	if t.started == 0 {
+		t.started = fromTime(result.Started)
+	}
+	t.ended = fromTime(result.Ended)
+	if len(result.Steps) == 0 {
+		return nil
+	}
+	var err error
+	t.steps, err = marshal(result.Steps)
+	return err
+}
+
+// Holders implements records.Store.
+func (s *Store) Holders(ctx context.Context, id run.ID) (map[int]records.Holder, error) {
+	var holders map[int]records.Holder
+	err := s.read(ctx, "reading who has the tasks of a run", func(q Querier) error {
+		holders = make(map[int]records.Holder)
+		return each(ctx, q, func(row scanner) error {
+			key := run.Key{Run: id}
+			var executor string
+			if err := row.Scan(&key.Task, &key.Attempt, &key.Dispatch, &executor); err != nil {
+				return err
+			}
+			holders[key.Task] = records.Holder{Key: key, Executor: executor} // the newest comes last
+			return nil
+		}, `SELECT c.task, c.attempt, c.dispatch, c.executor FROM claims c JOIN tasks t ON t.run_id = c.run_id AND t.number = c.task
+			WHERE c.run_id = ? AND t.status IN ('not_started', 'waiting_approval', 'queued', 'running')
+			ORDER BY c.task, c.attempt, c.dispatch`, id)
+	})
+	return holders, err
+}

@@ -1,0 +1,167 @@
+// Package sqlstore is the part of a records.Store that is the same for every
+// SQL database. It writes portable SQL with ? for parameters; what differs is
+// in Dialect and Backend, which packages sqlite and postgres bring.
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"log/slog"
+	"time"
+
+	"github.com/drover-run/drover/run"
+)
+
+// Querier runs statements in one transaction.
+type Querier interface {
+	Exec(ctx context.Context, query string, args ...any) (sql.Result, error)
+	Query(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRow(ctx context.Context, query string, args ...any) Row
+}
+
+// Row is the only row of a query. Scan returns sql.ErrNoRows where there is none.
+type Row interface {
+	Scan(dest ...any) error
+}
+
+// Backend runs transactions.
+type Backend interface {
+	// Write runs fn in a transaction and commits it if fn returns nil. It may
+	// run fn again where the database asks for that.
+	Write(ctx context.Context, fn func(Querier) error) error
+	// Read runs fn on one snapshot.
+	Read(ctx context.Context, fn func(Querier) error) error
+	// Check returns nil if the database answers and its schema is current.
+	Check(ctx context.Context) error
+	// Committed is called after each commit that changed something.
+	Committed(c Commit)
+	Close() error
+}
+
+// Commit says what a transaction has changed.
+type Commit struct {
+	Runs   []run.ID
+	Events bool
+	Outbox bool
+}
+
+// Dialect is how a database differs from others in its SQL.
+type Dialect struct {
+	// ForUpdate and SkipLocked follow a SELECT that locks its rows.
+	ForUpdate  string
+	SkipLocked string
+	// LastEvent selects the greatest event number given.
+	LastEvent string
+	// Code returns the code of a driver's error, "" where it has none.
+	Code func(err error) run.Code
+}
+
+// Options are what every store takes.
+type Options struct {
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+	// Logger is told what happens behind the calls; nil means nobody is.
+	Logger *slog.Logger
+}
+
+// WithDefaults returns o with nothing nil.
+func (o Options) WithDefaults() Options {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Store is a records.Store over a Backend.
+type Store struct {
+	backend Backend
+	dialect Dialect
+	hub     *Hub
+	now     func() time.Time
+	logger  *slog.Logger
+}
+
+// New returns a Store. The backend's Committed is expected to signal hub.
+func New(b Backend, d Dialect, hub *Hub, o Options) *Store {
+	o = o.WithDefaults()
+	return &Store{backend: b, dialect: d, hub: hub, now: o.Now, logger: o.Logger}
+}
+
+// Check implements records.Store.
+func (s *Store) Check(ctx context.Context) error {
+	return s.wrap("checking the records store", s.backend.Check(ctx))
+}
+
+// Close implements records.Store.
+func (s *Store) Close() error { return s.backend.Close() }
+
+// OutboxWake implements records.Outbox.
+func (s *Store) OutboxWake() <-chan struct{} { return s.hub.OutboxWake() }
+
+// Watch implements records.Events.
+func (s *Store) Watch(id run.ID) (signal <-chan struct{}, stop func()) { return s.hub.Watch(id) }
+
+// tx is a transaction that writes.
+type tx struct {
+	Querier
+	dialect *Dialect
+	now     int64
+	events  []run.Event
+	commit  Commit
+}
+
+// write runs fn in a transaction, appends the events that it emitted, and
+// wakes those who wait for what it changed. fn may run more than once.
+func (s *Store) write(ctx context.Context, doing string, fn func(t *tx) error) error {
+	var commit Commit
+	err := s.backend.Write(ctx, func(q Querier) error {
+		t := &tx{Querier: q, dialect: &s.dialect, now: s.now().UnixNano()}
+		if err := fn(t); err != nil {
+			return err
+		}
+		if err := t.appendEvents(ctx); err != nil {
+			return err
+		}
+		commit = t.commit
+		return nil
+	})
+	if err != nil {
+		return s.wrap(doing, err)
+	}
+	if len(commit.Runs) > 0 || commit.Outbox {
+		s.backend.Committed(commit)
+	}
+	return nil
+}
+
+func (s *Store) read(ctx context.Context, doing string, fn func(q Querier) error) error {
+	return s.wrap(doing, s.backend.Read(ctx, fn))
+}
+
+// touch notes that the run has changed.
+func (t *tx) touch(id run.ID) {
+	for _, known := range t.commit.Runs {
+		if known == id {
+			return
+		}
+	}
+	t.commit.Runs = append(t.commit.Runs, id)
+}
+
+// toTime and fromTime convert between stored and Go times.
+func toTime(ns int64) time.Time {
+	if ns == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, ns).UTC()
+}
+
+func fromTime(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}

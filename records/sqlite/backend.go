@@ -1,0 +1,250 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/drover-run/drover/records/internal/sqlstore"
+)
+
+// backend is one connection that writes and some that read, each with its
+// statements prepared once: preparing costs more than most of them take.
+type backend struct {
+	db     *sql.DB
+	schema *sqlstore.Schema
+	hub    *sqlstore.Hub
+
+	writer  chan *session // holds the one session that writes while nobody uses it
+	readers chan *session
+
+	stop    context.CancelFunc
+	polling sync.WaitGroup
+	close   func() error // once
+}
+
+func newBackend(ctx context.Context, db *sql.DB, schema *sqlstore.Schema, hub *sqlstore.Hub, readers int) (*backend, error) {
+	b := &backend{db: db, schema: schema, hub: hub, writer: make(chan *session, 1), readers: make(chan *session, readers)}
+	b.writer <- &session{db: db}
+	for range readers {
+		b.readers <- &session{db: db, interruptible: true}
+	}
+	// The first use shows whether the file can be used at all.
+	if err := b.Write(ctx, func(sqlstore.Querier) error { return nil }); err != nil {
+		return nil, err
+	}
+	polls, stop := context.WithCancel(context.WithoutCancel(ctx))
+	b.stop, b.close = stop, sync.OnceValue(b.shut)
+	b.polling.Go(func() { b.poll(polls) })
+	return b, nil
+}
+
+// Write implements sqlstore.Backend.
+func (b *backend) Write(ctx context.Context, fn func(sqlstore.Querier) error) error {
+	return use(ctx, b.writer, func(s *session) error { return s.transact(ctx, "BEGIN IMMEDIATE", fn) })
+}
+
+// Read implements sqlstore.Backend.
+func (b *backend) Read(ctx context.Context, fn func(sqlstore.Querier) error) error {
+	return use(ctx, b.readers, func(s *session) error { return s.transact(ctx, "BEGIN", fn) })
+}
+
+// use lends a session to fn.
+func use(ctx context.Context, sessions chan *session, fn func(*session) error) error {
+	if err := ctx.Err(); err != nil {
+		return gaveUp(ctx)
+	}
+	select {
+	case s, ok := <-sessions:
+		if !ok {
+			return sql.ErrConnDone
+		}
+		defer func() { sessions <- s }()
+		return fn(s)
+	case <-ctx.Done():
+		return gaveUp(ctx)
+	}
+}
+
+// gaveUp returns why ctx has ended.
+func gaveUp(ctx context.Context) error {
+	err := ctx.Err()
+	if cause := context.Cause(ctx); cause != err {
+		err = fmt.Errorf("%w: %w", err, cause)
+	}
+	return err
+}
+
+// Check implements sqlstore.Backend.
+func (b *backend) Check(ctx context.Context) error {
+	current, err := b.schema.Current(ctx)
+	if err == nil && !current {
+		err = errors.New("the schema is older than this build")
+	}
+	return err
+}
+
+// Committed implements sqlstore.Backend.
+func (b *backend) Committed(c sqlstore.Commit) {
+	b.hub.Signal(c.Runs...)
+	if c.Outbox {
+		b.hub.SignalOutbox()
+	}
+}
+
+// Close implements sqlstore.Backend. It waits for the calls that go on.
+func (b *backend) Close() error { return b.close() }
+
+func (b *backend) shut() error {
+	b.stop()
+	b.polling.Wait()
+	var errs []error
+	for _, sessions := range []chan *session{b.readers, b.writer} {
+		for range cap(sessions) {
+			s := <-sessions
+			errs = append(errs, s.close())
+		}
+		close(sessions)
+	}
+	return errors.Join(append(errs, b.db.Close())...)
+}
+
+// session is a connection with its prepared statements. It is used by one
+// call at a time.
+type session struct {
+	db    *sql.DB
+	conn  *sql.Conn
+	stmts map[string]*sql.Stmt
+	// interruptible lets the end of a context end a query. That costs more
+	// than most queries take, so only those that may take long have it.
+	interruptible bool
+}
+
+// transact runs fn in a transaction. ctx is looked at before each statement.
+func (s *session) transact(ctx context.Context, begin string, fn func(sqlstore.Querier) error) error {
+	if err := s.connect(ctx); err != nil {
+		return err
+	}
+	calm := context.WithoutCancel(ctx)
+	if _, err := s.Exec(calm, begin); err != nil {
+		return s.broken(fmt.Errorf("beginning: %w", err))
+	}
+	err := fn(s)
+	if err == nil && ctx.Err() != nil {
+		err = gaveUp(ctx)
+	}
+	if err == nil {
+		if _, err = s.Exec(calm, "COMMIT"); err == nil {
+			return nil
+		}
+		err = fmt.Errorf("committing: %w", err)
+	}
+	if _, rollbackErr := s.Exec(calm, "ROLLBACK"); rollbackErr != nil {
+		return s.broken(err)
+	}
+	return err
+}
+
+func (s *session) connect(ctx context.Context) error {
+	if s.conn != nil {
+		return nil
+	}
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("connecting: %w", err)
+	}
+	s.conn, s.stmts = conn, make(map[string]*sql.Stmt)
+	return nil
+}
+
+// broken drops the connection, whose state is not known, so that the next use
+// makes another.
+func (s *session) broken(err error) error {
+	_ = s.close() // the reason matters more
+	return err
+}
+
+func (s *session) close() error {
+	if s.conn == nil {
+		return nil
+	}
+	var errs []error
+	for _, stmt := range s.stmts {
+		errs = append(errs, stmt.Close())
+	}
+	errs = append(errs, s.conn.Close())
+	s.conn, s.stmts = nil, nil
+	return errors.Join(errs...)
+}
+
+// maxStatements bounds the prepared statements of a session: those of lists
+// have as many forms as there are combinations of filters.
+const maxStatements = 500
+
+func (s *session) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
+	if stmt := s.stmts[query]; stmt != nil {
+		return stmt, nil
+	}
+	if len(s.stmts) >= maxStatements {
+		for known, stmt := range s.stmts {
+			_ = stmt.Close() // its memory is all there is to lose
+			delete(s.stmts, known)
+			break
+		}
+	}
+	stmt, err := s.conn.PrepareContext(ctx, query) //nolint:sqlclosecheck // kept until the session ends
+	if err != nil {
+		return nil, fmt.Errorf("preparing %q: %w", query, err)
+	}
+	s.stmts[query] = stmt
+	return stmt, nil
+}
+
+// Exec implements sqlstore.Querier.
+func (s *session) Exec(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, gaveUp(ctx)
+	}
+	ctx = context.WithoutCancel(ctx)
+	stmt, err := s.prepare(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return stmt.ExecContext(ctx, args...)
+}
+
+// Query implements sqlstore.Querier.
+func (s *session) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, gaveUp(ctx)
+	}
+	calm := context.WithoutCancel(ctx)
+	stmt, err := s.prepare(calm, query)
+	if err != nil {
+		return nil, err
+	}
+	if !s.interruptible {
+		ctx = calm
+	}
+	return stmt.QueryContext(ctx, args...)
+}
+
+// QueryRow implements sqlstore.Querier.
+func (s *session) QueryRow(ctx context.Context, query string, args ...any) sqlstore.Row {
+	if err := ctx.Err(); err != nil {
+		return failed{gaveUp(ctx)}
+	}
+	ctx = context.WithoutCancel(ctx)
+	stmt, err := s.prepare(ctx, query)
+	if err != nil {
+		return failed{err}
+	}
+	return stmt.QueryRowContext(ctx, args...)
+}
+
+// failed is the row of a query that could not be run.
+type failed struct{ err error }
+
+func (f failed) Scan(...any) error { return f.err }

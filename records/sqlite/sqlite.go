@@ -1,0 +1,156 @@
+// Package sqlite keeps the records in one SQLite file, which several processes
+// of one machine may share.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gofrs/flock"
+	"github.com/pressly/goose/v3"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/internal/sqlstore"
+	"github.com/drover-run/drover/run"
+)
+
+const (
+	// busyTimeout is how long a write waits for one of another process.
+	busyTimeout = 10 * time.Second
+	// lockRetry is how often the lock on migrations is tried again.
+	lockRetry      = 10 * time.Millisecond
+	defaultReaders = 4
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Options change how a Store works. The zero value is fit for use.
+type Options struct {
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+	// Logger is told what happens behind the calls; nil means nobody is.
+	Logger *slog.Logger
+	// Readers is how many reads may go on at once; 0 means 4.
+	Readers int
+}
+
+// Store is a records.Store in a SQLite file.
+type Store struct {
+	*sqlstore.Store
+}
+
+var _ records.Store = (*Store)(nil)
+
+// Open opens the file, which it makes if there is none, and brings it to the
+// schema of this build. Errors: unavailable (the file cannot be opened or is
+// held by another process for too long), not_supported (its schema is newer
+// than this build). Close must be called.
+func Open(ctx context.Context, path string, opts Options) (*Store, error) {
+	shared := sqlstore.Options{Now: opts.Now, Logger: opts.Logger}.WithDefaults()
+	if opts.Readers < 1 {
+		opts.Readers = defaultReaders
+	}
+	db, err := sql.Open("sqlite", dsn(path))
+	if err != nil {
+		return nil, fmt.Errorf("opening %s: %w", path, err)
+	}
+	schema, err := migrate(ctx, db, path)
+	if err != nil {
+		return nil, errors.Join(opening(path, err), db.Close())
+	}
+	hub := sqlstore.NewHub()
+	b, err := newBackend(ctx, db, schema, hub, opts.Readers)
+	if err != nil {
+		return nil, errors.Join(opening(path, err), db.Close())
+	}
+	return &Store{Store: sqlstore.New(b, dialect(), hub, shared)}, nil
+}
+
+// dsn sets what every connection needs. The cache is large enough for the
+// pages that a busy store touches again and again.
+func dsn(path string) string {
+	q := url.Values{}
+	for _, pragma := range []string{
+		fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()),
+		"journal_mode(wal)", "synchronous(normal)", "cache_size(-16384)", "temp_store(memory)", "mmap_size(268435456)",
+		"journal_size_limit(67108864)",
+	} {
+		q.Add("_pragma", pragma)
+	}
+	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: q.Encode()}).String()
+}
+
+// migrate brings the file to the schema of this build, one process at a time.
+func migrate(ctx context.Context, db *sql.DB, path string) (*sqlstore.Schema, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
+	if _, err := lock.TryLockContext(ctx, lockRetry); err != nil {
+		return nil, fmt.Errorf("locking %s: %w", lock.Path(), err)
+	}
+	defer lock.Close() //nolint:errcheck // it ends with the process at the latest
+	// The records hold secrets: nobody else may read them. SQLite gives the
+	// files beside it the same mode.
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Close(); err != nil {
+		return nil, err
+	}
+	schema, err := sqlstore.NewSchema(goose.DialectSQLite3, db, migrations)
+	if err != nil {
+		return nil, err
+	}
+	return schema, schema.Migrate(ctx)
+}
+
+func opening(path string, err error) error {
+	var coded *run.Error
+	if errors.As(err, &coded) {
+		return err
+	}
+	return &run.Error{
+		Code: run.CodeUnavailable, Message: "the records store " + path + " cannot be opened",
+		Err: fmt.Errorf("opening %s: %w", path, err),
+	}
+}
+
+func dialect() sqlstore.Dialect {
+	return sqlstore.Dialect{
+		LastEvent: `SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'events'`,
+		Code:      code,
+	}
+}
+
+// code tells the codes of SQLite's errors.
+func code(err error) run.Code {
+	var e *sqlite.Error
+	if !errors.As(err, &e) {
+		return ""
+	}
+	switch e.Code() {
+	case sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE:
+		return run.CodeConflict
+	}
+	switch e.Code() & 0xff {
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN,
+		sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PROTOCOL:
+		return run.CodeUnavailable
+	case sqlite3.SQLITE_INTERRUPT:
+		return run.CodeCanceled
+	}
+	return ""
+}
