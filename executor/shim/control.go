@@ -1,0 +1,97 @@
+package shim
+
+import (
+	"sync"
+	"time"
+)
+
+// control holds what is wanted from outside: a stop, and after the end the
+// acknowledgment. It is safe for concurrent use.
+type control struct {
+	dir          string
+	host         bool
+	defaultGrace time.Duration
+	stopped      chan struct{} // closed at the first stop
+	hurry        chan struct{} // gets a value for each
+	acknowledged chan struct{} // closed by the first wish after the end
+
+	mu      sync.Mutex
+	wish    StopWish
+	alien   bool // the stop came from somebody else
+	ending  bool
+	isAcked bool
+}
+
+func newControl(dir string, host bool, grace time.Duration) *control {
+	return &control{
+		dir: dir, host: host, defaultGrace: grace,
+		stopped: make(chan struct{}), hurry: make(chan struct{}, 1), acknowledged: make(chan struct{}),
+	}
+}
+
+// look takes a stop wish from its file.
+func (c *control) look() {
+	if wish, ok := readStop(c.dir, c.defaultGrace); ok {
+		c.stop(wish, false)
+	}
+}
+
+// signal takes a signal. Explicit ones come from Drover alone; others may come
+// from whoever shuts a host down, unless the stop file says otherwise.
+func (c *control) signal(explicit bool) {
+	c.mu.Lock()
+	if c.ending {
+		if !c.isAcked {
+			c.isAcked = true
+			close(c.acknowledged)
+		}
+		c.mu.Unlock()
+		return
+	}
+	c.mu.Unlock()
+	wish, ok := readStop(c.dir, c.defaultGrace)
+	if !ok {
+		wish.Grace = c.defaultGrace
+	}
+	c.stop(wish, !ok && !explicit && c.host)
+}
+
+func (c *control) stop(wish StopWish, alien bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-c.stopped:
+		c.alien = c.alien && alien
+		if wish.Grace < c.wish.Grace {
+			c.wish = wish
+		}
+	default:
+		c.wish, c.alien = wish, alien
+		close(c.stopped)
+	}
+	select {
+	case c.hurry <- struct{}{}:
+	default:
+	}
+}
+
+func (c *control) grace() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.wish.Grace
+}
+
+// foreign reports whether the stop was not Drover's.
+func (c *control) foreign() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.alien
+}
+
+// end turns further signals into the acknowledgment. It is called before the
+// end is told, so that no answer to it is mistaken for a stop.
+func (c *control) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ending = true
+}

@@ -1,0 +1,89 @@
+package shim
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/drover-run/drover/run"
+)
+
+// defaultPath is PATH where neither the environment nor the task tells one.
+const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// VariableOutput names the file that a step may write its outputs to.
+const VariableOutput = "DROVER_OUTPUT"
+
+// environment returns the variables of a step: those of the environment, the
+// task's, the step's, Drover's own.
+func environment(o run.ShimOrder, who account, step run.StepDef, outputs string) map[string]string {
+	d := o.Definition
+	env := map[string]string{"PATH": defaultPath, "HOME": who.home}
+	if who.name != "" {
+		env["USER"] = who.name
+	}
+	maps.Copy(env, o.BaseEnvironment)
+	maps.Copy(env, d.Environment)
+	maps.Copy(env, step.Environment)
+	maps.Copy(env, map[string]string{
+		"DROVER_RUN_ID":       string(d.Key.Run),
+		"DROVER_RUN_COUNTER":  strconv.FormatInt(d.RunCounter, 10),
+		"DROVER_RUN_GROUP":    d.RunGroup,
+		"DROVER_TASK_NAME":    d.Task,
+		"DROVER_TASK_ATTEMPT": strconv.Itoa(d.Key.Attempt),
+		VariableOutput:        outputs,
+	})
+	return env
+}
+
+// list returns the variables as a process gets them.
+func list(env map[string]string) []string {
+	out := make([]string, 0, len(env))
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		out = append(out, name+"="+env[name])
+	}
+	return out
+}
+
+// workingDir returns the directory of a step, which is made where it is
+// missing. A relative one lies below the next outer one.
+func workingDir(o run.ShimOrder, who account, step run.StepDef) (string, error) {
+	dir := string(filepath.Separator)
+	for _, d := range []string{o.WorkingDir, o.Definition.WorkingDir, step.WorkingDir} {
+		switch {
+		case d == "":
+		case filepath.IsAbs(d):
+			dir = d
+		default:
+			dir = filepath.Join(dir, d)
+		}
+	}
+	return dir, makeDir(dir, who)
+}
+
+// makeDir makes a directory with those above it, all owned by the account.
+func makeDir(dir string, who account) error {
+	info, err := os.Stat(dir)
+	switch {
+	case err == nil && info.IsDir():
+		return nil
+	case err == nil:
+		return fmt.Errorf("%s is not a directory", dir)
+	case !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("looking for the working directory: %w", err)
+	}
+	if above := filepath.Dir(dir); above != dir {
+		if err := makeDir(above, who); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) { //nolint:gosec // like any checkout
+		return fmt.Errorf("making the working directory: %w", err)
+	}
+	return who.own(dir)
+}

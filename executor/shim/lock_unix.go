@@ -1,0 +1,87 @@
+//go:build unix
+
+package shim
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrLocked is the fault of Lock where someone else holds the lock.
+var ErrLocked = errors.New("locked")
+
+// Lock takes the lock of a directory and returns the open lock file, which may
+// be handed to a shim: the lock lives as long as any process has the file. It
+// fails with ErrLocked at once where another holds it.
+func Lock(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, LockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening the lock: %w", err)
+	}
+	if err := flock(f, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, ErrLocked
+		}
+		return nil, fmt.Errorf("locking: %w", err)
+	}
+	return f, nil
+}
+
+// Alive reports whether a shim lives in the directory.
+func Alive(dir string) (bool, error) {
+	f, err := os.Open(filepath.Join(dir, LockFile)) // for reading: a close after writing wakes followers
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("opening the lock: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	// Shared: two that ask at once must not see each other.
+	err = flock(f, unix.LOCK_SH|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("trying the lock: %w", err)
+	}
+	return false, nil
+}
+
+// AwaitEnd returns when no shim lives in the directory. It blocks in the
+// system, however long that takes.
+func AwaitEnd(dir string) error {
+	f, err := os.Open(filepath.Join(dir, LockFile)) // for reading: a close after writing wakes followers
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("opening the lock: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	if err := flock(f, unix.LOCK_SH); err != nil {
+		return fmt.Errorf("waiting for the lock: %w", err)
+	}
+	return nil
+}
+
+func flock(f *os.File, how int) error {
+	for {
+		//nolint:gosec // a descriptor fits an int
+		if err := unix.Flock(int(f.Fd()), how); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// inheritedLock takes over the lock that the driver handed to this process.
+func inheritedLock(fd int) *os.File {
+	unix.CloseOnExec(fd) // the steps must not keep it
+	return os.NewFile(uintptr(fd), LockFile)
+}

@@ -1,0 +1,42 @@
+package shim
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/drover-run/drover/run"
+)
+
+// ReadOrder reads one order. What is cut off is never taken for the whole. It
+// does not wait for the end of r.
+func ReadOrder(r io.Reader) (run.ShimOrder, error) {
+	var o run.ShimOrder
+	if err := json.NewDecoder(r).Decode(&o); err != nil {
+		return o, fmt.Errorf("reading the order: %w", err)
+	}
+	switch {
+	case o.Version < 1 || o.Version > run.FrameVersion:
+		return o, fmt.Errorf("the order has version %d, this shim knows 1 to %d", o.Version, run.FrameVersion)
+	case o.FirstFrame < 1:
+		return o, fmt.Errorf("the order's first frame has number %d", o.FirstFrame)
+	case len(o.Definition.Steps) == 0:
+		return o, fmt.Errorf("the order of task %s has no steps", o.Definition.Key)
+	}
+	if len(o.Definition.Shell) == 0 {
+		o.Definition.Shell = run.DefaultShell()
+	}
+	o.Definition.Steps = slices.Clone(o.Definition.Steps)
+	for i := range o.Definition.Steps {
+		s := &o.Definition.Steps[i]
+		switch s.When {
+		case "":
+			s.When = run.WhenOnSuccess
+		case run.WhenOnSuccess, run.WhenOnFailure, run.WhenAlways:
+		default:
+			return o, fmt.Errorf("step %d has the unknown condition %q", i+1, s.When)
+		}
+	}
+	return o, nil
+}

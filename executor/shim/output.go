@@ -1,0 +1,135 @@
+package shim
+
+import (
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/drover-run/drover/internal/mask"
+	"github.com/drover-run/drover/run"
+)
+
+const (
+	// flushAfter is how long output may wait for more of it, so that a burst
+	// of lines becomes one frame.
+	flushAfter = 10 * time.Millisecond
+	// readSize is how much is read from a pipe at once.
+	readSize = 64 << 10
+	// finishPatience bounds the wait for the end of a pipe whose processes
+	// are gone.
+	finishPatience = 100 * time.Millisecond
+)
+
+// sink turns the output of one step into frames, in the order in which it
+// came. It is safe for concurrent use. Where the journal can not be written
+// its callers wait, and so do the processes behind their pipes.
+type sink struct {
+	journal *journal
+	step    int
+
+	mu      sync.Mutex
+	stream  run.Stream
+	pending []byte
+	since   time.Time // when the first pending byte came
+	timer   *time.Timer
+	frames  []run.Frame
+}
+
+func newSink(j *journal, step int) *sink {
+	s := &sink{journal: j, step: step}
+	s.timer = time.AfterFunc(time.Hour, s.flush)
+	s.timer.Stop()
+	return s
+}
+
+// add takes output. It keeps no reference to p.
+func (s *sink) add(stream run.Stream, p []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stream != stream {
+		s.write(true)
+		s.stream = stream
+	}
+	waiting := len(s.pending) > 0
+	if !waiting {
+		s.since = time.Now()
+	}
+	s.pending = append(s.pending, p...)
+	if len(s.pending) >= run.MaxFrameData {
+		s.write(false)
+	}
+	if len(s.pending) > 0 && !waiting {
+		s.timer.Reset(flushAfter)
+	}
+}
+
+// flush writes what waits.
+func (s *sink) flush() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.write(true)
+}
+
+// write writes full frames, and with all also the rest.
+func (s *sink) write(all bool) {
+	s.frames = s.frames[:0]
+	rest := s.pending
+	for len(rest) >= run.MaxFrameData || (all && len(rest) > 0) {
+		n := min(len(rest), run.MaxFrameData)
+		s.frames = append(s.frames, run.Frame{
+			Time: s.since.UTC(), Kind: run.FrameOutput, Step: s.step, Stream: s.stream, Data: rest[:n],
+		})
+		rest = rest[n:]
+	}
+	if len(s.frames) == 0 {
+		return
+	}
+	s.journal.append(s.frames...)
+	s.pending = append(s.pending[:0], rest...)
+	s.since = time.Now()
+	if len(rest) == 0 {
+		s.timer.Stop()
+	}
+}
+
+// pump moves what comes through a pipe to a sink, masked.
+type pump struct {
+	pipe *os.File
+	read atomic.Int64  // bytes
+	done chan struct{} // closed at the end of the pipe
+}
+
+// newPump starts to read. It ends with the pipe, or with finish.
+func newPump(pipe *os.File, secrets *mask.Set, to *sink, stream run.Stream) *pump {
+	p := &pump{pipe: pipe, done: make(chan struct{})}
+	go func() {
+		defer close(p.done)
+		defer to.flush()
+		masked := secrets.Stream(func(text []byte) { to.add(stream, text) })
+		defer masked.Close()
+		buf := make([]byte, readSize)
+		for {
+			n, err := pipe.Read(buf)
+			p.read.Add(int64(n))
+			masked.Write(buf[:n])
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return p
+}
+
+// finish reads what is left of the output when the processes of the task have
+// ended, and ends the reading.
+func (p *pump) finish() {
+	timer := time.NewTimer(finishPatience)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+	case <-timer.C: // somebody out of reach holds the pipe
+	}
+	_ = p.pipe.Close()
+	<-p.done
+}

@@ -1,0 +1,91 @@
+package shim
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/drover-run/drover/run"
+)
+
+// readOutputs parses the key=value lines that a step wrote to its output file;
+// the last line for a key counts. budget is how many bytes of keys and values
+// the task has left. The file is a step's work: whatever is wrong with it is
+// told in words for the user.
+func readOutputs(path string, budget int) (map[string]string, error) {
+	f, err := openOutputs(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil //nolint:nilnil // no outputs, and no fault
+	}
+	if err != nil {
+		return nil, fmt.Errorf("put out what can not be read: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	// Lines may repeat a key, but nobody needs more than that.
+	text, err := io.ReadAll(io.LimitReader(f, 2*run.MaxOutputBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("put out what can not be read: %w", err)
+	}
+	if len(text) > 2*run.MaxOutputBytes {
+		return nil, errTooMuch()
+	}
+	var out map[string]string
+	number := 0
+	for line := range bytes.Lines(text) {
+		number++
+		entry := strings.ToValidUTF8(string(bytes.TrimRight(line, "\r\n")), "\uFFFD")
+		if strings.TrimSpace(entry) == "" {
+			continue
+		}
+		key, value, ok := strings.Cut(entry, "=")
+		if !ok || !validOutput(key) {
+			return nil, fmt.Errorf("put out a line that is not key=value (line %d of $DROVER_OUTPUT)", number)
+		}
+		if out == nil {
+			out = make(map[string]string)
+		}
+		out[key] = value
+	}
+	size := 0
+	for key, value := range out {
+		size += len(key) + len(value)
+	}
+	if size > budget {
+		return nil, errTooMuch()
+	}
+	return out, nil
+}
+
+func errTooMuch() error {
+	return fmt.Errorf("put out too much: a task may put out %d bytes", run.MaxOutputBytes)
+}
+
+// openOutputs opens the file if it is a regular one: a step may have put
+// anything in its place, and opening a pipe could block.
+func openOutputs(path string) (*os.File, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("$DROVER_OUTPUT is not a regular file any more")
+	}
+	return os.Open(path)
+}
+
+// validOutput reports whether key is a name of letters, digits, "_", "-" and
+// ".".
+func validOutput(key string) bool {
+	for i := range len(key) {
+		c := key[i]
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_'
+		if !letter && (i == 0 || (c < '0' || c > '9') && c != '-' && c != '.') {
+			return false
+		}
+	}
+	return key != ""
+}

@@ -1,0 +1,190 @@
+//go:build unix
+
+package shim
+
+import (
+	"errors"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// reaper starts processes and waits for them and, where this process is the
+// first of its container or a subreaper, for the orphans of others. It takes
+// the place of os/exec, whose waiting would race with it.
+type reaper struct {
+	mu      sync.Mutex
+	running map[int]*process
+	groups  []int // process groups that outlived their first process
+	reaped  chan struct{}
+	signals chan os.Signal
+}
+
+// newReaper starts to wait for children.
+func newReaper() *reaper {
+	r := &reaper{
+		running: make(map[int]*process),
+		reaped:  make(chan struct{}, 1),
+		signals: make(chan os.Signal, 1),
+	}
+	adoptOrphans()
+	signal.Notify(r.signals, syscall.SIGCHLD)
+	go func() {
+		for range r.signals {
+			r.reap()
+		}
+	}()
+	return r
+}
+
+// close ends the waiting.
+func (r *reaper) close() {
+	signal.Stop(r.signals)
+	close(r.signals)
+}
+
+// process is the first process of a group of its own.
+type process struct {
+	pid    int
+	done   chan struct{} // closed when it ended
+	status syscall.WaitStatus
+}
+
+// start runs a command in a process group of its own.
+func (r *reaper) start(c command) (*process, error) {
+	attr := &syscall.ProcAttr{
+		Dir:   c.dir,
+		Env:   c.env,
+		Files: []uintptr{c.stdin.Fd(), c.stdout.Fd(), c.stderr.Fd()},
+		Sys:   &syscall.SysProcAttr{Setpgid: true, Credential: c.user.credential()},
+	}
+	r.mu.Lock() // until it is known: it may end at once
+	defer r.mu.Unlock()
+	pid, err := syscall.ForkExec(c.path, c.args, attr)
+	if err != nil {
+		return nil, &os.PathError{Op: "fork/exec", Path: c.path, Err: err}
+	}
+	p := &process{pid: pid, done: make(chan struct{})}
+	r.running[pid] = p
+	return p, nil
+}
+
+// reap takes what has ended, and reports whether a child is left.
+func (r *reaper) reap() (left bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+			continue
+		case err != nil:
+			return false // ECHILD
+		case pid == 0:
+			return true
+		}
+		if p := r.running[pid]; p != nil && (status.Exited() || status.Signaled()) {
+			delete(r.running, pid)
+			p.status = status
+			if syscall.Kill(-pid, 0) == nil {
+				r.groups = append(r.groups, pid)
+			}
+			close(p.done)
+		}
+		select {
+		case r.reaped <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// terminate asks the group of the process to end, kill makes it. Both must be
+// called before the process was seen to have ended only: later the number may
+// be someone else's.
+func (r *reaper) terminate(p *process) { r.signal(p, syscall.SIGTERM) }
+func (r *reaper) kill(p *process)      { r.signal(p, syscall.SIGKILL) }
+
+func (r *reaper) signal(p *process, s syscall.Signal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.running[p.pid] == p {
+		_ = syscall.Kill(-p.pid, s)
+	}
+}
+
+// exit tells how an ended process ended, by the convention of shells: 128 and
+// the number of the signal that killed it.
+func (p *process) exit() exit {
+	if p.status.Signaled() {
+		s := p.status.Signal()
+		return exit{code: 128 + int(s), signal: s.String(), killed: s == syscall.SIGKILL}
+	}
+	return exit{code: p.status.ExitStatus()}
+}
+
+// sweep ends all that the steps have left running: SIGTERM, and after the
+// grace SIGKILL. It costs one system call where nothing is left.
+func (r *reaper) sweep(grace time.Duration) {
+	for _, step := range []struct {
+		signal   syscall.Signal
+		patience time.Duration
+	}{{syscall.SIGTERM, grace}, {syscall.SIGKILL, killPatience}} {
+		if r.gone() {
+			return
+		}
+		timer := time.NewTimer(step.patience)
+		r.signalLeft(step.signal)
+		for waiting := true; waiting && !r.gone(); {
+			look := time.NewTimer(lookAgain)
+			select {
+			case <-r.reaped:
+			case <-look.C: // a group that is no child of ours, or a fork while we looked
+				if step.signal == syscall.SIGKILL {
+					r.signalLeft(step.signal)
+				}
+			case <-timer.C:
+				waiting = false
+			}
+			look.Stop()
+		}
+		timer.Stop()
+	}
+}
+
+// gone reports whether nothing of the steps is left.
+func (r *reaper) gone() bool {
+	if r.reap() {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, group := range r.groups {
+		if err := syscall.Kill(-group, 0); err == nil || errors.Is(err, syscall.EPERM) {
+			return false
+		}
+	}
+	r.groups = nil
+	return true
+}
+
+func (r *reaper) signalLeft(s syscall.Signal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, group := range r.groups {
+		_ = syscall.Kill(-group, s)
+	}
+	for _, pid := range descendants() {
+		_ = syscall.Kill(pid, s)
+	}
+}
+
+const (
+	// killPatience bounds the wait for what was killed: what does not die of
+	// SIGKILL hangs in the kernel.
+	killPatience = 2 * time.Second
+	// lookAgain is how often it is looked whether what is no child has gone.
+	lookAgain = 20 * time.Millisecond
+)

@@ -1,0 +1,124 @@
+package shim
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/drover-run/drover/internal/mask"
+	"github.com/drover-run/drover/run"
+)
+
+// Options say how a shim runs.
+type Options struct {
+	// Dir is the shim's directory; it is made where it is missing.
+	Dir string
+	// Order gives the order; it is read once.
+	Order io.Reader
+	// OrderFile is removed once the journal has begun: it holds secrets. ""
+	// removes nothing.
+	OrderFile string
+	// LockFD is an open lock file that the driver has locked already; 0 means
+	// that the shim locks by itself.
+	LockFD int
+	// Stdout takes a copy of the frames as lines "<Nonce> <frame>"; nil means
+	// none.
+	Stdout io.Writer
+	Nonce  string
+	// Host says that the shim runs on a host: a SIGTERM without a stop wish
+	// in its file comes from outside of Drover.
+	Host bool
+	// Linger makes the shim wait for the acknowledgment after the end.
+	Linger bool
+	// Log takes what people need to know of the shim itself.
+	Log *slog.Logger
+}
+
+// drainCopy bounds the wait for the copy's reader when the shim ends.
+const drainCopy = 2 * time.Second
+
+// Run runs the task of the order, and returns the exit code of the process.
+// When ctx ends it goes on: a task ends by its steps, its timeouts or a signal.
+func Run(ctx context.Context, o Options) int {
+	started := time.Now().UTC()
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		o.Log.ErrorContext(ctx, "making the directory", "error", err)
+		return ExitFiles
+	}
+	lock, err := o.lock()
+	if errors.Is(err, ErrLocked) {
+		o.Log.ErrorContext(ctx, "another shim lives in the directory", "dir", o.Dir)
+		return ExitLocked
+	}
+	if err != nil {
+		o.Log.ErrorContext(ctx, "locking the directory", "error", err)
+		return ExitFiles
+	}
+	defer func() { _ = lock.Close() }()
+
+	order, err := ReadOrder(o.Order)
+	if err != nil {
+		o.Log.ErrorContext(ctx, "refusing the order", "error", err)
+		return ExitOrder
+	}
+	control := newControl(o.Dir, o.Host, order.Definition.Grace)
+	unlisten := control.listen()
+	defer unlisten()
+	state := State{PID: os.Getpid(), Boot: bootID()}
+	// Before the look for a stop wish: who leaves one later finds the number.
+	if err := state.write(lock); err != nil {
+		o.Log.ErrorContext(ctx, "using the directory", "error", err)
+		return ExitFiles
+	}
+	control.look()
+
+	var copyTo *stdoutCopy
+	if o.Stdout != nil {
+		copyTo = newStdoutCopy(o.Stdout, o.Nonce)
+	}
+	j, err := createJournal(o.Dir, order.FirstFrame, copyTo)
+	if errors.Is(err, errExists) {
+		o.Log.ErrorContext(ctx, "refusing to run the steps again", "error", err)
+		return ExitExists
+	}
+	if err != nil {
+		o.Log.ErrorContext(ctx, "using the directory", "error", err)
+		return ExitFiles
+	}
+	if o.OrderFile != "" {
+		_ = os.Remove(o.OrderFile)
+	}
+	t := &task{
+		dir: o.Dir, order: order, journal: j, reaper: newReaper(), control: control,
+		secrets: mask.NewSet(order.Definition.Secrets), started: started,
+	}
+	result := t.run()
+	t.reaper.close()
+
+	control.end()
+	state.Clean = true
+	if err := state.write(lock); err != nil {
+		o.Log.ErrorContext(ctx, "telling the clean end", "error", err)
+	}
+	j.append(run.Frame{Time: result.Ended, Kind: run.FrameTaskEnd, Step: run.SetupStep, Status: result.Status, ExitCode: result.ExitCode, TimedOut: result.TimedOut, Result: &result})
+	if err := j.close(); err != nil {
+		o.Log.ErrorContext(ctx, "making the journal last", "error", err)
+	}
+	if o.Linger {
+		<-control.acknowledged
+	}
+	patience, cancel := context.WithTimeout(ctx, drainCopy)
+	defer cancel()
+	copyTo.close(patience.Done())
+	return ExitDone
+}
+
+func (o Options) lock() (*os.File, error) {
+	if o.LockFD > 0 {
+		return inheritedLock(o.LockFD), nil
+	}
+	return Lock(o.Dir)
+}

@@ -1,0 +1,70 @@
+//go:build unix
+
+package shim
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// listen takes signals until the returned function is called.
+func (c *control) listen() (unlisten func()) {
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR1)
+	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for s := range signals {
+			c.signal(s == syscall.SIGUSR1)
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(signals)
+		<-done
+	}
+}
+
+// Wake makes the living shim of the directory look for a stop wish. It
+// reports whether there was one to wake.
+func Wake(dir string) (bool, error) {
+	return signalShim(dir, syscall.SIGUSR1)
+}
+
+// Kill kills the living shim of the directory, and reports whether there was
+// one. What it was running is left to the caller.
+func Kill(dir string) (bool, error) {
+	return signalShim(dir, syscall.SIGKILL)
+}
+
+func signalShim(dir string, s os.Signal) (bool, error) {
+	state, err := ReadState(dir)
+	if err != nil {
+		return false, err
+	}
+	if state.PID == 0 {
+		return Alive(dir) // it will look by itself when it begins
+	}
+	// The process is held before it is asked whether it is the shim: where
+	// the system has such handles the number can not pass to another then.
+	p, err := os.FindProcess(state.PID)
+	if err != nil {
+		return false, fmt.Errorf("finding the shim: %w", err)
+	}
+	defer func() { _ = p.Release() }()
+	alive, err := Alive(dir)
+	if err != nil || !alive {
+		return false, err
+	}
+	if err := p.Signal(s); err != nil {
+		alive, again := Alive(dir)
+		if again != nil || !alive {
+			return false, again
+		}
+		return false, fmt.Errorf("signalling the shim: %w", err)
+	}
+	return true, nil
+}

@@ -1,0 +1,64 @@
+package shim
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"time"
+)
+
+// lookForStop is how often the stop file is looked for: there are no signals.
+const lookForStop = 200 * time.Millisecond
+
+// listen takes Ctrl-C and looks for the stop file until the returned function
+// is called. A shim that lingers is ended from outside.
+func (c *control) listen() (unlisten func()) {
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt)
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(lookForStop)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-signals:
+				c.signal(false)
+			case <-ticker.C:
+				c.look()
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(quit)
+		<-done
+	}
+}
+
+// Wake reports whether a shim lives in the directory: it looks by itself.
+func Wake(dir string) (bool, error) { return Alive(dir) }
+
+// Kill kills the living shim of the directory, and reports whether there was
+// one.
+func Kill(dir string) (bool, error) {
+	alive, err := Alive(dir)
+	if err != nil || !alive {
+		return false, err
+	}
+	state, err := ReadState(dir)
+	if err != nil {
+		return false, err
+	}
+	p, err := os.FindProcess(state.PID)
+	if err != nil {
+		return false, fmt.Errorf("finding the shim: %w", err)
+	}
+	defer func() { _ = p.Release() }()
+	if err := p.Kill(); err != nil {
+		return false, fmt.Errorf("killing the shim: %w", err)
+	}
+	return true, nil
+}

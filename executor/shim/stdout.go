@@ -1,0 +1,105 @@
+package shim
+
+import (
+	"bytes"
+	"io"
+	"sync"
+)
+
+const (
+	// maxCopyLine is the longest line of the copy, newline included. A longer
+	// frame is left out: the reader sees the gap and reads the journal.
+	maxCopyLine = 8 << 10
+	// maxCopyBacklog bounds what waits for a slow reader, in bytes.
+	maxCopyBacklog = 256 << 10
+)
+
+// stdoutCopy writes a copy of the frames as lines "<nonce> <frame>", without
+// ever holding up the journal: what does not fit its buffer is dropped. The
+// newest frame is kept apart and always written in the end, so that a reader
+// learns of a gap even where nothing follows. A nil copy takes nothing.
+type stdoutCopy struct {
+	out    io.Writer
+	prefix string
+
+	mu      sync.Mutex
+	changed *sync.Cond
+	queue   []byte
+	newest  []byte // dropped, and newer than all that was queued
+	closed  bool
+	done    chan struct{}
+}
+
+// newStdoutCopy starts the writer; close ends it.
+func newStdoutCopy(out io.Writer, nonce string) *stdoutCopy {
+	c := &stdoutCopy{out: out, prefix: nonce + " ", done: make(chan struct{})}
+	c.changed = sync.NewCond(&c.mu)
+	go c.run()
+	return c
+}
+
+// add queues lines of frames; last says that the task's end is among them,
+// which is never left out.
+func (c *stdoutCopy) add(lines []byte, last bool) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	for line := range bytes.Lines(lines) {
+		size := len(c.prefix) + len(line)
+		switch {
+		case last || (size <= maxCopyLine && len(c.queue)+size <= maxCopyBacklog):
+			c.queue = append(append(c.queue, c.prefix...), line...)
+			c.newest = nil
+		case size <= maxCopyLine:
+			c.newest = append(append(c.newest[:0], c.prefix...), line...)
+		}
+	}
+	c.mu.Unlock()
+	c.changed.Signal()
+}
+
+// close waits until all is written, or for as long as wait tells.
+func (c *stdoutCopy) close(wait <-chan struct{}) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.changed.Signal()
+	select {
+	case <-c.done:
+	case <-wait:
+	}
+}
+
+func (c *stdoutCopy) run() {
+	defer close(c.done)
+	var batch []byte
+	for {
+		c.mu.Lock()
+		for len(c.queue) == 0 && len(c.newest) == 0 && !c.closed {
+			c.changed.Wait()
+		}
+		if len(c.queue) == 0 {
+			c.queue, c.newest = append(c.queue, c.newest...), nil
+		}
+		batch, c.queue = c.queue, batch[:0]
+		c.mu.Unlock()
+		if len(batch) == 0 {
+			return // closed
+		}
+		if _, err := c.out.Write(batch); err != nil {
+			c.discard()
+			return
+		}
+	}
+}
+
+// discard takes no more once nobody reads.
+func (c *stdoutCopy) discard() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.out, c.queue, c.newest = io.Discard, nil, nil
+}

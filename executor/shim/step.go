@@ -1,0 +1,248 @@
+package shim
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/drover-run/drover/run"
+)
+
+const (
+	// drainQuiet is how long the pipes of a step that has ended must bring
+	// nothing until what still holds them open is taken for background work.
+	drainQuiet = 100 * time.Millisecond
+	// drainLimit bounds that wait where background work never is quiet.
+	drainLimit = time.Second
+	// exitNotStarted is the exit code of shells for what can not be run.
+	exitNotStarted = 127
+)
+
+// interruption is why a step did not run to its own end.
+type interruption int
+
+const (
+	uninterrupted interruption = iota
+	stepTimedOut
+	taskTimedOut
+	wasStopped
+)
+
+// outcome is how a step ended.
+type outcome struct {
+	result  run.StepResult
+	by      interruption
+	reason  string // why it failed, a sentence; "" where it did not
+	cause   run.Cause
+	outputs map[string]string
+}
+
+// runStep runs one step to its end and tells it.
+func (t *task) runStep(n int) outcome {
+	started := time.Now().UTC()
+	t.journal.append(run.Frame{Time: started, Kind: run.FrameStepStart, Step: n, Status: run.StatusRunning})
+	out := t.execute(n)
+	out.result.Started, out.result.Ended = started, time.Now().UTC()
+	if len(out.outputs) > 0 {
+		t.journal.append(run.Frame{Time: out.result.Ended, Kind: run.FrameOutputs, Step: n, Outputs: out.outputs})
+	}
+	t.journal.append(stepEnd(n, out.result))
+	return out
+}
+
+func stepEnd(n int, r run.StepResult) run.Frame {
+	return run.Frame{Time: r.Ended, Kind: run.FrameStepEnd, Step: n, Status: r.Status, ExitCode: r.ExitCode, TimedOut: r.TimedOut}
+}
+
+// execute runs a step, and judges.
+func (t *task) execute(n int) outcome {
+	step := t.order.Definition.Steps[n]
+	c, outputs, err := t.prepare(n)
+	if err != nil {
+		return t.failed(n, nil, "could not be started: "+err.Error())
+	}
+	p, pumps, to, err := t.spawn(c, n)
+	if err != nil {
+		code := exitNotStarted
+		return t.failed(n, &code, "could not be started: "+err.Error())
+	}
+	by := t.await(p, step.Timeout)
+	t.drain(pumps)
+	to.flush()
+
+	e := p.exit()
+	out := outcome{by: by, result: run.StepResult{ExitCode: &e.code}}
+	switch {
+	case by == wasStopped:
+		out.result.Status = run.StatusStopped
+	case by == taskTimedOut:
+		out.result.Status, out.result.TimedOut = run.StatusFailed, true
+	case by == stepTimedOut:
+		out = t.failed(n, &e.code, "timed out after "+step.Timeout.String())
+		out.by, out.cause, out.result.TimedOut = by, run.CauseTimeout, true
+	case e.killed && t.outOfMemory():
+		out = t.failed(n, &e.code, "ran out of memory")
+		out.cause = run.CauseOOM
+	case e.signal != "":
+		out = t.failed(n, &e.code, fmt.Sprintf("was killed by signal %d (%s)", e.code-128, e.signal))
+	case e.code != 0:
+		out = t.failed(n, &e.code, "exited with code "+strconv.Itoa(e.code))
+	default:
+		out.result.Status = run.StatusSuccess
+	}
+	return t.withOutputs(out, n, outputs)
+}
+
+// outOfMemory reports whether a process was killed for want of memory since it
+// was asked last.
+func (t *task) outOfMemory() bool {
+	before := t.oomSeen
+	t.oomSeen = oomKills()
+	return t.oomSeen > before
+}
+
+// withOutputs adds what the step put out. A fault in that fails a step that
+// succeeded.
+func (t *task) withOutputs(out outcome, n int, path string) outcome {
+	values, err := readOutputs(path, run.MaxOutputBytes-t.outputBytes)
+	if err != nil {
+		if out.result.Status == run.StatusSuccess {
+			return t.failed(n, out.result.ExitCode, err.Error())
+		}
+		return out
+	}
+	for key, value := range values {
+		t.outputBytes += len(key) + len(value)
+		values[key] = t.secrets.String(value)
+	}
+	out.outputs = values
+	return out
+}
+
+// failed is the outcome of a step that failed for the reason given.
+func (t *task) failed(n int, code *int, why string) outcome {
+	return outcome{
+		result: run.StepResult{Status: run.StatusFailed, ExitCode: code},
+		reason: t.stepName(n) + " " + why,
+		cause:  run.CauseStep,
+	}
+}
+
+// stepName is what people call a step, counted from 1.
+func (t *task) stepName(n int) string {
+	if name := t.order.Definition.Steps[n].Name; name != "" {
+		return fmt.Sprintf("step %d %q", n+1, name)
+	}
+	return fmt.Sprintf("step %d", n+1)
+}
+
+// prepare writes the script and returns how to run it, and the file of its
+// outputs.
+func (t *task) prepare(n int) (c command, outputs string, err error) {
+	d := t.order.Definition
+	step := d.Steps[n]
+	if c.dir, err = workingDir(t.order, t.user, step); err != nil {
+		return c, "", err
+	}
+	script := filepath.Join(t.dir, stepsDir, strconv.Itoa(n)+scriptSuffix(d.Shell))
+	outputs = filepath.Join(t.dir, stepsDir, strconv.Itoa(n)+".out")
+	for path, content := range map[string]string{script: step.Script, outputs: ""} {
+		if err := t.writeFile(path, content); err != nil {
+			return c, "", err
+		}
+	}
+	env := environment(t.order, t.user, step, outputs)
+	c.args = append(append(c.args, d.Shell...), script)
+	c.env, c.user = list(env), t.user
+	c.path, err = lookPath(c.args[0], env["PATH"], c.dir)
+	return c, outputs, err
+}
+
+// writeFile writes a file of the user of the steps, who alone may read it.
+func (t *task) writeFile(path, content string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o700) //nolint:gosec // a script
+	if err != nil {
+		return fmt.Errorf("writing the script: %w", err)
+	}
+	_, err = f.WriteString(content)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("writing the script: %w", err)
+	}
+	return t.user.own(path)
+}
+
+// spawn starts the command with its output flowing to a sink.
+func (t *task) spawn(c command, n int) (_ *process, _ []*pump, _ *sink, err error) {
+	var files []*os.File
+	defer func() {
+		for _, f := range files {
+			_ = f.Close()
+		}
+	}()
+	if c.stdin, err = os.Open(os.DevNull); err != nil {
+		return nil, nil, nil, fmt.Errorf("opening %s: %w", os.DevNull, err)
+	}
+	files = append(files, c.stdin)
+	outR, outW, err := os.Pipe()
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("making a pipe: %w", err)
+	}
+	files = append(files, outW)
+	errR, errW, err := os.Pipe()
+	if err != nil {
+		return nil, nil, nil, errors.Join(fmt.Errorf("making a pipe: %w", err), outR.Close())
+	}
+	files = append(files, errW)
+	c.stdout, c.stderr = outW, errW
+	p, err := t.reaper.start(c)
+	if err != nil {
+		return nil, nil, nil, errors.Join(plain(err), outR.Close(), errR.Close())
+	}
+	to := newSink(t.journal, n)
+	pumps := []*pump{
+		newPump(outR, t.secrets, to, run.StreamStdout),
+		newPump(errR, t.secrets, to, run.StreamStderr),
+	}
+	return p, pumps, to, nil
+}
+
+// plain tells the fault of a start without its operation.
+func plain(err error) error {
+	var fault *fs.PathError
+	if errors.As(err, &fault) {
+		return fmt.Errorf("%s: %w", fault.Path, fault.Err)
+	}
+	return err
+}
+
+// drain waits until all that the step printed was read. What background work
+// prints later is read on until the task ends.
+func (t *task) drain(pumps []*pump) {
+	limit := time.NewTimer(drainLimit)
+	defer limit.Stop()
+	for _, p := range pumps {
+		for seen, quiet := p.read.Load(), false; !quiet; {
+			timer := time.NewTimer(drainQuiet)
+			select {
+			case <-p.done:
+				quiet = true
+			case <-limit.C:
+				limit.Reset(0)
+				quiet = true
+			case <-timer.C:
+				now := p.read.Load()
+				quiet, seen = now == seen, now
+			}
+			timer.Stop()
+		}
+		select {
+		case <-p.done:
+		default:
+			t.background = append(t.background, p)
+		}
+	}
+}

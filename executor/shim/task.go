@@ -1,0 +1,191 @@
+package shim
+
+import (
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/drover-run/drover/internal/mask"
+	"github.com/drover-run/drover/run"
+)
+
+// leftoverGrace is how long what the steps left running has between SIGTERM
+// and SIGKILL when the task has ended.
+const leftoverGrace = time.Second
+
+// task is one task that is being run. One goroutine runs it.
+type task struct {
+	dir         string
+	order       run.ShimOrder
+	journal     *journal
+	reaper      *reaper
+	control     *control
+	secrets     *mask.Set
+	user        account
+	started     time.Time
+	deadline    <-chan time.Time // of the task; nil for none
+	outputBytes int
+	oomSeen     int // processes that were killed for want of memory
+	background  []*pump
+}
+
+// run runs the steps and returns how the task ended. All processes of the task
+// have ended then.
+func (t *task) run() run.TaskResult {
+	d := t.order.Definition
+	r := run.TaskResult{Status: run.StatusSuccess, Started: t.started, Steps: make([]run.StepResult, len(d.Steps))}
+	for i := range r.Steps {
+		r.Steps[i].Status = run.StatusSkipped
+	}
+	if d.Timeout > 0 {
+		timer := time.NewTimer(d.Timeout - time.Since(t.started))
+		defer timer.Stop()
+		t.deadline = timer.C
+	}
+	if err := t.setUp(); err != nil {
+		r.Status, r.Cause, r.Reason = run.StatusFailed, run.CauseStart, err.Error()
+	} else {
+		t.runSteps(&r)
+	}
+	t.reaper.sweep(leftoverGrace)
+	for _, p := range t.background {
+		p.finish()
+	}
+	r.Reason = cut(t.secrets.String(r.Reason))
+	r.Ended = time.Now().UTC()
+	return r
+}
+
+// setUp finds the user and makes the place for the scripts.
+func (t *task) setUp() error {
+	t.oomSeen = oomKills()
+	name := t.order.User
+	if t.order.Definition.User != "" {
+		name = t.order.Definition.User
+	}
+	var err error
+	if t.user, err = lookUpAccount(name); err != nil {
+		return err
+	}
+	steps := filepath.Join(t.dir, stepsDir)
+	if err := os.MkdirAll(steps, 0o700); err != nil {
+		return err
+	}
+	if err := t.user.own(steps); err != nil || !t.user.other {
+		return err
+	}
+	return os.Chmod(t.dir, 0o711) //nolint:gosec // the user of the steps must get through
+}
+
+func (t *task) runSteps(r *run.TaskResult) {
+	for n, step := range t.order.Definition.Steps {
+		if by := t.interrupted(); by != uninterrupted {
+			t.end(r, by, "")
+			return
+		}
+		failed := r.Status == run.StatusFailed
+		if step.When == run.WhenOnSuccess && failed || step.When == run.WhenOnFailure && !failed {
+			t.journal.append(run.Frame{Time: time.Now().UTC(), Kind: run.FrameStepEnd, Step: n, Status: run.StatusSkipped})
+			continue
+		}
+		out := t.runStep(n)
+		r.Steps[n] = out.result
+		switch {
+		case out.by == wasStopped || out.by == taskTimedOut:
+			if !failed {
+				r.ExitCode = out.result.ExitCode
+			}
+			t.end(r, out.by, " in "+t.stepName(n))
+			return
+		case out.result.Status == run.StatusFailed && !failed: // the first failure decides
+			r.Status, r.Cause, r.Reason = run.StatusFailed, out.cause, out.reason
+			r.ExitCode, r.TimedOut = out.result.ExitCode, out.result.TimedOut
+		case !failed:
+			r.ExitCode = out.result.ExitCode
+		}
+	}
+}
+
+// end ends a task from outside of its steps.
+func (t *task) end(r *run.TaskResult, by interruption, where string) {
+	switch {
+	case by == taskTimedOut && r.Status == run.StatusFailed: // the first failure decides
+	case by == taskTimedOut:
+		r.Status, r.Cause, r.TimedOut = run.StatusFailed, run.CauseTimeout, true
+		r.Reason = "the task timed out after " + t.order.Definition.Timeout.String() + where
+	case t.control.foreign():
+		r.Status, r.Cause = run.StatusFailed, run.CauseVanished
+		r.Reason = "the task was terminated from outside of Drover" + where
+	default:
+		r.Status, r.Cause, r.TimedOut = run.StatusStopped, "", false
+		r.Reason = "stopped" + where
+	}
+}
+
+// interrupted reports whether no further step may begin.
+func (t *task) interrupted() interruption {
+	select {
+	case <-t.control.stopped:
+		return wasStopped
+	case <-t.deadline:
+		return taskTimedOut
+	default:
+		return uninterrupted
+	}
+}
+
+// await waits for the end of a step's first process, and ends it when its time
+// is over or a stop is wanted.
+func (t *task) await(p *process, timeout time.Duration) interruption {
+	var expired <-chan time.Time
+	if timeout > 0 {
+		timer := time.NewTimer(timeout)
+		defer timer.Stop()
+		expired = timer.C
+	}
+	var by interruption
+	select {
+	case <-p.done:
+		return uninterrupted
+	case <-expired:
+		by = stepTimedOut
+	case <-t.deadline:
+		by = taskTimedOut
+	case <-t.control.stopped:
+		by = wasStopped
+	}
+	grace := t.order.Definition.Grace
+	if by == wasStopped {
+		grace = t.control.grace()
+	}
+	t.reaper.terminate(p)
+	end := time.Now().Add(grace)
+	kill := time.NewTimer(grace)
+	defer kill.Stop()
+	for {
+		select {
+		case <-p.done:
+			return by
+		case <-t.control.hurry: // a stop meanwhile, or one with less grace
+			if sooner := time.Now().Add(t.control.grace()); sooner.Before(end) {
+				end = sooner
+				kill.Reset(time.Until(end))
+			}
+		case <-kill.C:
+			t.reaper.kill(p)
+		}
+	}
+}
+
+// cut shortens a reason to what is kept of it.
+func cut(reason string) string {
+	if len(reason) <= run.MaxReason {
+		return reason
+	}
+	const dots = "..."
+	end := run.MaxReason - len(dots)
+	for end > 0 && reason[end]&0xC0 == 0x80 { // within a character
+		end--
+	}
+	return reason[:end] + dots
+}

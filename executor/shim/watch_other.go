@@ -1,0 +1,14 @@
+//go:build !linux
+
+package shim
+
+import "errors"
+
+// Watcher tells when the journals of any number of directories change. The
+// zero value is ready; it is safe for concurrent use. On this system followers
+// look by themselves.
+type Watcher struct{}
+
+func (*Watcher) watch(string) (*watch, func(), error) {
+	return nil, nil, errors.New("not built for this system")
+}
