@@ -1,0 +1,129 @@
+// Package config is the configuration of Drover's processes: one tree with its
+// defaults, read from a YAML file, the environment and flags, in that order,
+// checked, and printed with its secrets hidden.
+//
+// It imports nothing of Drover's: cmd hands each part its own options.
+package config
+
+import "time"
+
+// Config is the whole configuration. Each process reads the sections that it
+// needs; see Part.
+type Config struct {
+	Log       Log       `koanf:"log" yaml:"log"`
+	Telemetry Telemetry `koanf:"telemetry" yaml:"telemetry"`
+	Temporal  Temporal  `koanf:"temporal" yaml:"temporal"`
+	Records   Records   `koanf:"records" yaml:"records"`
+	Blobs     Blobs     `koanf:"blobs" yaml:"blobs"`
+	Gateway   Gateway   `koanf:"gateway" yaml:"gateway"`
+	Executor  Executor  `koanf:"executor" yaml:"executor"`
+	Dev       Dev       `koanf:"dev" yaml:"dev"`
+}
+
+// Log says what a process logs of itself, to standard error.
+type Log struct {
+	Level  string `koanf:"level" yaml:"level"`   // debug, info, warn or error
+	Format string `koanf:"format" yaml:"format"` // text or json
+}
+
+// Telemetry is where a process without a gateway answers /metrics, /healthz
+// and /readyz.
+type Telemetry struct {
+	Listen string `koanf:"listen" yaml:"listen"` // "": nowhere
+}
+
+// Temporal says how to reach the Temporal server. What is empty comes from
+// Temporal's own environment and profile.
+type Temporal struct {
+	Address   string `koanf:"address" yaml:"address"`
+	Namespace string `koanf:"namespace" yaml:"namespace"`
+	Profile   string `koanf:"profile" yaml:"profile"` // of Temporal's configuration file
+}
+
+// Records says where the records are: everything that clients see of runs.
+type Records struct {
+	Driver string `koanf:"driver" yaml:"driver"` // sqlite or postgres
+	Path   string `koanf:"path" yaml:"path"`     // of the file, for sqlite
+	// DSN is the connection string for postgres; DSNFile names a file that
+	// holds it instead.
+	DSN     Secret `koanf:"dsn" yaml:"dsn"`
+	DSNFile string `koanf:"dsn_file" yaml:"dsn_file"`
+}
+
+// Blobs says where logs and archives are.
+type Blobs struct {
+	URL string `koanf:"url" yaml:"url"` // file:///dir, mem://, s3://bucket, gs://bucket, azblob://container
+}
+
+// Gateway is the door for clients.
+type Gateway struct {
+	Listen string `koanf:"listen" yaml:"listen"`
+	// Hosts are the names, with or without port, by which clients reach it
+	// beside its own address.
+	Hosts []string `koanf:"hosts" yaml:"hosts"`
+	// TokenFile lists the hashes of the bearer tokens. Without it only a
+	// loopback address may be listened on.
+	TokenFile       string        `koanf:"token_file" yaml:"token_file"`
+	TLSCertFile     string        `koanf:"tls_cert_file" yaml:"tls_cert_file"`
+	TLSKeyFile      string        `koanf:"tls_key_file" yaml:"tls_key_file"`
+	ShutdownTimeout time.Duration `koanf:"shutdown_timeout" yaml:"shutdown_timeout"`
+}
+
+// Executor takes the tasks of one pool.
+type Executor struct {
+	ID       string            `koanf:"id" yaml:"id"` // "": one that lasts, kept in the state dir
+	Pool     string            `koanf:"pool" yaml:"pool"`
+	Driver   string            `koanf:"driver" yaml:"driver"` // shell or docker
+	Slots    int               `koanf:"slots" yaml:"slots"`
+	StateDir string            `koanf:"state_dir" yaml:"state_dir"`
+	Labels   map[string]string `koanf:"labels" yaml:"labels"`
+	// Privileged allows tasks to take over the host that they run on.
+	Privileged bool `koanf:"privileged" yaml:"privileged"`
+	// DrainFinish makes a process that is told to end wait for its tasks; else
+	// it leaves them to their shims and to the next process.
+	DrainFinish bool   `koanf:"drain_finish" yaml:"drain_finish"`
+	GatewayURL  string `koanf:"gateway_url" yaml:"gateway_url"`
+	// InsecureGateway allows a gateway URL that is neither https nor loopback:
+	// secrets then cross the network in the clear.
+	InsecureGateway bool `koanf:"insecure_gateway" yaml:"insecure_gateway"`
+	// Token is the bearer token with the scope executor; TokenFile names a
+	// file that holds it instead.
+	Token     Secret `koanf:"token" yaml:"token"`
+	TokenFile string `koanf:"token_file" yaml:"token_file"`
+	ShimPath  string `koanf:"shim_path" yaml:"shim_path"` // "": drover-shim beside the drover binary
+	Docker    Docker `koanf:"docker" yaml:"docker"`
+}
+
+// Docker is for executors of the driver docker.
+type Docker struct {
+	Host    string `koanf:"host" yaml:"host"`       // of the daemon; "": as the docker command finds it
+	Network string `koanf:"network" yaml:"network"` // that containers join; "": the daemon's default
+}
+
+// Dev is all of Drover in one process.
+type Dev struct {
+	DataDir    string `koanf:"data_dir" yaml:"data_dir"`
+	HTTP       string `koanf:"http" yaml:"http"`               // where the gateway listens
+	Temporal   string `koanf:"temporal" yaml:"temporal"`       // where the embedded Temporal server listens
+	TemporalUI string `koanf:"temporal_ui" yaml:"temporal_ui"` // where its web UI listens; "": none
+	// Executors lists the drivers: shell, docker, none. Empty: shell, and
+	// docker where a daemon answers.
+	Executors []string `koanf:"executors" yaml:"executors"`
+	Slots     int      `koanf:"slots" yaml:"slots"` // of each executor; 0: as many as the host has processors
+}
+
+// Default returns the configuration where nothing is set.
+func Default() Config {
+	return Config{
+		Log:     Log{Level: "info", Format: "text"},
+		Records: Records{Driver: "sqlite"},
+		Gateway: Gateway{Listen: "127.0.0.1:8080", Hosts: []string{}, ShutdownTimeout: 10 * time.Second},
+		Executor: Executor{
+			Slots: 1, Labels: map[string]string{}, GatewayURL: "http://127.0.0.1:8080",
+		},
+		Dev: Dev{
+			DataDir: "drover-data", HTTP: "127.0.0.1:8080", Temporal: "127.0.0.1:7233", TemporalUI: "127.0.0.1:8233",
+			Executors: []string{},
+		},
+	}
+}

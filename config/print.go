@@ -1,0 +1,20 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Redacted returns the configuration as YAML, secrets hidden. Without secrets
+// it is a configuration file that gives the same configuration.
+func (c Config) Redacted() ([]byte, error) {
+	var b bytes.Buffer
+	encoder := yaml.NewEncoder(&b)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(c); err != nil {
+		return nil, fmt.Errorf("printing the configuration: %w", err)
+	}
+	return b.Bytes(), nil
+}

@@ -1,0 +1,236 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Part is a process that reads the configuration.
+type Part string
+
+// The parts.
+const (
+	PartDev      Part = "dev"
+	PartTemporal Part = "temporal"
+	PartGateway  Part = "gateway"
+	PartControl  Part = "control"
+	PartExecutor Part = "executor"
+)
+
+// maxSlots bounds the slots of an executor: a mistyped number should not start
+// a million processes.
+const maxSlots = 10_000
+
+// Pools and ids are parts of names in Temporal, the records and Docker.
+var namePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,98}[a-z0-9])?$`)
+
+// Validate checks the values of all settings, and that those are set which the
+// named parts need. It returns all problems joined, each beginning with the
+// key.
+func (c Config) Validate(parts ...Part) error {
+	v := &validator{}
+	v.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
+	v.oneOf("log.format", c.Log.Format, "text", "json")
+	v.address("telemetry.listen", c.Telemetry.Listen)
+	v.address("temporal.address", c.Temporal.Address)
+	v.oneOf("records.driver", c.Records.Driver, "sqlite", "postgres")
+	v.exclusive("records.dsn", c.Records.DSN != "", "records.dsn_file", c.Records.DSNFile != "")
+	v.blobURL(c.Blobs.URL)
+	c.Gateway.validate(v)
+	c.Executor.validate(v)
+	c.Dev.validate(v)
+	for _, part := range parts {
+		c.require(v, part)
+	}
+	return errors.Join(v.errs...)
+}
+
+func (g Gateway) validate(v *validator) {
+	v.address("gateway.listen", g.Listen)
+	if slices.Contains(g.Hosts, "") {
+		v.fail("gateway.hosts", "a host is empty")
+	}
+	if (g.TLSCertFile == "") != (g.TLSKeyFile == "") {
+		v.fail("gateway.tls_cert_file", "it goes together with gateway.tls_key_file")
+	}
+	if g.ShutdownTimeout <= 0 {
+		v.fail("gateway.shutdown_timeout", "it must be above 0")
+	}
+}
+
+func (e Executor) validate(v *validator) {
+	v.name("executor.id", e.ID)
+	v.name("executor.pool", e.Pool)
+	if e.Driver != "" {
+		v.oneOf("executor.driver", e.Driver, "shell", "docker")
+	}
+	v.slots("executor.slots", e.Slots, 1)
+	for k := range e.Labels {
+		if k == "" {
+			v.fail("executor.labels", "a label has no name")
+		}
+	}
+	v.exclusive("executor.token", e.Token != "", "executor.token_file", e.TokenFile != "")
+	v.gatewayURL(e.GatewayURL, e.InsecureGateway)
+}
+
+func (d Dev) validate(v *validator) {
+	v.address("dev.http", d.HTTP)
+	v.address("dev.temporal", d.Temporal)
+	v.address("dev.temporal_ui", d.TemporalUI)
+	v.slots("dev.slots", d.Slots, 0)
+	for _, driver := range d.Executors {
+		v.oneOf("dev.executors", driver, "shell", "docker", "none")
+	}
+	if len(d.Executors) > 1 && slices.Contains(d.Executors, "none") {
+		v.fail("dev.executors", "none goes with no other")
+	}
+}
+
+// require checks what a part cannot do without.
+func (c Config) require(v *validator, part Part) {
+	switch part {
+	case PartDev:
+		v.given("dev.data_dir", c.Dev.DataDir)
+		v.given("dev.http", c.Dev.HTTP)
+		v.given("dev.temporal", c.Dev.Temporal)
+	case PartTemporal:
+		v.given("dev.data_dir", c.Dev.DataDir)
+		v.given("dev.temporal", c.Dev.Temporal)
+	case PartGateway:
+		v.given("gateway.listen", c.Gateway.Listen)
+		if c.Gateway.TokenFile == "" && !isLoopback(hostOf(c.Gateway.Listen)) && c.Gateway.Listen != "" {
+			v.fail("gateway.listen", "%s can be reached by others: it needs gateway.token_file, or a loopback address", c.Gateway.Listen)
+		}
+		c.requireStores(v)
+	case PartControl:
+		c.requireStores(v)
+	case PartExecutor:
+		v.given("executor.pool", c.Executor.Pool)
+		v.given("executor.driver", c.Executor.Driver)
+		v.given("executor.state_dir", c.Executor.StateDir)
+		v.given("executor.gateway_url", c.Executor.GatewayURL)
+	default:
+		v.errs = append(v.errs, fmt.Errorf("there is no part %q", part))
+	}
+}
+
+func (c Config) requireStores(v *validator) {
+	switch c.Records.Driver {
+	case "sqlite":
+		v.given("records.path", c.Records.Path)
+	case "postgres":
+		if c.Records.DSN == "" && c.Records.DSNFile == "" {
+			v.fail("records.dsn", "it must be set for postgres, or records.dsn_file")
+		}
+	}
+	v.given("blobs.url", c.Blobs.URL)
+}
+
+// validator collects problems.
+type validator struct{ errs []error }
+
+func (v *validator) fail(key, format string, args ...any) {
+	v.errs = append(v.errs, fmt.Errorf("%s: %w", key, fmt.Errorf(format, args...)))
+}
+
+func (v *validator) given(key, value string) {
+	if value == "" {
+		v.fail(key, "it must be set")
+	}
+}
+
+func (v *validator) oneOf(key, value string, allowed ...string) {
+	if !slices.Contains(allowed, value) {
+		v.fail(key, "%q is none of %s", value, strings.Join(allowed, ", "))
+	}
+}
+
+func (v *validator) exclusive(a string, hasA bool, b string, hasB bool) {
+	if hasA && hasB {
+		v.fail(a, "it excludes %s", b)
+	}
+}
+
+func (v *validator) name(key, value string) {
+	if value != "" && !namePattern.MatchString(value) {
+		v.fail(key, "%q is not a name of 1 to 100 of a-z, 0-9, dot, underscore and dash", value)
+	}
+}
+
+func (v *validator) slots(key string, n, least int) {
+	if n < least || n > maxSlots {
+		v.fail(key, "%d is not within %d to %d", n, least, maxSlots)
+	}
+}
+
+// address checks a host and port; "" is allowed.
+func (v *validator) address(key, value string) {
+	if value == "" {
+		return
+	}
+	_, port, err := net.SplitHostPort(value)
+	if err != nil {
+		v.fail(key, "%q is not a host and port such as 127.0.0.1:8080", value)
+		return
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n > 65535 {
+		v.fail(key, "%q is not a port", port)
+	}
+}
+
+func (v *validator) blobURL(value string) {
+	if value == "" {
+		return
+	}
+	u, err := url.Parse(value)
+	switch {
+	case err != nil || u.Scheme == "":
+		v.fail("blobs.url", "it is not a URL such as file:///var/lib/drover/blobs")
+	case !slices.Contains([]string{"file", "mem", "s3", "gs", "azblob"}, u.Scheme):
+		v.fail("blobs.url", "the scheme %q is none of file, mem, s3, gs, azblob", u.Scheme)
+	case u.User != nil:
+		v.fail("blobs.url", "credentials do not belong into the URL")
+	case u.Scheme == "file" && (u.Host != "" || u.Path == ""):
+		v.fail("blobs.url", "a directory is written with three slashes: file:///var/lib/drover/blobs")
+	}
+}
+
+func (v *validator) gatewayURL(value string, insecure bool) {
+	if value == "" {
+		return
+	}
+	u, err := url.Parse(value)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		v.fail("executor.gateway_url", "it is not a URL such as https://drover.example.com")
+	case u.User != nil:
+		v.fail("executor.gateway_url", "credentials do not belong into the URL: use executor.token_file")
+	case u.Scheme == "http" && !isLoopback(u.Hostname()) && !insecure:
+		v.fail("executor.gateway_url", "%s is neither https nor loopback, and secrets of tasks come over it; "+
+			"executor.insecure_gateway allows it", value)
+	}
+}
+
+func hostOf(address string) string {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return ""
+	}
+	return host
+}
+
+func isLoopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	address, err := netip.ParseAddr(host)
+	return err == nil && address.Unmap().IsLoopback()
+}

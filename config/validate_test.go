@@ -1,0 +1,121 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/config"
+)
+
+func TestConfig_Validate(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		change func(*config.Config)
+		parts  []config.Part
+		want   []string // one problem a line
+	}{
+		{name: "defaults", change: func(*config.Config) {}},
+		{name: "defaults of dev", change: func(*config.Config) {}, parts: []config.Part{config.PartDev, config.PartTemporal}},
+		{
+			name: "form",
+			change: func(c *config.Config) {
+				c.Log.Level, c.Log.Format, c.Telemetry.Listen = "loud", "xml", "9090"
+				c.Temporal.Address, c.Records.Driver, c.Blobs.URL = "temporal", "mysql", "ftp://x"
+				c.Records.DSN, c.Records.DSNFile = "x", "y"
+			},
+			want: []string{
+				`log.level: "loud" is none of debug, info, warn, error`, `log.format: "xml" is none of text, json`,
+				`telemetry.listen: "9090" is not a host and port`, `temporal.address: "temporal" is not a host and port`,
+				`records.driver: "mysql" is none of sqlite, postgres`, "records.dsn: it excludes records.dsn_file",
+				`blobs.url: the scheme "ftp" is none of`,
+			},
+		},
+		{
+			name: "gateway",
+			change: func(c *config.Config) {
+				c.Gateway.Listen, c.Gateway.TLSCertFile, c.Gateway.ShutdownTimeout = "0.0.0.0:x", "c", 0
+				c.Gateway.Hosts = []string{""}
+			},
+			want: []string{
+				`gateway.listen: "x" is not a port`, "gateway.hosts: a host is empty",
+				"gateway.tls_cert_file: it goes together with", "gateway.shutdown_timeout: it must be above 0",
+			},
+		},
+		{
+			name: "gateway needs stores and tokens", parts: []config.Part{config.PartGateway},
+			change: func(c *config.Config) { c.Gateway.Listen = "0.0.0.0:80" },
+			want:   []string{"gateway.listen: 0.0.0.0:80 can be reached by others", "records.path: it must be set", "blobs.url: it must be set"},
+		},
+		{
+			name: "gateway on every address", parts: []config.Part{config.PartGateway},
+			change: func(c *config.Config) { c.Gateway.Listen, c.Records.Path, c.Blobs.URL = ":80", "/r", "file:///b" },
+			want:   []string{"gateway.listen: :80 can be reached by others"},
+		},
+		{
+			name: "gateway that has all", parts: []config.Part{config.PartGateway, config.PartControl},
+			change: func(c *config.Config) {
+				c.Gateway.Listen, c.Gateway.TokenFile, c.Records.Path, c.Blobs.URL = "0.0.0.0:80", "/t", "/r", "file:///b"
+			},
+		},
+		{
+			name: "control on postgres", parts: []config.Part{config.PartControl},
+			change: func(c *config.Config) { c.Records.Driver, c.Blobs.URL = "postgres", "s3://b" },
+			want:   []string{"records.dsn: it must be set for postgres"},
+		},
+		{
+			name:   "a blob directory with two slashes",
+			change: func(c *config.Config) { c.Blobs.URL = "file://data/blobs" },
+			want:   []string{"blobs.url: a directory is written with three slashes"},
+		},
+		{
+			name: "executor", parts: []config.Part{config.PartExecutor},
+			change: func(c *config.Config) {
+				c.Executor.ID, c.Executor.Driver, c.Executor.Slots = "A b", "vm", 0
+				c.Executor.GatewayURL, c.Executor.Token, c.Executor.TokenFile = "http://gateway:8080", "x", "y"
+			},
+			want: []string{
+				`executor.id: "A b" is not a name`, `executor.driver: "vm" is none of shell, docker`, "executor.slots: 0 is not within 1 to 10000",
+				"executor.token: it excludes executor.token_file", "executor.gateway_url: http://gateway:8080 is neither https nor loopback",
+				"executor.pool: it must be set", "executor.state_dir: it must be set",
+			},
+		},
+		{
+			name:   "credentials in a URL are not repeated",
+			change: func(c *config.Config) { c.Executor.GatewayURL = "https://u:hush@h" },
+			want:   []string{"executor.gateway_url: credentials do not belong into the URL"},
+		},
+		{
+			name: "an insecure gateway that is allowed", parts: []config.Part{config.PartExecutor},
+			change: func(c *config.Config) {
+				c.Executor.GatewayURL, c.Executor.InsecureGateway = "http://gateway:8080", true
+				c.Executor.Pool, c.Executor.Driver, c.Executor.StateDir = "p", "shell", "/s"
+			},
+		},
+		{
+			name:   "dev",
+			change: func(c *config.Config) { c.Dev.Executors, c.Dev.Slots = []string{"none", "vm"}, -1 },
+			want:   []string{"dev.slots: -1 is not within 0", `dev.executors: "vm" is none of`, "dev.executors: none goes with no other"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c := config.Default()
+			tt.change(&c)
+			err := c.Validate(tt.parts...)
+			if tt.want == nil {
+				require.NoError(t, err)
+				return
+			}
+			require.Error(t, err)
+			for _, want := range tt.want {
+				require.ErrorContains(t, err, want)
+			}
+			require.Len(t, strings.Split(err.Error(), "\n"), len(tt.want), err.Error())
+			require.NotContains(t, err.Error(), "hush")
+		})
+	}
+}
