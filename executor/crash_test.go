@@ -1,0 +1,94 @@
+package executor_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/run"
+)
+
+// once returns a hook that interferes the first time a point is passed.
+func once(at string, f func(p *process)) func(p *process, point string, key run.Key) {
+	var done atomic.Bool
+	return func(p *process, point string, _ run.Key) {
+		if point == at && done.CompareAndSwap(false, true) {
+			f(p)
+		}
+	}
+}
+
+// TestAgent_crash kills the process at every point of the protocol, and starts
+// the next one at once, well within the heartbeat timeout, or long after it.
+func TestAgent_crash(t *testing.T) {
+	t.Parallel()
+	for _, point := range executor.Points() {
+		for _, away := range []time.Duration{0, 10 * time.Second, 2 * time.Minute} {
+			t.Run(fmt.Sprintf("%s/away_%s", point, away), func(t *testing.T) {
+				inWorld(t, func(t *testing.T, w *world) {
+					h := w.newHost(1)
+					p := h.start(once(point, (*process).kill))
+					w.submit(0)
+					<-p.ended
+					w.sleep(away)
+					next := h.start(nil)
+					w.awaitEnd(10*time.Minute, 0)
+					w.requireOnce()
+					require.Equal(t, run.StatusSuccess, w.outcome(0).Status)
+					require.Equal(t, 1, w.beginnings(0))
+					w.requireClean(h, next)
+					w.requireLog(0)
+				})
+			})
+		}
+	}
+}
+
+// TestAgent_freeze stops the process at every point of the protocol, for less
+// and for much more than the heartbeat timeout, and lets it go on. Another
+// executor of the pool takes what it is given meanwhile.
+func TestAgent_freeze(t *testing.T) {
+	t.Parallel()
+	for _, point := range executor.Points() {
+		for _, d := range []time.Duration{10 * time.Second, 35 * time.Second, 5 * time.Minute} {
+			t.Run(fmt.Sprintf("%s/for_%s", point, d), func(t *testing.T) {
+				inWorld(t, func(t *testing.T, w *world) {
+					h, other := w.newHost(1), w.newHost(1)
+					p := h.start(once(point, func(p *process) { p.freeze(d) }))
+					w.submit(0)
+					w.sleep(time.Second)
+					q := other.start(nil)
+					w.awaitEnd(20*time.Minute, 0)
+					w.requireOnce()
+					require.Equal(t, run.StatusSuccess, w.outcome(0).Status)
+					require.Equal(t, 1, w.beginnings(0))
+					w.requireClean(h, p)
+					w.requireClean(other, q)
+					w.requireLog(0)
+				})
+			})
+		}
+	}
+}
+
+// requireLog checks that the log of the dispatch that ran is whole.
+func (w *world) requireLog(task int) {
+	w.t.Helper()
+	w.await(time.Minute, func() (bool, string) {
+		key := w.desk.lastClaim(task)
+		frames := w.desk.log(key)
+		if len(frames) == 0 || frames[len(frames)-1].Kind != run.FrameTaskEnd {
+			return false, fmt.Sprintf("log of %s has %d frames and no end", key, len(frames))
+		}
+		for i, f := range frames {
+			if f.N != int64(i)+1 {
+				return false, fmt.Sprintf("frame %d of %s has number %d", i, key, f.N)
+			}
+		}
+		return true, ""
+	})
+}

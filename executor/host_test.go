@@ -1,0 +1,324 @@
+package executor_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/run"
+)
+
+// host is a machine: it has a state dir, and environments that go on whatever
+// becomes of the processes that started them.
+type host struct {
+	w           *world
+	dir         string
+	slots       int
+	drainFinish bool
+
+	mu   sync.Mutex
+	envs map[run.Key]*env
+	down bool // the driver's own service is away
+}
+
+func (w *world) newHost(slots int) *host {
+	return &host{w: w, dir: w.t.TempDir(), slots: slots, envs: map[run.Key]*env{}}
+}
+
+// env is one environment with the shim's journal.
+type env struct {
+	key       run.Key
+	first     int64
+	delivered bool
+	gone      chan struct{} // closed when it is removed
+	stop      chan struct{}
+
+	mu      sync.Mutex
+	frames  []run.Frame
+	ended   error // it ended without a task_end
+	stopped bool
+	removed bool
+	changed chan struct{}
+}
+
+func (e *env) add(f run.Frame) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	f.Version, f.N, f.Time = run.FrameVersion, e.first+int64(len(e.frames)), time.Now()
+	e.frames = append(e.frames, f)
+	e.notify()
+}
+
+func (e *env) notify() {
+	close(e.changed)
+	e.changed = make(chan struct{})
+}
+
+// shim runs the steps.
+func (e *env) shim(w *world, s script) {
+	w.mu.Lock()
+	w.began[attemptID{e.key.Task, e.key.Attempt}]++
+	w.mu.Unlock()
+	e.add(run.Frame{Kind: run.FrameStepStart})
+	status := run.StatusSuccess
+	for i := 0; i < s.lines || s.hang; i++ {
+		if s.lines > i {
+			e.add(run.Frame{Kind: run.FrameOutput, Stream: run.StreamStdout, Data: fmt.Appendf(nil, "line %d\n", i)})
+		}
+		if s.pause == 0 && !s.hang {
+			continue
+		}
+		select {
+		case <-time.After(max(s.pause, time.Millisecond)):
+			continue
+		case <-e.stop:
+			status = run.StatusStopped
+		case <-e.gone:
+			return
+		case <-w.ctx.Done():
+			return
+		}
+		break
+	}
+	if s.vanish != nil {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.ended = s.vanish
+		e.notify()
+		return
+	}
+	step := run.StepResult{Status: status}
+	e.add(run.Frame{Kind: run.FrameStepEnd, Status: status})
+	e.add(run.Frame{Kind: run.FrameTaskEnd, Result: &run.TaskResult{Status: status, Steps: []run.StepResult{step}}})
+}
+
+// procDriver is the driver as one process has it.
+type procDriver struct{ *process }
+
+func (d *procDriver) Features() executor.Features { return executor.Features{Name: "fake"} }
+
+func (d *procDriver) Check(context.Context) error {
+	return do(d.process, func() error { return d.host.reach() })
+}
+
+func (h *host) reach() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.down {
+		return run.Errorf(run.CodeUnavailable, "the driver's service is away")
+	}
+	return nil
+}
+
+func (h *host) setDown(down bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.down = down
+}
+
+func (h *host) find(key run.Key) *env {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.envs[key]
+}
+
+func (h *host) keys() []run.Key {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Collect(maps.Keys(h.envs))
+}
+
+func (d *procDriver) List(context.Context) ([]run.Key, error) {
+	return through(d.process, func() ([]run.Key, error) { return d.host.keys(), d.host.reach() })
+}
+
+func (d *procDriver) Attach(_ context.Context, key run.Key) (executor.Handle, error) {
+	return through(d.process, func() (executor.Handle, error) {
+		if err := d.host.reach(); err != nil {
+			return nil, err
+		}
+		e := d.host.find(key)
+		if e == nil {
+			return nil, run.Errorf(run.CodeNotFound, "no environment")
+		}
+		return &procHandle{procDriver: d, env: e}, nil
+	})
+}
+
+func (d *procDriver) Start(ctx context.Context, t executor.Task) (executor.Handle, error) {
+	if err := d.gate(); err != nil {
+		return nil, err
+	}
+	if err := d.host.reach(); err != nil {
+		return nil, err
+	}
+	key := t.Definition.Key
+	s := d.w.script(key)
+	for _, line := range s.setup {
+		t.Log(line)
+	}
+	if s.delay > 0 {
+		select {
+		case <-time.After(s.delay):
+		case <-ctx.Done():
+			return nil, run.Errorf(run.CodeCanceled, "%w", context.Cause(ctx))
+		}
+	}
+	if s.failure != nil {
+		return nil, s.failure
+	}
+	e, err := d.create(key, t.Resume)
+	if err != nil {
+		return nil, err
+	}
+	first, err := t.Launch()
+	if err != nil {
+		if !t.Resume && !e.delivered {
+			d.host.drop(key)
+		}
+		return nil, err
+	}
+	if err := d.gate(); err != nil {
+		return nil, err
+	}
+	if s.late != nil && !t.Resume {
+		return nil, s.late
+	}
+	d.host.deliver(e, first, s)
+	if err := d.gate(); err != nil {
+		return nil, err
+	}
+	return &procHandle{procDriver: d, env: e}, nil
+}
+
+// create makes the environment unless it is there.
+func (d *procDriver) create(key run.Key, resume bool) (*env, error) {
+	if err := d.gate(); err != nil {
+		return nil, err
+	}
+	d.host.mu.Lock()
+	defer d.host.mu.Unlock()
+	e := d.host.envs[key]
+	if e == nil {
+		if resume {
+			return nil, run.Errorf(run.CodeNotFound, "no environment")
+		}
+		e = &env{key: key, gone: make(chan struct{}), stop: make(chan struct{}), changed: make(chan struct{})}
+		d.host.envs[key] = e
+	}
+	return e, nil
+}
+
+// deliver hands the definition to the shim, which takes it once.
+func (h *host) deliver(e *env, first int64, s script) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if e.delivered {
+		return
+	}
+	e.delivered, e.first = true, first
+	h.w.group.Go(func() { e.shim(h.w, s) })
+}
+
+func (h *host) drop(key run.Key) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e := h.envs[key]
+	if e == nil {
+		return
+	}
+	delete(h.envs, key)
+	close(e.gone)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.removed = true
+	e.notify()
+}
+
+type procHandle struct {
+	*procDriver
+	env *env
+}
+
+func (h *procHandle) Events(ctx context.Context, from int64) iter.Seq2[run.Frame, error] {
+	return func(yield func(run.Frame, error) bool) {
+		for next := from; ; {
+			if err := h.gate(); err != nil {
+				yield(run.Frame{}, err)
+				return
+			}
+			if err := h.host.reach(); err != nil {
+				yield(run.Frame{}, err)
+				return
+			}
+			f, ok, ended, changed := h.env.at(next)
+			switch {
+			case ok:
+				if !yield(f, nil) || f.Kind == run.FrameTaskEnd {
+					return
+				}
+				next++
+				continue
+			case ended != nil:
+				yield(run.Frame{}, ended)
+				return
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				yield(run.Frame{}, run.Errorf(run.CodeCanceled, "%w", context.Cause(ctx)))
+				return
+			}
+		}
+	}
+}
+
+// at returns frame n if it is there.
+func (e *env) at(n int64) (f run.Frame, ok bool, ended error, changed <-chan struct{}) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if i := n - e.first; e.delivered && i >= 0 && i < int64(len(e.frames)) {
+		return e.frames[i], true, nil, nil
+	}
+	if e.removed {
+		return run.Frame{}, false, run.Errorf(run.CodeNotFound, "the environment was removed"), nil
+	}
+	return run.Frame{}, false, e.ended, e.changed
+}
+
+func (h *procHandle) Stop(context.Context, time.Duration) error {
+	return do(h.process, func() error {
+		if err := h.host.reach(); err != nil {
+			return err
+		}
+		h.env.mu.Lock()
+		defer h.env.mu.Unlock()
+		if !h.env.stopped {
+			h.env.stopped = true
+			close(h.env.stop)
+		}
+		return nil
+	})
+}
+
+func (h *procHandle) Remove(context.Context) error {
+	return do(h.process, func() error {
+		if err := h.host.reach(); err != nil {
+			return err
+		}
+		h.host.drop(h.env.key)
+		return nil
+	})
+}
+
+func (h *procHandle) CopyTo(context.Context, string, io.Reader) error { return nil }
+
+func (h *procHandle) CopyFrom(context.Context, string) (io.ReadCloser, error) {
+	return nil, run.Errorf(run.CodeNotSupported, "no files")
+}
