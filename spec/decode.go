@@ -13,9 +13,12 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// maxExpanded bounds what aliases may make of an input, in bytes: no input
-// without aliases comes near it.
-const maxExpanded = 2 * run.MaxRequestBytes
+// Bounds of an input with its aliases written out. Without aliases no useful
+// one comes near them: ten thousand tasks have some hundred thousand values.
+const (
+	maxExpanded = 2 * run.MaxRequestBytes // bytes of text
+	maxNodes    = 1_000_000               // maps, lists, keys and values
+)
 
 // decoder fills the domain's types from a tree, by the names in their json
 // tags, and notes every fault on the way. Where a value is wrong it leaves the
@@ -24,7 +27,8 @@ type decoder struct {
 	faults   []run.Fault
 	hopeless bool // there is no use in looking at the content
 	extra    map[string]*string
-	budget   int
+	bytes    int // of text that may still come
+	nodes    int // likewise
 	fields   map[reflect.Type][]field
 	lines    map[run.Path]int // filled in where it is not nil
 }
@@ -40,7 +44,7 @@ type field struct {
 }
 
 func newDecoder(extra map[string]*string) *decoder {
-	return &decoder{extra: extra, budget: maxExpanded, fields: make(map[reflect.Type][]field)}
+	return &decoder{extra: extra, bytes: maxExpanded, nodes: maxNodes, fields: make(map[reflect.Type][]field)}
 }
 
 // document decodes the whole input.
@@ -72,14 +76,16 @@ func (d *decoder) note(p run.Path, line int) {
 	}
 }
 
-// spend takes a node off the budget, and reports whether it lasts.
+// spend takes a node off what may still come, and reports whether that lasts.
 func (d *decoder) spend(n *yaml.Node) bool {
-	d.budget -= len(n.Value) + 1
-	if d.budget < 0 && !d.hopeless {
+	d.nodes--
+	d.bytes -= len(n.Value)
+	enough := d.nodes >= 0 && d.bytes >= 0
+	if !enough && !d.hopeless {
 		d.hopeless = true
-		d.fault("", n.Line, run.CodeTooLarge, "with its aliases written out the specification is too large")
+		d.fault("", n.Line, run.CodeTooLarge, "with its aliases written out it has more than %d values or %d bytes", maxNodes, maxExpanded)
 	}
-	return d.budget >= 0
+	return enough
 }
 
 // value decodes n into v. What may be null is up to the caller.

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/drover-run/drover/run"
 )
 
 // maxDepth bounds the nesting of inputs; specifications need about ten.
@@ -21,6 +23,7 @@ type jsonReader struct {
 	decoder *json.Decoder
 	offset  int64 // up to which newlines were counted
 	line    int
+	nodes   int
 }
 
 // parseJSON returns the root of the one value in data.
@@ -51,6 +54,9 @@ func parseJSON(data []byte) (*yaml.Node, error) {
 func (r *jsonReader) node(token json.Token, depth int) (*yaml.Node, error) {
 	if depth > maxDepth {
 		return nil, unreadable(r.here(), fmt.Sprintf("it is nested deeper than %d", maxDepth))
+	}
+	if r.nodes++; r.nodes > maxNodes {
+		return nil, run.Errorf(run.CodeTooLarge, "the specification has more than %d values", maxNodes)
 	}
 	n := &yaml.Node{Kind: yaml.ScalarNode, Line: r.here()}
 	switch v := token.(type) {
@@ -99,15 +105,14 @@ func (r *jsonReader) here() int {
 	return r.line
 }
 
+// fail tells an error of the decoder with the line of what comes after the
+// last good token: the offsets of the errors themselves leave punctuation out.
 func (r *jsonReader) fail(err error) error {
-	line := r.here()
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
-		line = 1 + bytes.Count(r.data[:min(max(syntax.Offset-1, 0), int64(len(r.data)))], []byte("\n"))
-	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		line = 1 + bytes.Count(r.data, []byte("\n"))
-		return unreadable(line, "it is not JSON: it ends too early")
+		return unreadable(1+bytes.Count(r.data, []byte("\n")), "it is not JSON: it ends too early")
 	}
-	return unreadable(line, "it is not JSON: "+err.Error())
+	line := r.here()
+	rest := r.data[r.offset:]
+	rest = rest[:len(rest)-len(bytes.TrimLeft(rest, " \t\r\n,:"))]
+	return unreadable(line+bytes.Count(rest, []byte("\n")), "it is not JSON: "+err.Error())
 }

@@ -147,12 +147,19 @@ func parse(data []byte, format Format) (*yaml.Node, error) {
 }
 
 // follows reports whether a fault of the content comes from a fault of the
-// form, which left a gap where it was.
+// form: something wrong left a gap at its own place, and may have left nothing
+// of what it is a part of.
 func follows(f run.Fault, form []run.Fault) bool {
 	return slices.ContainsFunc(form, func(of run.Fault) bool {
-		rest, ok := strings.CutPrefix(f.Path, of.Path)
-		return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+		gap := of.Code != run.FaultDuplicate && of.Code != run.FaultUnknownField
+		return gap && within(f.Path, of.Path) || f.Code == run.FaultRequired && within(of.Path, f.Path)
 	})
+}
+
+// within reports whether path is outer or lies in it.
+func within(path, outer string) bool {
+	rest, ok := strings.CutPrefix(path, outer)
+	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
 // locate gives the faults that have no line that of their place, or of what

@@ -6,13 +6,20 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
 )
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+
+var grammarErrors = []string{
+	"did not find expected key", "did not find expected ','", "did not find expected '-' indicator", "did not find expected node content",
+	"did not find expected <", "found undefined tag handle", "found duplicate %", "found incompatible YAML document",
+}
 
 // parseYAML returns the root of the one document in data.
 func parseYAML(data []byte) (root *yaml.Node, err error) {
@@ -47,6 +54,11 @@ func yamlError(err error) error {
 		text = text[len(m[0]):]
 		if n, err := strconv.Atoi(m[1]); err == nil {
 			line = n
+		}
+		// The library counts lines from 0 in errors of its grammar, and from 1
+		// in those of its scanner.
+		if line > 0 && slices.ContainsFunc(grammarErrors, func(e string) bool { return strings.HasPrefix(text, e) }) {
+			line++
 		}
 	}
 	return unreadable(line, "it is not YAML: "+text)
