@@ -17,8 +17,12 @@ func (e *Engine) Create(ctx context.Context, req run.CreateRequest) (run.Run, er
 		if err != nil {
 			return run.Run{}, err
 		}
-		expansion, faults = run.Expand(req.Spec, func(name string, t *run.TaskSpec) (string, []run.Fault) {
-			return choosePool(name, t, pools)
+		expansion, faults = run.Expand(req.Spec, func(name string, t *run.TaskSpec) (string, error) {
+			pool, faults := choosePool(name, t, pools)
+			if len(faults) > 0 {
+				return "", run.InvalidError("no pool fits", faults)
+			}
+			return pool, nil
 		})
 	}
 	if len(faults) > 0 {

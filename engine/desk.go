@@ -43,11 +43,7 @@ func (e *Engine) Ship(ctx context.Context, b run.FrameBatch) error {
 	if err := e.logs.PutFrames(ctx, b); err != nil {
 		return err
 	}
-	if err := e.store.ApplyFrames(ctx, b); err != nil {
-		return err
-	}
-	e.metrics.logLag.Observe(e.now().Sub(b.Frames[len(b.Frames)-1].Time).Seconds())
-	return nil
+	return e.store.ApplyFrames(ctx, b)
 }
 
 func checkBatch(b run.FrameBatch) error {

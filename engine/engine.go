@@ -10,7 +10,6 @@ package engine
 import (
 	"context"
 	"log/slog"
-	"time"
 
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
@@ -41,7 +40,6 @@ type Engine struct {
 	logs    LogStore
 	logger  *slog.Logger
 	metrics *Metrics
-	now     func() time.Time
 }
 
 var (
@@ -54,7 +52,7 @@ func New(deps Deps) *Engine {
 	if deps.Metrics == nil {
 		deps.Metrics = NewMetrics()
 	}
-	return &Engine{store: deps.Store, logs: deps.Logs, logger: deps.Logger, metrics: deps.Metrics, now: time.Now}
+	return &Engine{store: deps.Store, logs: deps.Logs, logger: deps.Logger, metrics: deps.Metrics}
 }
 
 // Ready implements run.Service.
@@ -104,7 +102,7 @@ func (e *Engine) Approve(ctx context.Context, id run.ID, task, subject string) (
 
 // Annotate implements run.Service.
 func (e *Engine) Annotate(ctx context.Context, id run.ID, task string, annotations map[string]string) (run.Run, error) {
-	if faults := run.ValidateAnnotations("annotations", annotations); len(faults) > 0 {
+	if faults := run.ValidateAnnotations(annotations); len(faults) > 0 {
 		return run.Run{}, run.InvalidError("the annotations are not valid", faults)
 	}
 	return e.change(ctx, id, func(ctx context.Context, id run.ID) error {

@@ -6,7 +6,6 @@ import "github.com/prometheus/client_golang/prometheus"
 type Metrics struct {
 	created   prometheus.Counter
 	delivered *prometheus.CounterVec
-	logLag    prometheus.Histogram
 }
 
 // NewMetrics returns a set that is not registered.
@@ -18,11 +17,6 @@ func NewMetrics() *Metrics {
 		delivered: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "drover_engine_outbox_deliveries_total", Help: "Attempts to tell workflows of changes, by outcome.",
 		}, []string{"kind", "outcome"}),
-		logLag: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name:    "drover_engine_log_lag_seconds",
-			Help:    "Time from the last frame of a batch being written by a task to its being stored.",
-			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 60, 600},
-		}),
 	}
 }
 
@@ -33,5 +27,4 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCo
 func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.created.Collect(ch)
 	m.delivered.Collect(ch)
-	m.logLag.Collect(ch)
 }

@@ -1,0 +1,182 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// The Pump's measures.
+const (
+	pumpBatch = 64               // rows taken at once
+	pumpLease = 30 * time.Second // longer than any delivery: callTimeout and the writes around it
+	// idleCheck finds rows whose retry is due, or which another process took
+	// and did not deliver before it died.
+	idleCheck   = 2 * time.Second
+	callTimeout = 10 * time.Second
+	maxBackoff  = 15 * time.Second
+)
+
+// Starter is what the Pump needs of a Temporal client.
+type Starter interface {
+	ExecuteWorkflow(ctx context.Context, options client.StartWorkflowOptions, workflow any, args ...any) (client.WorkflowRun, error)
+	SignalWithStartWorkflow(ctx context.Context, workflowID, signal string, arg any, options client.StartWorkflowOptions,
+		workflow any, args ...any) (client.WorkflowRun, error)
+}
+
+// Pump delivers the outbox to Temporal: it starts workflows and signals them,
+// by ids and payloads that make a second delivery harmless. Any number of
+// processes may run one on the same records.
+type Pump struct {
+	store   records.Store
+	starter Starter
+	logger  *slog.Logger
+	metrics *Metrics
+}
+
+// NewPump returns a Pump that does nothing until Run.
+func NewPump(deps Deps, starter Starter) *Pump {
+	if deps.Metrics == nil {
+		deps.Metrics = NewMetrics()
+	}
+	return &Pump{store: deps.Store, starter: starter, logger: deps.Logger, metrics: deps.Metrics}
+}
+
+// Run delivers until ctx ends. It survives the loss of the database and of
+// Temporal: rows wait in the records and are retried with backoff.
+func (p *Pump) Run(ctx context.Context) error {
+	ticker := time.NewTicker(idleCheck)
+	defer ticker.Stop()
+	for {
+		more, err := p.deliver(ctx)
+		if err != nil && ctx.Err() == nil {
+			p.logger.WarnContext(ctx, "reading the outbox failed", "error", err)
+		}
+		if more && err == nil {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-p.store.OutboxWake():
+		case <-ticker.C:
+		}
+	}
+}
+
+// deliver takes what is due and delivers it. more says that something was
+// delivered, so that the next rows of the same runs may be due.
+func (p *Pump) deliver(ctx context.Context) (more bool, err error) {
+	rows, err := p.store.TakeOutbox(ctx, pumpBatch, pumpLease)
+	if err != nil {
+		return false, err
+	}
+	var group errgroup.Group
+	group.SetLimit(16)
+	for _, row := range rows {
+		group.Go(func() error {
+			p.deliverRow(ctx, row)
+			return nil
+		})
+	}
+	_ = group.Wait()
+	return len(rows) > 0, nil
+}
+
+func (p *Pump) deliverRow(ctx context.Context, row records.OutboxRow) {
+	err := p.tell(ctx, row)
+	if err == nil {
+		p.metrics.delivered.WithLabelValues(string(row.Kind), "done").Inc()
+		if err := p.store.DoneOutbox(ctx, row.ID); err != nil && ctx.Err() == nil {
+			p.logger.WarnContext(ctx, "closing an outbox row failed, it will be delivered again", "run_id", row.Run, "error", err)
+		}
+		return
+	}
+	p.metrics.delivered.WithLabelValues(string(row.Kind), "retry").Inc()
+	if ctx.Err() != nil {
+		return // the lease ends by itself
+	}
+	delay := min(maxBackoff, 100*time.Millisecond<<min(row.Attempts, 10))
+	p.logger.WarnContext(ctx, "telling a workflow failed, retrying", "run_id", row.Run, "kind", row.Kind,
+		"attempt", row.Attempts, "retry_in", delay, "error", err)
+	if err := p.store.RetryOutbox(ctx, row.ID, delay); err != nil {
+		p.logger.WarnContext(ctx, "giving back an outbox row failed", "run_id", row.Run, "error", err)
+	}
+}
+
+// tell starts or signals the workflow of a row. A signal also starts the
+// workflow if it has not started yet, and nothing is told to one that closed.
+func (p *Pump) tell(ctx context.Context, row records.OutboxRow) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errors.New("temporal did not answer in time"))
+	defer cancel()
+	r, err := p.store.GetSummary(ctx, row.Run)
+	if run.CodeOf(err) == run.CodeNotFound {
+		return nil // deleted meanwhile
+	}
+	if err != nil {
+		return err
+	}
+	options := startOptions(r)
+	input := contract.RunInput{Run: row.Run}
+	switch row.Kind {
+	case records.OutboxStart:
+		_, err = p.starter.ExecuteWorkflow(ctx, options, contract.RunWorkflow, input)
+	case records.OutboxApprove:
+		_, err = p.starter.SignalWithStartWorkflow(ctx, options.ID, contract.SignalApprove, contract.Approve{Task: row.Task},
+			options, contract.RunWorkflow, input)
+	case records.OutboxAdmit, records.OutboxStop, records.OutboxCancel:
+		signal := map[records.OutboxKind]string{
+			records.OutboxAdmit: contract.SignalAdmit, records.OutboxStop: contract.SignalStop, records.OutboxCancel: contract.SignalCancel,
+		}[row.Kind]
+		_, err = p.starter.SignalWithStartWorkflow(ctx, options.ID, signal, nil, options, contract.RunWorkflow, input)
+	default:
+		return run.Errorf(run.CodeInternal, "outbox row %d has the unknown kind %q", row.ID, row.Kind)
+	}
+	var started *serviceerror.WorkflowExecutionAlreadyStarted
+	if errors.As(err, &started) {
+		return nil
+	}
+	return err
+}
+
+// startOptions are the same for every start of a run, whoever starts it.
+func startOptions(r run.Run) client.StartWorkflowOptions {
+	return client.StartWorkflowOptions{
+		ID:                       contract.RunWorkflowID(r.ID),
+		TaskQueue:                contract.ControlQueue,
+		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+		TypedSearchAttributes: temporal.NewSearchAttributes(
+			temporal.NewSearchAttributeKeyKeyword(contract.AttributeGroup).ValueSet(r.Group),
+			temporal.NewSearchAttributeKeyKeyword(contract.AttributePhase).ValueSet(string(r.Phase)),
+		),
+		StaticSummary: r.Name,
+		StaticDetails: "Run `" + string(r.ID) + "` of group `" + r.Group + "`",
+		Priority:      temporal.Priority{PriorityKey: r.Priority, FairnessKey: groupRoot(r.Group)},
+	}
+}
+
+// groupRoot returns the first two elements of a group: what fairness is
+// between.
+func groupRoot(group string) string {
+	slashes := 0
+	for i := range len(group) {
+		if group[i] == '/' {
+			if slashes++; slashes == 3 {
+				return group[:i]
+			}
+		}
+	}
+	return group
+}

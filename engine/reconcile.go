@@ -1,0 +1,133 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+
+	"go.temporal.io/sdk/client"
+
+	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// The Reconciler's measures. It asks Temporal for workflows that closed other
+// than by completing, so that its cost grows with those and not with runs.
+const (
+	reconcileEvery = 10 * time.Second
+	// reconcileBack is how far the first look goes back: runs that were closed
+	// while no control worker was up.
+	reconcileBack = 24 * time.Hour
+	// reconcileOverlap covers the delay of Temporal's visibility.
+	reconcileOverlap = time.Minute
+)
+
+// Reconciler finds runs that are open in the records while somebody ended
+// their workflow from outside (terminated it, or cancelled it so that it never
+// ran), and closes them.
+type Reconciler struct {
+	store     records.Store
+	temporal  client.Client
+	namespace string
+	logger    *slog.Logger
+}
+
+// NewReconciler returns a Reconciler that does nothing until Run.
+func NewReconciler(deps Deps, c client.Client, namespace string) *Reconciler {
+	return &Reconciler{store: deps.Store, temporal: c, namespace: namespace, logger: deps.Logger}
+}
+
+// Run looks every few seconds until ctx ends.
+func (r *Reconciler) Run(ctx context.Context) error {
+	ticker := time.NewTicker(reconcileEvery)
+	defer ticker.Stop()
+	since := time.Now().Add(-reconcileBack)
+	for {
+		begin := time.Now()
+		if err := r.once(ctx, since); err == nil {
+			since = begin.Add(-reconcileOverlap)
+		} else if ctx.Err() == nil {
+			r.logger.WarnContext(ctx, "looking for runs ended from outside failed", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+func (r *Reconciler) once(ctx context.Context, since time.Time) error {
+	query := fmt.Sprintf("WorkflowType = '%s' AND CloseTime > '%s' AND ExecutionStatus IN ('Terminated', 'TimedOut', 'Failed', 'Canceled')",
+		contract.RunWorkflow, since.UTC().Format(time.RFC3339))
+	var page []byte
+	for {
+		list, err := r.temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+			Namespace: r.namespace, Query: query, NextPageToken: page,
+		})
+		if err != nil {
+			return fmt.Errorf("listing closed workflows: %w", err)
+		}
+		for _, x := range list.GetExecutions() {
+			id, ok := contract.RunOfWorkflow(x.GetExecution().GetWorkflowId())
+			if !ok {
+				continue
+			}
+			if err := r.check(ctx, id); err != nil {
+				return err
+			}
+		}
+		if page = list.GetNextPageToken(); len(page) == 0 {
+			return nil
+		}
+	}
+}
+
+// check closes one run if its records are open and no execution of its
+// workflow is.
+func (r *Reconciler) check(ctx context.Context, id run.ID) error {
+	summary, err := r.store.GetSummary(ctx, id)
+	if run.CodeOf(err) == run.CodeNotFound || (err == nil && summary.Phase.Final()) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	description, err := r.temporal.DescribeWorkflowExecution(ctx, contract.RunWorkflowID(id), "")
+	var gone *serviceerror.NotFound
+	if err != nil && !errors.As(err, &gone) {
+		return fmt.Errorf("describing the workflow of run %s: %w", id, err)
+	}
+	status := description.GetWorkflowExecutionInfo().GetStatus()
+	switch status { //nolint:exhaustive // every other status is a closed workflow
+	case enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, enumspb.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW:
+		return nil
+	}
+	reason := fmt.Sprintf("its workflow was ended from outside: %s", closedWord(status))
+	r.logger.InfoContext(ctx, "closing a run whose workflow was ended from outside", "run_id", id, "status", status.String())
+	return r.store.CloseLost(ctx, id, reason)
+}
+
+func closedWord(s enumspb.WorkflowExecutionStatus) string {
+	switch s { //nolint:exhaustive // the default covers the rest
+	case enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED:
+		return "terminated"
+	case enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED:
+		return "cancelled"
+	case enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
+		return "timed out"
+	case enumspb.WORKFLOW_EXECUTION_STATUS_FAILED:
+		return "failed"
+	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
+		return "completed without closing the run"
+	default:
+		return "deleted"
+	}
+}
