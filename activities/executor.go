@@ -13,7 +13,6 @@ import (
 
 // TaskAgent is what the executor's activities need of an executor.Agent.
 type TaskAgent interface {
-	ID() string
 	Execute(ctx context.Context, d executor.Delivery) executor.Outcome
 	Adopt(ctx context.Context, o executor.Adoption) (executor.Outcome, error)
 	Stop(key run.Key) bool
@@ -67,18 +66,18 @@ func (e *Executor) answer(out executor.Outcome) (contract.ExecuteResult, error) 
 	if out.Pending() {
 		return contract.ExecuteResult{}, activity.ErrResultPending
 	}
-	return resultOf(e.agent.ID(), out)
+	return resultOf(out)
 }
 
 // resultOf turns an outcome into what execute-task returns.
-func resultOf(executorID string, out executor.Outcome) (contract.ExecuteResult, error) {
+func resultOf(out executor.Outcome) (contract.ExecuteResult, error) {
 	if out.GivenBack != "" {
 		return contract.ExecuteResult{}, temporal.NewApplicationErrorWithOptions(out.GivenBack, contract.ErrorGivenBack,
 			temporal.ApplicationErrorOptions{
 				NonRetryable: true,
 				// It is a matter of course, not a fault to be logged.
 				Category: temporal.ApplicationErrorCategoryBenign,
-				Details:  []any{contract.GiveBack{Executor: executorID, Reason: out.GivenBack}},
+				Details:  []any{contract.GiveBack{Executor: out.Executor, Reason: out.GivenBack}},
 			})
 	}
 	result := contract.ExecuteResult{Ended: out.Ended, NeverStarted: out.NeverStarted}

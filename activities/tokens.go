@@ -43,7 +43,7 @@ func (t *Tokens) Heartbeat(ctx context.Context, token []byte, details executor.H
 
 // Complete implements executor.Tokens.
 func (t *Tokens) Complete(ctx context.Context, token []byte, out executor.Outcome) error {
-	result, err := resultOf("", out)
+	result, err := resultOf(out)
 	if err != nil {
 		return tokenError(t.client.CompleteActivity(ctx, token, nil, err))
 	}

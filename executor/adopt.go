@@ -39,7 +39,6 @@ func (t *task) closeKey(reason string) (Outcome, error) {
 	if err := t.append(record{State: stateClosed, Reason: reason}, false); err != nil {
 		return Outcome{}, run.Errorf(run.CodeUnavailable, "the executor can not write its journal: %w", err)
 	}
-	t.closedAt = t.a.now()
 	t.freeSlot()
 	t.notify()
 	t.log.Info("key closed", slog.String("reason", reason))

@@ -70,7 +70,7 @@ func defaultTiming() timing {
 		retryFirst: 200 * time.Millisecond,
 		retryLimit: 5 * time.Second,
 		call:       10 * time.Second,
-		claim:      4 * time.Second,
+		claim:      10 * time.Second,
 		stale:      15 * time.Second, // half of the heartbeat timeout
 		shipWait:   10 * time.Second,
 		sweep:      30 * time.Second,
@@ -195,6 +195,12 @@ func (a *Agent) Unreserve() { a.slots.unreserve() }
 // becomes of ctx. Any other outcome means that nothing was, or will be,
 // started for the delivery. It blocks until Run runs.
 func (a *Agent) Execute(ctx context.Context, d Delivery) Outcome {
+	out := a.execute(ctx, d)
+	out.Executor = a.who.id
+	return out
+}
+
+func (a *Agent) execute(ctx context.Context, d Delivery) Outcome {
 	if d.Last != nil {
 		return Outcome{Claimed: d.Last}
 	}
@@ -230,10 +236,13 @@ func (a *Agent) Adopt(ctx context.Context, o Adoption) (Outcome, error) {
 	}
 	defer a.calls.Done()
 	t, fresh := a.enter(o.Key)
+	adopt := t.adopt
 	if fresh {
-		return t.adoptAbsent(ctx, o)
+		adopt = t.adoptAbsent
 	}
-	return t.adopt(ctx, o)
+	out, err := adopt(ctx, o)
+	out.Executor = a.who.id
+	return out, err
 }
 
 // Stop stops a task. It reports whether the executor has it; its end is told

@@ -32,14 +32,14 @@ func (t *task) claim(ctx context.Context, token []byte) Outcome {
 	t.a.at(pointClaimed, t.key)
 	def, err := t.askDefinition(ctx)
 	t.a.at(pointGranted, t.key)
-	switch run.CodeOf(err) {
+	switch codeOf(err) {
 	case "":
 	case run.CodeConflict:
 		return t.conflict(ctx, err)
-	case run.CodeUnavailable, run.CodeTimeout, run.CodeCanceled:
+	case run.CodeNotFound:
+		return t.drop(fmt.Sprintf("no claim: %v", err))
+	default: // it would be the same with the next task
 		t.a.suspend(err)
-		return t.drop(fmt.Sprintf("the gateway is out of reach: %v", err))
-	default:
 		return t.drop(fmt.Sprintf("no claim: %v", err))
 	}
 	t.mu.Lock()
@@ -118,7 +118,7 @@ func (t *task) askDefinition(ctx context.Context) (run.Definition, error) {
 			Executor:  t.a.who.id,
 			JournalID: t.a.who.journalID,
 		})
-		if err == nil || run.CodeOf(err) != run.CodeUnavailable {
+		if err == nil || codeOf(err) != run.CodeUnavailable {
 			return def, err
 		}
 		if !retry.wait(ctx, nil) {

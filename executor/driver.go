@@ -21,7 +21,8 @@ import (
 // it is Attach, then as before.
 type Driver interface {
 	// Start makes the environment and starts the shim in it, which runs the
-	// steps. It is idempotent by key: what exists of the environment is used,
+	// steps. The context is of the call alone: what was started goes on when
+	// it ends. It is idempotent by key: what exists of the environment is used,
 	// and steps never run twice, however often it is called and whoever was
 	// killed in between. Where it fails it removes what it made, unless
 	// task.Launch was called. Errors: CodeInvalid where the task can not run

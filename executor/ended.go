@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"context"
 	"errors"
 
 	"github.com/drover-run/drover/run"
@@ -21,6 +22,20 @@ func (e *endedError) Unwrap() error { return e.err }
 // CodeNotFound; the cause is then run.CauseVanished.
 func Ended(cause run.Cause, reason string) error {
 	return &endedError{err: run.Errorf(run.CodeNotFound, "%s", reason), cause: cause}
+}
+
+// codeOf returns the code of an error as run.CodeOf does, and does not take a
+// call that was given up for a fault of Drover.
+func codeOf(err error) run.Code {
+	code := run.CodeOf(err)
+	switch {
+	case code != run.CodeInternal:
+	case errors.Is(err, context.DeadlineExceeded):
+		return run.CodeTimeout
+	case errors.Is(err, context.Canceled):
+		return run.CodeCanceled
+	}
+	return code
 }
 
 // CauseOf returns the cause that Ended put into err, run.CauseVanished if none.

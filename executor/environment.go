@@ -71,15 +71,25 @@ func (t *task) start(ctx context.Context) (Handle, error) {
 	}})
 	t.a.at(pointStarted, t.key)
 	if err == nil {
-		if t.state() != stateLaunched {
-			return nil, t.notLaunched(ctx, run.Errorf(run.CodeInternal, "the driver started the task without a launch"))
-		}
-		return h, nil
+		return h, t.foundBegun()
 	}
 	if t.state() == stateLaunched {
 		return nil, err
 	}
 	return nil, t.notLaunched(ctx, err)
+}
+
+// foundBegun notes that steps have run where the driver found them begun: the
+// journal should have known.
+func (t *task) foundBegun() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.entry.State != stateStarting {
+		return nil
+	}
+	t.log.Error("steps had begun that the journal knows nothing of")
+	t.entry.Damaged = true
+	return t.append(record{State: stateLaunched, FirstFrame: 1, Grace: t.def.Grace, StepCount: len(t.def.Steps)}, true)
 }
 
 // notLaunched decides what becomes of a key whose start failed before any step
@@ -95,7 +105,7 @@ func (t *task) notLaunched(ctx context.Context, err error) error {
 		t.conclude(t.stoppedResult(), "")
 		return nil
 	}
-	switch code := run.CodeOf(err); code {
+	switch code := codeOf(err); code {
 	case run.CodeUnavailable, run.CodeCanceled, run.CodeTimeout, run.CodeExhausted:
 		t.a.suspend(err)
 		return t.giveBack(fmt.Sprintf("the environment could not be started: %v", err))
@@ -160,7 +170,10 @@ func (t *task) decideLaunch(ctx context.Context) (int64, error) {
 // frozen, or Temporal is out of reach.
 func (t *task) freshen(ctx context.Context) error {
 	t.mu.Lock()
-	stale := t.refused || t.a.now().Sub(t.contact) > t.a.opts.timing.stale
+	now, contact := t.a.now(), t.contact
+	// Either clock: the one stands still while the host sleeps.
+	silence := max(now.Sub(contact), now.Round(0).Sub(contact.Round(0)))
+	stale := t.refused || silence > t.a.opts.timing.stale
 	t.mu.Unlock()
 	if !stale {
 		return nil
@@ -206,7 +219,7 @@ func (t *task) regain(ctx context.Context) error {
 // redefine asks for the definition of a key that an earlier process claimed.
 func (t *task) redefine(ctx context.Context) error {
 	def, err := t.askDefinition(ctx)
-	switch run.CodeOf(err) {
+	switch codeOf(err) {
 	case "":
 		t.mu.Lock()
 		t.def = &def

@@ -158,9 +158,9 @@ func (t *task) complete(ctx context.Context) bool {
 	for ctx.Err() == nil {
 		t.mu.Lock()
 		token, refused, answered, changed := t.entry.Token, t.refused, t.entry.Answered, t.changed
-		outcome := Outcome{Ended: t.entry.Result}
+		outcome := Outcome{Executor: t.a.who.id, Ended: t.entry.Result}
 		if t.entry.State == stateClosed {
-			outcome = Outcome{GivenBack: t.entry.Reason}
+			outcome = Outcome{Executor: t.a.who.id, GivenBack: t.entry.Reason}
 		}
 		t.mu.Unlock()
 		if answered {
@@ -220,7 +220,6 @@ func (t *task) giveBack(reason string) error {
 	if err := t.append(record{State: stateClosed, Reason: reason}, false); err != nil {
 		return err
 	}
-	t.closedAt = t.a.now()
 	t.freeSlot()
 	t.log.Info("task given back", slog.String("reason", reason))
 	return nil

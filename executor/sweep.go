@@ -118,13 +118,21 @@ func (t *task) inDoubt() bool {
 // judge draws the consequences of the desk's answer.
 func (t *task) judge(s run.ClaimState) {
 	t.mu.Lock()
+	now := t.a.now()
 	closed := t.entry.State == stateClosed
-	old := closed && t.a.now().Sub(t.entry.Time) > t.a.opts.timing.tombstone
+	old := closed && now.Sub(t.entry.Time) > t.a.opts.timing.tombstone
+	if s != run.ClaimUnknown {
+		t.unknown = time.Time{}
+	} else if t.unknown.IsZero() {
+		t.unknown = now
+	}
+	// Records that have nothing of a key for long will never take its result.
+	lost := !t.unknown.IsZero() && now.Sub(t.unknown) > t.a.opts.timing.tombstone
 	t.mu.Unlock()
 	switch {
 	case closed && (s == run.ClaimClosed || old):
 		t.erase()
-	case !closed && s == run.ClaimClosed:
+	case !closed && (s == run.ClaimClosed || lost):
 		t.closeClaim()
 	}
 }

@@ -22,21 +22,21 @@ type task struct {
 
 	// mu is the lock of the key: every decision to start, and every answer
 	// about the key, is made under it.
-	mu       sync.Mutex
-	entry    entry
-	file     *journalFile // nil: the journal has nothing of the key
-	def      *run.Definition
-	ship     *shipper
-	steps    stepFold // after all frames seen
-	refused  bool     // the token is not known any more
-	stopped  bool     // stopping is closed
-	gone     bool     // closed is closed
-	slot     bool     // it counts as in use
-	erased   bool     // it is over: nothing is written any more
-	contact  time.Time
-	changed  chan struct{} // closed, and made anew, when the token or the answer changed
-	abort    context.CancelCauseFunc
-	closedAt time.Time
+	mu      sync.Mutex
+	entry   entry
+	file    *journalFile // nil: the journal has nothing of the key
+	def     *run.Definition
+	ship    *shipper
+	steps   stepFold // after all frames seen
+	refused bool     // the token is not known any more
+	stopped bool     // stopping is closed
+	gone    bool     // closed is closed
+	slot    bool     // it counts as in use
+	erased  bool     // it is over: nothing is written any more
+	contact time.Time
+	changed chan struct{} // closed, and made anew, when the token or the answer changed
+	abort   context.CancelCauseFunc
+	unknown time.Time // since when the desk knows of no claim
 }
 
 func newTask(a *Agent, key run.Key) *task {

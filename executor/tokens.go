@@ -49,9 +49,11 @@ type Adoption struct {
 	JournalID string
 }
 
-// Outcome is the answer about a task. At most one field is set; none means that
-// the answer is pending: it will go to Tokens.Complete.
+// Outcome is the answer about a task. At most one field beside Executor is set;
+// none means that the answer is pending: it will go to Tokens.Complete.
 type Outcome struct {
+	// Executor is who answers.
+	Executor string
 	// Ended: the task ended.
 	Ended *run.TaskResult
 	// NeverStarted says why no step of the key ran or will ever run.
