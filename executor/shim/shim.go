@@ -64,10 +64,14 @@ func Run(ctx context.Context, o Options) int {
 		o.Log.ErrorContext(ctx, "refusing the order", "error", err)
 		return ExitOrder
 	}
+	if HasJournal(o.Dir) { // asked again by the exclusive create; here, so that the state stays as it is
+		o.Log.ErrorContext(ctx, "refusing to run the steps again", "error", errExists)
+		return ExitExists
+	}
 	control := newControl(o.Dir, o.Host, order.Definition.Grace)
 	unlisten := control.listen()
 	defer unlisten()
-	state := State{PID: os.Getpid(), Boot: bootID()}
+	state := State{PID: os.Getpid(), Boot: BootID()}
 	// Before the look for a stop wish: who leaves one later finds the number.
 	if err := state.write(lock); err != nil {
 		o.Log.ErrorContext(ctx, "using the directory", "error", err)

@@ -222,27 +222,30 @@ func plain(err error) error {
 // drain waits until all that the step printed was read. What background work
 // prints later is read on until the task ends.
 func (t *task) drain(pumps []*pump) {
-	limit := time.NewTimer(drainLimit)
-	defer limit.Stop()
-	for _, p := range pumps {
-		for seen, quiet := p.read.Load(), false; !quiet; {
-			timer := time.NewTimer(drainQuiet)
+	open := func() (left []*pump, read int64) {
+		for _, p := range pumps {
 			select {
 			case <-p.done:
-				quiet = true
-			case <-limit.C:
-				limit.Reset(0)
-				quiet = true
-			case <-timer.C:
-				now := p.read.Load()
-				quiet, seen = now == seen, now
+			default:
+				left = append(left, p)
+				read += p.read.Load()
 			}
-			timer.Stop()
 		}
-		select {
-		case <-p.done:
-		default:
-			t.background = append(t.background, p)
-		}
+		return left, read
 	}
+	limit := time.Now().Add(drainLimit)
+	left, read := open()
+	for quiet := false; len(left) > 0 && !quiet && time.Now().Before(limit); {
+		timer := time.NewTimer(drainQuiet)
+		select {
+		case <-left[0].done:
+			left, read = open()
+		case <-timer.C:
+			before := read
+			left, read = open()
+			quiet = read == before
+		}
+		timer.Stop()
+	}
+	t.background = append(t.background, left...)
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// bootID returns an id that the host keeps until it is started again.
-func bootID() string {
+// BootID returns an id that the host keeps until it is started again.
+func BootID() string {
 	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return ""

@@ -2,6 +2,7 @@
 
 package shim
 
-func bootID() string { return "" }
+// BootID returns "": no such thing here.
+func BootID() string { return "" }
 
 func oomKills() int { return 0 }

@@ -1,0 +1,99 @@
+package shell
+
+import (
+	"context"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/run"
+)
+
+// handle is the directory of a task.
+type handle struct {
+	driver *Driver
+	key    run.Key
+	dir    string
+}
+
+var _ executor.Handle = (*handle)(nil)
+
+// Events implements executor.Handle.
+func (h *handle) Events(ctx context.Context, from int64) iter.Seq2[run.Frame, error] {
+	return func(yield func(run.Frame, error) bool) {
+		for f, err := range shim.Tail(ctx, h.dir, from, h.driver.watcher) {
+			if run.CodeOf(err) == run.CodeNotFound {
+				err = h.vanished()
+			}
+			if !yield(f, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// vanished tells why a shim is gone that has not told the end.
+func (h *handle) vanished() error {
+	if _, err := os.Stat(h.dir); err != nil {
+		return run.Errorf(run.CodeNotFound, "the task's directory was removed from outside")
+	}
+	state, err := shim.ReadState(h.dir)
+	switch {
+	case err != nil:
+		return run.Errorf(run.CodeNotFound, "the task's directory is damaged")
+	case state.Boot != "" && state.Boot != shim.BootID():
+		return run.Errorf(run.CodeNotFound, "the host was rebooted")
+	case !shim.HasJournal(h.dir):
+		return run.Errorf(run.CodeNotFound, "drover-shim ended before the task began%s", h.complaint())
+	}
+	return run.Errorf(run.CodeNotFound, "drover-shim was killed from outside%s", h.complaint())
+}
+
+// complaint returns the last line that the shim wrote about itself.
+func (h *handle) complaint() string {
+	text, err := os.ReadFile(filepath.Join(h.dir, logFile))
+	if err != nil || len(strings.TrimSpace(string(text))) == 0 {
+		return ""
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	last := lines[len(lines)-1]
+	return ": " + last[:min(len(last), run.MaxReason/2)]
+}
+
+// Stop implements executor.Handle.
+func (h *handle) Stop(_ context.Context, grace time.Duration) error {
+	if _, err := os.Stat(h.dir); err != nil {
+		return nil // it has ended, and was removed
+	}
+	if err := shim.WriteStop(h.dir, shim.StopWish{Grace: grace}); err != nil {
+		return run.Errorf(run.CodeUnavailable, "stopping task %s: %w", h.key, err)
+	}
+	if _, err := shim.Wake(h.dir); err != nil {
+		return run.Errorf(run.CodeUnavailable, "stopping task %s: %w", h.key, err)
+	}
+	return nil
+}
+
+// CopyTo implements executor.Handle. A relative dir lies below the task's
+// working directory.
+func (h *handle) CopyTo(ctx context.Context, dir string, tar io.Reader) error {
+	return unpack(ctx, h.path(dir), tar)
+}
+
+// CopyFrom implements executor.Handle. A relative path lies below the task's
+// working directory.
+func (h *handle) CopyFrom(ctx context.Context, path string) (io.ReadCloser, error) {
+	return pack(ctx, h.path(path))
+}
+
+func (h *handle) path(p string) string {
+	if filepath.IsAbs(p) {
+		return filepath.Clean(p)
+	}
+	return filepath.Join(h.dir, workDir, p)
+}

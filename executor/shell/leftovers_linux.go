@@ -1,0 +1,49 @@
+package shell
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/drover-run/drover/executor/shim"
+)
+
+// leftovers returns the processes of the task's steps. They are known by a
+// variable that names the task's directory, or by the session of its shim.
+func (h *handle) leftovers(state shim.State) ([]int, error) {
+	mark := []byte("\x00" + shim.VariableOutput + "=" + h.dir + "/")
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	var out []int
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		env, _ := os.ReadFile("/proc/" + e.Name() + "/environ") // of others it can not be read
+		if bytes.Contains(append([]byte{0}, env...), mark) || h.inSession(e.Name(), state) {
+			out = append(out, pid)
+		}
+	}
+	return out, nil
+}
+
+// inSession reports whether a process that does not show its environment is in
+// the session of the shim and works in the task's directory.
+func (h *handle) inSession(pid string, state shim.State) bool {
+	stat, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return false
+	}
+	// "pid (name) state ppid pgrp session ...", where the name may hold anything.
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	const stateField, sessionField = 0, 3
+	if len(fields) <= sessionField || fields[stateField][0] == 'Z' || string(fields[sessionField]) != strconv.Itoa(state.PID) {
+		return false
+	}
+	at, err := os.Readlink("/proc/" + pid + "/cwd")
+	return err == nil && strings.HasPrefix(at, h.dir)
+}

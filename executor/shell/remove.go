@@ -1,0 +1,145 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/run"
+)
+
+const (
+	// endPatience is how long a shim may take to end its task without grace.
+	endPatience = 5 * time.Second
+	// sweepPatience bounds the hunt for what a killed shim left.
+	sweepPatience = 5 * time.Second
+	sweepLook     = 10 * time.Millisecond
+)
+
+// Remove implements executor.Handle.
+func (h *handle) Remove(ctx context.Context) error {
+	unlock, err := h.driver.locks.lock(ctx, h.key)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if _, err := os.Stat(h.dir); errors.Is(err, fs.ErrNotExist) {
+		return h.driver.discard(h) // a removal that was cut off
+	}
+	if err := h.end(ctx); err != nil {
+		return run.Errorf(run.CodeUnavailable, "ending task %s: %w", h.key, err)
+	}
+	h.driver.reap(h.key)
+	if err := h.driver.discard(h); err != nil {
+		return run.Errorf(run.CodeUnavailable, "removing task %s: %w", h.key, err)
+	}
+	return nil
+}
+
+// end ends the shim and all that it runs.
+func (h *handle) end(ctx context.Context) error {
+	alive, err := shim.Alive(h.dir)
+	if err != nil {
+		return err
+	}
+	if alive {
+		if err := h.endShim(ctx); err != nil {
+			return err
+		}
+	}
+	state, err := shim.ReadState(h.dir)
+	if err == nil && (state.Clean || state.PID == 0) {
+		return nil // it has seen to it that nothing is left, or never began
+	}
+	return h.sweep(ctx, state)
+}
+
+// endShim has the shim end its task at once, or kills it.
+func (h *handle) endShim(ctx context.Context) error {
+	if err := h.Stop(ctx, 0); err != nil {
+		return err
+	}
+	gone := make(chan error, 1)
+	go func() { gone <- shim.AwaitEnd(h.dir) }()
+	timer := time.NewTimer(endPatience)
+	defer timer.Stop()
+	select {
+	case err := <-gone:
+		return err
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	if _, err := shim.Kill(h.dir); err != nil {
+		return err
+	}
+	return <-gone
+}
+
+// sweep kills what the steps have left running, until nothing is found.
+func (h *handle) sweep(ctx context.Context, state shim.State) error {
+	for deadline := time.Now().Add(sweepPatience); ; {
+		left, err := h.leftovers(state)
+		if err != nil {
+			return fmt.Errorf("looking for processes: %w", err)
+		}
+		if len(left) == 0 {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%d processes do not end", len(left))
+		}
+		for _, pid := range left {
+			if p, err := os.FindProcess(pid); err == nil {
+				_ = p.Kill()
+				_ = p.Release()
+			}
+		}
+		timer := time.NewTimer(sweepLook)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return canceled(ctx)
+		}
+	}
+}
+
+// discard removes the directory. It is moved away first, so that what a
+// removal that is cut off leaves is not taken for a task that has not begun.
+func (d *Driver) discard(h *handle) error {
+	away := filepath.Join(d.trash, h.key.String())
+	if err := removeAll(away); err != nil {
+		return err
+	}
+	err := os.Rename(h.dir, away)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("moving the directory away: %w", err)
+	}
+	return removeAll(away)
+}
+
+// removeAll removes a tree, also where directories in it are read-only, like
+// those of Go's module cache.
+func removeAll(dir string) error {
+	if os.RemoveAll(dir) == nil {
+		return nil
+	}
+	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if e != nil && e.IsDir() {
+			return os.Chmod(path, 0o700) //nolint:gosec // a directory
+		}
+		return err
+	})
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("removing the directory: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,166 @@
+// Package shell runs tasks as processes of the host: each has a directory of
+// its own and a shim in a session of its own, which outlives the executor.
+// Steps run as the executor's user, so it is for trusted tasks.
+package shell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"sync"
+
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/run"
+)
+
+// Name is the name of the driver.
+const Name = "shell"
+
+// DefaultPath is PATH in tasks unless Options.Environment tells another.
+const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// Options say how the driver runs tasks.
+type Options struct {
+	// StateDir holds all that the driver keeps; required. The driver makes
+	// the directories tasks and trash in it, for its user alone.
+	StateDir string
+	// ShimPath is the drover-shim binary for this host; required.
+	ShimPath string
+	// Environment lies below the tasks' own. The executor's environment is
+	// not inherited; what is missing here of PATH, HOME, USER, LOGNAME, SHELL
+	// and LANG gets a default. TMPDIR is a directory of the task.
+	Environment map[string]string
+	// Logger gets what operators need to know; nil means none.
+	Logger *slog.Logger
+}
+
+// Driver is the shell driver.
+type Driver struct {
+	tasks   string // one directory a key
+	trash   string // what is being removed
+	shim    string
+	base    map[string]string
+	who     string
+	log     *slog.Logger
+	watcher *shim.Watcher
+	locks   keyLocks
+
+	mu       sync.Mutex
+	children map[run.Key]*os.Process // shims that this process must wait for
+}
+
+var _ executor.Driver = (*Driver)(nil)
+
+// New returns a driver on its state directory. Errors: CodeNotSupported on
+// Windows, CodeInvalid where an option is missing.
+func New(o Options) (*Driver, error) {
+	if runtime.GOOS == "windows" {
+		return nil, run.Errorf(run.CodeNotSupported, "the shell driver does not run on Windows")
+	}
+	if o.StateDir == "" || o.ShimPath == "" {
+		return nil, run.Errorf(run.CodeInvalid, "the shell driver needs a state directory and the path of drover-shim")
+	}
+	state, err := filepath.Abs(o.StateDir)
+	if err != nil {
+		return nil, fmt.Errorf("finding the state directory: %w", err)
+	}
+	binary, err := filepath.Abs(o.ShimPath)
+	if err != nil {
+		return nil, fmt.Errorf("finding drover-shim: %w", err)
+	}
+	d := &Driver{
+		tasks: filepath.Join(state, "tasks"), trash: filepath.Join(state, "trash"), shim: binary,
+		log: o.Logger, watcher: new(shim.Watcher), children: make(map[run.Key]*os.Process),
+	}
+	if d.log == nil {
+		d.log = slog.New(slog.DiscardHandler)
+	}
+	d.base, d.who = baseEnvironment(o.Environment)
+	for _, dir := range []string{d.tasks, d.trash} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("making the state directory: %w", err)
+		}
+	}
+	return d, nil
+}
+
+func baseEnvironment(given map[string]string) (env map[string]string, who string) {
+	env = map[string]string{"PATH": DefaultPath, "HOME": "/", "LANG": "C.UTF-8", "SHELL": "/bin/sh"}
+	if u, err := user.Current(); err == nil {
+		who = u.Username
+		env["USER"], env["LOGNAME"], env["HOME"] = u.Username, u.Username, u.HomeDir
+	}
+	maps.Copy(env, given)
+	return env, who
+}
+
+// Features implements executor.Driver.
+func (d *Driver) Features() executor.Features {
+	return executor.Features{Name: Name, Copy: true}
+}
+
+// Check implements executor.Driver: the shim must be executable and the state
+// directory writable.
+func (d *Driver) Check(context.Context) error {
+	info, err := os.Stat(d.shim)
+	switch {
+	case err != nil:
+		return run.Errorf(run.CodeUnavailable, "drover-shim is missing: %w", err)
+	case info.IsDir() || info.Mode()&0o111 == 0:
+		return run.Errorf(run.CodeUnavailable, "%s is not executable", d.shim)
+	}
+	probe, err := os.CreateTemp(d.trash, "check-*")
+	if err != nil {
+		return run.Errorf(run.CodeUnavailable, "the state directory can not be written: %w", err)
+	}
+	if err := errors.Join(probe.Close(), os.Remove(probe.Name())); err != nil {
+		return run.Errorf(run.CodeUnavailable, "the state directory can not be written: %w", err)
+	}
+	return nil
+}
+
+// List implements executor.Driver.
+func (d *Driver) List(context.Context) ([]run.Key, error) {
+	entries, err := os.ReadDir(d.tasks)
+	if err != nil {
+		return nil, run.Errorf(run.CodeUnavailable, "listing the tasks: %w", err)
+	}
+	keys := make([]run.Key, 0, len(entries))
+	for _, e := range entries {
+		if key, err := run.ParseKey(e.Name()); err == nil {
+			keys = append(keys, key)
+		}
+	}
+	return keys, nil
+}
+
+// Attach implements executor.Driver.
+func (d *Driver) Attach(_ context.Context, key run.Key) (executor.Handle, error) {
+	h := d.handle(key)
+	if shim.HasJournal(h.dir) {
+		return h, nil
+	}
+	alive, err := shim.Alive(h.dir)
+	switch {
+	case err != nil:
+		return nil, run.Errorf(run.CodeUnavailable, "looking for task %s: %w", key, err)
+	case alive || shim.HasJournal(h.dir):
+		return h, nil
+	}
+	if _, err := os.Stat(h.dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, run.Errorf(run.CodeNotFound, "there is no environment of task %s", key)
+	}
+	return nil, run.Errorf(run.CodeNotFound, "task %s has not begun", key)
+}
+
+func (d *Driver) handle(key run.Key) *handle {
+	return &handle{driver: d, key: key, dir: filepath.Join(d.tasks, key.String())}
+}

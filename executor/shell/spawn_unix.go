@@ -1,0 +1,36 @@
+//go:build unix
+
+package shell
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// lockFD is where the shim finds its lock: behind stdin, stdout and stderr.
+const lockFD = 3
+
+// spawn starts the shim in a session of its own, with no tie to this process
+// but being its child.
+func spawn(path string, args []string, dir string, lock *os.File) (_ *os.Process, err error) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, null.Close()) }()
+	log, err := os.OpenFile(filepath.Join(dir, logFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	argv := append(append([]string{path}, args...), "--lock-fd", strconv.Itoa(lockFD))
+	return os.StartProcess(path, argv, &os.ProcAttr{
+		Dir:   dir,
+		Env:   []string{"GOMAXPROCS=2"}, // it waits, mostly
+		Files: []*os.File{null, log, log, lock},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	})
+}

@@ -1,0 +1,11 @@
+package shell
+
+import (
+	"os"
+
+	"github.com/drover-run/drover/run"
+)
+
+func spawn(string, []string, string, *os.File) (*os.Process, error) {
+	return nil, run.Errorf(run.CodeNotSupported, "the shell driver does not run on Windows")
+}

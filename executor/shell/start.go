@@ -1,0 +1,184 @@
+package shell
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/run"
+)
+
+const (
+	orderFile = "order.json"
+	logFile   = "shim.log"
+	workDir   = "work"
+	tempDir   = "tmp"
+
+	// lockPatience is how long a lock that nobody's journal explains may be
+	// held: by somebody who asks whether it is held, or by a shim that is
+	// about to begin.
+	lockPatience = 5 * time.Second
+	lockLook     = time.Millisecond
+)
+
+// Start implements executor.Driver. The steps of a key run at most once since
+// the shim begins its journal by exclusive create, and under the lock of the
+// directory, which it inherits: there is no moment in which it lives unseen.
+func (d *Driver) Start(ctx context.Context, task executor.Task) (executor.Handle, error) {
+	if err := check(task.Definition); err != nil {
+		return nil, err
+	}
+	key := task.Definition.Key
+	unlock, err := d.locks.lock(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+
+	h := d.handle(key)
+	if _, err := os.Stat(h.dir); task.Resume && errors.Is(err, fs.ErrNotExist) {
+		return nil, run.Errorf(run.CodeNotFound, "there is no environment of task %s", key)
+	}
+	for _, dir := range []string{h.dir, filepath.Join(h.dir, workDir), filepath.Join(h.dir, tempDir)} {
+		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, d.giveUp(h, task, run.Errorf(run.CodeUnavailable, "making the task's directory: %w", err))
+		}
+	}
+	lock, err := h.lock(ctx)
+	if err != nil {
+		return nil, d.giveUp(h, task, err)
+	}
+	if lock == nil {
+		return h, nil // begun before
+	}
+	defer func() { _ = lock.Close() }() // the shim has it by then
+	if ctx.Err() != nil {
+		return nil, d.giveUp(h, task, canceled(ctx))
+	}
+	if task.Log != nil {
+		host, _ := os.Hostname()
+		task.Log(fmt.Sprintf("running on %s (%s/%s) as %s", host, runtime.GOOS, runtime.GOARCH, d.who))
+	}
+	if ctx.Err() != nil {
+		return nil, d.giveUp(h, task, canceled(ctx))
+	}
+	first, err := task.Launch()
+	if err != nil {
+		return nil, run.Errorf(run.CodeOf(err), "recording the launch: %w", err)
+	}
+	if err := d.launch(h, task.Definition, first, lock); err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// check refuses what the driver can not do.
+func check(d run.Definition) error {
+	refuse := func(what string) error {
+		return run.Errorf(run.CodeInvalid, "the shell driver can not run a task with %s", what)
+	}
+	switch {
+	case d.Image != "":
+		return refuse("an image")
+	case len(d.Services) > 0:
+		return refuse("services")
+	case d.User != "":
+		return refuse("a user: steps run as the executor's")
+	case d.Privileged:
+		return refuse("privileges")
+	case d.Platform != "" && d.Platform != runtime.GOOS+"/"+runtime.GOARCH:
+		return refuse("platform " + d.Platform + ": this host is " + runtime.GOOS + "/" + runtime.GOARCH)
+	case d.Resources != (run.Resources{}):
+		return refuse("limits of resources")
+	case len(d.Volumes) > 0:
+		return refuse("volumes")
+	case len(d.Steps) == 0:
+		return refuse("no steps")
+	}
+	return nil
+}
+
+// giveUp removes what was made for a task that can not have begun.
+func (d *Driver) giveUp(h *handle, task executor.Task, cause error) error {
+	if task.Resume {
+		return cause
+	}
+	if err := d.discard(h); err != nil {
+		d.log.Warn("removing a failed environment", "key", h.key.String(), "error", err)
+	}
+	return cause
+}
+
+// lock takes the lock of a task that has not begun; nil where it has.
+func (h *handle) lock(ctx context.Context) (*os.File, error) {
+	for deadline := time.Now().Add(lockPatience); ; {
+		lock, err := shim.Lock(h.dir)
+		switch {
+		case err == nil && shim.HasJournal(h.dir):
+			_ = lock.Close()
+			return nil, nil //nolint:nilnil // told above
+		case err == nil:
+			return lock, nil
+		case !errors.Is(err, shim.ErrLocked):
+			return nil, run.Errorf(run.CodeUnavailable, "locking the task's directory: %w", err)
+		case shim.HasJournal(h.dir):
+			return nil, nil //nolint:nilnil // told above
+		case time.Now().After(deadline):
+			return nil, run.Errorf(run.CodeUnavailable, "the directory of task %s is locked, and no task has begun in it", h.key)
+		}
+		timer := time.NewTimer(lockLook)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, canceled(ctx)
+		}
+	}
+}
+
+// launch hands the definition to a new shim, together with the lock.
+func (d *Driver) launch(h *handle, definition run.Definition, first int64, lock *os.File) error {
+	base := maps.Clone(d.base)
+	base["TMPDIR"] = filepath.Join(h.dir, tempDir)
+	definition.Auth = nil
+	order, err := json.Marshal(run.ShimOrder{
+		Version: run.FrameVersion, FirstFrame: first, Definition: definition,
+		WorkingDir: filepath.Join(h.dir, workDir), BaseEnvironment: base,
+	})
+	if err != nil {
+		return fmt.Errorf("encoding the order: %w", err)
+	}
+	path := filepath.Join(h.dir, orderFile)
+	if err := os.WriteFile(path, order, 0o600); err != nil {
+		return run.Errorf(run.CodeUnavailable, "writing the order: %w", err)
+	}
+	p, err := spawn(d.shim, []string{"run", "--dir", h.dir, "--order", path, "--host"}, h.dir, lock)
+	if err != nil {
+		return run.Errorf(run.CodeUnavailable, "starting drover-shim: %w", err)
+	}
+	d.mu.Lock()
+	d.children[h.key] = p
+	d.mu.Unlock()
+	return nil
+}
+
+// reap waits for the shim of a key that has ended, if it is a child of this
+// process.
+func (d *Driver) reap(key run.Key) {
+	d.mu.Lock()
+	p := d.children[key]
+	delete(d.children, key)
+	d.mu.Unlock()
+	if p != nil {
+		_, _ = p.Wait()
+	}
+}
