@@ -52,16 +52,16 @@ func TestCompose_is_whole(t *testing.T) {
 func TestCompose_configures_what_exists(t *testing.T) {
 	t.Parallel()
 	for name, service := range load(t).Services {
-		environment := map[string]string{}
+		var environment []string
 		for key, value := range service.Environment {
 			if strings.HasPrefix(key, "DROVER_") && value != nil {
-				environment[key] = *value
+				environment = append(environment, key+"="+*value)
 			}
 		}
 		if len(environment) == 0 {
 			continue
 		}
-		_, err := config.Load(config.Sources{Environ: environment})
+		_, err := config.Load(config.Source{Environ: environment})
 		require.NoError(t, err, name)
 	}
 }
