@@ -133,7 +133,8 @@ type Desk interface {
 	// sent in order without gaps. Errors: conflict (the claim is not this
 	// executor's), not_found.
 	Ship(ctx context.Context, b FrameBatch) error
-	// ClaimStates tells for each key whether its claim is still open.
+	// ClaimStates tells for each key whether the executor's claim of it is
+	// still open. A key that another executor claimed is unknown to it.
 	ClaimStates(ctx context.Context, executor string, keys []Key) (map[Key]ClaimState, error)
 }
 
@@ -157,7 +158,7 @@ type ClaimState string
 
 // The states of a claim.
 const (
-	ClaimUnknown ClaimState = "unknown" // never claimed
+	ClaimUnknown ClaimState = "unknown" // never claimed by this executor
 	ClaimOpen    ClaimState = "open"
 	ClaimClosed  ClaimState = "closed" // the task is final, or queued again: the environment may go
 )

@@ -123,14 +123,14 @@ func define(ctx context.Context, q Querier, r *runRow, x *taskRow, key run.Key) 
 }
 
 // ClaimStates implements records.Store.
-func (s *Store) ClaimStates(ctx context.Context, _ string, keys []run.Key) (map[run.Key]run.ClaimState, error) {
+func (s *Store) ClaimStates(ctx context.Context, executor string, keys []run.Key) (map[run.Key]run.ClaimState, error) {
 	states := make(map[run.Key]run.ClaimState, len(keys))
 	err := s.read(ctx, "reading how claims stand", func(q Querier) error {
 		for _, k := range keys {
 			var status run.Status
 			now := taskState{}
 			err := q.QueryRow(ctx, `SELECT t.status, t.attempt, t.dispatch FROM claims c JOIN tasks t ON t.run_id = c.run_id AND t.number = c.task
-				WHERE c.run_id = ? AND c.task = ? AND c.attempt = ? AND c.dispatch = ?`, k.Run, k.Task, k.Attempt, k.Dispatch).
+				WHERE c.run_id = ? AND c.task = ? AND c.attempt = ? AND c.dispatch = ? AND c.executor = ?`, k.Run, k.Task, k.Attempt, k.Dispatch, executor).
 				Scan(&status, &now.attempt, &now.dispatch)
 			switch {
 			case errors.Is(err, sql.ErrNoRows):
