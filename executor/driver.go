@@ -30,7 +30,10 @@ type Driver interface {
 	// CodeUnavailable where the driver's own service is out of reach,
 	// CodeNotFound where task.Resume is set and there is no environment.
 	Start(ctx context.Context, task Task) (Handle, error)
-	// Attach finds an environment, running or ended. Errors: CodeNotFound.
+	// Attach finds an environment: running, ended, or one that an earlier call
+	// of Start left before its steps began, whose Events then fail with
+	// CodeNotFound, and which Start with Resume brings to run. Errors:
+	// CodeNotFound.
 	Attach(ctx context.Context, key run.Key) (Handle, error)
 	// List returns the keys of all environments of this executor, also of
 	// partial ones.
@@ -47,8 +50,10 @@ type Task struct {
 	// Log takes one line of the setup's log.
 	Log func(line string)
 	// Launch is called once, directly before the definition is handed to the
-	// shim, that is before any step can run. It returns the number that the
-	// shim's first frame gets. Where it fails, Start fails and nothing runs.
+	// shim, that is before any step can run; also with Resume. It is not
+	// called where the steps have begun already. It returns the number that
+	// the shim's first frame gets. Where it fails, Start fails and nothing
+	// runs.
 	Launch func() (firstFrame int64, err error)
 	// Resume says that Launch was called for this key by an earlier process:
 	// the environment must exist, else its steps might run twice.

@@ -145,20 +145,14 @@ func (d *Driver) List(context.Context) ([]run.Key, error) {
 // Attach implements executor.Driver.
 func (d *Driver) Attach(_ context.Context, key run.Key) (executor.Handle, error) {
 	h := d.handle(key)
-	if shim.HasJournal(h.dir) {
-		return h, nil
-	}
-	alive, err := shim.Alive(h.dir)
+	_, err := os.Stat(h.dir)
 	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, run.Errorf(run.CodeNotFound, "there is no environment of task %s", key)
 	case err != nil:
 		return nil, run.Errorf(run.CodeUnavailable, "looking for task %s: %w", key, err)
-	case alive || shim.HasJournal(h.dir):
-		return h, nil
 	}
-	if _, err := os.Stat(h.dir); errors.Is(err, fs.ErrNotExist) {
-		return nil, run.Errorf(run.CodeNotFound, "there is no environment of task %s", key)
-	}
-	return nil, run.Errorf(run.CodeNotFound, "task %s has not begun", key)
+	return h, nil
 }
 
 func (d *Driver) handle(key run.Key) *handle {
