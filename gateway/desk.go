@@ -45,6 +45,9 @@ func (s *Server) DeskRegister(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if body.Slots < 1 {
+		return run.Errorf(run.CodeInvalid, "an executor has at least 1 slot, not %d", body.Slots)
+	}
 	return deskAnswer(c, desk.Register(c.Request().Context(), run.Executor{
 		ID: body.ID, JournalID: body.JournalID, Pool: body.Pool, Driver: body.Driver, OS: body.OS, Arch: body.Arch,
 		Labels: body.Labels, Privileged: body.Privileged, Slots: body.Slots, SlotsUsed: body.SlotsUsed, Version: body.Version,
@@ -95,6 +98,9 @@ func (s *Server) DeskShip(c echo.Context) error {
 	}
 	if err := need(given{"executor", body.Executor}, given{"key.run", string(body.Key.Run)}); err != nil {
 		return err
+	}
+	if len(body.Frames) == 0 {
+		return run.Errorf(run.CodeInvalid, "a batch holds at least 1 frame")
 	}
 	if err := desk.Ship(c.Request().Context(), body); err != nil {
 		return deskAnswer(c, err)

@@ -33,16 +33,20 @@ func (s *Server) StreamEvents(c echo.Context, params api.StreamEventsParams) err
 	err = relay(ctx, w, s.opts.Heartbeat, source, func(e run.Event) error {
 		return w.event(e.Number, string(e.Type), viewEvent(e))
 	})
-	return s.endEvents(c, w, err)
+	return endEvents(ctx, c, w, err)
 }
 
-// endEvents tells the client why its stream ends, if it is still there.
-func (s *Server) endEvents(c echo.Context, w *streamWriter, err error) error {
-	if err == nil || c.Request().Context().Err() != nil {
+// endEvents tells the client why its stream ends, if it is still there. That
+// the gateway shuts down is no failure of the call.
+func endEvents(ctx context.Context, c echo.Context, w *streamWriter, err error) error {
+	if err == nil || c.Request().Context().Err() != nil || run.CodeOf(err) == run.CodeCanceled {
 		return nil
 	}
 	if werr := w.problem(err); werr != nil {
 		breakOff(c)
+	}
+	if ctx.Err() != nil {
+		return nil
 	}
 	return err
 }

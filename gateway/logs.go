@@ -57,6 +57,9 @@ func (s *Server) sendLogText(ctx context.Context, c echo.Context, reader run.Log
 		}
 		if err != nil {
 			breakOff(c)
+			if ctx.Err() != nil || run.CodeOf(err) == run.CodeCanceled {
+				return nil
+			}
 			return err
 		}
 	}
@@ -76,7 +79,7 @@ func (s *Server) sendLogEvents(ctx context.Context, c echo.Context, reader run.L
 		return w.event(next, "log", viewLogChunk(chunk))
 	})
 	if err != nil {
-		return s.endEvents(c, w, err)
+		return endEvents(ctx, c, w, err)
 	}
 	if err := w.event(next, "end", struct{}{}); err != nil {
 		return err

@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/stretchr/testify/require"
-
-	"strings"
 
 	"github.com/drover-run/drover/gateway"
 	"github.com/drover-run/drover/run"

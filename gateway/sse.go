@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/drover-run/drover/run"
 )
 
 const mediaEvents = "text/event-stream"
@@ -64,7 +67,7 @@ func (w *streamWriter) extend() error {
 	if errors.Is(err, http.ErrNotSupported) {
 		return nil
 	}
-	return err
+	return gone(err)
 }
 
 // write writes without flushing.
@@ -73,14 +76,23 @@ func (w *streamWriter) write(data []byte) error {
 		return err
 	}
 	_, err := w.response.Write(data)
-	return err
+	return gone(err)
 }
 
 func (w *streamWriter) flush() error {
 	if err := w.extend(); err != nil {
 		return err
 	}
-	return w.control.Flush()
+	return gone(w.control.Flush())
+}
+
+// gone is for what fails to be written: that the client went away, or takes
+// nothing any more, is no fault of the gateway.
+func gone(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &run.Error{Code: run.CodeCanceled, Message: "the client takes no more", Err: err}
 }
 
 // event writes one server-sent event. v is written as JSON, so it has no line
@@ -130,7 +142,7 @@ func relay[T any](
 	go produce(ctx, source, items)
 	defer func() {
 		cancel(nil)
-		for range items { //nolint:revive // waits for the producer's end
+		for range items { // waits for the end of the producer
 		}
 	}()
 	ticker := time.NewTicker(idle)
@@ -142,7 +154,7 @@ func relay[T any](
 				return context.Cause(ctx)
 			}
 			if it.err != nil {
-				return it.err
+				return cmp.Or(context.Cause(ctx), it.err)
 			}
 			if err := send(it.value); err != nil {
 				return err

@@ -190,7 +190,7 @@ func (c *Client) call(ctx context.Context, doing string, m method, body, v any) 
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, transportError(ctx, limited, err))
 	}
-	defer response.Body.Close() //nolint:errcheck // it was only read
+	defer func() { _ = response.Body.Close() }() // it was only read
 	if err := answerError(response); err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}

@@ -165,7 +165,7 @@ func TestClient_errors_of_the_desk(t *testing.T) {
 			}
 			c := overHTTP(t, d, "executor")
 			for _, err := range []error{
-				c.Register(t.Context(), run.Executor{ID: "e", Pool: "p", Driver: "d", JournalID: "j"}),
+				c.Register(t.Context(), run.Executor{ID: "e", Pool: "p", Driver: "d", JournalID: "j", Slots: 1}),
 				c.Renew(t.Context(), run.Renewal{Executor: "e", JournalID: "j"}),
 			} {
 				require.Equal(t, code, run.CodeOf(err), err)
@@ -185,6 +185,10 @@ func TestClient_incomplete(t *testing.T) {
 	var coded *run.Error
 	require.ErrorAs(t, err, &coded)
 	require.Len(t, coded.Faults, 3)
+	err = c.Register(t.Context(), run.Executor{ID: "e", Pool: "p", Driver: "d", JournalID: "j"})
+	require.ErrorContains(t, err, "slot")
+	err = c.Ship(t.Context(), run.FrameBatch{Key: run.Key{Run: runID}, Executor: "e"})
+	require.ErrorContains(t, err, "frame")
 }
 
 // An executor must never take a token without the scope, or a proxy's refusal,
