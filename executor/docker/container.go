@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"path"
+	"strconv"
 	"strings"
 
 	"github.com/docker/docker/api/types/container"
@@ -106,7 +107,7 @@ func tmpfsOptions(size string) (string, error) {
 	if err != nil {
 		return "", run.Errorf(run.CodeInvalid, "tmpfs size: %w", err)
 	}
-	return all + ",size=" + itoa(bytes), nil
+	return all + ",size=" + strconv.FormatInt(bytes, 10), nil
 }
 
 // mainConfig describes the main container. The shim runs as root and gives up

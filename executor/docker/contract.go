@@ -13,9 +13,3 @@ const (
 func shimCommand(nonce string) []string {
 	return []string{toolDir + "/" + shimFile, "run", "--dir", taskDir, "--order", "-", "--stdout", nonce}
 }
-
-// What the shim promises of its journal.
-const (
-	journalFile   = "journal" // in taskDir
-	exitNoJournal = 4         // of drover-shim read, where there is none
-)

@@ -144,13 +144,24 @@ func (d *Driver) List(ctx context.Context) ([]run.Key, error) {
 	return keys, nil
 }
 
-// Attach implements executor.Driver.
+// Attach implements executor.Driver. Of an environment without its main
+// container only the removal works.
 func (d *Driver) Attach(ctx context.Context, key run.Key) (executor.Handle, error) {
 	c, err := d.inspect(ctx, key)
-	if err != nil {
+	if err == nil {
+		return &handle{driver: d, key: key, id: c.ID, nonce: c.Config.Labels[d.label("nonce")]}, nil
+	}
+	if run.CodeOf(err) != run.CodeNotFound {
 		return nil, err
 	}
-	return d.handle(key, c), nil
+	services, listed := d.services(ctx, key)
+	if listed != nil {
+		return nil, listed
+	}
+	if len(services) == 0 {
+		return nil, err
+	}
+	return &handle{driver: d, key: key, id: d.mainName(key)}, nil
 }
 
 // inspect looks at the main container of key.
@@ -160,10 +171,6 @@ func (d *Driver) inspect(ctx context.Context, key run.Key) (container.InspectRes
 		return c, daemonError(err, "looking for the environment of %s", key)
 	}
 	return c, nil
-}
-
-func (d *Driver) handle(key run.Key, c container.InspectResponse) *handle {
-	return &handle{driver: d, key: key, id: c.ID, nonce: c.Config.Labels[d.label("nonce")]}
 }
 
 func (d *Driver) label(name string) string { return d.options.Prefix + "." + name }

@@ -35,50 +35,64 @@ type follower struct {
 }
 
 func (f *follower) follow(ctx context.Context) error {
-	a := f.driver.take(f.key)
+	a := f.driver.take(f.key) // of Start, with all that was written since
 	for {
 		if a == nil {
-			c, err := f.driver.inspect(ctx, f.key)
-			if cerrdefs.IsNotFound(err) || run.CodeOf(err) == run.CodeNotFound {
-				return run.Errorf(run.CodeNotFound, "the container was removed from outside")
-			}
+			state, err := f.look(ctx)
 			if err != nil {
 				return err
 			}
-			if c.ID != f.id {
-				return run.Errorf(run.CodeNotFound, "the container was replaced from outside")
-			}
-			if !c.State.Running {
-				return f.finish(ctx, c.State)
+			if !state.Running {
+				return f.finish(ctx, state)
 			}
 			if a, err = f.driver.attach(ctx, f.id, f.nonce, false); err != nil {
 				return err
 			}
+			// What was written before is in the journal alone. A container
+			// that ended before the attaching fails here: its streams would
+			// never end.
 			err = f.catchUp(ctx)
-			if err != nil || f.done {
+			if err != nil {
 				a.close()
-				if err == nil || !errors.Is(err, errNotRunning) {
-					return err
-				}
 				a = nil
-				continue
 			}
-		}
-		err := f.stream(ctx, a)
-		f.tail = a.tail.String()
-		a.close()
-		a = nil
-		if err != nil || f.done {
-			return err
-		}
-		if ended, err := f.driver.endsWithin(ctx, f.id, endPatience); err != nil {
-			return err
-		} else if !ended {
-			if err := pause(ctx, reattachPause); err != nil {
+			if err != nil && !errors.Is(err, errNotRunning) {
 				return err
 			}
 		}
+		if a != nil {
+			err := f.stream(ctx, a)
+			f.tail = a.tail.String()
+			a.close()
+			a = nil
+			if err != nil {
+				return err
+			}
+		}
+		if f.done {
+			return nil
+		}
+		ended, err := f.driver.endsWithin(ctx, f.id, endPatience)
+		if err == nil && !ended {
+			err = pause(ctx, reattachPause)
+		}
+		if err != nil {
+			return err
+		}
 	}
+}
+
+// look returns the state of the main container, and CodeNotFound where it is
+// not there any more.
+func (f *follower) look(ctx context.Context) (*container.State, error) {
+	c, err := f.driver.client.ContainerInspect(ctx, f.id)
+	switch {
+	case cerrdefs.IsNotFound(err):
+		return nil, run.Errorf(run.CodeNotFound, "the container was removed from outside")
+	case err != nil:
+		return nil, daemonError(err, "looking at the container of %s", f.key)
+	}
+	return c.State, nil
 }
 
 // stream yields frames from the attachment until its end.

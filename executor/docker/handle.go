@@ -33,10 +33,17 @@ func (h *handle) Events(ctx context.Context, from int64) iter.Seq2[run.Frame, er
 	}
 }
 
-// Stop implements executor.Handle. The shim knows the grace from its
-// definition.
-func (h *handle) Stop(ctx context.Context, _ time.Duration) error {
-	err := h.driver.client.ContainerKill(ctx, h.id, "SIGTERM")
+// Stop implements executor.Handle. The grace travels in a file, since it may
+// be another one than the definition's; the signal alone is the wish.
+func (h *handle) Stop(ctx context.Context, grace time.Duration) error {
+	wish, err := stopWish(grace)
+	if err == nil {
+		err = h.driver.client.CopyToContainer(ctx, h.id, taskDir, wish, container.CopyToContainerOptions{})
+	}
+	if err != nil {
+		h.driver.log.WarnContext(ctx, "handing over the grace of a stop", "key", h.key.String(), "error", err)
+	}
+	err = h.driver.client.ContainerKill(ctx, h.id, "SIGTERM")
 	if err == nil || cerrdefs.IsConflict(err) { // conflict: it does not run any more
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 
+	"github.com/drover-run/drover/executor/shim"
 	"github.com/drover-run/drover/run"
 )
 
@@ -21,7 +22,7 @@ var (
 )
 
 // journalPath is the shim's journal in a main container.
-func journalPath() string { return path.Join(taskDir, journalFile) }
+func journalPath() string { return path.Join(taskDir, shim.JournalFile) }
 
 // hasJournal reports whether the shim has begun, that is whether a step can
 // have run.
@@ -85,7 +86,7 @@ func (d *Driver) liveJournal(ctx context.Context, id string, from int64, take fu
 	if err != nil {
 		return daemonError(err, "reading the journal in container %s", id)
 	}
-	if ended.ExitCode != 0 && ended.ExitCode != exitNoJournal {
+	if ended.ExitCode != 0 && ended.ExitCode != shim.ExitNoJournal {
 		return run.Errorf(run.CodeInternal, "the shim's reader ended with exit code %d: %s", ended.ExitCode, complaint.String())
 	}
 	return nil

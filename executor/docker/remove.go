@@ -23,18 +23,30 @@ func (d *Driver) removeAll(ctx context.Context, key run.Key) error {
 
 // removeServices removes all containers of a key but the main one.
 func (d *Driver) removeServices(ctx context.Context, key run.Key) error {
-	found, err := d.client.ContainerList(ctx, container.ListOptions{
-		All:     true,
-		Filters: filters.NewArgs(filters.Arg("label", d.label("key")+"="+key.String()), filters.Arg("label", d.label("role")+"="+roleService)),
-	})
+	found, err := d.services(ctx, key)
 	if err != nil {
-		return daemonError(err, "listing the services of %s", key)
+		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for _, c := range found {
 		group.Go(func() error { return d.removeContainer(ctx, c.ID) })
 	}
 	return group.Wait()
+}
+
+// services returns the service containers of a key.
+func (d *Driver) services(ctx context.Context, key run.Key) ([]container.Summary, error) {
+	found, err := d.client.ContainerList(ctx, container.ListOptions{
+		All: true,
+		Filters: filters.NewArgs(
+			filters.Arg("label", d.label("key")+"="+key.String()),
+			filters.Arg("label", d.label("role")+"="+roleService),
+		),
+	})
+	if err != nil {
+		return nil, daemonError(err, "listing the services of %s", key)
+	}
+	return found, nil
 }
 
 // removeContainer kills and removes a container with its anonymous volumes. A

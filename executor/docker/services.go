@@ -55,21 +55,21 @@ func (s *starting) startService(ctx context.Context, i int, service run.ServiceS
 		}},
 	}
 	name := d.serviceName(s.key(), i)
-	made, err := d.client.ContainerCreate(ctx, config, host, nil, s.plan.platform, name)
+	id, err := d.create(ctx, config, host, s.plan.platform, name)
 	if err != nil {
 		return refused(err, "making service %s", service.Name)
 	}
-	if err := d.client.ContainerStart(ctx, made.ID, container.StartOptions{}); err != nil {
+	if err := d.start(ctx, id); err != nil {
 		return refused(err, "starting service %s", service.Name)
 	}
-	ended, err := d.endsWithin(ctx, made.ID, serviceWatch)
+	ended, err := d.endsWithin(ctx, id, serviceWatch)
 	if err != nil {
 		return err
 	}
 	if !ended {
 		return nil
 	}
-	return s.serviceDied(ctx, made.ID, service)
+	return s.serviceDied(ctx, id, service)
 }
 
 // serviceDied tells the service's last lines in the setup's log and returns

@@ -8,6 +8,7 @@ import (
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/run"
@@ -19,6 +20,10 @@ const (
 	settle = 5 * time.Second
 	// settleLook is how often that is looked at.
 	settleLook = 20 * time.Millisecond
+	// certain bounds a call that makes something at the daemon. Such calls
+	// are not cut short when the caller gives up: it would not be known what
+	// there is to remove.
+	certain = 2 * time.Minute
 	// cleanup bounds the removal of what a failed start made.
 	cleanup = 30 * time.Second
 )
@@ -77,7 +82,7 @@ type starting struct {
 	services []*imageInfo
 	id       string // of the main container
 	nonce    string
-	found    bool // the container was there before this call
+	idle     bool // no step has run, and none can until the order is given
 	launched bool // task.Launch was called by this call
 	attached *attachment
 }
@@ -88,17 +93,21 @@ func (s *starting) handle() *handle {
 	return &handle{driver: s.driver, key: s.key(), id: s.id, nonce: s.nonce}
 }
 
-// giveUp removes what was made, as long as no step can have run.
+// giveUp removes what was made, if it is certain that no step has run.
 func (s *starting) giveUp(ctx context.Context) {
 	if s.attached != nil {
 		s.attached.close()
 	}
-	if s.launched || s.task.Resume {
+	if !s.idle || s.launched || s.task.Resume {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
 	defer cancel()
-	if err := s.driver.removeAll(ctx, s.key()); err != nil {
+	begun, err := s.driver.hasJournal(ctx, s.id)
+	if err == nil && !begun {
+		err = s.driver.removeAll(ctx, s.key())
+	}
+	if err != nil {
 		s.driver.log.WarnContext(ctx, "removing a failed environment", "key", s.key().String(), "error", err)
 	}
 }
@@ -116,36 +125,61 @@ func (s *starting) prepare(ctx context.Context) (begun bool, err error) {
 		}
 		s.services = append(s.services, info)
 	}
-	if err := d.ensureVolume(ctx, def.Image); err != nil {
+	if err := d.ensureVolume(ctx, def.Image, s.plan.platform); err != nil {
 		return false, err
 	}
-	if s.found {
-		return false, nil
+	for s.id == "" {
+		if begun, err := s.create(ctx); err != nil || begun {
+			return begun, err
+		}
 	}
+	return false, ctxError(ctx)
+}
+
+// create makes the main container, or finds that it is there.
+func (s *starting) create(ctx context.Context) (begun bool, err error) {
+	d := s.driver
 	config, host := d.mainConfig(s.plan, s.image)
-	made, err := d.client.ContainerCreate(ctx, config, host, nil, s.plan.platform, d.mainName(s.key()))
+	id, err := d.create(ctx, config, host, s.plan.platform, d.mainName(s.key()))
 	switch {
 	case err == nil:
-		s.id, s.nonce = made.ID, s.plan.nonce
+		s.id, s.nonce, s.idle = id, s.plan.nonce, true
 		return false, nil
 	case cerrdefs.IsConflict(err):
-		return s.find(ctx)
+		begun, err := s.find(ctx)
+		if run.CodeOf(err) == run.CodeNotFound && !s.task.Resume {
+			return false, ctxError(ctx) // removed meanwhile
+		}
+		return begun, err
 	}
 	return false, refused(err, "making the container")
 }
 
 // find looks for a container that an earlier call made, and reports whether
 // its shim has begun. Where it has not, the container does not run when find
-// returns.
+// returns, or is not there any more.
 func (s *starting) find(ctx context.Context) (begun bool, err error) {
 	d := s.driver
 	c, err := d.inspect(ctx, s.key())
 	if err != nil {
 		return false, err
 	}
-	s.found, s.id, s.nonce = true, c.ID, c.Config.Labels[d.label("nonce")]
+	s.id, s.nonce = c.ID, c.Config.Labels[d.label("nonce")]
 	if d.delivered(s.key()) {
 		return true, nil
+	}
+	switch c.State.Status {
+	case container.StateCreated:
+		// Never started; whoever attached to it and left has closed its stdin
+		// for good.
+		s.id = ""
+		return false, d.removeContainer(ctx, c.ID)
+	case container.StateRemoving, container.StateDead:
+		if s.task.Resume {
+			return false, run.Errorf(run.CodeNotFound, "the container was removed from outside")
+		}
+		s.id = ""
+		return false, d.removeContainer(ctx, c.ID)
 	}
 	begun, running, err := s.settle(ctx, c)
 	if err != nil || begun {
@@ -161,7 +195,8 @@ func (s *starting) find(ctx context.Context) (begun bool, err error) {
 			return begun, err
 		}
 	}
-	return false, d.removeServices(ctx, s.key())
+	s.idle = true
+	return false, d.removeServices(ctx, s.key()) // they share a network namespace that is gone
 }
 
 // settle waits until the container has begun or ended, at most as long as a
@@ -213,9 +248,9 @@ func (s *starting) startMain(ctx context.Context) (err error) {
 		if s.attached, err = d.attach(ctx, s.id, s.nonce, true); err != nil {
 			return err
 		}
-		err = d.client.ContainerStart(ctx, s.id, container.StartOptions{})
+		err = d.start(ctx, s.id)
 		if err == nil {
-			return nil
+			return ctxError(ctx)
 		}
 		s.attached.close()
 		s.attached = nil
@@ -223,7 +258,7 @@ func (s *starting) startMain(ctx context.Context) (err error) {
 			return refused(err, "starting the container")
 		}
 		d.forgetVolume()
-		if err := d.ensureVolume(ctx, s.task.Definition.Image); err != nil {
+		if err := d.ensureVolume(ctx, s.task.Definition.Image, s.plan.platform); err != nil {
 			return err
 		}
 	}
@@ -241,4 +276,27 @@ func (s *starting) order(first int64) run.ShimOrder {
 		Version: run.FrameVersion, FirstFrame: first, Definition: def,
 		User: s.image.user, WorkingDir: s.image.workingDir, BaseEnvironment: base,
 	}
+}
+
+// create makes a container, also when the context ends meanwhile.
+func (d *Driver) create(ctx context.Context, config *container.Config, host *container.HostConfig, platform *ocispec.Platform, name string) (id string, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), certain)
+	defer cancel()
+	made, err := d.client.ContainerCreate(ctx, config, host, nil, platform, name)
+	return made.ID, err
+}
+
+// start starts a container, also when the context ends meanwhile.
+func (d *Driver) start(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), certain)
+	defer cancel()
+	return d.client.ContainerStart(ctx, id, container.StartOptions{})
+}
+
+// ctxError tells that the caller gave up meanwhile.
+func ctxError(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	return daemonError(context.Cause(ctx), "starting the environment")
 }

@@ -1,19 +1,18 @@
 package docker
 
 import (
-	"archive/tar"
-	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"path"
-	"strconv"
 	"sync"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/drover-run/drover/run"
 )
 
 const (
@@ -22,8 +21,11 @@ const (
 
 	// setupPatience is how old a setup container may get before another
 	// process takes its maker for dead. Filling the volume takes well under a
-	// second.
-	setupPatience = 30 * time.Second
+	// second; a maker that is slower than this begins anew.
+	setupPatience = 10 * time.Second
+
+	// setupLimit bounds all that, however many processes hinder each other.
+	setupLimit = 2 * time.Minute
 
 	// setupLook is how often the end of another process' setup is looked for.
 	setupLook = 50 * time.Millisecond
@@ -57,22 +59,82 @@ func (d *Driver) shimMount(readOnly bool) mount.Mount {
 // image that is needed anyhow, and never started. Its fixed name is the lock
 // among processes: whoever made it looks for the marker, which is written
 // last, and fills the volume where there is none.
-func (d *Driver) ensureVolume(ctx context.Context, imageName string) error {
+func (d *Driver) ensureVolume(ctx context.Context, imageName string, platform *ocispec.Platform) error {
 	d.volume.mu.Lock()
 	defer d.volume.mu.Unlock()
 	if d.volume.ready {
 		return nil
 	}
-	id, err := d.createSetup(ctx, imageName)
+	ctx, cancel := context.WithTimeoutCause(ctx, setupLimit,
+		run.Errorf(run.CodeUnavailable, "the volume %s could not be filled within %s", d.volumeName(), setupLimit))
+	defer cancel()
+	for !d.volume.ready {
+		if err := d.trySetup(ctx, imageName, platform); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// trySetup makes the setup container and with it the volume complete. Where
+// another process has that container it waits a little: the volume is ready
+// once the other's container shows it complete.
+func (d *Driver) trySetup(ctx context.Context, imageName string, platform *ocispec.Platform) error {
+	name := d.volumeName() + "-setup"
+	config := &container.Config{
+		Image: imageName, Entrypoint: []string{path.Join(toolDir, shimFile)},
+		Labels: map[string]string{d.label("role"): roleSetup},
+	}
+	host := &container.HostConfig{
+		NetworkMode: "none",
+		LogConfig:   container.LogConfig{Type: "none"},
+		Mounts:      []mount.Mount{d.shimMount(false)},
+	}
+	id, err := d.create(ctx, config, host, platform, name)
+	if cerrdefs.IsConflict(err) {
+		return d.awaitSetup(ctx, name)
+	}
 	if err != nil {
-		return err
+		return refused(err, "making the container that fills volume %s", d.volumeName())
 	}
 	err = d.fillVolume(ctx, id)
 	if removed := d.removeContainer(context.WithoutCancel(ctx), id); err == nil {
 		err = removed
 	}
+	if run.CodeOf(err) == run.CodeNotFound {
+		return pause(ctx, setupLook) // another process took this one for dead
+	}
 	d.volume.ready = err == nil
 	return err
+}
+
+// awaitSetup looks at another process' setup, waits for it, and ends it where
+// that process seems to be dead.
+func (d *Driver) awaitSetup(ctx context.Context, name string) error {
+	other, err := d.client.ContainerInspect(ctx, name)
+	if cerrdefs.IsNotFound(err) {
+		return ctxError(ctx)
+	}
+	if err != nil {
+		return daemonError(err, "waiting for container %s", name)
+	}
+	d.volume.ready = d.volumeComplete(ctx, other.ID)
+	made, err := time.Parse(time.RFC3339Nano, other.Created)
+	if d.volume.ready || err != nil || time.Since(made) > setupPatience {
+		return d.removeContainer(ctx, other.ID) // of no more use, or its maker is dead
+	}
+	return pause(ctx, setupLook)
+}
+
+// volumeComplete reports whether the volume, seen through a container that
+// mounts it, has the marker, which is written last, and the shim.
+func (d *Driver) volumeComplete(ctx context.Context, id string) bool {
+	marker, err := d.client.ContainerStatPath(ctx, id, path.Join(toolDir, markerFile))
+	if err != nil || marker.Size != int64(len(d.shim.digest)) {
+		return false
+	}
+	shim, err := d.client.ContainerStatPath(ctx, id, path.Join(toolDir, shimFile))
+	return err == nil && shim.Size == int64(len(d.shim.content))
 }
 
 // forgetVolume makes the next start look at the volume again.
@@ -83,12 +145,8 @@ func (d *Driver) forgetVolume() {
 }
 
 func (d *Driver) fillVolume(ctx context.Context, id string) error {
-	marker, err := d.client.ContainerStatPath(ctx, id, path.Join(toolDir, markerFile))
-	if err == nil && marker.Size == int64(len(d.shim.digest)) {
-		shim, err := d.client.ContainerStatPath(ctx, id, path.Join(toolDir, shimFile))
-		if err == nil && shim.Size == int64(len(d.shim.content)) {
-			return nil
-		}
+	if d.volumeComplete(ctx, id) {
+		return nil
 	}
 	d.log.InfoContext(ctx, "filling the shim volume", "volume", d.volumeName())
 	archive, err := d.shim.archive()
@@ -101,71 +159,10 @@ func (d *Driver) fillVolume(ctx context.Context, id string) error {
 	return nil
 }
 
-// createSetup makes the setup container, waiting while another process has it.
-func (d *Driver) createSetup(ctx context.Context, imageName string) (id string, err error) {
-	name := d.volumeName() + "-setup"
-	config := &container.Config{
-		Image: imageName, Entrypoint: []string{path.Join(toolDir, shimFile)},
-		Labels: map[string]string{d.label("role"): roleSetup},
-	}
-	host := &container.HostConfig{
-		NetworkMode: "none",
-		LogConfig:   container.LogConfig{Type: "none"},
-		Mounts:      []mount.Mount{d.shimMount(false)},
-	}
-	for {
-		made, err := d.client.ContainerCreate(ctx, config, host, nil, nil, name)
-		switch {
-		case err == nil:
-			return made.ID, nil
-		case !cerrdefs.IsConflict(err):
-			return "", refused(err, "making the container that fills volume %s", d.volumeName())
-		}
-		if err := d.awaitSetup(ctx, name); err != nil {
-			return "", err
-		}
-	}
-}
-
-// awaitSetup waits for the end of another process' setup, and ends it where
-// that process seems to be dead.
-func (d *Driver) awaitSetup(ctx context.Context, name string) error {
-	other, err := d.client.ContainerInspect(ctx, name)
-	if cerrdefs.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return daemonError(err, "waiting for container %s", name)
-	}
-	made, err := time.Parse(time.RFC3339Nano, other.Created)
-	if err != nil || time.Since(made) > setupPatience {
-		return d.removeContainer(ctx, other.ID)
-	}
-	return pause(ctx, setupLook)
-}
-
 // archive packs the shim, and then its marker: whoever sees the marker may
 // use the shim.
 func (s shimBinary) archive() (io.Reader, error) {
-	var buffer bytes.Buffer
-	w := tar.NewWriter(&buffer)
-	for _, file := range []struct {
-		name    string
-		mode    int64
-		content []byte
-	}{{shimFile, 0o555, s.content}, {markerFile, 0o444, []byte(s.digest)}} {
-		header := &tar.Header{Typeflag: tar.TypeReg, Name: file.name, Mode: file.mode, Size: int64(len(file.content))}
-		if err := w.WriteHeader(header); err != nil {
-			return nil, fmt.Errorf("packing the shim: %w", err)
-		}
-		if _, err := w.Write(file.content); err != nil {
-			return nil, fmt.Errorf("packing the shim: %w", err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		return nil, fmt.Errorf("packing the shim: %w", err)
-	}
-	return &buffer, nil
+	return archiveOf(archived{shimFile, 0o555, s.content}, archived{markerFile, 0o444, []byte(s.digest)})
 }
 
 // pause waits for a span of time. The error has CodeCanceled or CodeTimeout.
@@ -179,5 +176,3 @@ func pause(ctx context.Context, span time.Duration) error {
 		return daemonError(context.Cause(ctx), "waiting")
 	}
 }
-
-func itoa(n int64) string { return strconv.FormatInt(n, 10) }

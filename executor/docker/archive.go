@@ -1,0 +1,47 @@
+package docker
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/drover-run/drover/executor/shim"
+)
+
+// archived is a file that the driver puts into a container.
+type archived struct {
+	name    string
+	mode    int64
+	content []byte
+}
+
+// archiveOf packs files of root in the order in which they are to be written.
+func archiveOf(files ...archived) (io.Reader, error) {
+	var buffer bytes.Buffer
+	w := tar.NewWriter(&buffer)
+	for _, f := range files {
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: f.name, Mode: f.mode, Size: int64(len(f.content))}
+		if err := w.WriteHeader(header); err != nil {
+			return nil, fmt.Errorf("packing %s: %w", f.name, err)
+		}
+		if _, err := w.Write(f.content); err != nil {
+			return nil, fmt.Errorf("packing %s: %w", f.name, err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, fmt.Errorf("packing files: %w", err)
+	}
+	return &buffer, nil
+}
+
+// stopWish packs the file that tells the shim the grace of a stop.
+func stopWish(grace time.Duration) (io.Reader, error) {
+	text, err := json.Marshal(shim.StopWish{Grace: grace})
+	if err != nil {
+		return nil, fmt.Errorf("encoding the stop wish: %w", err)
+	}
+	return archiveOf(archived{shim.StopFile, 0o600, text})
+}

@@ -1,0 +1,191 @@
+package docker_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/docker/docker/api/types"
+	"github.com/docker/docker/client"
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/docker"
+	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/run"
+)
+
+// victimVariable holds the order of a process that is to be killed.
+const victimVariable = "DROVER_TEST_DOCKER_VICTIM"
+
+// victimOrder tells a victim what to start and when to die.
+type victimOrder struct {
+	ExecutorID, Prefix, Shim string
+	Definition               run.Definition
+	Launched                 string // a file that is made by Launch
+	Request                  int    // which request to the daemon, from 1
+	Answered                 bool   // die when it is answered, not when it would be sent
+	DieInLaunch              bool   // die right after the launch was recorded
+}
+
+// victim is a process that starts a task and kills itself at some point of it;
+// it ends with 0 where it came through.
+func victim(text string) int {
+	var order victimOrder
+	if err := json.Unmarshal([]byte(text), &order); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	cli, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation(), dyingDialer(order))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	d, err := docker.New(docker.Options{Client: cli, ExecutorID: order.ExecutorID, Prefix: order.Prefix, ShimPath: order.Shim})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	_, err = d.Start(context.Background(), executor.Task{Definition: order.Definition, Launch: func() (int64, error) {
+		if err := os.WriteFile(order.Launched, nil, 0o600); err != nil {
+			return 0, err
+		}
+		if order.DieInLaunch {
+			die()
+		}
+		return 1, nil
+	}})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func die() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }
+
+// dyingDialer counts the requests that go over the client's connections.
+func dyingDialer(order victimOrder) client.Opt {
+	return func(c *client.Client) error {
+		host, err := client.ParseHostURL(c.DaemonHost())
+		if err != nil {
+			return err
+		}
+		var mu sync.Mutex
+		sent := 0
+		return client.WithDialContext(func(ctx context.Context, _, _ string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, host.Scheme, host.Host)
+			return &dyingConn{Conn: conn, order: order, mu: &mu, sent: &sent}, err
+		})(c)
+	}
+}
+
+type dyingConn struct {
+	net.Conn
+	order victimOrder
+	mu    *sync.Mutex
+	sent  *int
+	doom  bool // the answer is deadly
+}
+
+func (c *dyingConn) Write(p []byte) (int, error) {
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete} {
+		if !bytes.HasPrefix(p, []byte(method+" /")) {
+			continue
+		}
+		c.mu.Lock()
+		*c.sent++
+		if *c.sent == c.order.Request {
+			if !c.order.Answered {
+				die()
+			}
+			c.doom = true
+		}
+		c.mu.Unlock()
+	}
+	return c.Conn.Write(p)
+}
+
+func (c *dyingConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.doom {
+		die()
+	}
+	return n, err
+}
+
+// CloseWrite passes on what the hijacked connection needs.
+func (c *dyingConn) CloseWrite() error { return c.Conn.(types.CloseWriter).CloseWrite() }
+
+// TestDriver_Start_survives_kills kills the process that starts a task around
+// each of its requests to the daemon, and lets another one go on: the steps run
+// exactly once and nothing is left in the end.
+func TestDriver_Start_survives_kills(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	const requests = 9 // of a start that fills the shared volume
+	for request := 1; request <= requests+1; request++ {
+		for _, answered := range []bool{false, true} {
+			t.Run(fmt.Sprintf("request_%d_answered_%t", request, answered), func(t *testing.T) {
+				t.Parallel()
+				died := b.killed(t, victimOrder{Request: request, Answered: answered})
+				require.Equal(t, request <= requests, died, "how many requests a start makes")
+			})
+		}
+	}
+	t.Run("launch", func(t *testing.T) {
+		t.Parallel()
+		require.True(t, b.killed(t, victimOrder{DieInLaunch: true}))
+	})
+}
+
+// killed lets a victim start a task with a prefix of its own, so that also the
+// filling of the shared volume is interrupted, and goes on where it died. It
+// reports whether the victim died.
+func (b *bench) killed(t *testing.T, order victimOrder) (died bool) {
+	t.Helper()
+	order.ExecutorID, order.Prefix = b.id, "drover-test-"+newID(t)
+	order.Shim, order.Launched = testenv.BuildShim(t), filepath.Join(t.TempDir(), "launched")
+	order.Definition = b.definition(t, "echo once >>/count; cat /count")
+	text, err := json.Marshal(order)
+	require.NoError(t, err)
+	process := exec.CommandContext(t.Context(), os.Args[0])
+	process.Env = append(os.Environ(), victimVariable+"="+string(text))
+	out, err := process.CombinedOutput()
+	died = err != nil
+	if died {
+		require.Contains(t, err.Error(), "killed", string(out))
+	}
+	_, missing := os.Stat(order.Launched)
+
+	d := b.newDriver(t, docker.Options{Prefix: order.Prefix})
+	h, err := d.Start(t.Context(), executor.Task{Definition: order.Definition, Launch: launchAt(1), Resume: missing == nil})
+	require.NoError(t, err)
+	s := tell(t, h, 1)
+	require.Equal(t, "once\n", s.output)
+	require.Equal(t, run.StatusSuccess, s.result.Status)
+	require.NoError(t, h.Remove(t.Context()))
+	b.requirePrefixGone(t, order.Prefix)
+	return died
+}
+
+// requirePrefixGone removes the shared volume of a prefix and fails where
+// anything else of it is left.
+func (b *bench) requirePrefixGone(t *testing.T, prefix string) {
+	t.Helper()
+	require.Empty(t, b.containersNamed(t, prefix))
+	volumes := b.volumesNamed(t, prefix)
+	require.Len(t, volumes, 1, "the shared volume")
+	require.NoError(t, b.cli.VolumeRemove(t.Context(), volumes[0], false))
+}
