@@ -309,6 +309,7 @@ func TestRead_Refuses(t *testing.T) {
 		"deep archive step":    {"tasks: {a: {steps: [{save_cache: " + strings.Repeat("[", 200) + strings.Repeat("]", 200) + "}]}}", spec.FormatYAML, run.CodeInvalid, 1, "deeper than 100"},
 		"not UTF-8":            {"name: n\ngroup: \xff\n", spec.FormatYAML, run.CodeUnreadable, 2, "UTF-8"},
 		"very many values":     {"[" + strings.Repeat("1,", 1_000_001) + "1]", spec.FormatJSON, run.CodeTooLarge, 0, "more than 1000000 values"},
+		"very many lines":      {strings.Repeat("a:\n", 1_000_001), spec.FormatYAML, run.CodeTooLarge, 0, "the limit is 1000000"},
 		"control character":    {"name: \x01\n", spec.FormatYAML, run.CodeUnreadable, 0, "control characters"},
 		"too large":            {strings.Repeat(" ", run.MaxRequestBytes+1), spec.FormatYAML, run.CodeTooLarge, 0, "the limit is 8388608"},
 		"another format":       {"a = 1", "toml", run.CodeUnsupportedMedia, 0, "toml"},

@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/drover-run/drover/run"
 )
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
@@ -30,6 +32,15 @@ func parseYAML(data []byte) (root *yaml.Node, err error) {
 			root, err = nil, unreadable(0, fmt.Sprintf("it is not YAML: %v", r))
 		}
 	}()
+	// The library takes some hundred bytes of memory for each value, and has
+	// no limit of its own.
+	separators := 0
+	for _, s := range []string{"\n", ",", "- ", "? "} {
+		separators += bytes.Count(data, []byte(s))
+	}
+	if separators > maxNodes {
+		return nil, run.Errorf(run.CodeTooLarge, "the specification has %d lines, commas and dashes; the limit is %d", separators, maxNodes)
+	}
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, more yaml.Node
 	if err := decoder.Decode(&doc); errors.Is(err, io.EOF) {
