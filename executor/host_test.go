@@ -69,13 +69,17 @@ func (e *env) shim(w *world, s script) {
 	status := run.StatusSuccess
 	for i := 0; i < s.lines || s.hang; i++ {
 		if s.lines > i {
-			e.add(run.Frame{Kind: run.FrameOutput, Stream: run.StreamStdout, Data: fmt.Appendf(nil, "line %d\n", i)})
+			data := append(fmt.Appendf(nil, "line %d", i), make([]byte, max(0, s.bulk-20))...)
+			e.add(run.Frame{Kind: run.FrameOutput, Stream: run.StreamStdout, Data: data})
 		}
 		if s.pause == 0 && !s.hang {
 			continue
 		}
 		select {
 		case <-time.After(max(s.pause, time.Millisecond)):
+			if s.hang {
+				s.pause = time.Hour
+			}
 			continue
 		case <-e.stop:
 			status = run.StatusStopped
@@ -209,7 +213,7 @@ func (d *procDriver) create(key run.Key, resume bool) (*env, error) {
 		if resume {
 			return nil, run.Errorf(run.CodeNotFound, "no environment")
 		}
-		e = &env{key: key, gone: make(chan struct{}), stop: make(chan struct{}), changed: make(chan struct{})}
+		e = newEnv(key)
 		d.host.envs[key] = e
 	}
 	return e, nil
@@ -224,6 +228,17 @@ func (h *host) deliver(e *env, first int64, s script) {
 	}
 	e.delivered, e.first = true, first
 	h.w.group.Go(func() { e.shim(h.w, s) })
+}
+
+// put makes an environment that nobody started.
+func (h *host) put(key run.Key) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.envs[key] = newEnv(key)
+}
+
+func newEnv(key run.Key) *env {
+	return &env{key: key, gone: make(chan struct{}), stop: make(chan struct{}), changed: make(chan struct{})}
 }
 
 func (h *host) drop(key run.Key) {

@@ -134,8 +134,17 @@ func (t *task) newShipper() *shipper {
 				t.log.Warn("noting a batch failed", slog.Any("error", err))
 			}
 		},
-		refused: t.a.sweepSoon,
+		refused: t.framesRefused,
 	}, &t.entry)
+}
+
+// framesRefused reports whether the desk will never take the task's frames:
+// its result is known, and nobody waits for anything any more.
+func (t *task) framesRefused() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	wake(t.a.sweep)
+	return t.entry.Answered
 }
 
 // awaitFrames waits until all frames are stored, but not for long: a gateway

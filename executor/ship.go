@@ -38,8 +38,9 @@ type shipping struct {
 	log      *slog.Logger
 	// note writes the bounds of a batch down before it is first tried.
 	note func(b bounds, steps []run.StepResult)
-	// refused is called when the desk says that the claim is not ours.
-	refused func()
+	// refused is called when the desk says that the claim is not ours. It
+	// reports whether that is for good.
+	refused func() bool
 }
 
 // shipper sends the frames of one task to the desk, in order and in batches
@@ -310,7 +311,9 @@ func (s *shipper) ship(ctx context.Context, batch []run.Frame) bool {
 			return true
 		case run.CodeConflict, run.CodeNotFound, run.CodeForbidden:
 			s.log.Warn("desk refuses frames", slog.Any("error", err))
-			s.refused()
+			if s.refused() {
+				s.giveUp()
+			}
 		case run.CodeInvalid, run.CodeTooLarge, run.CodeNotSupported:
 			// It would be refused for ever; what follows may still be stored.
 			s.log.Error("dropping frames that the desk can not take", slog.Any("error", err),

@@ -8,11 +8,9 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// sweepSoon wakes the sweep.
-func (a *Agent) sweepSoon() { wake(a.sweep) }
-
 // sweepLoop asks the desk, now and then and soon after a token was refused,
-// which claims are closed, and removes what belongs to those.
+// which claims are closed, and removes what belongs to those. It is one call
+// for all keys.
 func (a *Agent) sweepLoop(ctx context.Context) {
 	timer := time.NewTimer(jitter(a.opts.timing.sweep))
 	defer timer.Stop()
@@ -26,8 +24,7 @@ func (a *Agent) sweepLoop(ctx context.Context) {
 			soon = pauses(a.opts.timing.retryFirst*5, a.opts.timing.sweep)
 		case <-timer.C:
 		}
-		again := a.sweepOnce(ctx)
-		if again {
+		if a.sweepOnce(ctx) {
 			timer.Reset(jitter(soon.next))
 			soon.next = min(2*soon.next, soon.limit)
 		} else {
@@ -40,11 +37,11 @@ func (a *Agent) sweepLoop(ctx context.Context) {
 func (a *Agent) sweepOnce(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, a.opts.timing.call)
 	defer cancel()
-	var doubtful []*task
+	var known []*task
 	var keys []run.Key
 	for _, t := range a.all() {
-		if t.inDoubt() {
-			doubtful = append(doubtful, t)
+		if t.open() {
+			known = append(known, t)
 			keys = append(keys, t.key)
 		}
 	}
@@ -59,9 +56,9 @@ func (a *Agent) sweepOnce(ctx context.Context) bool {
 		return true
 	}
 	waiting := false
-	for _, t := range doubtful {
+	for _, t := range known {
 		t.judge(states[t.key])
-		waiting = waiting || t.inDoubt() && t.state() != stateClosed
+		waiting = waiting || t.inDoubt()
 	}
 	for _, key := range orphans {
 		if states[key] != run.ClaimOpen {
@@ -108,11 +105,18 @@ func (a *Agent) removeOrphan(ctx context.Context, key run.Key) {
 	}
 }
 
+// open reports whether the desk may call the key's claim closed.
+func (t *task) open() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.gone && !t.entry.Answered && t.entry.State != stateNew
+}
+
 // inDoubt reports whether only the desk can tell what becomes of the key.
 func (t *task) inDoubt() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return !t.gone && (t.refused || t.entry.State == stateClosed || t.entry.Token == nil && t.entry.State != stateNew)
+	return !t.gone && !t.entry.Answered && t.entry.State != stateClosed && (t.refused || t.entry.Token == nil)
 }
 
 // judge draws the consequences of the desk's answer.
@@ -133,6 +137,6 @@ func (t *task) judge(s run.ClaimState) {
 	case closed && (s == run.ClaimClosed || old):
 		t.erase()
 	case !closed && (s == run.ClaimClosed || lost):
-		t.closeClaim()
+		t.settle()
 	}
 }

@@ -139,6 +139,19 @@ func (t *task) closeClaim() {
 	}
 }
 
+// settle says that nobody waits for the outcome any more. What is left of an
+// ended task's frames is still shipped; of any other, nothing is left to do.
+func (t *task) settle() {
+	t.mu.Lock()
+	ended, token := t.entry.State == stateEnded, t.entry.Token
+	t.mu.Unlock()
+	if ended {
+		t.answered(token)
+		return
+	}
+	t.closeClaim()
+}
+
 // refuse says that a token is not known any more.
 func (t *task) refuse(token []byte) {
 	t.mu.Lock()
