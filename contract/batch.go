@@ -13,6 +13,7 @@ type BatchInput struct {
 	Priority int               `json:"priority"`
 	Tasks    []Assignment      `json:"tasks"`
 	Removed  []ExecutorRemoved `json:"removed,omitempty"`
+	Stop     *Stop             `json:"stop,omitempty"` // the run is stopped already
 	Limits   *Limits           `json:"limits,omitempty"`
 }
 
@@ -37,6 +38,8 @@ type Assignment struct {
 	// Recover says that another execution had the task and is gone: what the
 	// records tell comes first.
 	Recover bool `json:"c,omitempty"`
+	// Withdrawn says why it must not begin, or begin anew; "" where it may.
+	Withdrawn string `json:"u,omitempty"`
 }
 
 // BatchMore is the payload of SignalBatchMore. Without tasks it only finds out

@@ -13,10 +13,14 @@ type RunState struct {
 	Statuses []byte `json:"statuses"`
 	// Started is when the run began; its timeout counts from there.
 	Started time.Time `json:"started"`
-	// NextBatch is the number of the next batch.
-	NextBatch int         `json:"next_batch,omitempty"`
+	// LastBatch is the number of the newest batch.
+	LastBatch int         `json:"last_batch,omitempty"`
 	Batches   []OpenBatch `json:"batches,omitempty"`
 	Stop      *Stop       `json:"stop,omitempty"`
+	// Cut says that the stop kept a task from its end.
+	Cut bool `json:"cut,omitempty"`
+	// Culprit is the task whose failure made the result failed, -1 for none.
+	Culprit int `json:"culprit"`
 	// Result and Reason as they were written last.
 	Result  run.Result        `json:"result,omitempty"`
 	Reason  string            `json:"reason,omitempty"`

@@ -1,0 +1,66 @@
+// Package activities holds the side effects that workflows ask for, one struct
+// per concern.
+package activities
+
+import (
+	"errors"
+
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/drover-run/drover/run"
+)
+
+// retryable says for every code whether an activity that fails with it is
+// tried again. What is false here is an answer, and trying again gives the
+// same one; what is true is a platform that fails, or does not know better.
+//
+//nolint:gochecknoglobals // a constant table
+var retryable = map[run.Code]bool{
+	run.CodeInvalid:             false,
+	run.CodeUnreadable:          false,
+	run.CodeNotFound:            false,
+	run.CodeConflict:            false,
+	run.CodeWrongPhase:          false,
+	run.CodeNotWaitingApproval:  false,
+	run.CodeChangeGroupConflict: false,
+	run.CodeChangeGroupBusy:     false,
+	run.CodeUnauthenticated:     false,
+	run.CodeForbidden:           false,
+	run.CodeTooLarge:            false,
+	run.CodeUnsupportedMedia:    false,
+	run.CodeNotSupported:        false,
+	run.CodeExhausted:           true,
+	run.CodeUnavailable:         true,
+	run.CodeTimeout:             true,
+	run.CodeCanceled:            true,
+	run.CodeInternal:            true,
+}
+
+// toTemporal makes an error fit to cross to a workflow: its type is the code,
+// and whether Temporal tries again follows from the code alone. nil stays nil.
+func toTemporal(err error) error {
+	if err == nil {
+		return nil
+	}
+	code := run.CodeOf(err)
+	again, known := retryable[code]
+	return temporal.NewApplicationErrorWithOptions(err.Error(), string(code), temporal.ApplicationErrorOptions{
+		NonRetryable: known && !again,
+		Cause:        err,
+	})
+}
+
+// FromTemporal returns the run.Error of an error that toTemporal made, however
+// wrapped; any other error becomes one of CodeInternal. nil stays nil.
+func FromTemporal(err error) error {
+	if err == nil {
+		return nil
+	}
+	var application *temporal.ApplicationError
+	if errors.As(err, &application) {
+		if _, known := retryable[run.Code(application.Type())]; known {
+			return &run.Error{Code: run.Code(application.Type()), Message: application.Message(), Err: err}
+		}
+	}
+	return &run.Error{Code: run.CodeInternal, Err: err}
+}

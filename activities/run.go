@@ -1,0 +1,106 @@
+package activities
+
+import (
+	"context"
+	"slices"
+
+	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// Progress is what the activities of a run need of the records.
+type Progress interface {
+	LoadPlan(ctx context.Context, id run.ID, page int) (run.Plan, bool, error)
+	Begin(ctx context.Context, id run.ID) (records.Standing, error)
+	Apply(ctx context.Context, id run.ID, c records.Changes) (records.Standing, []records.TaskStanding, error)
+	Holders(ctx context.Context, id run.ID) (map[int]records.Holder, error)
+}
+
+var _ Progress = records.Store(nil)
+
+// Run holds the activities by which the workflows of a run read and write the
+// records. All of them are idempotent and take milliseconds, so that they may
+// be local activities. Errors are those of toTemporal.
+type Run struct{ progress Progress }
+
+// NewRun returns the activities over the records.
+func NewRun(progress Progress) *Run { return &Run{progress: progress} }
+
+// LoadPlan returns a page of the run's plan.
+func (a *Run) LoadPlan(ctx context.Context, in contract.LoadPlanInput) (contract.PlanPage, error) {
+	plan, more, err := a.progress.LoadPlan(ctx, in.Run, in.Page)
+	return contract.PlanPage{Plan: plan, More: more}, toTemporal(err)
+}
+
+// Begin makes the run running if it may begin, and returns how it stands, with
+// the first page of its plan where that is asked for.
+func (a *Run) Begin(ctx context.Context, in contract.BeginInput) (contract.BeginResult, error) {
+	standing, err := a.progress.Begin(ctx, in.Run)
+	if err != nil {
+		return contract.BeginResult{}, toTemporal(err)
+	}
+	out := contract.BeginResult{Standing: toStanding(standing)}
+	if !in.Plan || standing.Phase.Final() {
+		return out, nil
+	}
+	page, err := a.LoadPlan(ctx, contract.LoadPlanInput{Run: in.Run})
+	out.Page = &page
+	return out, err
+}
+
+// Apply writes what a workflow decided and returns what does not stand as it
+// asked.
+func (a *Run) Apply(ctx context.Context, in contract.ApplyInput) (contract.ApplyResult, error) {
+	changes := records.Changes{Result: in.Result, Reason: in.Reason, Finish: in.Finish}
+	if len(in.Tasks) > 0 {
+		changes.Tasks = make([]records.TaskChange, len(in.Tasks))
+	}
+	for i, c := range in.Tasks {
+		changes.Tasks[i] = records.TaskChange{
+			Task: c.Task, Attempt: c.Attempt, Dispatch: c.Dispatch, Status: c.Status,
+			Reason: c.Reason, Result: c.Result, IfUnclaimed: c.IfUnclaimed,
+		}
+	}
+	standing, tasks, err := a.progress.Apply(ctx, in.Run, changes)
+	if err != nil {
+		return contract.ApplyResult{}, toTemporal(err)
+	}
+	out := contract.ApplyResult{Standing: toStanding(standing)}
+	for i, s := range tasks {
+		if i >= len(in.Tasks) {
+			break
+		}
+		c := in.Tasks[i]
+		if s.Attempt != c.Attempt || s.Dispatch != c.Dispatch || s.Status != c.Status {
+			out.Differs = append(out.Differs, contract.TaskStanding{Task: c.Task, Attempt: s.Attempt, Dispatch: s.Dispatch, Status: s.Status})
+		}
+	}
+	return out, nil
+}
+
+// Holders returns who claimed the tasks asked for, ascending.
+func (a *Run) Holders(ctx context.Context, in contract.HoldersInput) (contract.HoldersResult, error) {
+	found, err := a.progress.Holders(ctx, in.Run)
+	if err != nil {
+		return contract.HoldersResult{}, toTemporal(err)
+	}
+	wanted := make(map[int]bool, len(in.Tasks))
+	for _, task := range in.Tasks {
+		wanted[task] = true
+	}
+	var out contract.HoldersResult
+	for task, h := range found {
+		if len(wanted) == 0 || wanted[task] {
+			out.Holders = append(out.Holders, contract.Holder{
+				Task: task, Attempt: h.Key.Attempt, Dispatch: h.Key.Dispatch, Executor: h.Executor,
+			})
+		}
+	}
+	slices.SortFunc(out.Holders, func(x, y contract.Holder) int { return x.Task - y.Task })
+	return out, nil
+}
+
+func toStanding(s records.Standing) contract.Standing {
+	return contract.Standing{Phase: s.Phase, Result: s.Result, StopWanted: s.StopWanted, Approved: s.Approved}
+}

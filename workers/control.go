@@ -1,0 +1,107 @@
+// Package workers makes Temporal workers by role: what is registered on which
+// queue, with which options.
+package workers
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/drover-run/drover/activities"
+	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/workflows"
+)
+
+// ControlDeps are what a control worker works with. Every field is required.
+type ControlDeps struct {
+	Progress activities.Progress
+}
+
+// ControlOptions tune a control worker. Zero values mean the defaults.
+type ControlOptions struct {
+	// Identity names the process in Temporal; "" means the client's own.
+	Identity string
+	// Deployment and BuildID take part in worker versioning, where both are
+	// set: workflows go on with the newest version that is current.
+	Deployment, BuildID string
+	// StopTimeout is how long what runs may take when the worker stops; 0
+	// means 10 seconds.
+	StopTimeout time.Duration
+	// Pollers is the number of concurrent polls for workflow tasks; 0 means 8.
+	Pollers int
+	// OnFatalError is told why the worker stopped by itself; nil drops it.
+	OnFatalError func(error)
+}
+
+// The defaults of ControlOptions and what is not an option.
+const (
+	defaultStopTimeout = 10 * time.Second
+	// defaultPollers: a workflow task is short, so few at a time keep two
+	// cores busy; one poll in flight for each that may run at once, and as many
+	// for the queue that is the process's own.
+	defaultPollers = 8
+	// activityPollers: control activities are the exception, local activities
+	// need no poll.
+	activityPollers = 2
+	// workflowTasks and localActivities bound what one process does at once;
+	// the records take writes one after the other anyway.
+	workflowTasks   = 200
+	localActivities = 200
+	activityTasks   = 100
+	// deadlock is how long workflow code may run without yielding. It does so
+	// for milliseconds; a machine that is short of CPU makes that seconds.
+	deadlock = 10 * time.Second
+)
+
+// NewControl returns the worker of all workflows and control activities, on
+// queue control. It is not started.
+func NewControl(c client.Client, deps ControlDeps, opts ControlOptions) worker.Worker {
+	w := worker.New(c, contract.ControlQueue, controlOptions(opts))
+	RegisterControl(w, deps)
+	return w
+}
+
+// RegisterControl registers all workflows and control activities by their
+// contract names.
+func RegisterControl(r worker.Registry, deps ControlDeps) {
+	r.RegisterWorkflowWithOptions(workflows.Run, workflow.RegisterOptions{Name: contract.RunWorkflow})
+	r.RegisterWorkflowWithOptions(workflows.Batch, workflow.RegisterOptions{Name: contract.BatchWorkflow})
+	a := activities.NewRun(deps.Progress)
+	r.RegisterActivityWithOptions(a.LoadPlan, activity.RegisterOptions{Name: contract.ActivityLoadPlan})
+	r.RegisterActivityWithOptions(a.Begin, activity.RegisterOptions{Name: contract.ActivityBegin})
+	r.RegisterActivityWithOptions(a.Apply, activity.RegisterOptions{Name: contract.ActivityApply})
+	r.RegisterActivityWithOptions(a.Holders, activity.RegisterOptions{Name: contract.ActivityHolders})
+}
+
+func controlOptions(opts ControlOptions) worker.Options {
+	o := worker.Options{
+		Identity:                                opts.Identity,
+		WorkerStopTimeout:                       opts.StopTimeout,
+		WorkflowPanicPolicy:                     worker.BlockWorkflow, // a fault is repaired by a deployment, not by losing runs
+		DeadlockDetectionTimeout:                deadlock,
+		MaxConcurrentWorkflowTaskExecutionSize:  workflowTasks,
+		MaxConcurrentLocalActivityExecutionSize: localActivities,
+		MaxConcurrentActivityExecutionSize:      activityTasks,
+		MaxConcurrentWorkflowTaskPollers:        opts.Pollers,
+		MaxConcurrentActivityTaskPollers:        activityPollers,
+		DisableRegistrationAliasing:             true,
+		OnFatalError:                            opts.OnFatalError,
+	}
+	if o.WorkerStopTimeout == 0 {
+		o.WorkerStopTimeout = defaultStopTimeout
+	}
+	if o.MaxConcurrentWorkflowTaskPollers == 0 {
+		o.MaxConcurrentWorkflowTaskPollers = defaultPollers
+	}
+	if opts.Deployment != "" && opts.BuildID != "" {
+		o.DeploymentOptions = worker.DeploymentOptions{
+			UseVersioning:             true,
+			Version:                   worker.WorkerDeploymentVersion{DeploymentName: opts.Deployment, BuildID: opts.BuildID},
+			DefaultVersioningBehavior: workflow.VersioningBehaviorAutoUpgrade,
+		}
+	}
+	return o
+}

@@ -1,0 +1,88 @@
+package workflows
+
+import (
+	"errors"
+	"fmt"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/run"
+)
+
+// adopt follows a dispatch that an executor has, until that executor tells how
+// it ended or that it never began, or until the executor is removed. last is
+// the sign of life that names it.
+func (j *job) adopt(ctx workflow.Context, last contract.Heartbeat) outcome {
+	if last.Executor == "" {
+		return j.lookUp(ctx, "it was handed out twice, and nobody had begun it")
+	}
+	j.Adopt = &last
+	for n := 1; ; n++ {
+		if why, removed := j.crew.removed[last.Executor]; removed {
+			return outcome{kind: outcomeLost, reason: lostReason(last.Executor, why)}
+		}
+		if n > 1 && j.crew.spent(ctx) {
+			return outcome{kind: outcomeHandedBack}
+		}
+		out, next, done := j.adoptOnce(ctx, last, n)
+		if done {
+			return out
+		}
+		last = next
+		j.Adopt = &last
+	}
+}
+
+// adoptOnce schedules adopt-task once. Where that did not tell the end, next
+// is who to ask now.
+func (j *job) adoptOnce(ctx workflow.Context, last contract.Heartbeat, n int) (out outcome, next contract.Heartbeat, done bool) {
+	var waiting workflow.Context
+	waiting, j.abandon = workflow.WithCancel(ctx)
+	defer func() { j.abandon(); j.abandon = nil }()
+	j.holder = last.Executor
+	result, err := j.crew.calls.adopt(waiting, j.Assignment)
+	var timeout *temporal.TimeoutError
+	switch {
+	case err == nil && result.Claimed != nil && result.Claimed.Executor != "":
+		next = *result.Claimed
+	case err == nil && result.Claimed != nil:
+		next = last
+	case err == nil:
+		return answered(result), last, true
+	case errors.As(err, &timeout) && timeout.TimeoutType() == enumspb.TIMEOUT_TYPE_HEARTBEAT:
+		// The adopter is gone as well; it had time enough, so no further pause.
+		next = last
+		var details contract.Heartbeat
+		if timeout.HasLastHeartbeatDetails() && timeout.LastHeartbeatDetails(&details) == nil && details.Executor != "" {
+			next = details
+		}
+		j.outOfContact(ctx, next.Executor)
+		return outcome{}, next, false
+	default:
+		next = last
+	}
+	if !temporal.IsCanceledError(err) {
+		_ = workflow.Sleep(waiting, pause(n+1)) // cut short by a removal
+	}
+	return outcome{}, next, false
+}
+
+// outOfContact tells that nothing is known of the task's executor.
+func (j *job) outOfContact(ctx workflow.Context, executor string) {
+	since := workflow.Now(ctx).Add(-heartbeatTimeout)
+	j.crew.ledger.put(contract.TaskChange{
+		Task: j.Task, Attempt: j.Attempt, Dispatch: j.Dispatch, Status: run.StatusRunning,
+		Reason: fmt.Sprintf("executor %s out of contact since %s", executor, clock(since)),
+	})
+}
+
+func lostReason(executor, why string) string {
+	s := fmt.Sprintf("executor %s was removed while it had the task", executor)
+	if why != "" {
+		s += ": " + why
+	}
+	return s
+}

@@ -1,0 +1,110 @@
+package workflows
+
+import (
+	"fmt"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/run"
+)
+
+// begin waits until the run may begin, and loads what it is. Where it is
+// cancelled before, or final already, the phase says so.
+func (r *runner) begin(ctx workflow.Context) error {
+	out, err := r.calls.begin(ctx, true)
+	if err != nil {
+		return err
+	}
+	r.take(out.Standing)
+	if r.phase == run.PhaseQueued || r.phase == run.PhaseRunning {
+		if err := r.load(ctx, out.Page); err != nil {
+			return err
+		}
+	}
+	for r.phase == run.PhaseQueued {
+		if out, err = r.awaitAdmission(ctx); err != nil {
+			return err
+		}
+		r.take(out.Standing)
+	}
+	if r.phase != run.PhaseRunning {
+		return nil
+	}
+	if err := r.restore(ctx); err != nil {
+		return err
+	}
+	r.stand(ctx, out.Standing)
+	return nil
+}
+
+// awaitAdmission waits until the records may tell another phase.
+func (r *runner) awaitAdmission(ctx workflow.Context) (contract.BeginResult, error) {
+	r.publish(ctx)
+	for r.nudged = false; !r.nudged; {
+		if err := workflow.Await(ctx, r.inbox.waiting); err != nil {
+			return contract.BeginResult{}, err
+		}
+		// A stop has no meaning yet, nor has an approval; what only asks for
+		// another look is the same for all.
+		r.inbox.drain(ctx)
+	}
+	return r.calls.begin(ctx, false)
+}
+
+func (r *runner) take(s contract.Standing) {
+	r.phase = s.Phase
+	r.written.Result = s.Result
+	if s.Result == "" {
+		r.written.Result = run.ResultUnknown
+	}
+}
+
+// load joins the pages of the plan and makes the graph of it.
+func (r *runner) load(ctx workflow.Context, page *contract.PlanPage) error {
+	if page == nil {
+		return temporal.NewNonRetryableApplicationError("the plan is missing", string(run.CodeInternal), nil)
+	}
+	r.plan = page.Plan
+	for n := 1; page.More; n++ {
+		next, err := r.calls.loadPlan(ctx, n)
+		if err != nil {
+			return err
+		}
+		r.plan.Nodes = append(r.plan.Nodes, next.Plan.Nodes...)
+		page = &next
+	}
+	r.calls.priority = contract.Priority(r.plan.Priority, r.plan.Group)
+	r.crew.calls = r.calls
+	graph, err := run.NewGraph(r.plan.Nodes, r.plan.FailFast)
+	if err != nil {
+		return temporal.NewNonRetryableApplicationError(fmt.Sprintf("the plan makes no graph: %v", err), string(run.CodeInternal), err)
+	}
+	r.graph = graph
+	return nil
+}
+
+// restore goes on from the state that an earlier execution carried over, or
+// from the beginning.
+func (r *runner) restore(ctx workflow.Context) error {
+	r.started = workflow.Now(ctx)
+	if s := r.in.State; s != nil {
+		if err := r.graph.Restore(s.Statuses); err != nil {
+			return temporal.NewNonRetryableApplicationError(fmt.Sprintf("the carried state fits no graph: %v", err), string(run.CodeInternal), err)
+		}
+		r.started, r.cut, r.culprit = s.Started, s.Cut, s.Culprit
+		r.written.Result, r.written.Reason = s.Result, s.Reason
+		for _, e := range s.Removed {
+			r.crew.remove(e)
+		}
+		r.batches.restore(s)
+		if s.Stop != nil {
+			r.stop(ctx, *s.Stop)
+		}
+	}
+	if timeout := r.plan.Timeout.Std(); timeout > 0 && r.stopped == nil {
+		r.deadline = workflow.NewTimer(ctx, max(0, r.started.Add(timeout).Sub(workflow.Now(ctx))))
+	}
+	return nil
+}

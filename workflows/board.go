@@ -1,0 +1,108 @@
+package workflows
+
+import (
+	"fmt"
+	"strings"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/run"
+)
+
+// board is what Temporal's own search and user interface show of a run. A
+// search attribute costs an event and a write each time it is set, so it is
+// set only where it differs from what is there, which whoever starts the
+// workflow has set already.
+type board struct {
+	phase  string
+	result string
+	counts string
+}
+
+var (
+	phaseKey  = temporal.NewSearchAttributeKeyKeyword(contract.AttributePhase)
+	resultKey = temporal.NewSearchAttributeKeyKeyword(contract.AttributeResult)
+)
+
+// begin reads what is there.
+func (b *board) begin(ctx workflow.Context) {
+	there := workflow.GetTypedSearchAttributes(ctx)
+	b.phase, _ = there.GetKeyword(phaseKey)
+	b.result, _ = there.GetKeyword(resultKey)
+}
+
+// publish shows how the run stands, where that has changed.
+func (r *runner) publish(ctx workflow.Context) {
+	var updates []temporal.SearchAttributeUpdate
+	if phase := string(r.phase); phase != r.board.phase {
+		updates = append(updates, phaseKey.ValueSet(phase))
+		r.board.phase = phase
+	}
+	if result := string(r.written.Result); result != r.board.result && r.written.Result != run.ResultUnknown {
+		updates = append(updates, resultKey.ValueSet(result))
+		r.board.result = result
+	}
+	if len(updates) > 0 {
+		if err := workflow.UpsertTypedSearchAttributes(ctx, updates...); err != nil {
+			r.log.Warn("publishing the state of the run failed", "error", err)
+		}
+	}
+	if r.graph == nil {
+		return
+	}
+	if counts := r.counts(); counts != r.board.counts {
+		r.board.counts = counts
+		workflow.SetCurrentDetails(ctx, r.details())
+	}
+}
+
+// counts tells the state in a form that is cheap to compare.
+func (r *runner) counts() string {
+	var s strings.Builder
+	s.WriteString(string(r.phase))
+	for _, status := range run.Statuses() {
+		fmt.Fprintf(&s, " %d", r.graph.Count(status))
+	}
+	return s.String()
+}
+
+// maxDetailTasks is how many failed tasks the details name.
+const maxDetailTasks = 20
+
+// details describes the run in Markdown.
+func (r *runner) details() string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "**%s** `%s` is %s", r.plan.Name, r.in.Run, r.phase)
+	if r.written.Result != run.ResultUnknown {
+		fmt.Fprintf(&s, ", result **%s**", r.written.Result)
+	}
+	if r.written.Reason != "" {
+		fmt.Fprintf(&s, " (%s)", r.written.Reason)
+	}
+	s.WriteString("\n\n")
+	for _, status := range run.Statuses() {
+		if n := r.graph.Count(status); n > 0 {
+			fmt.Fprintf(&s, "- %s: %d\n", strings.ReplaceAll(string(status), "_", " "), n)
+		}
+	}
+	if failed := r.named(run.StatusFailed, maxDetailTasks); len(failed) > 0 {
+		s.WriteString("\nFailed: " + strings.Join(failed, ", ") + "\n")
+	}
+	return s.String()
+}
+
+// named returns the names of up to n tasks with a status.
+func (r *runner) named(status run.Status, n int) []string {
+	if r.graph.Count(status) == 0 {
+		return nil
+	}
+	var names []string
+	for task := 0; task < r.graph.Len() && len(names) < n; task++ {
+		if r.graph.Status(task) == status {
+			names = append(names, r.graph.Name(task))
+		}
+	}
+	return names
+}

@@ -1,0 +1,80 @@
+package workflows
+
+import (
+	"errors"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/run"
+)
+
+// calls are the typed stubs of all activities: nothing else executes one.
+type calls struct {
+	run      run.ID
+	priority temporal.Priority
+}
+
+func (c calls) loadPlan(ctx workflow.Context, page int) (contract.PlanPage, error) {
+	return progress[contract.PlanPage](ctx, contract.ActivityLoadPlan, contract.LoadPlanInput{Run: c.run, Page: page})
+}
+
+func (c calls) begin(ctx workflow.Context, plan bool) (contract.BeginResult, error) {
+	return progress[contract.BeginResult](ctx, contract.ActivityBegin, contract.BeginInput{Run: c.run, Plan: plan})
+}
+
+func (c calls) apply(ctx workflow.Context, in contract.ApplyInput) (contract.ApplyResult, error) {
+	in.Run = c.run
+	return progress[contract.ApplyResult](ctx, contract.ActivityApply, in)
+}
+
+func (c calls) holders(ctx workflow.Context, tasks ...int) (contract.HoldersResult, error) {
+	return progress[contract.HoldersResult](ctx, contract.ActivityHolders, contract.HoldersInput{Run: c.run, Tasks: tasks})
+}
+
+func (c calls) execute(ctx workflow.Context, a contract.Assignment) (contract.ExecuteResult, error) {
+	ctx = workflow.WithActivityOptions(ctx, taskOptions(contract.PoolQueue(a.Pool), a.Name, a.Attempt, c.priority))
+	var out contract.ExecuteResult
+	err := workflow.ExecuteActivity(ctx, contract.ActivityExecuteTask, contract.ExecuteInput{Key: c.key(a), Name: a.Name}).Get(ctx, &out)
+	return out, err
+}
+
+func (c calls) adopt(ctx workflow.Context, a contract.Assignment) (contract.ExecuteResult, error) {
+	ctx = workflow.WithActivityOptions(ctx, adoptOptions(a.Adopt.Executor, a.Name, a.Attempt, c.priority))
+	var out contract.ExecuteResult
+	err := workflow.ExecuteActivity(ctx, contract.ActivityAdoptTask,
+		contract.ExecuteInput{Key: c.key(a), Name: a.Name, JournalID: a.Adopt.JournalID}).Get(ctx, &out)
+	return out, err
+}
+
+func (c calls) stop(ctx workflow.Context, executor string, a contract.Assignment) (contract.StopResult, error) {
+	ctx = workflow.WithActivityOptions(ctx, stopOptions(executor, a.Name))
+	var out contract.StopResult
+	err := workflow.ExecuteActivity(ctx, contract.ActivityStopTask, contract.StopInput{Key: c.key(a)}).Get(ctx, &out)
+	return out, err
+}
+
+func (c calls) key(a contract.Assignment) run.Key {
+	return run.Key{Run: c.run, Task: a.Task, Attempt: a.Attempt, Dispatch: a.Dispatch}
+}
+
+// progress calls the records: by a local activity, which costs the history one
+// marker, and where that does not get through, by an activity that is tried
+// until it does. So an outage of the records delays a run and never fails it.
+func progress[Out, In any](ctx workflow.Context, activity string, in In) (Out, error) {
+	var out Out
+	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, localOptions()), activity, in).Get(ctx, &out)
+	if err == nil || refused(err) {
+		return out, err
+	}
+	workflow.GetLogger(ctx).Warn("the records did not answer, trying on", "activity", activity, "error", err)
+	err = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, patientOptions()), activity, in).Get(ctx, &out)
+	return out, err
+}
+
+// refused reports whether the records answered and said no.
+func refused(err error) bool {
+	var application *temporal.ApplicationError
+	return errors.As(err, &application) && application.NonRetryable()
+}

@@ -1,0 +1,107 @@
+package workflows
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/run"
+)
+
+const (
+	stopReason     = "the run was stopped"
+	closedReason   = "the run was closed from outside"
+	failFastReason = "fail_fast is set and a task has failed"
+)
+
+// absorb takes what became of the crew's tasks.
+func (r *runner) absorb() {
+	for _, e := range r.crew.take() {
+		if e.back != nil {
+			r.batches.queue(*e.back)
+			continue
+		}
+		r.ended(e.task, e.status)
+	}
+}
+
+// absorbReport takes what a batch tells. Hearing it again changes nothing.
+func (r *runner) absorbReport(rep contract.Report) {
+	for _, e := range rep.Ended {
+		if r.batches.ended(e.Task) {
+			r.ended(e.Task, e.Status)
+		}
+	}
+	for _, a := range rep.Returned {
+		if r.batches.ended(a.Task) {
+			r.batches.queue(a)
+		}
+	}
+}
+
+// ended notes the end of a task.
+func (r *runner) ended(task int, status run.Status) {
+	before := r.graph.Result()
+	if !r.graph.Set(task, status) {
+		return
+	}
+	if before != run.ResultFailed && r.graph.Result() == run.ResultFailed {
+		r.culprit = task
+	}
+	if r.stopped != nil && (status == run.StatusStopped || status == run.StatusSkipped) {
+		r.cut = true
+	}
+}
+
+func (r *runner) approve(task int) {
+	if r.graph != nil {
+		r.graph.Approve(task)
+	}
+}
+
+// decide notes what follows for tasks from the ends of others, and gives those
+// that are to run to the crew or to batches.
+func (r *runner) decide(ctx workflow.Context) {
+	r.withdraw(ctx)
+	var start []contract.Assignment
+	for _, d := range r.graph.Next() {
+		if d.Status == run.StatusQueued {
+			start = append(start, r.assignment(d.Task))
+			continue
+		}
+		r.ledger.put(contract.TaskChange{Task: d.Task, Status: d.Status, Reason: d.Reason})
+	}
+	if r.inline(ctx) {
+		r.crew.start(ctx, start...)
+	} else {
+		r.batches.queue(start...)
+	}
+	r.batches.handOut(ctx)
+}
+
+// inline reports whether this execution itself runs what is to start now.
+func (r *runner) inline(ctx workflow.Context) bool {
+	return r.graph.Len() <= r.limits.Inline && !r.crew.spent(ctx)
+}
+
+// withdraw takes back, once, what fail fast forbids to begin.
+func (r *runner) withdraw(ctx workflow.Context) {
+	if r.unwanted || !r.plan.FailFast || r.graph.Result() != run.ResultFailed {
+		return
+	}
+	r.unwanted = true
+	if tasks := r.graph.Unwanted(); len(tasks) > 0 {
+		r.crew.withdraw(ctx, tasks, failFastReason)
+		r.batches.withdraw(ctx, tasks)
+	}
+}
+
+func (r *runner) assignment(task int) contract.Assignment {
+	n := r.plan.Nodes[r.graph.NodeOf(task)]
+	pool := ""
+	if n.Pool < len(r.plan.Pools) {
+		pool = r.plan.Pools[n.Pool]
+	}
+	return contract.Assignment{
+		Task: task, Name: r.graph.Name(task), Pool: pool, Retry: n.Retry, OnLost: n.OnLost, Attempt: 1, Dispatch: 1,
+	}
+}

@@ -1,0 +1,73 @@
+package workflows
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/drover-run/drover/contract"
+)
+
+// inbox holds the signal channels of an execution. They are read by the main
+// coroutine alone, so that it never ends, or continues as new, over a signal.
+type inbox []signal
+
+// signal is a channel and what its signals mean.
+type signal struct {
+	channel workflow.ReceiveChannel
+	take    func(workflow.Context)
+}
+
+// on adds a signal with a payload. One that cannot be decoded is logged and
+// left out by the SDK.
+func on[T any](ctx workflow.Context, name string, do func(workflow.Context, T)) signal {
+	channel := workflow.GetSignalChannel(ctx, name)
+	return signal{channel: channel, take: func(ctx workflow.Context) {
+		var payload T
+		if channel.ReceiveAsync(&payload) {
+			do(ctx, payload)
+		}
+	}}
+}
+
+// onBare adds a signal without a payload.
+func onBare(ctx workflow.Context, name string, do func(workflow.Context)) signal {
+	channel := workflow.GetSignalChannel(ctx, name)
+	return signal{channel: channel, take: func(ctx workflow.Context) {
+		if channel.ReceiveAsync(nil) {
+			do(ctx)
+		}
+	}}
+}
+
+// waiting reports whether there are signals to read. It is fit for conditions.
+func (b inbox) waiting() bool {
+	for _, s := range b {
+		if s.channel.Len() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// drain acts on all signals that are there.
+func (b inbox) drain(ctx workflow.Context) {
+	for _, s := range b {
+		for s.channel.Len() > 0 {
+			s.take(ctx)
+		}
+	}
+}
+
+func (r *runner) newInbox(ctx workflow.Context) inbox {
+	return inbox{
+		onBare(ctx, contract.SignalAdmit, func(workflow.Context) { r.nudged = true }),
+		onBare(ctx, contract.SignalCancel, func(workflow.Context) { r.nudged = true }),
+		onBare(ctx, contract.SignalStop, func(ctx workflow.Context) { r.stop(ctx, contract.Stop{Reason: stopReason}) }),
+		on(ctx, contract.SignalApprove, func(_ workflow.Context, a contract.Approve) { r.approve(a.Task) }),
+		on(ctx, contract.SignalReport, func(_ workflow.Context, rep contract.Report) { r.absorbReport(rep) }),
+		on(ctx, contract.SignalExecutorRemoved, func(ctx workflow.Context, e contract.ExecutorRemoved) {
+			r.crew.remove(e)
+			r.batches.tell(ctx, contract.SignalExecutorRemoved, e)
+		}),
+		onBare(ctx, contract.SignalForceContinue, func(workflow.Context) { r.forced = true }),
+	}
+}

@@ -1,0 +1,229 @@
+package workflows
+
+import (
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/run"
+)
+
+// job is one task in the hands of a crew, with a coroutine of its own. The
+// assignment in it says how far the task has come, so that another execution
+// can go on from there.
+type job struct {
+	contract.Assignment
+	crew *crew
+
+	// ctx and cancel are of all that a wish to stop may cut short: waiting,
+	// and execute-task.
+	ctx    workflow.Context
+	cancel workflow.CancelFunc
+	// abandon ends the wait for adopt-task; nil while there is none.
+	abandon workflow.CancelFunc
+
+	recorded  workflow.Future // of the change to queued
+	executing bool            // execute-task is scheduled
+	holder    string          // executor that fell out of contact, "" before
+	gone      bool            // the records have it as skipped
+	ended     bool
+	careful   bool                // somebody may have claimed it: queue it only if nobody did
+	told      bool                // whoever has it knows that it is to stop
+	hush      workflow.CancelFunc // ends the telling; nil while there is none
+}
+
+// newJob notes the task as queued, and sets off its coroutine.
+func newJob(ctx workflow.Context, c *crew, a contract.Assignment) *job {
+	j := &job{Assignment: a, crew: c}
+	j.Attempt, j.Dispatch = max(1, j.Attempt), max(1, j.Dispatch)
+	if j.Adopt == nil && !j.Recover && c.stopped == nil {
+		j.enqueue(ctx)
+	}
+	var cancellable workflow.Context
+	cancellable, j.cancel = workflow.WithCancel(ctx)
+	workflow.Go(cancellable, func(ctx workflow.Context) {
+		j.ctx = ctx
+		lasting, _ := workflow.NewDisconnectedContext(ctx)
+		j.run(lasting)
+	})
+	return j
+}
+
+// enqueue notes the dispatch as queued. What is noted is written before the
+// dispatch is scheduled, so that a claim finds it.
+func (j *job) enqueue(ctx workflow.Context) {
+	j.recorded = j.crew.ledger.putAndTell(ctx, contract.TaskChange{
+		Task: j.Task, Attempt: j.Attempt, Dispatch: j.Dispatch, Status: run.StatusQueued, Reason: j.Reason,
+		IfUnclaimed: j.careful,
+	})
+	j.careful = false
+}
+
+// run brings the task to its end, through as many dispatches and attempts as
+// that takes. Its context outlives a wish to stop.
+func (j *job) run(ctx workflow.Context) {
+	out := j.first(ctx)
+	for j.follow(ctx, out) {
+		out = j.dispatch(ctx)
+	}
+	j.cancel()
+}
+
+// first returns what is known of a task before anything was dispatched here.
+func (j *job) first(ctx workflow.Context) outcome {
+	switch {
+	case j.Adopt != nil:
+		return j.adopt(ctx, *j.Adopt)
+	case j.Recover:
+		return j.recover(ctx)
+	}
+	return outcome{kind: outcomeQueued}
+}
+
+// dispatch waits until the task is recorded as queued and its backoff is over,
+// and sees one dispatch through.
+func (j *job) dispatch(ctx workflow.Context) outcome {
+	var standing contract.TaskStanding
+	_ = j.recorded.Get(ctx, &standing) // never fails: it is settled by value
+	if out, ok := j.compare(ctx, standing); !ok {
+		return out
+	}
+	if j.Wait > 0 && !j.unwanted() {
+		_ = workflow.Sleep(j.ctx, j.Wait.Std()) // cut short where it is unwanted
+	}
+	j.Wait = 0
+	if j.unwanted() {
+		return outcome{kind: outcomeUntaken}
+	}
+	j.executing = true
+	result, err := j.crew.calls.execute(j.ctx, j.Assignment)
+	j.executing = false
+	return j.read(ctx, result, err)
+}
+
+// compare goes on from how the task stands in the records. ok is false where
+// that is not as this execution wrote it: somebody reset the workflow, or
+// closed the run.
+func (j *job) compare(ctx workflow.Context, s contract.TaskStanding) (out outcome, ok bool) {
+	switch {
+	case s.Status.Final():
+		return outcome{kind: outcomeStands, status: s.Status}, false
+	case s.Attempt == j.Attempt && s.Dispatch == j.Dispatch && s.Status == run.StatusQueued:
+		return outcome{}, true
+	}
+	j.Attempt, j.Dispatch = max(1, s.Attempt), s.Dispatch
+	return j.lookUp(ctx, "another execution of its workflow had queued it"), false
+}
+
+// recover finds out how far another execution, which is gone, brought the
+// task. The change that it writes for that is older than any other, so that
+// nothing comes of it but the answer.
+func (j *job) recover(ctx workflow.Context) outcome {
+	j.Recover = false
+	var s contract.TaskStanding
+	_ = j.crew.ledger.putAndTell(ctx, contract.TaskChange{Task: j.Task, Status: run.StatusQueued, IfUnclaimed: true}).Get(ctx, &s)
+	if s.Status.Final() {
+		return outcome{kind: outcomeStands, status: s.Status}
+	}
+	j.Attempt, j.Dispatch = max(1, s.Attempt), s.Dispatch
+	return j.lookUp(ctx, "the workflow that had queued it is gone")
+}
+
+// lookUp asks the records who has the dispatch, and goes on with them. Where
+// nobody claimed it, it is queued again: the claim comes before any step.
+func (j *job) lookUp(ctx workflow.Context, reason string) outcome {
+	out, err := j.crew.calls.holders(ctx, j.Task)
+	if err != nil { // the records refuse: the next thing written tells the owner
+		workflow.GetLogger(ctx).Warn("asking who has a task failed", "task", j.Name, "error", err)
+	}
+	for _, h := range out.Holders {
+		if h.Task == j.Task && h.Attempt == j.Attempt && h.Dispatch == j.Dispatch {
+			return j.adopt(ctx, contract.Heartbeat{Executor: h.Executor})
+		}
+	}
+	j.careful = true
+	return outcome{kind: outcomeUnbegun, reason: reason}
+}
+
+// unwanted reports whether the task must not begin any more.
+func (j *job) unwanted() bool { return j.crew.stopped != nil || j.Withdrawn != "" }
+
+// withdraw forbids the task to begin. Whether somebody has it already is for
+// the records to say.
+func (j *job) withdraw(ctx workflow.Context, reason string) {
+	if j.Withdrawn != "" || j.ended {
+		return
+	}
+	j.Withdrawn = reason
+	if !j.executing {
+		j.cancel() // it waits; an adopted one goes on
+		return
+	}
+	written := j.crew.ledger.putAndTell(ctx, contract.TaskChange{
+		Task: j.Task, Attempt: j.Attempt, Dispatch: j.Dispatch, Status: run.StatusSkipped, Reason: reason, IfUnclaimed: true,
+	})
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		var standing contract.TaskStanding
+		_ = written.Get(ctx, &standing)
+		if standing.Status == run.StatusSkipped && !j.ended {
+			j.gone = true
+			j.cancel()
+		}
+	})
+}
+
+// executorRemoved ends the wait for an executor that was removed.
+func (j *job) executorRemoved(id string) {
+	if j.abandon != nil && j.holder == id {
+		j.abandon()
+	}
+}
+
+// end tells how the task ended.
+func (j *job) end(c contract.TaskChange) {
+	c.Task, c.Attempt, c.Dispatch = j.Task, j.Attempt, j.Dispatch
+	j.crew.ledger.put(c)
+	j.leave(ending{task: j.Task, status: c.Status})
+}
+
+// leave takes the task from the crew.
+func (j *job) leave(e ending) {
+	j.ended = true
+	if j.hush != nil {
+		j.hush()
+	}
+	delete(j.crew.jobs, j.Task)
+	j.crew.endings = append(j.crew.endings, e)
+}
+
+// handBack gives the task to another execution.
+func (j *job) handBack() {
+	back := j.Assignment
+	j.leave(ending{task: j.Task, back: &back})
+}
+
+// again queues the task anew, as the attempt and dispatch that it has now.
+func (j *job) again(ctx workflow.Context, reason string, wait time.Duration) (more bool) {
+	j.Reason, j.Wait = trimReason(reason), run.Duration(wait)
+	j.holder, j.Adopt, j.told = "", nil, false
+	if j.crew.spent(ctx) {
+		j.handBack()
+		return false
+	}
+	j.enqueue(ctx)
+	return true
+}
+
+// retryReason says why there is another attempt.
+func retryReason(attempt int, why string, wait time.Duration) string {
+	s := fmt.Sprintf("attempt %d failed", attempt)
+	if why != "" {
+		s += ": " + why
+	}
+	if wait > 0 {
+		s += "; tried again after " + span(wait)
+	}
+	return s
+}

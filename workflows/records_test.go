@@ -1,0 +1,185 @@
+package workflows_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+
+// fakeRecords keeps one run as records.Progress says.
+type fakeRecords struct {
+	mu       sync.Mutex
+	plan     run.Plan
+	pageSize int // nodes of a page of the plan; 0: all
+	phase    run.Phase
+	result   run.Result
+	reason   string
+	admitted bool
+	stop     bool
+	approved []int
+	tasks    map[int]*fakeTask
+	history  []change // what was written
+	applies  int
+	down     int // calls that fail before it answers
+	onApply  func(records.Changes)
+}
+
+type fakeTask struct {
+	records.TaskChange
+	executor string
+	claimed  run.Key
+}
+
+// change is a change that was written, in short.
+type change struct {
+	Task, Attempt, Dispatch int
+	Status                  run.Status
+	Reason                  string
+}
+
+func newFakeRecords(plan run.Plan) *fakeRecords {
+	f := &fakeRecords{plan: plan, phase: run.PhaseQueued, result: run.ResultUnknown, admitted: true, tasks: map[int]*fakeTask{}}
+	for _, n := range plan.Nodes {
+		for i := range n.Width {
+			f.tasks[n.First+i] = &fakeTask{TaskChange: records.TaskChange{Task: n.First + i, Status: run.StatusNotStarted}}
+		}
+	}
+	return f
+}
+
+func (f *fakeRecords) lock() (unlock func(), err error) {
+	f.mu.Lock()
+	if f.down > 0 {
+		f.down--
+		return f.mu.Unlock, run.Errorf(run.CodeUnavailable, "%w", errOutage)
+	}
+	return f.mu.Unlock, nil
+}
+
+func (f *fakeRecords) LoadPlan(_ context.Context, _ run.ID, page int) (run.Plan, bool, error) {
+	unlock, err := f.lock()
+	defer unlock()
+	p := f.plan
+	if f.pageSize > 0 {
+		from := min(len(p.Nodes), page*f.pageSize)
+		to := min(len(p.Nodes), from+f.pageSize)
+		p.Nodes = p.Nodes[from:to]
+		return p, to < len(f.plan.Nodes), err
+	}
+	return p, false, err
+}
+
+func (f *fakeRecords) Begin(context.Context, run.ID) (records.Standing, error) {
+	unlock, err := f.lock()
+	defer unlock()
+	if err == nil && f.phase == run.PhaseQueued && f.admitted {
+		f.phase = run.PhaseRunning
+	}
+	return f.standing(), err
+}
+
+func (f *fakeRecords) standing() records.Standing {
+	return records.Standing{Phase: f.phase, Result: f.result, StopWanted: f.stop, Approved: slices.Clone(f.approved)}
+}
+
+func rank(s run.Status) int {
+	switch s {
+	case run.StatusWaitingApproval:
+		return 1
+	case run.StatusQueued:
+		return 2
+	case run.StatusRunning:
+		return 3
+	case run.StatusNotStarted:
+		return 0
+	}
+	return 4
+}
+
+func (f *fakeRecords) Apply(_ context.Context, _ run.ID, c records.Changes) (records.Standing, []records.TaskStanding, error) {
+	unlock, err := f.lock()
+	defer unlock()
+	if err != nil {
+		return records.Standing{}, nil, err
+	}
+	f.applies++
+	if f.onApply != nil {
+		f.onApply(c)
+	}
+	open := !f.phase.Final()
+	for _, x := range c.Tasks {
+		t := f.tasks[x.Task]
+		was, now := run.Key{Attempt: t.Attempt, Dispatch: t.Dispatch}, run.Key{Attempt: x.Attempt, Dispatch: x.Dispatch}
+		switch {
+		case !open, t.Status.Final(), now.Before(was), now == was && rank(x.Status) < rank(t.Status),
+			x.IfUnclaimed && t.Status == run.StatusRunning:
+			continue
+		}
+		t.TaskChange = x
+		f.history = append(f.history, change{x.Task, x.Attempt, x.Dispatch, x.Status, x.Reason})
+	}
+	if open && c.Result != "" {
+		f.result = c.Result
+	}
+	if open && c.Reason != "" {
+		f.reason = c.Reason
+	}
+	if open && c.Finish {
+		for _, t := range f.tasks {
+			if !t.Status.Final() {
+				return records.Standing{}, nil, run.Errorf(run.CodeConflict, "task %d is %s", t.Task, t.Status)
+			}
+		}
+		f.phase = run.PhaseFinished
+	}
+	var out []records.TaskStanding
+	for _, x := range c.Tasks {
+		t := f.tasks[x.Task]
+		out = append(out, records.TaskStanding{Task: x.Task, Attempt: t.Attempt, Dispatch: t.Dispatch, Status: t.Status})
+	}
+	return f.standing(), out, nil
+}
+
+func (f *fakeRecords) Holders(context.Context, run.ID) (map[int]records.Holder, error) {
+	unlock, err := f.lock()
+	defer unlock()
+	out := map[int]records.Holder{}
+	for task, t := range f.tasks {
+		if t.executor != "" && !t.Status.Final() {
+			out[task] = records.Holder{Key: t.claimed, Executor: t.executor}
+		}
+	}
+	return out, err
+}
+
+// claim claims a key for an executor, and reports whether it got it.
+func (f *fakeRecords) claim(key run.Key, executor string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := f.tasks[key.Task]
+	if t.Status != run.StatusQueued || t.Attempt != key.Attempt || t.Dispatch != key.Dispatch || f.stop {
+		return false
+	}
+	t.Status, t.executor, t.claimed = run.StatusRunning, executor, key
+	return true
+}
+
+// writes returns the changes that were written of a task.
+func (f *fakeRecords) writes(task int) []change {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []change
+	for _, c := range f.history {
+		if c.Task == task {
+			out = append(out, c)
+		}
+	}
+	return out
+}

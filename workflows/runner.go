@@ -1,0 +1,175 @@
+package workflows
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/run"
+)
+
+// runner is one execution of the run workflow.
+type runner struct {
+	in     contract.RunInput
+	limits contract.Limits
+	log    log.Logger
+	calls  calls
+	root   workflow.Context // ends when somebody cancels the workflow
+
+	plan    run.Plan
+	graph   *run.Graph // nil until the plan is loaded
+	crew    *crew
+	ledger  *ledger
+	batches *batches
+	inbox   inbox
+	board   board
+
+	phase    run.Phase
+	started  time.Time
+	deadline workflow.Future // the run's timeout; nil for none
+
+	stopped  *contract.Stop
+	cut      bool                // the stop, or the timeout, kept a task from its end
+	culprit  int                 // the task whose failure made the result failed, -1 for none
+	unwanted bool                // fail fast withdrew what was queued
+	written  contract.ApplyInput // result and reason as the records have them
+	closed   bool                // the records have the run as final
+
+	nudged bool // the records may tell another phase
+	forced bool // somebody wants it to continue as new
+}
+
+// newRunner returns a runner of what the input carries. It makes nothing that
+// a history would show.
+func newRunner(root workflow.Context, in contract.RunInput) *runner {
+	r := &runner{
+		in: in, limits: limits(in.Limits), log: workflow.GetLogger(root), root: root,
+		ledger: newLedger(), phase: run.PhaseQueued, culprit: -1,
+	}
+	r.calls = calls{run: in.Run, priority: workflow.GetInfo(root).Priority}
+	r.crew = newCrew(r.calls, r.ledger, r.limits)
+	r.batches = newBatches(r)
+	r.inbox = r.newInbox(root)
+	return r
+}
+
+// run sees the run through. A cancellation of the workflow is a wish to stop
+// the run, so all that is done is done on a context that outlives it.
+func (r *runner) run(root workflow.Context) (contract.RunOutput, error) {
+	ctx, _ := workflow.NewDisconnectedContext(root)
+	r.board.begin(ctx)
+	if err := r.begin(ctx); err != nil {
+		return contract.RunOutput{}, err
+	}
+	for r.phase == run.PhaseRunning {
+		again, err := r.turn(ctx)
+		if err != nil {
+			return contract.RunOutput{}, err
+		}
+		if r.phase != run.PhaseRunning || again {
+			continue
+		}
+		if r.idle() && (r.forced || r.crew.spent(ctx)) {
+			return contract.RunOutput{}, r.continueAsNew(root)
+		}
+		r.publish(ctx)
+		r.await(ctx)
+	}
+	r.publish(ctx)
+	return contract.RunOutput{Phase: r.phase, Result: r.written.Result, Reason: r.written.Reason}, nil
+}
+
+// turn takes what has come, decides what follows and writes it. again says
+// that it wrote, and so may have more to decide.
+func (r *runner) turn(ctx workflow.Context) (again bool, err error) {
+	r.inbox.drain(ctx)
+	r.heed(ctx)
+	r.absorb()
+	r.decide(ctx)
+	if r.dirty() {
+		return true, r.write(ctx)
+	}
+	if r.closed && r.crew.idle() && r.batches.idle() {
+		r.phase = run.PhaseFinished
+	}
+	return false, nil
+}
+
+// await sleeps until something came.
+func (r *runner) await(ctx workflow.Context) {
+	// The context is never cancelled.
+	_ = workflow.Await(ctx, func() bool {
+		return r.inbox.waiting() || len(r.crew.endings) > 0 || !r.ledger.empty() || r.batches.news() ||
+			r.timedOut() || (r.stopped == nil && r.root.Err() != nil)
+	})
+}
+
+// idle reports whether nothing is lost where the execution ends here: no
+// activity is open, no batch is being started or told, no signal is unread.
+func (r *runner) idle() bool {
+	return r.crew.idle() && r.ledger.empty() && r.batches.quiet() && !r.inbox.waiting()
+}
+
+// dirty reports whether there is something to write.
+func (r *runner) dirty() bool {
+	if r.closed {
+		return !r.ledger.empty() // it is refused, and those who wait for it learn how it stands
+	}
+	result, reason := r.result()
+	return !r.ledger.empty() || r.graph.Done() && r.crew.idle() || result != r.written.Result || reason != r.written.Reason
+}
+
+// write writes one transaction, and finishes the run with the last one.
+func (r *runner) write(ctx workflow.Context) error {
+	result, reason := r.result()
+	last := r.graph.Done() && r.crew.idle() && r.ledger.fits() && !r.closed
+	in := contract.ApplyInput{Finish: last}
+	if last || result == run.ResultFailed && !r.closed {
+		in.Result, in.Reason = result, reason
+	}
+	standing, err := r.ledger.flush(ctx, r.calls, in)
+	if err != nil {
+		return err
+	}
+	if in.Result != "" {
+		r.written.Result, r.written.Reason = result, reason
+	}
+	if last {
+		r.phase = run.PhaseFinished
+		return nil
+	}
+	r.stand(ctx, standing)
+	return nil
+}
+
+// stand goes on from how the run stands in the records.
+func (r *runner) stand(ctx workflow.Context, s contract.Standing) {
+	for _, task := range s.Approved {
+		r.approve(task)
+	}
+	if s.StopWanted {
+		r.stop(ctx, contract.Stop{Reason: stopReason})
+	}
+	if s.Phase.Final() && !r.closed {
+		// Somebody closed the run from outside: end what is left of it.
+		r.closed = true
+		r.written.Result = s.Result
+		r.stop(ctx, contract.Stop{Reason: closedReason})
+	}
+}
+
+// continueAsNew begins a new execution with the state of this one.
+func (r *runner) continueAsNew(ctx workflow.Context) error {
+	state := &contract.RunState{
+		Statuses: r.graph.Statuses(), Started: r.started, Stop: r.stopped, Cut: r.cut, Culprit: r.culprit,
+		Result: r.written.Result, Reason: r.written.Reason, Removed: r.crew.removals(),
+	}
+	if r.in.State != nil {
+		state.Continued = r.in.State.Continued
+	}
+	state.Continued++
+	r.batches.save(state)
+	return workflow.NewContinueAsNewError(ctx, contract.RunWorkflow, contract.RunInput{Run: r.in.Run, State: state, Limits: r.in.Limits})
+}

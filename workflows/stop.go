@@ -1,0 +1,66 @@
+package workflows
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/run"
+)
+
+// heed acts on what asks for a stop without a signal: the run's timeout, and a
+// cancellation of the workflow.
+func (r *runner) heed(ctx workflow.Context) {
+	if r.timedOut() {
+		r.stop(ctx, contract.Stop{Reason: timeoutReason(r.plan), TimedOut: true})
+	}
+	if r.root.Err() != nil {
+		r.stop(ctx, contract.Stop{Reason: "its workflow was cancelled"})
+	}
+}
+
+func (r *runner) timedOut() bool {
+	return r.stopped == nil && r.deadline != nil && r.deadline.IsReady()
+}
+
+func timeoutReason(p run.Plan) string { return "run timed out after " + span(p.Timeout.Std()) }
+
+// stop ends the run as soon as nobody executes a task of it: what did not
+// start is skipped, what runs is stopped. The first reason counts.
+func (r *runner) stop(ctx workflow.Context, why contract.Stop) {
+	if r.stopped != nil || r.phase != run.PhaseRunning || r.graph == nil {
+		return
+	}
+	r.stopped = &why
+	r.cut = r.cut || why.TimedOut
+	for _, task := range r.graph.SkipUnstarted() {
+		r.cut = true
+		r.ledger.put(contract.TaskChange{Task: task, Status: run.StatusSkipped, Reason: why.Reason})
+	}
+	r.crew.stop(ctx, why)
+	r.batches.stop(ctx, why)
+}
+
+// result returns how the run stands: failed from the first failure or its
+// timeout on, and anything else at its end only.
+func (r *runner) result() (run.Result, string) {
+	result := r.graph.Result()
+	switch {
+	case r.stopped != nil && r.stopped.TimedOut:
+		return run.ResultFailed, r.stopped.Reason
+	case result == run.ResultFailed:
+		return result, r.failure()
+	case !r.graph.Done() || !r.crew.idle():
+		return run.ResultUnknown, ""
+	case r.stopped != nil && r.cut:
+		return run.ResultStopped, r.stopped.Reason
+	}
+	return result, ""
+}
+
+// failure names the task that made the result failed.
+func (r *runner) failure() string {
+	if r.culprit < 0 {
+		return "a task failed"
+	}
+	return "task " + r.graph.Name(r.culprit) + " failed"
+}

@@ -1,0 +1,44 @@
+package workflows
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/drover-run/drover/contract"
+)
+
+// summary is what Temporal's own user interface shows for a task.
+func summary(name string, attempt int) string {
+	if attempt > 1 {
+		return shorten(fmt.Sprintf("%s (attempt %d)", name, attempt))
+	}
+	return shorten(name)
+}
+
+// batchSummary tells what a batch is of.
+func batchSummary(in contract.BatchInput) string {
+	return shorten(fmt.Sprintf("batch %d of %s", in.Batch, in.Name))
+}
+
+func shorten(s string) string {
+	if len(s) <= maxSummary {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxSummary-3], "") + "..."
+}
+
+// span writes a duration without the units that are zero: 2h, 1m30s.
+func span(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// clock writes a time as reasons have it.
+func clock(t time.Time) string { return t.UTC().Format("15:04:05Z") }

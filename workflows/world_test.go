@@ -1,0 +1,256 @@
+package workflows_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+
+	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/workers"
+	"github.com/drover-run/drover/workflows"
+)
+
+const runID run.ID = "01k0000000000000000000000a"
+
+// behaviour is what becomes of one dispatch of a task.
+type behaviour func(w *world, key run.Key) (contract.ExecuteResult, error)
+
+// world stands for everything around the workflows: the records, and executors
+// that do as the test says.
+type world struct {
+	t   testing.TB
+	env *testsuite.TestWorkflowEnvironment
+	*fakeRecords
+	limits *contract.Limits
+
+	mu     sync.Mutex
+	script map[string][]behaviour // by task name; the last one repeats
+	adopts map[string][]behaviour
+	calls  map[string]int
+	tokens map[run.Key][]byte // of tasks that are held
+	log    []string           // what executors were asked, in order
+	stops  []string
+}
+
+func newWorld(t testing.TB, plan run.Plan) *world {
+	w := &world{
+		t: t, fakeRecords: newFakeRecords(plan), script: map[string][]behaviour{}, adopts: map[string][]behaviour{},
+		calls: map[string]int{}, tokens: map[run.Key][]byte{},
+	}
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(log.NewStructuredLogger(quiet()))
+	suite.SetDisableRegistrationAliasing(true)
+	w.env = suite.NewTestWorkflowEnvironment()
+	w.env.SetTestTimeout(20 * time.Second)
+	w.env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: contract.RunWorkflowID(runID), TaskQueue: contract.ControlQueue})
+	register(w.env, w.fakeRecords, w)
+	return w
+}
+
+// register registers the workflows, the control activities over records, and
+// the executors' activities of w.
+func register(r worker.Registry, records *fakeRecords, w *world) {
+	workers.RegisterControl(r, workers.ControlDeps{Progress: records})
+	r.RegisterActivityWithOptions(w.executeTask, activity.RegisterOptions{Name: contract.ActivityExecuteTask})
+	r.RegisterActivityWithOptions(w.adoptTask, activity.RegisterOptions{Name: contract.ActivityAdoptTask})
+	r.RegisterActivityWithOptions(w.stopTask, activity.RegisterOptions{Name: contract.ActivityStopTask})
+}
+
+// on says what becomes of a task's dispatches, one after the other.
+func (w *world) on(task string, b ...behaviour) { w.script[task] = b }
+
+// onAdopt says the same of its adoptions.
+func (w *world) onAdopt(task string, b ...behaviour) { w.adopts[task] = b }
+
+// at does something at a time of the workflow.
+func (w *world) at(d time.Duration, do func()) { w.env.RegisterDelayedCallback(do, d) }
+
+func (w *world) signal(d time.Duration, name string, payload any) {
+	w.at(d, func() { w.env.SignalWorkflow(name, payload) })
+}
+
+// run runs the workflow to its end.
+func (w *world) run() contract.RunOutput {
+	w.t.Helper()
+	w.env.ExecuteWorkflow(contract.RunWorkflow, contract.RunInput{Run: runID, Limits: w.limits})
+	require.True(w.t, w.env.IsWorkflowCompleted())
+	require.NoError(w.t, w.env.GetWorkflowError())
+	var out contract.RunOutput
+	require.NoError(w.t, w.env.GetWorkflowResult(&out))
+	return out
+}
+
+func (w *world) next(kind string, scripts map[string][]behaviour, in contract.ExecuteInput, queue string) behaviour {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	call := kind + " " + in.Name
+	n := w.calls[call]
+	w.calls[call]++
+	w.log = append(w.log, fmt.Sprintf("%s %s %d.%d on %s", kind, in.Name, in.Key.Attempt, in.Key.Dispatch, queue))
+	list := scripts[in.Name]
+	if len(list) == 0 {
+		return succeed
+	}
+	return list[min(n, len(list)-1)]
+}
+
+func (w *world) executeTask(ctx context.Context, in contract.ExecuteInput) (contract.ExecuteResult, error) {
+	info := activity.GetInfo(ctx)
+	do := w.next("execute", w.script, in, info.TaskQueue)
+	w.mu.Lock()
+	w.tokens[in.Key] = info.TaskToken
+	w.mu.Unlock()
+	return do(w, in.Key)
+}
+
+func (w *world) adoptTask(ctx context.Context, in contract.ExecuteInput) (contract.ExecuteResult, error) {
+	info := activity.GetInfo(ctx)
+	do := w.next("adopt", w.adopts, in, info.TaskQueue)
+	w.mu.Lock()
+	w.tokens[in.Key] = info.TaskToken
+	w.mu.Unlock()
+	return do(w, in.Key)
+}
+
+func (w *world) stopTask(ctx context.Context, in contract.StopInput) (contract.StopResult, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stops = append(w.stops, fmt.Sprintf("%d.%d.%d on %s", in.Key.Task, in.Key.Attempt, in.Key.Dispatch, activity.GetInfo(ctx).TaskQueue))
+	return contract.StopResult{Known: true}, nil
+}
+
+// complete answers for a task that is held.
+func (w *world) complete(task, attempt, dispatch int, result contract.ExecuteResult, err error) {
+	key := run.Key{Run: runID, Task: task, Attempt: attempt, Dispatch: dispatch}
+	w.mu.Lock()
+	token := w.tokens[key]
+	w.mu.Unlock()
+	require.NotNil(w.t, token, "nobody holds task %s", key)
+	require.NoError(w.t, w.env.CompleteActivity(token, result, err))
+}
+
+// requests returns what executors were asked, in order.
+func (w *world) requests() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.log)
+}
+
+func ended(status run.Status, cause run.Cause, reason string) contract.ExecuteResult {
+	return contract.ExecuteResult{Ended: &run.TaskResult{Status: status, Cause: cause, Reason: reason}}
+}
+
+func succeed(w *world, key run.Key) (contract.ExecuteResult, error) {
+	w.claim(key, "host-1")
+	return ended(run.StatusSuccess, "", ""), nil
+}
+
+func failStep(w *world, key run.Key) (contract.ExecuteResult, error) {
+	w.claim(key, "host-1")
+	return ended(run.StatusFailed, run.CauseStep, "step 1 exited with code 3"), nil
+}
+
+func failStart(w *world, key run.Key) (contract.ExecuteResult, error) {
+	w.claim(key, "host-1")
+	return ended(run.StatusFailed, run.CauseStart, "image pull failed"), nil
+}
+
+// hold claims the task and answers later.
+func hold(w *world, key run.Key) (contract.ExecuteResult, error) {
+	w.claim(key, "host-1")
+	return contract.ExecuteResult{}, activity.ErrResultPending
+}
+
+// nobody leaves the task in the queue.
+func nobody(*world, run.Key) (contract.ExecuteResult, error) {
+	return contract.ExecuteResult{}, activity.ErrResultPending
+}
+
+func giveBack(*world, run.Key) (contract.ExecuteResult, error) {
+	return contract.ExecuteResult{}, givenBack("host-1", "its disk is full")
+}
+
+func givenBack(executor, reason string) error {
+	return temporal.NewNonRetryableApplicationError(reason, contract.ErrorGivenBack, nil, contract.GiveBack{Executor: executor, Reason: reason})
+}
+
+// silent claims the task on an executor that then falls silent.
+func silent(executor string) behaviour {
+	return func(w *world, key run.Key) (contract.ExecuteResult, error) {
+		w.claim(key, executor)
+		return contract.ExecuteResult{}, temporal.NewHeartbeatTimeoutError(contract.Heartbeat{Executor: executor, JournalID: "j-" + executor, Key: key.String()})
+	}
+}
+
+// neverStarted answers an adoption of a task that never began.
+func neverStarted(*world, run.Key) (contract.ExecuteResult, error) {
+	return contract.ExecuteResult{NeverStarted: "the key is closed"}, nil
+}
+
+func answer(status run.Status, cause run.Cause, reason string) behaviour {
+	return func(*world, run.Key) (contract.ExecuteResult, error) { return ended(status, cause, reason), nil }
+}
+
+// plan builds plans in a few words.
+type plan struct{ run.Plan }
+
+func newPlan(nodes ...run.Node) run.Plan {
+	p := run.Plan{Priority: 3, Group: "/a/b/c", Name: "test", Pools: []string{"linux"}}
+	for _, n := range nodes {
+		n.First = 0
+		if k := len(p.Nodes); k > 0 {
+			n.First = p.Nodes[k-1].First + p.Nodes[k-1].Width
+		}
+		n.Width = max(1, n.Width)
+		p.Nodes = append(p.Nodes, n)
+	}
+	return p
+}
+
+func node(name string, depends ...int) run.Node {
+	n := run.Node{Name: name}
+	for _, d := range depends {
+		n.Depends = append(n.Depends, run.Edge{Node: d})
+	}
+	return n
+}
+
+// wide is a node of many tasks.
+func wide(name string, width int, depends ...int) run.Node {
+	n := node(name, depends...)
+	n.Width = width
+	values := make([]string, width)
+	for i := range values {
+		values[i] = fmt.Sprint(i)
+	}
+	n.Axes = []run.Axis{{Name: "I", Values: values}}
+	return n
+}
+
+// statuses returns how the tasks stand in the records, in order.
+func (w *world) statuses() []run.Status {
+	w.fakeRecords.mu.Lock()
+	defer w.fakeRecords.mu.Unlock()
+	var out []run.Status
+	for _, task := range slices.Sorted(maps.Keys(w.tasks)) {
+		out = append(out, w.tasks[task].Status)
+	}
+	return out
+}
+
+var errOutage = errors.New("out of reach")
+var _ = workflows.Run
