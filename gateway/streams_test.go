@@ -251,13 +251,19 @@ type instance struct {
 
 func running(t *testing.T, deps gateway.Deps, opts gateway.Options) *instance {
 	t.Helper()
-	deps.Logger = slog.New(slog.DiscardHandler)
+	if deps.Logger == nil {
+		deps.Logger = slog.New(slog.DiscardHandler)
+	}
 	g, err := gateway.New(deps, opts)
 	require.NoError(t, err)
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
-	i := &instance{url: "http://" + listener.Addr().String(), stop: cancel, done: make(chan error, 1)}
+	scheme := "http://"
+	if opts.TLS != nil {
+		scheme = "https://"
+	}
+	i := &instance{url: scheme + listener.Addr().String(), stop: cancel, done: make(chan error, 1)}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
