@@ -3,8 +3,8 @@ package run
 import "strings"
 
 // Plan is what the run workflow knows of a run: the graph as numbers and the
-// policies, no script, environment or secret. It is loaded in pages; Nodes of
-// all pages together make the plan.
+// policies, no script, environment or secret. It is loaded in pages, which
+// SplitPlan makes and MergePlans puts together: a page may end within a node.
 type Plan struct {
 	Priority  int       `json:"priority"`
 	FailFast  bool      `json:"fail_fast,omitempty"`
