@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -15,11 +16,15 @@ import (
 	"github.com/drover-run/drover/run/runtest"
 )
 
-// contract reads the OpenAPI file with a library of its own, so that the
+// loadContract reads the OpenAPI file with a library of its own, so that the
 // gateway's reading of it is checked too.
+var loadContract = sync.OnceValues(func() (*openapi3.T, error) {
+	return openapi3.NewLoader().LoadFromData(api.Document())
+})
+
 func contract(t *testing.T) *openapi3.T {
 	t.Helper()
-	doc, err := openapi3.NewLoader().LoadFromData(api.Document())
+	doc, err := loadContract()
 	require.NoError(t, err)
 	return doc
 }
