@@ -20,6 +20,8 @@ const (
 	drainLimit = time.Second
 	// exitNotStarted is the exit code of shells for what can not be run.
 	exitNotStarted = 127
+	// exitKilled is what shells exit with when a child was killed by SIGKILL.
+	exitKilled = 128 + 9
 )
 
 // interruption is why a step did not run to its own end.
@@ -74,7 +76,7 @@ func (t *task) execute(n int) outcome {
 	t.drain(pumps)
 	to.flush()
 
-	e := p.exit()
+	e, starved := p.exit(), t.outOfMemory()
 	out := outcome{by: by, result: run.StepResult{ExitCode: &e.code}}
 	switch {
 	case by == wasStopped:
@@ -84,8 +86,8 @@ func (t *task) execute(n int) outcome {
 	case by == stepTimedOut:
 		out = t.failed(n, &e.code, "timed out after "+step.Timeout.String())
 		out.by, out.cause, out.result.TimedOut = by, run.CauseTimeout, true
-	case e.killed && t.outOfMemory():
-		out = t.failed(n, &e.code, "ran out of memory")
+	case starved && t.blamesMemory(e):
+		out = t.failed(n, &e.code, "ran out of memory (exit code "+strconv.Itoa(e.code)+")")
 		out.cause = run.CauseOOM
 	case e.signal != "":
 		out = t.failed(n, &e.code, fmt.Sprintf("was killed by signal %d (%s)", e.code-128, e.signal))
@@ -95,6 +97,13 @@ func (t *task) execute(n int) outcome {
 		out.result.Status = run.StatusSuccess
 	}
 	return t.withOutputs(out, n, outputs)
+}
+
+// blamesMemory reports whether the failure of a step is laid to a process that
+// was killed for want of memory. That may be a child of the step, on which the
+// step then failed in its own way; on a host it may be any other task's.
+func (t *task) blamesMemory(e exit) bool {
+	return e.killed || e.code == exitKilled || (e.code != 0 && !t.control.host)
 }
 
 // outOfMemory reports whether a process was killed for want of memory since it
