@@ -118,12 +118,12 @@ func (d *Driver) pull(ctx context.Context, named reference.Named, platform *ocis
 	log("pulling image " + platformed(name, platform))
 	answer, err := d.client.ImagePull(ctx, named.String(), options)
 	if err != nil {
-		return pullError(err)
+		return pullError(name, err)
 	}
 	defer func() { _ = answer.Close() }()
 	fetched, err := followPull(answer, log)
 	if err != nil {
-		return pullError(err)
+		return pullError(name, err)
 	}
 	log(fmt.Sprintf("pulled image %s (%s in %s)", name, humanize.IBytes(fetched), time.Since(began).Round(100*time.Millisecond)))
 	return nil
@@ -163,7 +163,7 @@ func followPull(progress io.Reader, log func(string)) (fetched uint64, err error
 
 // pullError tells a pull that the registry refused, which no other try of the
 // same start will change, from a daemon out of reach.
-func pullError(err error) error {
+func pullError(name string, err error) error {
 	switch code := codeOf(err); code {
 	case run.CodeCanceled, run.CodeTimeout:
 		return daemonError(err, "pulling the image")
@@ -172,7 +172,11 @@ func pullError(err error) error {
 			return daemonError(err, "pulling the image")
 		}
 	}
-	return &run.Error{Code: run.CodeInvalid, Message: "image pull failed: " + daemonText(err), Err: err}
+	text := daemonText(err)
+	if !strings.Contains(text, name) {
+		text = name + ": " + text
+	}
+	return &run.Error{Code: run.CodeInvalid, Message: "image pull failed: " + text, Err: err}
 }
 
 // registryAuth encodes the credentials for a registry's host, "" where the

@@ -63,14 +63,14 @@ func TestFollowPull(t *testing.T) {
 		_, err := followPull(strings.NewReader(`{"status":"Pulling"}
 {"errorDetail":{"message":"manifest for x:y not found"},"error":"manifest for x:y not found"}
 `), func(string) {})
-		err = pullError(err)
+		err = pullError("x:y", err)
 		require.Equal(t, run.CodeInvalid, run.CodeOf(err))
 		require.EqualError(t, err, "image pull failed: manifest for x:y not found")
 	})
 	t.Run("tells a daemon that went away", func(t *testing.T) {
 		t.Parallel()
 		_, err := followPull(strings.NewReader(`{"status":"Pull`), func(string) {})
-		require.Equal(t, run.CodeUnavailable, run.CodeOf(pullError(err)))
+		require.Equal(t, run.CodeUnavailable, run.CodeOf(pullError("x:y", err)))
 	})
 }
 

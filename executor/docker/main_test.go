@@ -13,6 +13,7 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/volume"
 	"github.com/docker/docker/client"
 	"github.com/oklog/ulid/v2"
@@ -232,4 +233,38 @@ func (b *bench) volumesNamed(t testing.TB, prefix string) []string {
 		}
 	}
 	return names
+}
+
+// variant makes an image of the busybox one with instructions of a Dockerfile.
+func (b *bench) variant(t testing.TB, changes ...string) string {
+	t.Helper()
+	made, err := b.cli.ContainerCreate(t.Context(), &container.Config{Image: b.image}, nil, nil, nil, "")
+	require.NoError(t, err)
+	name := "drover-test/variant:" + newID(t)
+	_, err = b.cli.ContainerCommit(t.Context(), made.ID, container.CommitOptions{Reference: name, Changes: changes})
+	require.NoError(t, err)
+	require.NoError(t, b.cli.ContainerRemove(t.Context(), made.ID, container.RemoveOptions{}))
+	b.forget(t, name)
+	return name
+}
+
+// forget removes an image at the end of the test.
+func (b *bench) forget(t testing.TB, name string) {
+	t.Helper()
+	t.Cleanup(func() {
+		_, err := b.cli.ImageRemove(context.WithoutCancel(t.Context()), name, image.RemoveOptions{Force: true})
+		require.NoError(t, err)
+	})
+}
+
+// layer is the busybox image as one tar.
+func (b *bench) layer(t testing.TB) []byte {
+	t.Helper()
+	made, err := b.cli.ContainerCreate(t.Context(), &container.Config{Image: b.image}, nil, nil, nil, "")
+	require.NoError(t, err)
+	content, err := b.cli.ContainerExport(t.Context(), made.ID)
+	require.NoError(t, err)
+	layer := readAll(t, content)
+	require.NoError(t, b.cli.ContainerRemove(t.Context(), made.ID, container.RemoveOptions{}))
+	return layer
 }

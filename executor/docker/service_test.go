@@ -1,0 +1,63 @@
+package docker_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/run"
+)
+
+func TestDriver_services(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	t.Run("answer on localhost and by name", func(t *testing.T) {
+		t.Parallel()
+		def := b.definition(t, "for host in 127.0.0.1 localhost web; do wget -q -O - http://$host:8123/greeting; done")
+		def.Services = []run.ServiceSpec{{
+			Name: "web", Image: b.image, Environment: map[string]string{"GREETING": "hello"},
+			Command: []string{"/bin/sh", "-c", "mkdir /www && echo $GREETING >/www/greeting && exec httpd -f -p 8123 -h /www"},
+		}, {
+			Name: "other", Image: b.image, Command: []string{"sleep", "60"},
+		}}
+		s := b.finish(t, def)
+		require.Equal(t, "hello\nhello\nhello\n", s.output)
+	})
+	for _, c := range []struct {
+		name    string
+		service run.ServiceSpec
+		want    []string
+		logged  string
+	}{{
+		"ended at once",
+		run.ServiceSpec{Name: "db", Image: b.image, Command: []string{"/bin/sh", "-c", "echo first; echo no disk >&2; exit 7"}},
+		[]string{"service db", "exit code 7", "no disk"}, "service db: first",
+	}, {
+		"has no such command",
+		run.ServiceSpec{Name: "db", Image: b.image, Command: []string{"/no/such/command"}},
+		[]string{"service db", "/no/such/command"}, "",
+	}, {
+		"has no image",
+		run.ServiceSpec{Name: "db", Image: "drover-test/none:1"},
+		[]string{"service db", "drover-test/none:1", "pull policy is never"}, "",
+	}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			def := b.definition(t, "echo must not run")
+			def.Services = []run.ServiceSpec{{Name: "fine", Image: b.image, Command: []string{"sleep", "60"}}, c.service}
+			var log setupLog
+			_, err := b.driver.Start(t.Context(), executor.Task{Definition: def, Log: log.add, Launch: func() (int64, error) {
+				t.Error("launched without its service")
+				return 1, nil
+			}})
+			require.Equal(t, run.CodeInvalid, run.CodeOf(err))
+			for _, want := range c.want {
+				require.ErrorContains(t, err, want)
+			}
+			require.Contains(t, log.String(), c.logged)
+			b.requireNothingLeft(t)
+		})
+	}
+}
