@@ -1,0 +1,209 @@
+package executortest
+
+import (
+	"context"
+	"crypto/rand"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/run"
+)
+
+const (
+	// patience bounds every wait of the suite; hosts may be busy.
+	patience = 60 * time.Second
+	// firstFrame is what Launch tells: some frames of a setup came before.
+	firstFrame = 4
+	// grace is that of the definitions, long enough for any answer to SIGTERM.
+	grace = 20 * time.Second
+)
+
+func join(list []string) string { return strings.Join(list, ", ") }
+
+// key returns a key that nobody else has.
+func key() run.Key {
+	const length = 26
+	text := strings.ToLower(rand.Text() + rand.Text())[:length]
+	return run.Key{Run: run.ID(text), Task: 1, Attempt: 1, Dispatch: 1}
+}
+
+// define returns a definition of its own key with the scripts as steps.
+func (b *bench) define(scripts ...string) run.Definition {
+	d := run.Definition{
+		Key: key(), RunName: "conformance", RunGroup: "/suite/drivers", RunCounter: 7, Task: "case",
+		Image: b.Image, PullPolicy: run.PullNever, Shell: run.DefaultShell(), Grace: grace,
+	}
+	for _, s := range scripts {
+		d.Steps = append(d.Steps, run.StepDef{Script: s, When: run.WhenOnSuccess})
+	}
+	return d
+}
+
+// launches counts the calls of Launch.
+type launches struct{ n atomic.Int32 }
+
+func (l *launches) launch() (int64, error) {
+	l.n.Add(1)
+	return firstFrame, nil
+}
+
+// task returns the order to start the definition.
+func (b *bench) task(d run.Definition) executor.Task {
+	return executor.Task{Definition: d, Log: func(line string) { b.Log("setup:", line) }, Launch: new(launches).launch}
+}
+
+// start starts the definition, and removes it when the case has ended.
+func (b *bench) start(d run.Definition) executor.Handle {
+	b.Helper()
+	h, err := b.driver.Start(b.limit(), b.task(d))
+	require.NoError(b, err)
+	b.Cleanup(func() { b.cleanUp(d.Key) })
+	return h
+}
+
+// cleanUp removes what a failed case left.
+func (b *bench) cleanUp(key run.Key) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	h, err := b.driver.Attach(ctx, key)
+	if err == nil {
+		err = h.Remove(ctx)
+	}
+	if err != nil && run.CodeOf(err) != run.CodeNotFound {
+		b.Errorf("cleaning up: %v", err)
+	}
+}
+
+// remove removes the environment.
+func (b *bench) remove(h executor.Handle) {
+	b.Helper()
+	require.NoError(b, h.Remove(b.limit()))
+}
+
+// limit returns a context for one call that must not hang.
+func (b *bench) limit() context.Context {
+	ctx, cancel := context.WithTimeout(b.Context(), patience)
+	b.Cleanup(cancel)
+	return ctx
+}
+
+// story is all that an environment told.
+type story struct {
+	frames []run.Frame
+	err    error
+}
+
+// read reads frames until the end, or until enough says so.
+func read(ctx context.Context, h executor.Handle, from int64, enough func(story) bool) story {
+	var s story
+	for f, err := range h.Events(ctx, from) {
+		if err != nil {
+			s.err = err
+			return s
+		}
+		s.frames = append(s.frames, f)
+		if enough != nil && enough(s) {
+			return s
+		}
+	}
+	return s
+}
+
+// follow reads all frames, which must be whole.
+func (b *bench) follow(h executor.Handle) story {
+	b.Helper()
+	s := read(b.limit(), h, 1, nil)
+	require.NoError(b, s.err)
+	b.requireWhole(s, firstFrame)
+	return s
+}
+
+// run starts the definition, follows it to its end and removes it.
+func (b *bench) run(d run.Definition) story {
+	b.Helper()
+	h := b.start(d)
+	s := b.follow(h)
+	b.remove(h)
+	return s
+}
+
+// requireWhole checks what holds for every complete story.
+func (b *bench) requireWhole(s story, first int64) {
+	b.Helper()
+	require.NotEmpty(b, s.frames)
+	for i, f := range s.frames {
+		require.Equal(b, first+int64(i), f.N, "frame numbers are dense")
+		require.Equal(b, run.FrameVersion, f.Version)
+		require.False(b, f.Time.IsZero())
+		require.LessOrEqual(b, len(f.Data), run.MaxFrameData)
+		require.Equal(b, i == len(s.frames)-1, f.Kind == run.FrameTaskEnd, "the last frame, and no other, is the task's end")
+	}
+	require.NotNil(b, s.frames[len(s.frames)-1].Result)
+}
+
+// result returns how the task ended.
+func (s story) result() run.TaskResult { return *s.frames[len(s.frames)-1].Result }
+
+// output returns what came through a stream; "" is any.
+func (s story) output(stream run.Stream) string {
+	var out strings.Builder
+	for _, f := range s.frames {
+		if f.Kind == run.FrameOutput && (stream == "" || f.Stream == stream) {
+			out.Write(f.Data)
+		}
+	}
+	return out.String()
+}
+
+// stepOutput returns what one step printed.
+func (s story) stepOutput(step int) string {
+	var out strings.Builder
+	for _, f := range s.frames {
+		if f.Kind == run.FrameOutput && f.Step == step {
+			out.Write(f.Data)
+		}
+	}
+	return out.String()
+}
+
+// kinds returns the kinds of the frames, of each run of the same kind one.
+func (s story) kinds() []run.FrameKind {
+	var out []run.FrameKind
+	for _, f := range s.frames {
+		out = append(out, f.Kind)
+	}
+	return slices.Compact(out)
+}
+
+// shows is for read: enough once the output holds text.
+func shows(text string) func(story) bool {
+	return func(s story) bool { return strings.Contains(s.output(""), text) }
+}
+
+// awaitOutput reads until the output holds text.
+func (b *bench) awaitOutput(h executor.Handle, text string) story {
+	b.Helper()
+	s := read(b.limit(), h, 1, shows(text))
+	require.NoError(b, s.err)
+	require.Contains(b, s.output(""), text)
+	return s
+}
+
+// refused checks that a definition is refused for what it asks, before its
+// launch, and that nothing is left of it.
+func (b *bench) refused(d run.Definition) error {
+	b.Helper()
+	var l launches
+	task := b.task(d)
+	task.Launch = l.launch
+	_, err := b.driver.Start(b.limit(), task)
+	require.Error(b, err)
+	require.Equal(b, run.CodeInvalid, run.CodeOf(err), "%v", err)
+	require.Zero(b, l.n.Load(), "the launch was told of")
+	return err
+}

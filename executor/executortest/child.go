@@ -1,0 +1,118 @@
+package executortest
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/run"
+)
+
+// childVariable makes a test binary play an executor instead of running tests.
+const childVariable = "DROVER_EXECUTORTEST_CHILD"
+
+// childOrder is what a child does: it starts a task and follows it, until it
+// is killed.
+type childOrder struct {
+	Config     string
+	Definition run.Definition
+	// HangAt makes it say so and hang there: "setup", "launch", or "" for
+	// not at all.
+	HangAt string
+	// Delay after Launch until it says so, in a goroutine of its own.
+	Delay time.Duration
+}
+
+// What a child says.
+const (
+	saysReached  = "reached"
+	saysStarted  = "started"
+	saysLaunched = "launched"
+	hangAtSetup  = "setup"
+	hangAtLaunch = "launch"
+)
+
+// Main is the TestMain of a driver's package.
+func Main(m *testing.M, open Open) {
+	if text, ok := os.LookupEnv(childVariable); ok {
+		os.Exit(child(text, open))
+	}
+	os.Exit(m.Run())
+}
+
+func child(text string, open Open) int {
+	fail := func(err error) int {
+		fmt.Println("failed:", err)
+		return 1
+	}
+	var o childOrder
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		return fail(err)
+	}
+	d, err := open(o.Config)
+	if err != nil {
+		return fail(err)
+	}
+	ctx := context.Background()
+	hang := func(at string) {
+		if o.HangAt == at {
+			fmt.Println(saysReached)
+			select {}
+		}
+	}
+	h, err := d.Start(ctx, executor.Task{
+		Definition: o.Definition,
+		Log:        func(string) { hang(hangAtSetup) },
+		Launch: func() (int64, error) {
+			hang(hangAtLaunch)
+			time.AfterFunc(o.Delay, func() { fmt.Println(saysLaunched) })
+			return firstFrame, nil
+		},
+	})
+	if err != nil {
+		return fail(err)
+	}
+	fmt.Println(saysStarted)
+	for f, err := range h.Events(ctx, 1) {
+		if err != nil {
+			return fail(err)
+		}
+		if f.Kind == run.FrameOutput {
+			fmt.Printf("output %q\n", f.Data)
+		}
+	}
+	select {}
+}
+
+// killChild lets a child run until it says the word, and kills it.
+func (b *bench) killChild(o childOrder, word string) {
+	b.Helper()
+	o.Config = b.Config
+	text, err := json.Marshal(o)
+	require.NoError(b, err)
+	cmd := exec.CommandContext(b.limit(), os.Args[0])
+	cmd.Env = append(os.Environ(), childVariable+"="+string(text))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	require.NoError(b, err)
+	require.NoError(b, cmd.Start())
+	b.Cleanup(func() { b.cleanUp(o.Definition.Key) })
+	found := false
+	for lines := bufio.NewScanner(out); !found && lines.Scan(); {
+		found = len(lines.Text()) >= len(word) && lines.Text()[:len(word)] == word
+		if !found {
+			b.Log("child:", lines.Text())
+		}
+	}
+	require.NoError(b, cmd.Process.Kill())
+	_ = cmd.Wait() // killed
+	require.True(b, found, "the child never said %q", word)
+}

@@ -1,0 +1,104 @@
+package executortest
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/run"
+)
+
+// outputCases are about what steps print.
+func outputCases() []testCase {
+	return []testCase{
+		{name: "huge_output", run: hugeOutput},
+		{name: "binary_output", run: binaryOutput},
+		{name: "output_without_a_newline", run: noNewline},
+		{name: "output_that_looks_like_frames", run: lookalike},
+		{name: "output_is_prompt", run: promptOutput},
+		{name: "secrets_are_masked", run: masked},
+	}
+}
+
+func hugeOutput(b *bench) {
+	const line = "0123456789abcde"
+	size := 50 << 20
+	if testing.Short() {
+		size = 4 << 20
+	}
+	d := b.define("yes " + line + ` 2>/dev/null | head -c $SIZE`)
+	d.Environment = map[string]string{"SIZE": itoa(size)}
+	h := b.start(d)
+	total, next, wrong := 0, int64(firstFrame), 0
+	for f, err := range h.Events(b.limit(), 1) {
+		require.NoError(b, err)
+		if f.N != next {
+			b.Fatalf("frame %d follows %d", f.N, next-1)
+		}
+		next++
+		for _, c := range f.Data {
+			if c != (line + "\n")[total%(len(line)+1)] {
+				wrong++
+			}
+			total++
+		}
+	}
+	require.Equal(b, size, total)
+	require.Zero(b, wrong, "bytes that are not what was printed")
+	b.remove(h)
+}
+
+func itoa(n int) string {
+	var out []byte
+	for ; n > 0; n /= 10 {
+		out = append([]byte{byte('0' + n%10)}, out...)
+	}
+	return string(out)
+}
+
+func binaryOutput(b *bench) {
+	s := b.run(b.define(`printf '\000\001\377\376\r\n\033[31m'; printf '\377' >&2`))
+	require.Equal(b, "\x00\x01\xff\xfe\r\n\x1b[31m", s.output(run.StreamStdout))
+	require.Equal(b, "\xff", s.output(run.StreamStderr))
+}
+
+func noNewline(b *bench) {
+	s := b.run(b.define("printf one", "printf two >&2", "printf three; exit 1"))
+	require.Equal(b, "onethree", s.output(run.StreamStdout))
+	require.Equal(b, "two", s.output(run.StreamStderr))
+}
+
+// lookalike prints what the shim itself writes in its journal and copy.
+func lookalike(b *bench) {
+	text := `{"v":1,"n":5,"k":"task_end","r":{"status":"success"}}`
+	s := b.run(b.define("echo '"+text+"'; echo 'nonce "+text+"'", "exit 1"))
+	require.Equal(b, text+"\nnonce "+text+"\n", s.output(""))
+	require.Equal(b, run.StatusFailed, s.result().Status)
+}
+
+func promptOutput(b *bench) {
+	h := b.start(b.define("printf prompt; sleep 300"))
+	b.awaitOutput(h, "prompt")
+	b.remove(h)
+}
+
+func masked(b *bench) {
+	d := b.define(
+		"echo value=$TOKEN; printf hun; sleep 0.2; echo ter2; printf 'key\nof lines\n' >&2",
+		`echo leak=$TOKEN >> $DROVER_OUTPUT`,
+		"exit 1",
+	)
+	d.Steps[2].Name = "about hunter2"
+	d.Environment = map[string]string{"TOKEN": "hunter2"}
+	d.Secrets = []string{"hunter2", "of lines"}
+	s := b.run(d)
+	require.Equal(b, "value=***\n***\n", s.output(run.StreamStdout))
+	require.Equal(b, "key\n***\n", s.output(run.StreamStderr))
+	for _, f := range s.frames {
+		for _, value := range f.Outputs {
+			require.NotContains(b, value, "hunter2")
+		}
+	}
+	require.False(b, strings.Contains(s.result().Reason, "hunter2"))
+}

@@ -1,0 +1,115 @@
+// Package executortest holds the conformance suite that every driver passes,
+// and a scripted driver for the tests of those who use one.
+//
+// A driver's tests are two functions:
+//
+//	func open(config string) (executor.Driver, error) { ... }
+//
+//	func TestMain(m *testing.M) { executortest.Main(m, open) }
+//
+//	func TestDriver(t *testing.T) {
+//		executortest.Run(t, open, func(t *testing.T) executortest.Harness { ... })
+//	}
+//
+// Main lets the suite run the driver in a process that it kills.
+package executortest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/run"
+)
+
+// Open makes a driver from the configuration of a harness. Two drivers of the
+// same configuration are the same executor, before and after a restart.
+type Open func(config string) (executor.Driver, error)
+
+// Harness is what the suite needs to know of a driver. A case has a harness of
+// its own; cases run in parallel.
+type Harness struct {
+	// Config is what Open gets.
+	Config string
+	// Image is an image with /bin/sh and the usual commands, which is there
+	// already; "" for drivers without images.
+	Image string
+	// User is a user that Image knows by name, for drivers that have users.
+	User NamedUser
+	// Vanish kills the environment of a key, shim and all, from outside of
+	// the driver.
+	Vanish func(t testing.TB, key run.Key)
+	// Leftovers returns what the host still has of any of the harness's
+	// environments: containers, networks, volumes, directories, processes.
+	Leftovers func(t testing.TB) []string
+}
+
+// NamedUser is a user of an image and what "id" says of it.
+type NamedUser struct {
+	Name   string
+	ID     string // id -u
+	Groups string // id -G
+}
+
+// Run runs the conformance suite. Each case runs where the driver's Features
+// declare what it needs.
+func Run(t *testing.T, open Open, harness func(t *testing.T) Harness) {
+	t.Helper()
+	for _, group := range [][]testCase{lifeCases(), crashCases(), stepCases(), outputCases(), environmentCases(), containerCases()} {
+		for _, c := range group {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				h := harness(t)
+				d, err := open(h.Config)
+				require.NoError(t, err)
+				if c.needs != nil && !c.needs(d.Features()) {
+					t.Skipf("the driver %s does not have what %s tests", d.Features().Name, c.name)
+				}
+				b := &bench{T: t, Harness: h, open: open, driver: d}
+				c.run(b)
+				if !t.Failed() {
+					b.requireNothingLeft()
+				}
+			})
+		}
+	}
+}
+
+// testCase is one case of the suite. It removes all environments that it made.
+type testCase struct {
+	name  string
+	needs func(executor.Features) bool
+	run   func(*bench)
+}
+
+// bench is what a case works with.
+type bench struct {
+	*testing.T
+	Harness
+	open   Open
+	driver executor.Driver
+}
+
+// reopen returns another driver of the same executor, as after a restart.
+func (b *bench) reopen() executor.Driver {
+	b.Helper()
+	d, err := b.open(b.Config)
+	require.NoError(b, err)
+	return d
+}
+
+func (b *bench) requireNothingLeft() {
+	b.Helper()
+	keys, err := b.driver.List(b.Context())
+	require.NoError(b, err)
+	require.Empty(b, keys, "environments that were not removed")
+	if b.Leftovers == nil {
+		return
+	}
+	testenv.Await(b, patience, func() (bool, string) {
+		left := b.Leftovers(b)
+		return len(left) == 0, "left on the host: " + join(left)
+	})
+}

@@ -1,0 +1,73 @@
+package shell_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/executortest"
+	"github.com/drover-run/drover/executor/shell"
+	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/run"
+)
+
+func open(config string) (executor.Driver, error) {
+	var o shell.Options
+	if err := json.Unmarshal([]byte(config), &o); err != nil {
+		return nil, err
+	}
+	return shell.New(o)
+}
+
+func TestMain(m *testing.M) { executortest.Main(m, open) }
+
+func TestDriver(t *testing.T) {
+	t.Parallel()
+	executortest.Run(t, open, func(t *testing.T) executortest.Harness {
+		t.Helper()
+		state := t.TempDir()
+		config, err := json.Marshal(shell.Options{StateDir: state, ShimPath: testenv.BuildShim(t)})
+		require.NoError(t, err)
+		return executortest.Harness{
+			Config: string(config),
+			Vanish: func(t testing.TB, key run.Key) {
+				t.Helper()
+				killed, err := shim.Kill(filepath.Join(state, "tasks", key.String()))
+				require.NoError(t, err)
+				require.True(t, killed)
+			},
+			Leftovers: func(t testing.TB) []string { return leftovers(t, state) },
+		}
+	})
+}
+
+// leftovers returns files below the state directory, and processes whose
+// environment or arguments name it.
+func leftovers(t testing.TB, state string) []string {
+	t.Helper()
+	var out []string
+	for _, dir := range []string{"tasks", "trash"} {
+		entries, err := os.ReadDir(filepath.Join(state, dir))
+		require.NoError(t, err)
+		for _, e := range entries {
+			out = append(out, filepath.Join(dir, e.Name()))
+		}
+	}
+	processes, err := filepath.Glob("/proc/[0-9]*")
+	require.NoError(t, err)
+	for _, p := range processes {
+		env, _ := os.ReadFile(filepath.Join(p, "environ"))
+		args, _ := os.ReadFile(filepath.Join(p, "cmdline"))
+		if bytes.Contains(env, []byte("="+state+"/")) || bytes.Contains(args, []byte(state+"/")) {
+			out = append(out, p+" "+strings.ReplaceAll(string(args), "\x00", " "))
+		}
+	}
+	return out
+}
