@@ -3,11 +3,10 @@ package run
 import (
 	"math"
 	"math/big"
-	"regexp"
 	"strings"
 )
 
-var quantityPattern = regexp.MustCompile(`^([0-9]{1,18}(?:\.[0-9]{0,18})?|\.[0-9]{1,18})(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?[0-9]{1,2})?$`)
+var quantityPattern = newPattern(`^([0-9]{1,18}(?:\.[0-9]{0,18})?|\.[0-9]{1,18})(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?[0-9]{1,2})?$`)
 
 // ParseCPU reads an amount of CPU in Kubernetes notation ("2", "0.5", "500m")
 // and returns it in billionths of a CPU, rounded up. It is above 0. The error

@@ -2,7 +2,6 @@ package run
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -10,9 +9,9 @@ import (
 )
 
 var (
-	namePattern     = regexp.MustCompile(`^[a-z0-9._-]*[a-z0-9_-][a-z0-9._-]*$`)
-	variablePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	outputPattern   = regexp.MustCompile(`\{\{-?\s*output\b`)
+	namePattern     = newPattern(`^[a-z0-9._-]*[a-z0-9_-][a-z0-9._-]*$`)
+	variablePattern = newPattern(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	outputPattern   = newPattern(`\{\{-?\s*output\b`)
 )
 
 // Validate returns all faults of a specification, in the order of its fields

@@ -4,17 +4,16 @@ import (
 	"encoding/json"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 )
 
 var (
-	imagePattern = regexp.MustCompile(`^(?:(?:[a-zA-Z0-9.-]+|\[[a-fA-F0-9:]+\])(?::[0-9]+)?/)?` + // registry
+	imagePattern = newPattern(`^(?:(?:[a-zA-Z0-9.-]+|\[[a-fA-F0-9:]+\])(?::[0-9]+)?/)?` + // registry
 		`[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*` + // repository
 		`(?::\w[\w.-]{0,127})?(?:@[A-Za-z][A-Za-z0-9+._-]*:[0-9a-fA-F]{32,})?$`) // tag, digest
-	platformPattern = regexp.MustCompile(`^[a-z0-9]+/[a-z0-9_]+(?:/[a-z0-9.]+)?$`)
-	userPattern     = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*(?::[A-Za-z0-9_][A-Za-z0-9_.-]*)?$`)
+	platformPattern = newPattern(`^[a-z0-9]+/[a-z0-9_]+(?:/[a-z0-9.]+)?$`)
+	userPattern     = newPattern(`^[A-Za-z0-9_][A-Za-z0-9_.-]*(?::[A-Za-z0-9_][A-Za-z0-9_.-]*)?$`)
 )
 
 func checkTask(l *faultList, name string, t *TaskSpec) {
