@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-run/drover/api"
+)
+
+// completionTimeout bounds what a person who pressed tab waits for.
+const completionTimeout = 2 * time.Second
+
+const noFiles = cobra.ShellCompDirectiveNoFileComp
+
+type completer = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
+
+// completeRun completes ids of runs for the first most arguments, or for all
+// with 0.
+func (f *runsFlags) completeRun(most int) completer {
+	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if most > 0 && len(args) >= most {
+			return nil, noFiles
+		}
+		ids, directive := runIDs(c, f.conn)
+		return slices.DeleteFunc(ids, func(id string) bool { return slices.Contains(args, id) }), directive
+	}
+}
+
+// completeTasks completes the id of a run, and then its tasks that suit.
+func (f *runsFlags) completeTasks(suits func(api.Task) bool) completer {
+	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 0 {
+			return runIDs(c, f.conn)
+		}
+		return f.taskNames(c, args[0], suits)
+	}
+}
+
+func (f *runsFlags) taskNames(c *cobra.Command, id string, suits func(api.Task) bool) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := completionContext(c)
+	defer cancel()
+	client, err := f.conn.open()
+	if err != nil {
+		return nil, noFiles
+	}
+	answer, err := client.Run(ctx, id)
+	if err != nil {
+		return nil, noFiles
+	}
+	var names []string
+	for _, name := range inOrder(answer.Value.Tasks) {
+		if t := answer.Value.Tasks[name]; suits == nil || suits(t) {
+			names = append(names, cobra.CompletionWithDesc(name, string(t.Status)))
+		}
+	}
+	return names, noFiles
+}
+
+// runIDs returns the newest runs.
+func runIDs(c *cobra.Command, conn *connection) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := completionContext(c)
+	defer cancel()
+	client, err := conn.open()
+	if err != nil {
+		return nil, noFiles
+	}
+	most := 50
+	answer, err := client.Runs(ctx, &api.ListRunsParams{Limit: &most})
+	if err != nil {
+		return nil, noFiles
+	}
+	var ids []string
+	for _, r := range answer.Value.Runs {
+		ids = append(ids, cobra.CompletionWithDesc(r.ID, fmt.Sprintf("%s, %s, %s", plain(r.Name), r.Phase, r.Result)))
+	}
+	return ids, noFiles | cobra.ShellCompDirectiveKeepOrder
+}
+
+func completeExecutors(conn *connection) completer {
+	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		ctx, cancel := completionContext(c)
+		defer cancel()
+		client, err := conn.open()
+		if err != nil || len(args) > 0 {
+			return nil, noFiles
+		}
+		answer, err := client.Executors(ctx)
+		if err != nil {
+			return nil, noFiles
+		}
+		var ids []string
+		for _, e := range answer.Value.Executors {
+			ids = append(ids, cobra.CompletionWithDesc(e.ID, fmt.Sprintf("%s, %s", e.Pool, e.State)))
+		}
+		return ids, noFiles
+	}
+}
+
+func completePools(conn *connection) completer {
+	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		ctx, cancel := completionContext(c)
+		defer cancel()
+		client, err := conn.open()
+		if err != nil || len(args) > 0 {
+			return nil, noFiles
+		}
+		answer, err := client.Pools(ctx)
+		if err != nil {
+			return nil, noFiles
+		}
+		var names []string
+		for _, p := range answer.Value.Pools {
+			names = append(names, cobra.CompletionWithDesc(p.Name, p.Driver))
+		}
+		return names, noFiles
+	}
+}
+
+func completionContext(c *cobra.Command) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(c.Context(), completionTimeout)
+}

@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/cli/remote"
+)
+
+func eventsCommand(env Env) *cobra.Command {
+	conn, output := &connection{env: env}, format("")
+	var q remote.EventQuery
+	c := &cobra.Command{
+		Use:   "events",
+		Short: "Print what happens, one line for each event",
+		Long: `Prints events as lines of JSON, oldest first, and goes on as they happen until Ctrl-C. Their numbers increase in the order in
+which they were committed: who comes back with --after misses nothing.`,
+		Example: `  drover events
+  drover events --run 01k8z3m6w4v6q2d1c9x7b5a3n1 -o table
+  drover events --group /project/42 --after 1200 | jq 'select(.phase == "finished")'`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if q.After < 0 {
+				return invalid("--after must not be negative")
+			}
+			client, err := conn.open()
+			if err != nil {
+				return err
+			}
+			q.Away = awayTeller(env)
+			for e, err := range client.Events(c.Context(), q) {
+				if errors.Is(err, context.Canceled) {
+					return nil // the only way to end it
+				}
+				if err != nil {
+					return err
+				}
+				if output == formatJSON {
+					err = printLine(env.Stdout, e)
+				} else {
+					_, err = fmt.Fprintln(env.Stdout, eventText(env, e))
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	flags := c.Flags()
+	flags.StringVar(&q.Run, "run", "", "only events of this run")
+	flags.StringVar(&q.Group, "group", "", "only events of this group, and of all groups below it")
+	flags.Int64Var(&q.After, "after", 0, "begin after the event of this number")
+	conn.addTo(c)
+	output.addTo(c, formatJSON)
+	_ = c.RegisterFlagCompletionFunc("run", func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return runIDs(c, conn)
+	})
+	return c
+}
+
+// awayTeller tells once that the gateway is away, and once that it is back.
+func awayTeller(env Env) func(error) {
+	away := false
+	return func(err error) {
+		switch {
+		case err == nil:
+			_, _ = fmt.Fprintln(env.Stderr, "drover: the gateway is back")
+		case !away:
+			_, _ = fmt.Fprintf(env.Stderr, "drover: the gateway is away, trying again: %v\n", err)
+		}
+		away = err != nil
+	}
+}
+
+func eventText(env Env, e api.Event) string {
+	text := fmt.Sprintf("%d  %s  %s  ", e.Number, env.clock(e.Time), e.Run)
+	if e.Type == api.EventTypeTask {
+		text += fmt.Sprintf("%s %s", e.Task, e.Status)
+		if e.Executor != "" {
+			text += " on " + e.Executor
+		}
+		if e.Attempt > 1 {
+			text += fmt.Sprintf(" (attempt %d)", e.Attempt)
+		}
+	} else {
+		text += fmt.Sprintf("%s, %s", e.Phase, e.Result)
+	}
+	if e.Reason != "" {
+		text += ": " + e.Reason
+	}
+	return plain(text)
+}

@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"errors"
+
+	"github.com/drover-run/drover/run"
+)
+
+// ExitCode is what a command tells scripts.
+type ExitCode int
+
+// The exit codes. They are part of the contract of the command line.
+const (
+	ExitOK       ExitCode = 0 // done; the run was submitted, or succeeded
+	ExitFailed   ExitCode = 1 // the run that was followed failed
+	ExitInvalid  ExitCode = 2 // wrong usage, or an invalid specification
+	ExitStopped  ExitCode = 3 // the run that was followed was stopped or cancelled
+	ExitNoAccess ExitCode = 4 // the gateway cannot be reached, or does not allow it
+	ExitOther    ExitCode = 5 // anything else
+)
+
+// exitOfCode maps every error code to an exit code. It is the only place that
+// does. Codes that this build does not know are ExitOther.
+func exitOfCode(code run.Code) ExitCode {
+	switch code {
+	case run.CodeInvalid, run.CodeUnreadable, run.CodeTooLarge, run.CodeUnsupportedMedia, run.CodeNotSupported:
+		return ExitInvalid
+	case run.CodeUnauthenticated, run.CodeForbidden, run.CodeUnavailable, run.CodeTimeout:
+		return ExitNoAccess
+	case run.CodeNotFound, run.CodeConflict, run.CodeWrongPhase, run.CodeNotWaitingApproval,
+		run.CodeChangeGroupConflict, run.CodeChangeGroupBusy, run.CodeExhausted, run.CodeCanceled, run.CodeInternal:
+		return ExitOther
+	}
+	return ExitOther
+}
+
+// exitOfRun maps how a run that was followed ended to an exit code.
+func exitOfRun(phase run.Phase, result run.Result) ExitCode {
+	switch phase {
+	case run.PhaseCancelled:
+		return ExitStopped
+	case run.PhaseSetupError:
+		return ExitFailed
+	case run.PhaseFinished:
+		switch result {
+		case run.ResultSuccess:
+			return ExitOK
+		case run.ResultFailed:
+			return ExitFailed
+		case run.ResultStopped:
+			return ExitStopped
+		case run.ResultUnknown:
+			return ExitOther
+		}
+	case run.PhaseQueued, run.PhaseRunning:
+	}
+	return ExitOther
+}
+
+// exitError ends a command with an exit code. Everything has been said where
+// it has no cause.
+type exitError struct {
+	code ExitCode
+	err  error
+}
+
+// Error implements error.
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return "ended"
+	}
+	return e.err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *exitError) Unwrap() error { return e.err }
+
+// UsageError marks err as a wrong usage of a command: it ends with ExitInvalid
+// and a hint at the command's help.
+func UsageError(err error) error { return &usageError{err} }
+
+type usageError struct{ err error }
+
+// Error implements error.
+func (e *usageError) Error() string { return e.err.Error() }
+
+// Unwrap returns the cause.
+func (e *usageError) Unwrap() error { return e.err }
+
+// exitOf returns the exit code of what a command returned.
+func exitOf(err error) ExitCode {
+	var ended *exitError
+	var usage *usageError
+	switch {
+	case err == nil:
+		return ExitOK
+	case errors.As(err, &ended):
+		return ended.code
+	case errors.As(err, &usage):
+		return ExitInvalid
+	}
+	return exitOfCode(run.CodeOf(err))
+}

@@ -1,0 +1,300 @@
+// Package follow shows people how a run goes: its tasks as they change and
+// what their steps write, until it has ended.
+package follow
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/cli/remote"
+	"github.com/drover-run/drover/run"
+)
+
+// ErrLost is in the chain of the error for a gateway that was away for too
+// long.
+var ErrLost = errors.New("the gateway is lost")
+
+// Client is what a follower asks of the gateway; remote.Client has it. The
+// calls are patient with a gateway that is away.
+type Client interface {
+	// AwaitRun returns a run with its tasks.
+	AwaitRun(ctx context.Context, id string) (remote.Answer[api.Run], error)
+	// Events yields the events of a run, each once.
+	Events(ctx context.Context, q remote.EventQuery) iter.Seq2[api.Event, error]
+	// Log yields a log, each byte once.
+	Log(ctx context.Context, q remote.LogQuery) iter.Seq2[api.LogChunk, error]
+}
+
+// How much is read at a time, and how often.
+const (
+	plainLogs   = 64                     // logs of running tasks at once
+	liveLogs    = 8                      // likewise, where only their ends are shown
+	endedLogs   = 8                      // logs of ended tasks at once
+	redraw      = 100 * time.Millisecond // between two pictures
+	refreshSoon = time.Second            // after an event, reasons and steps are read again
+	refreshIdle = 5 * time.Second        // and without one
+	refreshCost = 20                     // times as long as a read took, nothing is read
+	plainWait   = 2 * time.Second        // without an event, the reasons for waiting are told
+	drain       = 15 * time.Second       // at the end, for the rest of the logs; the gateway waits 10 s for late frames
+	liveDrain   = time.Second            // likewise, where only their ends are shown
+)
+
+// view shows what happens. One goroutine calls it.
+type view interface {
+	// changed is called after an event. before is the task as it was, nil for
+	// events of the run.
+	changed(m *model, e api.Event, before, now *task)
+	// reads says that a log is, or will be, read.
+	reads(s source)
+	// output shows a piece of a log, or its end.
+	output(o output)
+	// refreshed is called after a snapshot brought reasons and steps.
+	refreshed(m *model)
+	// away says that the gateway is away and why, or with nil that it is back.
+	away(err error)
+	// tick is called every now and then, to draw what has changed.
+	tick(m *model)
+	// end is called last. settled says that m is how the run ended.
+	end(m *model, settled bool)
+}
+
+// Options say what is followed and how it is shown.
+type Options struct {
+	Client Client
+	Run    api.Run // as it was created, or read
+	Screen Screen
+}
+
+// Follow shows a run until it has ended, and returns it. It returns the
+// cause when ctx ends, and an error with ErrLost when the gateway was away for
+// too long; the run goes on in both cases.
+func Follow(ctx context.Context, o Options) (remote.Answer[api.Run], error) {
+	f := &follower{client: o.Client, model: newModel(o.Run), live: o.Screen.Live}
+	if f.live {
+		f.view = newLive(o.Screen)
+		f.logs = newLogs(o.Client, o.Run.ID, liveLogs, endedLogs)
+	} else {
+		f.view = newPlain(o.Screen)
+		f.logs = newLogs(o.Client, o.Run.ID, plainLogs, endedLogs)
+	}
+	return f.run(ctx)
+}
+
+// follower is the loop between the gateway and the view.
+type follower struct {
+	client Client
+	model  *model
+	view   view
+	logs   *logs
+	live   bool
+
+	events    chan eventOr
+	away      chan error
+	snapshots chan snapshot
+	refresh   *time.Timer // fires when a snapshot is wanted
+	soon      bool        // it was already brought forward
+	reading   bool        // a snapshot is on its way
+	cost      time.Duration
+}
+
+type eventOr struct {
+	event api.Event
+	err   error
+}
+
+type snapshot struct {
+	run  api.Run
+	err  error
+	took time.Duration
+}
+
+func (f *follower) run(parent context.Context) (remote.Answer[api.Run], error) {
+	ctx, cancel := context.WithCancelCause(parent)
+	f.events, f.away, f.snapshots = make(chan eventOr, 256), make(chan error, 1), make(chan snapshot, 1)
+	f.refresh = time.NewTimer(f.idleRefresh())
+	defer f.logs.readers.Wait()
+	defer cancel(nil)
+	defer f.refresh.Stop()
+	f.logs.readers.Go(func() { f.readEvents(ctx) })
+	err := f.untilEnded(ctx)
+	if err == nil {
+		err = f.drainLogs(ctx)
+	}
+	if err != nil {
+		f.view.end(f.model, false)
+		return remote.Answer[api.Run]{}, err
+	}
+	answer, err := f.client.AwaitRun(ctx, f.model.id)
+	if err != nil {
+		f.view.end(f.model, false)
+		return answer, lost(ctx, err)
+	}
+	f.model.settle(answer.Value)
+	f.view.end(f.model, true)
+	return answer, nil
+}
+
+// lost marks the error of a gateway that is away.
+func lost(ctx context.Context, err error) error {
+	if ctx.Err() == nil && run.CodeOf(err) == run.CodeUnavailable {
+		return &run.Error{Code: run.CodeUnavailable, Message: err.Error(), Err: errors.Join(ErrLost, err)}
+	}
+	return err
+}
+
+func (f *follower) readEvents(ctx context.Context) {
+	q := remote.EventQuery{Run: f.model.id, Away: func(err error) {
+		select {
+		case f.away <- err:
+		case <-ctx.Done():
+		}
+	}}
+	for e, err := range f.client.Events(ctx, q) {
+		select {
+		case f.events <- eventOr{event: e, err: err}:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// untilEnded goes on until the run is in a final phase.
+func (f *follower) untilEnded(ctx context.Context) error {
+	ticker := time.NewTicker(redraw)
+	defer ticker.Stop()
+	for {
+		select {
+		case e := <-f.events:
+			if e.err != nil {
+				return lost(ctx, e.err)
+			}
+			f.event(ctx, e.event)
+			if f.model.phase.Final() && len(f.events) == 0 {
+				return nil
+			}
+		case o := <-f.logs.out:
+			f.output(ctx, o)
+		case err := <-f.away:
+			f.view.away(err)
+		case <-f.refresh.C:
+			f.readSnapshot(ctx)
+		case s := <-f.snapshots:
+			f.takeSnapshot(s)
+		case <-ticker.C:
+			f.view.tick(f.model)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// drainLogs reads the rest of the logs, as long as they go on.
+func (f *follower) drainLogs(ctx context.Context) error {
+	patience := drain
+	if f.live {
+		patience = liveDrain
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for !f.logs.idle() {
+		select {
+		case o := <-f.logs.out:
+			f.output(ctx, o)
+			timer.Reset(patience)
+		case e := <-f.events:
+			if e.err == nil {
+				f.event(ctx, e.event)
+			}
+		case err := <-f.away:
+			f.view.away(err)
+		case <-f.snapshots:
+		case <-timer.C:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+func (f *follower) event(ctx context.Context, e api.Event) {
+	var before *task
+	if t := f.model.byName[e.Task]; t != nil && e.Type == api.EventTypeTask {
+		was := *t
+		before = &was
+	}
+	now := f.model.apply(e)
+	if now != nil && now.hasLog() {
+		f.wantLog(ctx, now)
+	}
+	f.view.changed(f.model, e, before, now)
+	if f.live && !f.soon {
+		f.soon = true
+		f.refresh.Reset(max(refreshSoon, refreshCost*f.cost))
+	} else if !f.live {
+		f.refresh.Reset(plainWait)
+	}
+}
+
+func (f *follower) wantLog(ctx context.Context, t *task) {
+	s := source{task: t.name, attempt: t.attempt}
+	switch {
+	case t.status == run.StatusRunning:
+		f.view.reads(s)
+		f.logs.followLive(ctx, s)
+	case f.live && t.status.Final() && t.status != run.StatusFailed:
+		f.logs.forget(s) // its log is in the gateway for those who ask
+	case t.status.Final():
+		if !f.logs.seen[s] {
+			f.view.reads(s)
+		}
+		f.logs.followEnded(ctx, s)
+	}
+}
+
+func (f *follower) output(ctx context.Context, o output) {
+	if o.ended {
+		f.logs.done(ctx, o.source)
+	}
+	f.view.output(o)
+}
+
+// idleRefresh is when to read the run although nothing happens: executors that
+// come and go change the reasons for waiting, and are no events of the run.
+func (f *follower) idleRefresh() time.Duration {
+	if f.live {
+		return max(refreshIdle, refreshCost*f.cost)
+	}
+	return plainWait
+}
+
+func (f *follower) readSnapshot(ctx context.Context) {
+	f.soon = false
+	if f.reading || f.model.open() == 0 || (!f.live && f.model.counts[run.StatusQueued] == 0) {
+		f.refresh.Reset(f.idleRefresh())
+		return
+	}
+	f.reading = true
+	f.logs.readers.Go(func() {
+		begin := time.Now()
+		answer, err := f.client.AwaitRun(ctx, f.model.id)
+		f.snapshots <- snapshot{run: answer.Value, err: err, took: time.Since(begin)}
+	})
+}
+
+func (f *follower) takeSnapshot(s snapshot) {
+	f.reading = false
+	if s.err == nil {
+		f.cost = s.took
+		f.model.merge(s.run)
+		f.view.refreshed(f.model)
+	}
+	next := f.idleRefresh()
+	if !f.live {
+		next = max(drain, refreshCost*f.cost) // who reads a file needs no more
+	}
+	f.refresh.Reset(next)
+}

@@ -1,0 +1,274 @@
+package follow
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/run"
+)
+
+// How a picture is laid out.
+const (
+	minColumns = 20
+	minRows    = 6
+	maxColumns = 200 // of what is read with the eyes
+	keptLines  = 200 // of the log
+	nameShare  = 3   // of the columns: a third is for names at most
+	logShare   = 3   // of the rows: a third is for the log at least
+	tail       = 15  // lines of the log of a failed task at the end
+	tails      = 3   // of so many tasks
+	tick       = time.Second
+)
+
+// live shows a run as a picture that is drawn again as it changes.
+type live struct {
+	screen  Screen
+	canvas  canvas
+	partial map[source]string
+	log     []logLine            // the last lines of all logs
+	tails   map[source][]logLine // of each log
+	away_   error
+	dirty   bool
+	drawn   time.Time
+}
+
+type logLine struct {
+	task, text string
+}
+
+func newLive(s Screen) *live {
+	return &live{screen: s, canvas: canvas{screen: s}, partial: make(map[source]string), tails: make(map[source][]logLine), dirty: true}
+}
+
+func (l *live) reads(source) {}
+
+func (l *live) changed(_ *model, _ api.Event, _, now *task) {
+	l.dirty = true
+	if now != nil && now.status == run.StatusSuccess {
+		delete(l.tails, source{task: now.name, attempt: now.attempt}) // nobody will ask for it
+	}
+}
+
+func (l *live) refreshed(*model) { l.dirty = true }
+
+func (l *live) away(err error) { l.away_, l.dirty = err, true }
+
+func (l *live) output(o output) {
+	l.dirty = true
+	if o.ended {
+		if rest := l.partial[o.source]; rest != "" {
+			l.line(o.source, rest)
+		}
+		delete(l.partial, o.source)
+		return
+	}
+	text := l.partial[o.source] + string(o.chunk.Data)
+	for {
+		i := strings.IndexByte(text, '\n')
+		if i < 0 {
+			break
+		}
+		l.line(o.source, text[:i])
+		text = text[i+1:]
+	}
+	l.partial[o.source] = text[max(0, len(text)-maxLine):]
+}
+
+func (l *live) line(s source, text string) {
+	line := logLine{task: s.task, text: visible(text)}
+	l.log = keep(append(l.log, line), keptLines)
+	l.tails[s] = keep(append(l.tails[s], line), tail)
+}
+
+func keep[T any](s []T, most int) []T {
+	if len(s) <= most {
+		return s
+	}
+	return append(s[:0], s[len(s)-most:]...)
+}
+
+func (l *live) tick(m *model) {
+	now := l.screen.Now()
+	if !l.dirty && now.Sub(l.drawn) < tick {
+		return
+	}
+	l.dirty, l.drawn = false, now
+	columns, rows := l.size()
+	l.canvas.draw(l.picture(m, columns, rows), columns)
+}
+
+// size returns what may be drawn on: one column less than there is, since some
+// terminals wrap a line that fills them.
+func (l *live) size() (columns, rows int) {
+	columns, rows = l.screen.Size()
+	return max(minColumns, min(columns-1, maxColumns)), max(minRows, rows-1)
+}
+
+// picture is the header, the tasks, and the end of the log.
+func (l *live) picture(m *model, columns, rows int) []string {
+	lines := l.header(m, columns)
+	room := rows - len(lines)
+	forLog := min(len(l.log)+1, max(room/logShare, room-len(m.tasks)))
+	if len(l.log) == 0 {
+		forLog = 0
+	}
+	lines = append(lines, l.table(m, columns, room-forLog)...)
+	if forLog > 1 {
+		lines = append(lines, l.logTail(l.log, columns, forLog)...)
+	}
+	return lines
+}
+
+func (l *live) header(m *model, columns int) []string {
+	state := string(m.phase)
+	if m.phase == run.PhaseFinished || m.result == run.ResultFailed {
+		state += ", " + string(m.result)
+	}
+	if !m.started.IsZero() {
+		end := m.ended
+		if end.IsZero() {
+			end = l.screen.Now()
+		}
+		state += " " + l.screen.spell(end.Sub(m.started))
+	}
+	head := clean(fmt.Sprintf("%s  %s  run %s  %s", m.name, m.group, m.id, state))
+	lines := []string{l.paint(bold, fit(head, columns, l.mark()))}
+	switch {
+	case l.away_ != nil:
+		lines = append(lines, l.paint(yellow, fit("the gateway is away, trying again: "+clean(l.away_.Error()), columns, l.mark())))
+	case m.reason != "":
+		lines = append(lines, fit(clean(m.reason), columns, l.mark()))
+	}
+	return append(lines, l.countLine(m, columns))
+}
+
+// countLine counts the tasks by status.
+func (l *live) countLine(m *model, columns int) string {
+	var parts []string
+	for _, status := range byUrgency() {
+		if n := m.counts[status]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, words(status)))
+		}
+	}
+	return fit(fmt.Sprintf("%d tasks: %s", len(m.tasks), strings.Join(parts, ", ")), columns, l.mark())
+}
+
+func words(s run.Status) string { return strings.ReplaceAll(string(s), "_", " ") }
+
+// byUrgency lists the statuses by how much people want to see such tasks.
+func byUrgency() []run.Status {
+	return []run.Status{
+		run.StatusFailed, run.StatusRunning, run.StatusWaitingApproval, run.StatusStopped, run.StatusQueued,
+		run.StatusSuccess, run.StatusNotStarted, run.StatusSkipped, run.StatusCancelled,
+	}
+}
+
+// table shows the tasks in so many rows: all by their number, or else those
+// that matter most, and how many there are besides.
+func (l *live) table(m *model, columns, rows int) []string {
+	if rows <= 0 {
+		return nil
+	}
+	shown := m.tasks
+	if len(shown) > rows {
+		shown = urgent(m, rows-1)
+	}
+	names := 0
+	for _, t := range shown {
+		names = max(names, width(clean(t.name)))
+	}
+	names = min(names, columns/nameShare)
+	lines := make([]string, 0, len(shown)+1)
+	for _, t := range shown {
+		lines = append(lines, l.row(t, names, columns))
+	}
+	if more := len(m.tasks) - len(shown); more > 0 {
+		lines = append(lines, fit(fmt.Sprintf("  and %d more", more), columns, l.mark()))
+	}
+	return lines
+}
+
+// urgent returns the n tasks that matter most, by urgency, and of those that
+// have ended the last ones first.
+func urgent(m *model, n int) []*task {
+	rank := make(map[run.Status]int)
+	for i, status := range byUrgency() {
+		rank[status] = i
+	}
+	all := slices.Clone(m.tasks)
+	slices.SortStableFunc(all, func(a, b *task) int {
+		return cmp.Or(cmp.Compare(rank[a.status], rank[b.status]), b.ended.Compare(a.ended))
+	})
+	return all[:n]
+}
+
+// row shows one task.
+func (l *live) row(t *task, names, columns int) string {
+	look := lookOf(t.status)
+	left := " " + l.symbol(look) + " " + pad(fit(clean(t.name), names, l.mark()), names) + "  " + pad(words(t.status), 11)
+	var facts []string
+	if !t.started.IsZero() {
+		end := t.ended
+		if end.IsZero() {
+			end = l.screen.Now()
+		}
+		facts = append(facts, pad(l.screen.spell(end.Sub(t.started)), 6))
+	}
+	if t.attempt > 1 {
+		facts = append(facts, "attempt "+strconv.Itoa(t.attempt))
+	}
+	if t.status == run.StatusRunning {
+		facts = append(facts, clean(t.executor))
+		if n, name := t.step(); n > 0 {
+			facts = append(facts, clean(strings.TrimSpace(fmt.Sprintf("step %d/%d %s", n, len(t.steps), name))))
+		}
+	}
+	if t.reason != "" {
+		facts = append(facts, clean(t.reason))
+	}
+	line := fit(left+" "+strings.Join(facts, "  "), columns, l.mark())
+	return l.paint(look.colour, strings.TrimRight(line, " "))
+}
+
+// logTail shows the last lines of a log under a rule.
+func (l *live) logTail(log []logLine, columns, rows int) []string {
+	lines := []string{l.paint(faint, strings.Repeat(l.rule(), columns))}
+	for _, line := range log[max(0, len(log)-rows+1):] {
+		lines = append(lines, fit(clean(line.task+" | "+line.text), columns, l.mark()))
+	}
+	return lines
+}
+
+// end leaves the last picture, and below it what failed and how it went.
+func (l *live) end(m *model, settled bool) {
+	columns, rows := l.size()
+	if settled {
+		l.away_ = nil
+	}
+	l.canvas.draw(l.picture(m, columns, rows), columns)
+	l.canvas.finish()
+	if !settled {
+		return
+	}
+	shown := 0
+	for _, t := range m.tasks {
+		log := l.tails[source{task: t.name, attempt: t.attempt}]
+		if t.status != run.StatusFailed || len(log) == 0 || shown == tails {
+			continue
+		}
+		shown++
+		l.screen.print(l.paint(red, clean("the end of the log of "+t.name+":")) + "\n")
+		for _, line := range log {
+			l.screen.print("  " + line.text + "\n")
+		}
+	}
+	for _, text := range failures(m) {
+		l.screen.print(l.paint(red, text) + "\n")
+	}
+	l.screen.print(l.paint(bold, summary(l.screen, m)) + "\n")
+}

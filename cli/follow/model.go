@@ -1,0 +1,146 @@
+package follow
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/run"
+)
+
+// task is a task as its events tell it.
+type task struct {
+	name     string
+	number   int
+	status   run.Status
+	reason   string
+	attempt  int
+	executor string
+	started  time.Time // of the newest attempt; zero until it runs; likewise below
+	ended    time.Time
+	steps    []api.Step
+}
+
+// model is a run as its events tell it. Snapshots add what events do not have,
+// but never a status: a snapshot may be newer than the events that were read,
+// and a run must not seem to go back.
+type model struct {
+	id, name, group string
+	phase           run.Phase
+	result          run.Result
+	reason          string
+	created         time.Time
+	started, ended  time.Time
+	tasks           []*task // by number
+	byName          map[string]*task
+	counts          map[run.Status]int
+}
+
+// newModel returns the run as it was before its first event.
+func newModel(r api.Run) *model {
+	m := &model{
+		id: r.ID, name: r.Name, group: r.Group, phase: run.PhaseQueued, result: run.ResultUnknown, created: r.CreatedAt,
+		byName: make(map[string]*task, len(r.Tasks)), counts: make(map[run.Status]int),
+	}
+	for name, t := range r.Tasks {
+		m.add(&task{name: name, number: t.Number, status: run.StatusNotStarted})
+	}
+	slices.SortFunc(m.tasks, func(a, b *task) int { return cmp.Compare(a.number, b.number) })
+	return m
+}
+
+func (m *model) add(t *task) {
+	m.tasks = append(m.tasks, t)
+	m.byName[t.name] = t
+	m.counts[t.status]++
+}
+
+// apply changes the run as an event says. It returns the task of a task event.
+func (m *model) apply(e api.Event) *task {
+	if e.Type == api.EventTypeRun {
+		m.phase, m.result, m.reason = run.Phase(e.Phase), run.Result(e.Result), e.Reason
+		if m.started.IsZero() && m.phase == run.PhaseRunning {
+			m.started = e.Time
+		}
+		if m.phase.Final() {
+			m.ended = e.Time
+		}
+		return nil
+	}
+	t := m.byName[e.Task]
+	if t == nil {
+		t = &task{name: e.Task, number: len(m.tasks), status: run.StatusNotStarted}
+		m.add(t)
+	}
+	status := run.Status(e.Status)
+	if e.Attempt != t.attempt || status == run.StatusQueued {
+		t.started, t.ended, t.steps = time.Time{}, time.Time{}, nil
+	}
+	if status == run.StatusRunning && t.started.IsZero() {
+		t.started = e.Time
+	}
+	if status.Final() {
+		t.ended = e.Time
+	}
+	m.counts[t.status]--
+	m.counts[status]++
+	t.status, t.reason, t.attempt, t.executor = status, e.Reason, e.Attempt, e.Executor
+	return t
+}
+
+// merge takes from a snapshot what events do not tell: why tasks wait, as it
+// is worked out when a run is read, and their steps.
+func (m *model) merge(r api.Run) {
+	if run.Phase(r.Phase) == m.phase {
+		m.reason = r.Reason
+	}
+	for name, s := range r.Tasks {
+		t := m.byName[name]
+		if t == nil || t.status != run.Status(s.Status) || t.attempt != s.Attempt {
+			continue
+		}
+		t.reason, t.steps = s.Reason, s.Steps
+	}
+}
+
+// settle takes the final state of the run as it was recorded.
+func (m *model) settle(r api.Run) {
+	m.phase, m.result, m.reason = run.Phase(r.Phase), run.Result(r.Result), r.Reason
+	m.started, m.ended = r.StartedAt, r.EndedAt
+	clear(m.counts)
+	for name, s := range r.Tasks {
+		t := m.byName[name]
+		if t == nil {
+			continue
+		}
+		t.status, t.reason, t.attempt, t.executor = run.Status(s.Status), s.Reason, s.Attempt, s.Executor
+		t.started, t.ended, t.steps = s.StartedAt, s.EndedAt, s.Steps
+		m.counts[t.status]++
+	}
+}
+
+// open reports whether a task may still change.
+func (m *model) open() int {
+	n := 0
+	for status, count := range m.counts {
+		if !status.Final() {
+			n += count
+		}
+	}
+	return n
+}
+
+// hasLog reports whether steps of the task's newest attempt may have written.
+func (t *task) hasLog() bool { return t.executor != "" && t.attempt > 0 }
+
+// step returns the place of the step that runs and its name, from 1; 0 where
+// none is known to.
+func (t *task) step() (int, string) {
+	for i, s := range t.steps {
+		if run.Status(s.Status) == run.StatusRunning {
+			return i + 1, s.Name
+		}
+	}
+	return 0, ""
+}

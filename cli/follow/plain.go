@@ -1,0 +1,309 @@
+package follow
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/run"
+)
+
+// maxLine is the longest line that is put together; longer ones are broken.
+const maxLine = 64 << 10
+
+// maxTold bounds lists in what is told at once.
+const maxTold = 10
+
+// plain shows a run as lines, for pipes and files. The lines of one task are
+// in order: that it ended comes after all that it wrote.
+type plain struct {
+	screen  Screen
+	writers map[string]*writer // by task
+	partial map[partialKey][]byte
+	told    map[string]bool // reasons for waiting
+	isAway  bool
+}
+
+type partialKey struct {
+	source
+	stream api.LogChunkStream
+}
+
+// writer is what is known and not yet told of one task.
+type writer struct {
+	reading []int // attempts whose logs are not read to their end
+	queue   []line
+}
+
+// line waits until no log of an attempt up to after is read.
+type line struct {
+	after int
+	text  string
+}
+
+func newPlain(s Screen) *plain {
+	return &plain{
+		screen: s, writers: make(map[string]*writer), partial: make(map[partialKey][]byte), told: make(map[string]bool),
+	}
+}
+
+func (p *plain) say(at time.Time, format string, args ...any) string {
+	return p.screen.clock(at) + " " + clean(fmt.Sprintf(format, args...))
+}
+
+func (p *plain) print(text string) { p.screen.print(text + "\n") }
+
+func (p *plain) writer(name string) *writer {
+	w := p.writers[name]
+	if w == nil {
+		w = &writer{}
+		p.writers[name] = w
+	}
+	return w
+}
+
+// tell prints a line of a task as soon as what precedes it is printed.
+func (p *plain) tell(name string, after int, text string) {
+	if text == "" {
+		return
+	}
+	w := p.writer(name)
+	w.queue = append(w.queue, line{after: after, text: text})
+	p.flush(w)
+}
+
+func (p *plain) flush(w *writer) {
+	for len(w.queue) > 0 && !w.readsUpTo(w.queue[0].after) {
+		p.print(w.queue[0].text)
+		w.queue = w.queue[1:]
+	}
+}
+
+func (w *writer) readsUpTo(attempt int) bool {
+	return slices.ContainsFunc(w.reading, func(a int) bool { return a <= attempt })
+}
+
+func (p *plain) reads(s source) {
+	w := p.writer(s.task)
+	if !slices.Contains(w.reading, s.attempt) {
+		w.reading = append(w.reading, s.attempt)
+	}
+}
+
+func (p *plain) changed(m *model, e api.Event, before, now *task) {
+	if now == nil {
+		p.runChanged(m, e)
+		return
+	}
+	after := now.attempt - 1
+	if now.status.Final() {
+		after = now.attempt
+	}
+	if text := p.taskText(m, e, before, now); text != "" {
+		p.tell(now.name, after, p.say(e.Time, "%s %s", now.name, text))
+	}
+}
+
+func (p *plain) runChanged(m *model, e api.Event) {
+	switch {
+	case m.phase.Final():
+	case m.phase == run.PhaseRunning && m.result == run.ResultUnknown && m.reason == "":
+		p.print(p.say(e.Time, "run %s running", m.id))
+	case m.reason != "":
+		p.print(p.say(e.Time, "run %s %s: %s", m.id, m.phase, m.reason))
+	}
+}
+
+// taskText says what an event means, or nothing where it needs no telling.
+func (p *plain) taskText(m *model, e api.Event, before, now *task) string {
+	because := ""
+	if now.reason != "" {
+		because = ": " + now.reason
+	}
+	switch now.status {
+	case run.StatusNotStarted:
+	case run.StatusQueued:
+		if now.attempt > 1 || before != nil && before.status == run.StatusRunning {
+			return fmt.Sprintf("queued again, attempt %d%s", now.attempt, because)
+		}
+	case run.StatusWaitingApproval:
+		return fmt.Sprintf("waits for approval%s (drover runs approve %s %s)", because, m.id, now.name)
+	case run.StatusRunning:
+		switch {
+		case before == nil || before.status != run.StatusRunning || before.attempt != now.attempt:
+			return "running on " + now.executor + nth(now.attempt) + because
+		case now.reason != before.reason && now.reason != "":
+			return "still running" + because
+		case now.reason != before.reason || now.executor != before.executor:
+			return "running on " + now.executor + " again"
+		}
+	case run.StatusSkipped, run.StatusCancelled:
+		return string(now.status) + because
+	case run.StatusSuccess:
+		return "success in " + p.screen.spell(e.Time.Sub(now.started)) + because
+	case run.StatusFailed, run.StatusStopped:
+		text := string(now.status)
+		if !now.started.IsZero() {
+			text += " after " + p.screen.spell(e.Time.Sub(now.started))
+		}
+		return text + because
+	}
+	return ""
+}
+
+func nth(attempt int) string {
+	if attempt <= 1 {
+		return ""
+	}
+	return fmt.Sprintf(" (attempt %d)", attempt)
+}
+
+func (p *plain) output(o output) {
+	w := p.writer(o.task)
+	key := partialKey{source: o.source, stream: o.chunk.Stream}
+	if !o.ended {
+		p.write(key, o.chunk.Data)
+		return
+	}
+	for _, stream := range []api.LogChunkStream{api.LogChunkStreamSystem, api.LogChunkStreamStdout, api.LogChunkStreamStderr} {
+		key.stream = stream
+		if rest := p.partial[key]; len(rest) > 0 {
+			p.logLine(o.source, rest)
+		}
+		delete(p.partial, key)
+	}
+	if o.err != nil {
+		p.tell(o.task, o.attempt-1, o.task+" | (the log is not complete: "+clean(o.err.Error())+")")
+	}
+	w.reading = slices.DeleteFunc(w.reading, func(a int) bool { return a == o.attempt })
+	p.flush(w)
+}
+
+// write prints the lines that data completes.
+func (p *plain) write(key partialKey, data []byte) {
+	rest := append(p.partial[key], data...)
+	for {
+		i := bytes.IndexByte(rest, '\n')
+		if i < 0 && len(rest) >= maxLine {
+			p.logLine(key.source, rest)
+			rest = nil
+		}
+		if i < 0 {
+			break
+		}
+		p.logLine(key.source, rest[:i])
+		rest = rest[i+1:]
+	}
+	p.partial[key] = slices.Clone(rest)
+}
+
+func (p *plain) logLine(s source, text []byte) {
+	p.tell(s.task, s.attempt-1, s.task+" | "+p.screen.logText(string(bytes.TrimSuffix(text, []byte("\r")))))
+}
+
+// refreshed tells why tasks wait, each reason once.
+func (p *plain) refreshed(m *model) {
+	waiting := make(map[string][]string)
+	for _, t := range m.tasks {
+		if t.status == run.StatusQueued && t.reason != "" {
+			waiting[t.reason] = append(waiting[t.reason], t.name)
+		}
+	}
+	for reason := range p.told {
+		if waiting[reason] == nil {
+			delete(p.told, reason)
+		}
+	}
+	for _, reason := range sortedKeys(waiting) {
+		if p.told[reason] || len(p.told) > maxTold {
+			continue
+		}
+		p.told[reason] = true
+		p.print(p.say(p.screen.Now(), "%s waits: %s", names(waiting[reason]), reason))
+	}
+}
+
+func names(all []string) string {
+	if len(all) == 1 {
+		return all[0]
+	}
+	return fmt.Sprintf("%s and %d more", all[0], len(all)-1)
+}
+
+func (p *plain) away(err error) {
+	switch {
+	case err == nil:
+		p.print(p.say(p.screen.Now(), "the gateway is back"))
+	case !p.isAway:
+		p.print(p.say(p.screen.Now(), "the gateway is away, trying again: %v", err))
+	}
+	p.isAway = err != nil
+}
+
+func (p *plain) tick(*model) {}
+
+func (p *plain) end(m *model, settled bool) {
+	for _, name := range sortedKeys(p.writers) {
+		w := p.writers[name]
+		w.reading = nil
+		p.flush(w)
+	}
+	if !settled {
+		return
+	}
+	for _, text := range failures(m) {
+		p.print(text)
+	}
+	p.print(summary(p.screen, m))
+}
+
+// failures lists the tasks that failed, each with why.
+func failures(m *model) []string {
+	var all []string
+	for _, t := range m.tasks {
+		switch {
+		case t.status != run.StatusFailed:
+		case len(all) == maxTold:
+			return append(all, fmt.Sprintf("failed: %d more", m.counts[run.StatusFailed]-maxTold))
+		case t.reason == "":
+			all = append(all, clean("failed: "+t.name))
+		default:
+			all = append(all, clean("failed: "+t.name+": "+t.reason))
+		}
+	}
+	return all
+}
+
+// summary is the last line.
+func summary(s Screen, m *model) string {
+	text := fmt.Sprintf("run %s %s", m.id, m.phase)
+	if m.phase == run.PhaseFinished {
+		text += ": " + string(m.result)
+	}
+	if begin := m.started; !m.ended.IsZero() {
+		if begin.IsZero() {
+			begin = m.created
+		}
+		text += " in " + s.spell(m.ended.Sub(begin))
+	}
+	if m.reason != "" {
+		text += " (" + m.reason + ")"
+	}
+	return clean(text)
+}
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
+	keys := make([]K, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// clean returns s on one line, without what a terminal would act upon.
+func clean(s string) string { return strings.TrimRight(visible(s), " ") }

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-run/drover/cli/remote"
+	"github.com/drover-run/drover/run"
+)
+
+// tell writes an error for people, with what to do about it.
+func tell(w io.Writer, command *cobra.Command, err error) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // only what was joined last is taken apart
+		for _, err := range joined.Unwrap() {
+			tell(w, command, err)
+		}
+		return
+	}
+	var faulty *faultyFile
+	if errors.As(err, &faulty) {
+		faulty.tell(w)
+		return
+	}
+	var coded *run.Error
+	_, _ = fmt.Fprintf(w, "drover: %s\n", err)
+	if errors.As(err, &coded) {
+		for _, f := range coded.Faults {
+			if text := faultText(f); !strings.Contains(err.Error(), text) {
+				_, _ = fmt.Fprintf(w, "  %s\n", text)
+			}
+		}
+	}
+	if hint := hintFor(command, err); hint != "" {
+		_, _ = fmt.Fprintln(w, hint)
+	}
+}
+
+func hintFor(command *cobra.Command, err error) string {
+	var usage *usageError
+	switch {
+	case errors.Is(err, remote.ErrUnreachable):
+		return "Is drover dev running? Another gateway is named by --server or DROVER_SERVER."
+	case errors.As(err, &usage) && command != nil:
+		return fmt.Sprintf("See %s --help.", command.CommandPath())
+	}
+	switch run.CodeOf(err) { //nolint:exhaustive // the others say it themselves
+	case run.CodeUnauthenticated:
+		return "A token is given by --token or DROVER_TOKEN; drover dev writes one to DATA-DIR/token."
+	case run.CodeForbidden:
+		return "Another token is given by --token or DROVER_TOKEN."
+	}
+	return ""
+}
+
+// faultText tells one fault without its line.
+func faultText(f run.Fault) string {
+	if f.Path == "" {
+		return f.Detail
+	}
+	return f.Path + ": " + f.Detail
+}
+
+// faultyFile is the error of a specification that is no good.
+type faultyFile struct {
+	name string
+	err  *run.Error
+}
+
+// Error implements error.
+func (e *faultyFile) Error() string { return e.name + ": " + e.err.Error() }
+
+// Unwrap returns the cause.
+func (e *faultyFile) Unwrap() error { return e.err }
+
+// tell writes one line for each fault, as compilers do.
+func (e *faultyFile) tell(w io.Writer) {
+	if len(e.err.Faults) == 0 {
+		_, _ = fmt.Fprintf(w, "%s: %s\n", e.name, e.err.Error())
+		return
+	}
+	for _, f := range e.err.Faults {
+		place := e.name
+		if f.Line > 0 {
+			place += ":" + strconv.Itoa(f.Line)
+		}
+		_, _ = fmt.Fprintf(w, "%s: %s\n", place, faultText(f))
+	}
+}

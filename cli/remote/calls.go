@@ -1,0 +1,144 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/drover-run/drover/api"
+)
+
+// Create submits a run. It is not repeated: nobody knows whether a call
+// without an answer had its effect.
+func (c *Client) Create(ctx context.Context, body []byte, contentType string) (Answer[api.Run], error) {
+	return call[api.Run](ctx, c, func(ctx context.Context) (*http.Response, error) {
+		return c.api.CreateRunWithBody(ctx, contentType, bytes.NewReader(body))
+	})
+}
+
+// Run returns a run with its tasks.
+func (c *Client) Run(ctx context.Context, id string) (Answer[api.Run], error) {
+	return call[api.Run](ctx, c, func(ctx context.Context) (*http.Response, error) {
+		return c.api.GetRun(ctx, id, nil)
+	})
+}
+
+// AwaitRun is Run with patience: while the gateway is away it asks again.
+func (c *Client) AwaitRun(ctx context.Context, id string) (Answer[api.Run], error) {
+	p := c.newPatience()
+	for {
+		answer, err := c.Run(ctx, id)
+		if err == nil || !passing(err) || !p.wait(ctx) {
+			return answer, err
+		}
+	}
+}
+
+// Runs returns one page of runs.
+func (c *Client) Runs(ctx context.Context, params *api.ListRunsParams) (Answer[api.RunPage], error) {
+	return call[api.RunPage](ctx, c, func(ctx context.Context) (*http.Response, error) {
+		return c.api.ListRuns(ctx, params)
+	})
+}
+
+// Start lets a queued run start.
+func (c *Client) Start(ctx context.Context, id string) (Answer[api.Run], error) {
+	return call[api.Run](ctx, c, func(ctx context.Context) (*http.Response, error) {
+		return c.api.StartRun(ctx, id, api.RunAction{})
+	})
+}
+
+// Stop stops a running run.
+func (c *Client) Stop(ctx context.Context, id string) (Answer[api.Run], error) {
+	return call[api.Run](ctx, c, func(ctx context.Context) (*http.Response, error) {
+		return c.api.StopRun(ctx, id, api.RunAction{})
+	})
+}
+
+// Cancel ends a queued run for good.
+func (c *Client) Cancel(ctx context.Context, id string) (Answer[api.Run], error) {
+	return call[api.Run](ctx, c, func(ctx context.Context) (*http.Response, error) {
+		return c.api.CancelRun(ctx, id, api.RunAction{})
+	})
+}
+
+// Approve approves a task that waits for it.
+func (c *Client) Approve(ctx context.Context, id, task string) (Answer[api.Run], error) {
+	return call[api.Run](ctx, c, func(ctx context.Context) (*http.Response, error) {
+		return c.api.ApproveTask(ctx, id, task, api.RunAction{})
+	})
+}
+
+// Annotate replaces the annotations of a run, or of a task where one is named.
+func (c *Client) Annotate(ctx context.Context, id, task string, annotations map[string]string) (Answer[api.Run], error) {
+	return call[api.Run](ctx, c, func(ctx context.Context) (*http.Response, error) {
+		if task == "" {
+			return c.api.PutRunAnnotations(ctx, id, annotations)
+		}
+		return c.api.PutTaskAnnotations(ctx, id, task, annotations)
+	})
+}
+
+// Executors lists the executors.
+func (c *Client) Executors(ctx context.Context) (Answer[api.ExecutorList], error) {
+	return call[api.ExecutorList](ctx, c, func(ctx context.Context) (*http.Response, error) {
+		return c.api.ListExecutors(ctx)
+	})
+}
+
+// Executor returns an executor.
+func (c *Client) Executor(ctx context.Context, id string) (Answer[api.Executor], error) {
+	return call[api.Executor](ctx, c, func(ctx context.Context) (*http.Response, error) {
+		return c.api.GetExecutor(ctx, id)
+	})
+}
+
+// Pools lists the pools.
+func (c *Client) Pools(ctx context.Context) (Answer[api.PoolList], error) {
+	return call[api.PoolList](ctx, c, func(ctx context.Context) (*http.Response, error) {
+		return c.api.ListPools(ctx)
+	})
+}
+
+// Pool returns a pool.
+func (c *Client) Pool(ctx context.Context, name string) (Answer[api.Pool], error) {
+	return call[api.Pool](ctx, c, func(ctx context.Context) (*http.Response, error) {
+		return c.api.GetPool(ctx, name)
+	})
+}
+
+// patience is how long something is tried again.
+type patience struct {
+	limit time.Duration
+	first time.Duration
+	since time.Time // of the last progress
+	next  time.Duration
+}
+
+func (c *Client) newPatience() *patience {
+	p := &patience{limit: c.opts.Patience, first: c.opts.Pause}
+	p.progress()
+	return p
+}
+
+// progress says that there was an answer.
+func (p *patience) progress() { p.since, p.next = time.Now(), p.first }
+
+// wait pauses, and reports whether another attempt is worth it.
+func (p *patience) wait(ctx context.Context) bool {
+	const longest = 20 // times the first
+	left := p.limit - time.Since(p.since)
+	if left <= 0 {
+		return false
+	}
+	timer := time.NewTimer(min(p.next, left))
+	defer timer.Stop()
+	p.next = min(2*p.next, longest*p.first)
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

@@ -1,0 +1,93 @@
+package remote
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/run"
+)
+
+// ErrUnreachable is in the chain of errors that mean that no gateway answered.
+var ErrUnreachable = errors.New("the server cannot be reached")
+
+// unreachable makes the error of a call that had no answer.
+func (c *Client) unreachable(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		if !errors.Is(cause, errSlow) && !errors.Is(cause, errSilent) {
+			return cause
+		}
+		err = cause
+	}
+	// What the transport adds is known: the method and the URL.
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		err = wrapped.Err
+	}
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		err = op.Err
+	}
+	return &run.Error{
+		Code: run.CodeUnavailable, Message: fmt.Sprintf("no answer from %s: %v", c.opts.Server, err),
+		Err: errors.Join(ErrUnreachable, err),
+	}
+}
+
+// refused makes the error of an answer that is not a success.
+func (c *Client) refused(resp *http.Response, body []byte) error {
+	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	var p api.Problem
+	if media == "application/problem+json" && json.Unmarshal(body, &p) == nil && p.Code != "" {
+		return problemError(p)
+	}
+	return &run.Error{
+		Code:    codeOfStatus(resp.StatusCode),
+		Message: fmt.Sprintf("%s answers %s, and not as a Drover gateway does", c.opts.Server, resp.Status),
+	}
+}
+
+func problemError(p api.Problem) error {
+	e := &run.Error{Code: run.Code(p.Code), Message: p.Detail}
+	if e.Message == "" {
+		e.Message = p.Title
+	}
+	for _, f := range p.Errors {
+		e.Faults = append(e.Faults, run.Fault{Path: f.Path, Line: f.Line, Code: run.Code(f.Code), Detail: f.Detail})
+	}
+	return e
+}
+
+// codeOfStatus is for answers of what stands between here and the gateway.
+func codeOfStatus(status int) run.Code {
+	switch status {
+	case http.StatusUnauthorized:
+		return run.CodeUnauthenticated
+	case http.StatusForbidden, http.StatusProxyAuthRequired:
+		return run.CodeForbidden
+	case http.StatusRequestEntityTooLarge:
+		return run.CodeTooLarge
+	case http.StatusTooManyRequests:
+		return run.CodeExhausted
+	case http.StatusBadGateway, http.StatusServiceUnavailable:
+		return run.CodeUnavailable
+	case http.StatusRequestTimeout, http.StatusGatewayTimeout:
+		return run.CodeTimeout
+	}
+	return run.CodeInternal
+}
+
+// passing reports whether an error may go away by itself.
+func passing(err error) bool {
+	switch run.CodeOf(err) { //nolint:exhaustive // the others do not
+	case run.CodeUnavailable, run.CodeTimeout, run.CodeExhausted:
+		return true
+	}
+	return false
+}

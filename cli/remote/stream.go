@@ -1,0 +1,259 @@
+package remote
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"time"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/run"
+)
+
+// maxEvent bounds one server-sent event.
+const maxEvent = 16 << 20
+
+// errSilent is the cause of streams that are silent for too long.
+var errSilent = errors.New("the stream is silent")
+
+// errCut ends a stream whose connection broke.
+var errCut = errors.New("the stream broke off")
+
+// EventQuery selects events, and says who is told of a gateway that is away.
+type EventQuery struct {
+	Run   string
+	Group string
+	After int64
+	// Away, if set, is called with the reason whenever the stream is lost, and
+	// with nil when it is there again.
+	Away func(error)
+}
+
+// Events yields events, oldest first and each once, and goes on over broken
+// connections until ctx ends, the gateway refuses, or is away for too long: it
+// then yields that error and ends.
+func (c *Client) Events(ctx context.Context, q EventQuery) iter.Seq2[api.Event, error] {
+	return func(yield func(api.Event, error) bool) {
+		after := q.After
+		open := func(ctx context.Context) (*http.Response, error) {
+			return c.api.StreamEvents(ctx, &api.StreamEventsParams{After: &after, Run: q.Run, Group: q.Group}, acceptEvents)
+		}
+		for message, err := range c.stream(ctx, open, q.Away, false) {
+			var e api.Event
+			if err == nil {
+				err = decodeEvent(message, &e)
+			}
+			if err == nil && e.Number <= after {
+				continue // it was there before the connection broke
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+			after = e.Number
+		}
+	}
+}
+
+// LogQuery selects a log, like run.LogQuery.
+type LogQuery struct {
+	Run     string
+	Task    string
+	Attempt int    // 0: the newest
+	Step    string // a number from 0, or "setup"; "": all
+	Offset  int64
+	Follow  bool
+	// Impatient makes a gateway that is away an error at once.
+	Impatient bool
+	Away      func(error) // see EventQuery
+}
+
+// Log yields the chunks of a log to its end, each byte once, over broken
+// connections like Events.
+func (c *Client) Log(ctx context.Context, q LogQuery) iter.Seq2[api.LogChunk, error] {
+	return func(yield func(api.LogChunk, error) bool) {
+		offset := q.Offset
+		params := api.GetTaskLogsParams{Step: q.Step, Follow: q.Follow}
+		if q.Attempt > 0 {
+			params.Attempt = &q.Attempt
+		}
+		open := func(ctx context.Context) (*http.Response, error) {
+			params.Offset = &offset
+			return c.api.GetTaskLogs(ctx, q.Run, q.Task, &params, acceptEvents)
+		}
+		for message, err := range c.stream(ctx, open, q.Away, q.Impatient) {
+			if err == nil && message.name == "end" {
+				return
+			}
+			var chunk api.LogChunk
+			if err == nil {
+				err = decodeEvent(message, &chunk)
+			}
+			if err != nil {
+				yield(chunk, err)
+				return
+			}
+			if seen := offset - chunk.Offset; seen > 0 {
+				chunk.Data = chunk.Data[min(seen, int64(len(chunk.Data))):]
+				chunk.Offset = offset
+			}
+			if len(chunk.Data) == 0 {
+				continue
+			}
+			if !yield(chunk, nil) {
+				return
+			}
+			offset = chunk.Offset + int64(len(chunk.Data))
+		}
+	}
+}
+
+func acceptEvents(_ context.Context, req *http.Request) error {
+	req.Header.Set("Accept", "text/event-stream")
+	req.Header.Del("Last-Event-ID") // the parameters say where to begin
+	return nil
+}
+
+func decodeEvent(m message, v any) error {
+	if err := json.Unmarshal(m.data, v); err != nil {
+		return &run.Error{Code: run.CodeInternal, Message: "the server sent an event that cannot be read", Err: err}
+	}
+	return nil
+}
+
+// message is one server-sent event.
+type message struct {
+	name string
+	data []byte
+}
+
+// stream yields the events of a stream. Where it breaks, it opens it again.
+func (c *Client) stream(
+	ctx context.Context, open func(context.Context) (*http.Response, error), away func(error), impatient bool,
+) iter.Seq2[message, error] {
+	return func(yield func(message, error) bool) {
+		p := c.newPatience()
+		lost := false
+		note := func(err error) {
+			if away != nil && (err != nil || lost) {
+				away(err)
+			}
+			lost = err != nil
+		}
+		for {
+			goOn, err := c.once(ctx, open, signs{
+				opened: func() { note(nil) }, alive: p.progress, message: func(m message) bool { return yield(m, nil) },
+			})
+			if !goOn {
+				return
+			}
+			if ctx.Err() == nil && passing(err) && !impatient {
+				note(err)
+				if p.wait(ctx) {
+					continue
+				}
+			}
+			if cause := context.Cause(ctx); cause != nil {
+				err = cause
+			}
+			yield(message{}, err)
+			return
+		}
+	}
+}
+
+// signs are what is heard of a stream.
+type signs struct {
+	opened  func()
+	alive   func() // a comment or a message: an open connection alone proves nothing
+	message func(message) bool
+}
+
+// once reads a stream until it breaks, and tells why; goOn is false where the
+// consumer wants no more.
+func (c *Client) once(parent context.Context, open func(context.Context) (*http.Response, error), on signs) (goOn bool, err error) {
+	ctx, cancel := context.WithCancelCause(parent)
+	defer cancel(nil)
+	watchdog := time.AfterFunc(c.opts.Silence, func() { cancel(errSilent) })
+	defer watchdog.Stop()
+	resp, err := open(ctx)
+	if err != nil {
+		return true, c.unreachable(ctx, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		body, err := io.ReadAll(io.LimitReader(resp.Body, maxEvent))
+		if err != nil {
+			return true, c.unreachable(ctx, err)
+		}
+		return true, c.refused(resp, body)
+	}
+	on.opened()
+	reader := bufio.NewReaderSize(resp.Body, 64<<10)
+	for {
+		watchdog.Reset(c.opts.Silence)
+		m, err := readMessage(reader)
+		if err != nil {
+			return true, c.unreachable(ctx, err)
+		}
+		if m.name == "problem" {
+			var p api.Problem
+			if err := decodeEvent(m, &p); err != nil {
+				return true, err
+			}
+			return true, problemError(p)
+		}
+		on.alive()
+		if m.data != nil && !on.message(m) {
+			return false, nil
+		}
+	}
+}
+
+// readMessage reads the next event. One without data is a comment.
+func readMessage(r *bufio.Reader) (message, error) {
+	var m message
+	for {
+		line, err := readLine(r)
+		if err != nil {
+			return m, err
+		}
+		field, value, _ := bytes.Cut(line, []byte(":"))
+		value = bytes.TrimPrefix(value, []byte(" "))
+		switch {
+		case len(line) == 0:
+			return m, nil
+		case string(field) == "event":
+			m.name = string(value)
+		case string(field) == "data":
+			if m.data != nil {
+				m.data = append(m.data, '\n')
+			}
+			m.data = append(m.data, value...)
+		}
+	}
+}
+
+func readLine(r *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull) && len(line) < maxEvent:
+			continue
+		case errors.Is(err, bufio.ErrBufferFull):
+			return nil, fmt.Errorf("%w: an event is longer than %d bytes", errCut, maxEvent)
+		case errors.Is(err, io.EOF):
+			return nil, errCut
+		case err != nil:
+			return nil, err
+		}
+		return bytes.TrimRight(line, "\r\n"), nil
+	}
+}

@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-run/drover/internal/version"
+	"github.com/drover-run/drover/run"
+)
+
+// Groups that the help lists commands in.
+const (
+	// GroupClient is of the commands that speak to a gateway.
+	GroupClient = "client"
+	// GroupProcess is for commands that run a part of Drover.
+	GroupProcess = "process"
+)
+
+// New returns the root command, with the commands of a client and with extra
+// ones.
+func New(env Env, extra ...*cobra.Command) *cobra.Command {
+	env = env.withDefaults()
+	root := &cobra.Command{
+		Use:   "drover",
+		Short: "Run graphs of tasks on hosts and in containers, durably",
+		Long: `Drover runs runs: graphs of tasks that fan out and back in, on hosts or in containers. Each run is a Temporal workflow,
+so nothing is lost when a process dies.
+
+  drover dev                              all of Drover in one process, with an embedded Temporal server
+  drover run examples/hello.yaml --follow
+
+Commands that speak to a gateway find the one of drover dev by themselves. Others are named by --server and --token, or by
+the variables DROVER_SERVER and DROVER_TOKEN.
+
+Exit codes: 0 done, 1 the run failed, 2 wrong usage or an invalid specification, 3 the run was stopped or cancelled,
+4 the gateway cannot be reached or does not allow it, 5 anything else.`,
+		Version:       version.String(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetIn(env.Stdin)
+	root.SetOut(env.Stdout)
+	root.SetErr(env.Stderr)
+	root.SetVersionTemplate("drover {{.Version}}\n")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return UsageError(err) })
+	root.AddGroup(
+		&cobra.Group{ID: GroupClient, Title: "Commands that speak to a gateway:"},
+		&cobra.Group{ID: GroupProcess, Title: "Commands that run Drover:"},
+	)
+	parent(root)
+	root.AddCommand(Commands(env)...)
+	root.AddCommand(extra...)
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	checkArgs(root)
+	return root
+}
+
+// Commands returns the commands of a client.
+func Commands(env Env) []*cobra.Command {
+	env = env.withDefaults()
+	all := []*cobra.Command{
+		runCommand(env), validateCommand(env), runsCommand(env), executorsCommand(env), poolsCommand(env), eventsCommand(env),
+	}
+	for _, c := range all {
+		c.GroupID = GroupClient
+	}
+	return append(all, versionCommand(env))
+}
+
+// Execute runs the command line and returns its exit code, which cmd ends the
+// process with. Errors go to the root's standard error.
+func Execute(ctx context.Context, root *cobra.Command, args []string) ExitCode {
+	root.SetArgs(args)
+	command, err := root.ExecuteContextC(ctx)
+	code := exitOf(err)
+	var ended *exitError
+	if err != nil && (!errors.As(err, &ended) || ended.err != nil) {
+		tell(root.ErrOrStderr(), command, err)
+	}
+	return code
+}
+
+// parent makes c a command that does nothing by itself: without arguments it
+// shows its help, and a subcommand that does not exist is an error.
+func parent(c *cobra.Command) {
+	c.Args = cobra.ArbitraryArgs
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return c.Help()
+		}
+		message := fmt.Sprintf("there is no command %q", strings.TrimSpace(c.CommandPath()+" "+args[0]))
+		c.SuggestionsMinimumDistance = 2
+		if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+			message += "; did you mean " + strings.Join(near, " or ") + "?"
+		}
+		return UsageError(errors.New(message))
+	}
+}
+
+// checkArgs makes wrong numbers of arguments errors of usage, everywhere.
+func checkArgs(c *cobra.Command) {
+	if check := c.Args; check != nil {
+		c.Args = func(c *cobra.Command, args []string) error {
+			if err := check(c, args); err != nil {
+				return UsageError(err)
+			}
+			return nil
+		}
+	}
+	for _, sub := range c.Commands() {
+		checkArgs(sub)
+	}
+}
+
+// invalid makes an error of usage.
+func invalid(format string, args ...any) error {
+	return UsageError(run.Errorf(run.CodeInvalid, format, args...))
+}

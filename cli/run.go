@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/cli/follow"
+	"github.com/drover-run/drover/cli/remote"
+	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
+)
+
+func runCommand(env Env) *cobra.Command {
+	var (
+		conn    = &connection{env: env}
+		output  format
+		watch   = &watcher{env: env}
+		stay    bool
+		changes []string
+	)
+	c := &cobra.Command{
+		Use:   "run FILE",
+		Short: "Submit a run",
+		Long: `Submits the specification in FILE, YAML or JSON ("-" is the standard input), and prints the id of the run.
+
+With --follow it shows how the run goes until it has ended: on a terminal as a table with the log below, else as lines. The
+exit code then tells how the run ended. Ctrl-C ends the showing and not the run.`,
+		Example: `  drover run examples/hello.yaml --follow
+  drover run build.yaml --env COMMIT=4f2a
+  generate-spec | drover run - -o json`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeSpecs,
+		RunE: func(c *cobra.Command, args []string) error {
+			file, err := readSpecFile(env, args[0])
+			if err != nil {
+				return err
+			}
+			body, media := file.data, file.media()
+			if len(changes) > 0 {
+				if body, err = file.change(changes); err != nil {
+					return err
+				}
+				media = mediaJSON
+			}
+			client, err := conn.open()
+			if err != nil {
+				return err
+			}
+			created, err := client.Create(c.Context(), body, media)
+			if err != nil {
+				return file.fault(err)
+			}
+			if stay {
+				return watch.follow(c.Context(), client, created.Value, output)
+			}
+			if output == formatJSON {
+				return printJSON(env.Stdout, created.Raw)
+			}
+			_, err = fmt.Fprintln(env.Stdout, created.Value.ID)
+			return err
+		},
+	}
+	flags := c.Flags()
+	flags.BoolVarP(&stay, "follow", "f", false, "show the run until it has ended")
+	flags.StringArrayVarP(&changes, "env", "e", nil, "a variable for the environment of the run, as NAME=VALUE, over those of the file (repeatable)")
+	watch.addTo(c)
+	conn.addTo(c)
+	output.addTo(c, formatTable)
+	return c
+}
+
+// watcher shows how a run goes.
+type watcher struct {
+	env   Env
+	plain bool
+}
+
+func (w *watcher) addTo(c *cobra.Command) {
+	c.Flags().BoolVar(&w.plain, "plain", false, "follow in lines, on a terminal too")
+}
+
+// follow shows a run until it has ended, and returns the error that tells its
+// outcome.
+func (w *watcher) follow(ctx context.Context, client *remote.Client, r api.Run, output format) error {
+	if r.Tasks == nil {
+		answer, err := client.AwaitRun(ctx, r.ID)
+		if err != nil {
+			return err
+		}
+		r = answer.Value
+	}
+	screen := w.screen(output)
+	ended, err := follow.Follow(ctx, follow.Options{Client: client, Run: r, Screen: screen})
+	switch {
+	case errors.Is(err, context.Canceled):
+		_, _ = fmt.Fprintf(w.env.Stderr, "Run %s goes on. To see it again: drover runs get %s --follow\nTo stop it: drover runs stop %s\n", r.ID, r.ID, r.ID)
+		return &exitError{code: ExitOther}
+	case errors.Is(err, follow.ErrLost):
+		return run.Errorf(run.CodeUnavailable, "%w; run %s goes on: drover runs get %s --follow", err, r.ID, r.ID)
+	case err != nil:
+		return err
+	}
+	if output == formatJSON {
+		if err := printJSON(w.env.Stdout, ended.Raw); err != nil {
+			return err
+		}
+	}
+	if code := exitOfRun(run.Phase(ended.Value.Phase), run.Result(ended.Value.Result)); code != ExitOK {
+		return &exitError{code: code}
+	}
+	return nil
+}
+
+// screen is where a run is shown. With JSON on the standard output, that is
+// the other one, in lines.
+func (w *watcher) screen(output format) follow.Screen {
+	s := follow.Screen{
+		Writer: w.env.Stdout, Size: w.env.TerminalSize, Now: w.env.Now, Location: w.env.Location, Spell: spell,
+		Terminal: w.env.IsTerminal(), Unicode: w.unicode(),
+	}
+	if output == formatJSON {
+		s.Writer = w.env.Stderr
+		s.Terminal = true // it may be one
+		return s
+	}
+	dumb := w.env.variable("TERM") == "dumb"
+	s.Live = s.Terminal && !w.plain && !dumb
+	s.Colour = s.Terminal && !dumb && w.env.variable("NO_COLOR") == ""
+	return s
+}
+
+// unicode reports whether the locale is one of UTF-8, as all are where none is
+// named.
+func (w *watcher) unicode() bool {
+	locale := firstOf(w.env.variable("LC_ALL"), w.env.variable("LC_CTYPE"), w.env.variable("LANG"))
+	locale = strings.ToLower(strings.ReplaceAll(locale, "-", ""))
+	return locale == "" || strings.Contains(locale, "utf8")
+}
+
+func completeSpecs(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return []string{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt
+}
+
+// formatOf tells the format of a specification by the name of its file, or
+// else by how it begins.
+func formatOf(name string, data []byte) spec.Format {
+	if f, ok := spec.Detect(name); ok {
+		return f
+	}
+	if strings.HasPrefix(strings.TrimSpace(string(data[:min(len(data), 1024)])), "{") {
+		return spec.FormatJSON
+	}
+	return spec.FormatYAML
+}

@@ -1,0 +1,294 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/run"
+)
+
+// runsFlags are shared by all commands on runs.
+type runsFlags struct {
+	env    Env
+	conn   *connection
+	output format
+}
+
+func runsCommand(env Env) *cobra.Command {
+	f := &runsFlags{env: env, conn: &connection{env: env}}
+	c := &cobra.Command{
+		Use:     "runs",
+		Short:   "List, look at and steer runs",
+		Example: "  drover runs list --phase running\n  drover runs get ID\n  drover runs logs ID TASK --follow\n  drover runs stop ID",
+	}
+	parent(c)
+	f.conn.addTo(c)
+	f.output.addTo(c, formatTable)
+	c.AddCommand(
+		listRunsCommand(f), getRunCommand(f), logsCommand(f), startCommand(f), stopCommand(f), cancelCommand(f), approveCommand(f),
+		annotateCommand(f),
+	)
+	return c
+}
+
+// runFilter is the flags that select runs.
+type runFilter struct {
+	phases, results, groups, annotations []string
+	after, before                        string
+	limit                                int
+	cursor                               string
+	ascending, all                       bool
+}
+
+func listRunsCommand(f *runsFlags) *cobra.Command {
+	var filter runFilter
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List runs, newest first",
+		Long: `Lists runs, newest first. Values of one flag are alternatives, different flags must all match. Times are RFC 3339, or how
+long ago: 90m, 36h.`,
+		Example: `  drover runs list --phase running --phase queued
+  drover runs list --group /project/42 --result failed --created-after 24h
+  drover runs list --annotation commit=4f2a -o json`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE:              func(c *cobra.Command, _ []string) error { return listRuns(c, f, filter) },
+	}
+	flags := c.Flags()
+	flags.StringSliceVar(&filter.phases, "phase", nil, "setup_error, queued, running, finished or cancelled (repeatable)")
+	flags.StringSliceVar(&filter.results, "result", nil, "unknown, success, failed or stopped (repeatable)")
+	flags.StringArrayVar(&filter.groups, "group", nil, "a group, for its runs and those of all groups below it (repeatable)")
+	flags.StringArrayVar(&filter.annotations, "annotation", nil, "an annotation, as KEY=VALUE (repeatable)")
+	flags.StringVar(&filter.after, "created-after", "", "only runs created after this time")
+	flags.StringVar(&filter.before, "created-before", "", "only runs created before this time")
+	flags.IntVar(&filter.limit, "limit", 25, "how many runs to list, 1 to 100")
+	flags.StringVar(&filter.cursor, "cursor", "", "where to go on, as the list before said")
+	flags.BoolVar(&filter.ascending, "oldest-first", false, "oldest first")
+	flags.BoolVar(&filter.all, "all", false, "list all runs, page by page")
+	_ = c.RegisterFlagCompletionFunc("phase", cobra.FixedCompletions(texts(run.Phases()), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("result", cobra.FixedCompletions(texts(run.Results()), cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+func texts[T ~string](values []T) []string {
+	all := make([]string, len(values))
+	for i, v := range values {
+		all[i] = string(v)
+	}
+	return all
+}
+
+func listRuns(c *cobra.Command, f *runsFlags, filter runFilter) error {
+	params, err := filter.params(f.env)
+	if err != nil {
+		return err
+	}
+	client, err := f.conn.open()
+	if err != nil {
+		return err
+	}
+	var runs []api.Run
+	for {
+		page, err := client.Runs(c.Context(), params)
+		if err != nil {
+			return err
+		}
+		if f.output == formatJSON && !filter.all {
+			return printJSON(f.env.Stdout, page.Raw)
+		}
+		runs = append(runs, page.Value.Runs...)
+		params.Cursor = page.Value.NextCursor
+		if !filter.all || params.Cursor == "" {
+			break
+		}
+	}
+	if f.output == formatJSON {
+		for _, r := range runs {
+			if err := printLine(f.env.Stdout, r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := f.printRuns(runs); err != nil {
+		return err
+	}
+	if params.Cursor != "" {
+		_, _ = fmt.Fprintf(f.env.Stderr, "There are more: --cursor %s, or --all\n", params.Cursor)
+	}
+	return nil
+}
+
+func (filter runFilter) params(env Env) (*api.ListRunsParams, error) {
+	p := &api.ListRunsParams{
+		Phase: as[api.Phase](filter.phases), Result: as[api.Result](filter.results), Group: filter.groups,
+		Annotation: filter.annotations, Limit: &filter.limit, Cursor: filter.cursor, Order: api.OrderDesc,
+	}
+	if filter.ascending {
+		p.Order = api.OrderAsc
+	}
+	if filter.all {
+		most := 100
+		p.Limit = &most
+	}
+	for _, bound := range []struct {
+		flag, text string
+		times      *[]time.Time
+	}{{"created-after", filter.after, &p.CreatedAfter}, {"created-before", filter.before, &p.CreatedBefore}} {
+		if bound.text == "" {
+			continue
+		}
+		at, err := parseTime(env, bound.text)
+		if err != nil {
+			return nil, invalid("--%s: %w", bound.flag, err)
+		}
+		*bound.times = []time.Time{at}
+	}
+	return p, nil
+}
+
+func as[T ~string](values []string) []T {
+	all := make([]T, len(values))
+	for i, v := range values {
+		all[i] = T(v)
+	}
+	return all
+}
+
+// parseTime reads a time, or how long ago it was.
+func parseTime(env Env, text string) (time.Time, error) {
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return env.Now().Add(-d), nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return at, fmt.Errorf("%q is neither a time such as 2026-01-31T15:04:05Z nor a duration such as 36h", text)
+	}
+	return at, nil
+}
+
+func (f *runsFlags) printRuns(runs []api.Run) error {
+	t := newTable(f.env.Stdout, "ID", "NAME", "GROUP", "PHASE", "RESULT", "TASKS", "CREATED", "TOOK")
+	for _, r := range runs {
+		t.row(r.ID, r.Name, r.Group, string(r.Phase), string(r.Result), countTasks(r.TaskCounts), f.env.ago(r.CreatedAt), f.took(r))
+	}
+	return t.flush()
+}
+
+func (f *runsFlags) took(r api.Run) string {
+	if run.Phase(r.Phase).Final() && r.EndedAt.IsZero() {
+		return ""
+	}
+	return f.env.took(r.StartedAt, r.EndedAt)
+}
+
+// countTasks tells how many tasks have ended, of how many.
+func countTasks(counts map[string]int) string {
+	ended, all := 0, 0
+	for status, n := range counts {
+		all += n
+		if run.Status(status).Final() {
+			ended += n
+		}
+	}
+	return fmt.Sprintf("%d/%d", ended, all)
+}
+
+func getRunCommand(f *runsFlags) *cobra.Command {
+	watch := &watcher{env: f.env}
+	stay := false
+	c := &cobra.Command{
+		Use:               "get ID",
+		Short:             "Show a run with its tasks, and why they wait or failed",
+		Example:           "  drover runs get 01k8z3m6w4v6q2d1c9x7b5a3n1\n  drover runs get 01k8z3m6w4v6q2d1c9x7b5a3n1 --follow",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: f.completeRun(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			client, err := f.conn.open()
+			if err != nil {
+				return err
+			}
+			r, err := client.Run(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if stay && !run.Phase(r.Value.Phase).Final() {
+				return watch.follow(c.Context(), client, r.Value, f.output)
+			}
+			if f.output == formatJSON {
+				return printJSON(f.env.Stdout, r.Raw)
+			}
+			return f.printRun(r.Value)
+		},
+	}
+	c.Flags().BoolVarP(&stay, "follow", "f", false, "show the run until it has ended, as drover run does")
+	watch.addTo(c)
+	return c
+}
+
+func (f *runsFlags) printRun(r api.Run) error {
+	t := newTable(f.env.Stdout)
+	t.field("id", r.ID)
+	t.field("name", r.Name)
+	t.field("group", fmt.Sprintf("%s #%d", r.Group, r.Counter))
+	t.field("phase", string(r.Phase))
+	t.field("result", string(r.Result))
+	t.field("reason", r.Reason)
+	t.field("created", f.env.clock(r.CreatedAt))
+	t.field("started", f.env.clock(r.StartedAt))
+	t.field("ended", f.env.clock(r.EndedAt))
+	t.field("took", f.took(r))
+	t.field("priority", strconv.Itoa(r.Priority))
+	t.field("changegroups", strings.Join(r.Changegroups, ", "))
+	t.field("annotations", pairs(r.Annotations))
+	t.field("restarted from", r.RestartedFrom)
+	t.field("restarted as", strings.Join(r.RestartedAs, ", "))
+	for _, e := range r.SetupErrors {
+		t.field("setup error", e)
+	}
+	if err := t.flush(); err != nil || len(r.Tasks) == 0 {
+		return err
+	}
+	if _, err := fmt.Fprintln(f.env.Stdout); err != nil {
+		return err
+	}
+	t = newTable(f.env.Stdout, "TASK", "STATUS", "TOOK", "ATTEMPT", "EXECUTOR", "REASON")
+	for _, name := range inOrder(r.Tasks) {
+		task := r.Tasks[name]
+		took := ""
+		if !run.Status(task.Status).Final() || !task.EndedAt.IsZero() {
+			took = f.env.took(task.StartedAt, task.EndedAt)
+		}
+		t.row(name, string(task.Status), took, strconv.Itoa(task.Attempt), task.Executor, task.Reason)
+	}
+	return t.flush()
+}
+
+// inOrder returns the names of tasks by their number.
+func inOrder(tasks map[string]api.Task) []string {
+	names := make([]string, 0, len(tasks))
+	for name := range tasks {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(tasks[a].Number, tasks[b].Number), cmp.Compare(a, b))
+	})
+	return names
+}
+
+// pairs lists a map as k=v, by key.
+func pairs(m map[string]string) string {
+	all := make([]string, 0, len(m))
+	for k, v := range m {
+		all = append(all, k+"="+v)
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}

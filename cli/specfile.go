@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
+)
+
+// maxFile bounds what is read of a file: more than the gateway takes, so that
+// it is the gateway that says what is too large.
+const maxFile = 4 * run.MaxRequestBytes
+
+const mediaJSON = "application/json"
+
+// specFile is a specification as it lies in a file.
+type specFile struct {
+	name   string // as people know it
+	data   []byte
+	format spec.Format
+}
+
+func readSpecFile(env Env, name string) (*specFile, error) {
+	data, err := readFile(env, name)
+	if err != nil {
+		var path *os.PathError
+		if errors.As(err, &path) {
+			err = path.Err
+		}
+		return nil, run.Errorf(run.CodeInvalid, "reading %s: %w", name, err)
+	}
+	f := &specFile{name: name, data: data, format: formatOf(name, data)}
+	if name == "-" {
+		f.name = "stdin"
+	}
+	if len(data) > maxFile {
+		return nil, f.fault(run.Errorf(run.CodeTooLarge, "it has more than %d bytes; the limit is %d", maxFile, run.MaxRequestBytes))
+	}
+	return f, nil
+}
+
+func readFile(env Env, name string) ([]byte, error) {
+	in := env.Stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = f.Close() }()
+		in = f
+	}
+	return io.ReadAll(io.LimitReader(in, maxFile+1))
+}
+
+// validate checks the specification as far as that can be done here: pools are
+// known to the gateway alone.
+func (f *specFile) validate() (*run.Spec, error) {
+	s, err := spec.Validate(f.data, f.format)
+	if err != nil {
+		return nil, f.fault(err)
+	}
+	return s, nil
+}
+
+// change returns the specification with variables added to the environment of
+// the run, as JSON.
+func (f *specFile) change(variables []string) ([]byte, error) {
+	s, err := spec.Read(f.data, f.format)
+	if err != nil {
+		return nil, f.fault(err)
+	}
+	if s.Environment == nil {
+		s.Environment = make(map[string]string)
+	}
+	for _, v := range variables {
+		name, value, ok := strings.Cut(v, "=")
+		if !ok || name == "" {
+			return nil, invalid("--env takes NAME=VALUE, not %q", v)
+		}
+		s.Environment[name] = value
+	}
+	body, err := spec.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("changing %s: %w", f.name, err)
+	}
+	return body, nil
+}
+
+// media returns the media type of the file.
+func (f *specFile) media() string {
+	if f.format == spec.FormatJSON {
+		return mediaJSON
+	}
+	return "application/yaml"
+}
+
+// fault makes an error about the specification one about the file.
+func (f *specFile) fault(err error) error {
+	var coded *run.Error
+	if !errors.As(err, &coded) || exitOfCode(coded.Code) != ExitInvalid {
+		return err
+	}
+	coded = &run.Error{Code: coded.Code, Message: coded.Message, Err: coded.Err, Faults: spec.Locate(coded.Faults, f.data, f.format)}
+	return &faultyFile{name: f.name, err: coded}
+}

@@ -1,0 +1,207 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/cli/remote"
+)
+
+func startCommand(f *runsFlags) *cobra.Command {
+	return f.steerCommand(&cobra.Command{
+		Use: "start ID...", Short: "Let queued runs of manual admission start", Example: "  drover runs start 01k8z3m6w4v6q2d1c9x7b5a3n1",
+	}, (*remote.Client).Start)
+}
+
+func stopCommand(f *runsFlags) *cobra.Command {
+	return f.steerCommand(&cobra.Command{
+		Use: "stop ID...", Short: "Stop running runs",
+		Long: `Stops running runs. It returns at once; a run is finished when none of its tasks executes any more (drover runs get ID
+--follow waits for that).`,
+		Example: "  drover runs stop 01k8z3m6w4v6q2d1c9x7b5a3n1",
+	}, (*remote.Client).Stop)
+}
+
+func cancelCommand(f *runsFlags) *cobra.Command {
+	return f.steerCommand(&cobra.Command{
+		Use: "cancel ID...", Short: "End queued runs for good", Example: "  drover runs cancel 01k8z3m6w4v6q2d1c9x7b5a3n1",
+	}, (*remote.Client).Cancel)
+}
+
+// steerCommand makes a command that makes one call on each run.
+func (f *runsFlags) steerCommand(c *cobra.Command, call func(*remote.Client, context.Context, string) (remote.Answer[api.Run], error)) *cobra.Command {
+	c.Args = cobra.MinimumNArgs(1)
+	c.ValidArgsFunction = f.completeRun(0)
+	c.RunE = func(c *cobra.Command, ids []string) error {
+		client, err := f.conn.open()
+		if err != nil {
+			return err
+		}
+		return each(ids, func(id string) error {
+			answer, err := call(client, c.Context(), id)
+			if err != nil {
+				return err
+			}
+			return f.printChanged(answer)
+		})
+	}
+	return c
+}
+
+// each goes on after an error, and returns all of them.
+func each(ids []string, do func(string) error) error {
+	var errs []error
+	for _, id := range ids {
+		if err := do(id); err != nil {
+			if len(ids) > 1 {
+				err = fmt.Errorf("%s: %w", id, err)
+			}
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (f *runsFlags) printChanged(answer remote.Answer[api.Run]) error {
+	if f.output == formatJSON {
+		return printJSON(f.env.Stdout, answer.Raw)
+	}
+	r := answer.Value
+	text := string(r.Phase)
+	if r.Reason != "" {
+		text += ": " + plain(r.Reason)
+	}
+	_, err := fmt.Fprintf(f.env.Stdout, "run %s %s\n", r.ID, text)
+	return err
+}
+
+func approveCommand(f *runsFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:               "approve ID TASK...",
+		Short:             "Approve tasks that wait for it",
+		Long:              "Approves tasks that wait for it, in the name of the token.",
+		Example:           "  drover runs approve 01k8z3m6w4v6q2d1c9x7b5a3n1 deploy",
+		Args:              cobra.MinimumNArgs(2),
+		ValidArgsFunction: f.completeTasks(waitsForApproval),
+		RunE: func(c *cobra.Command, args []string) error {
+			client, err := f.conn.open()
+			if err != nil {
+				return err
+			}
+			return each(args[1:], func(task string) error {
+				answer, err := client.Approve(c.Context(), args[0], task)
+				if err != nil {
+					return err
+				}
+				if f.output == formatJSON {
+					return printJSON(f.env.Stdout, answer.Raw)
+				}
+				approval := answer.Value.Tasks[task].Approval
+				_, err = fmt.Fprintf(f.env.Stdout, "%s approved (%d of %d)\n", task, len(approval.ApprovedBy), approval.Approvers)
+				return err
+			})
+		},
+	}
+}
+
+func waitsForApproval(t api.Task) bool { return t.Status == api.StatusWaitingApproval }
+
+func annotateCommand(f *runsFlags) *cobra.Command {
+	task, replace := "", false
+	c := &cobra.Command{
+		Use:   "annotate ID KEY=VALUE... [KEY-...]",
+		Short: "Change the annotations of a run or of a task",
+		Long: `Sets annotations of a run, or of a task with --task, and removes those that are named with a dash at the end. Others stay,
+unless --replace is given.`,
+		Example: `  drover runs annotate 01k8z3m6w4v6q2d1c9x7b5a3n1 ticket=OPS-7 reviewed-
+  drover runs annotate 01k8z3m6w4v6q2d1c9x7b5a3n1 --task build size=12M`,
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: f.completeRun(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			set, remove, err := parseAnnotations(args[1:])
+			if err != nil {
+				return err
+			}
+			if len(args) == 1 && !replace {
+				return invalid("annotations are missing")
+			}
+			client, err := f.conn.open()
+			if err != nil {
+				return err
+			}
+			if !replace {
+				if set, err = mergeAnnotations(c.Context(), client, args[0], task, set, remove); err != nil {
+					return err
+				}
+			}
+			answer, err := client.Annotate(c.Context(), args[0], task, set)
+			if err != nil {
+				return err
+			}
+			if f.output == formatJSON {
+				return printJSON(f.env.Stdout, answer.Raw)
+			}
+			_, err = fmt.Fprintln(f.env.Stdout, pairs(set))
+			return err
+		},
+	}
+	c.Flags().StringVar(&task, "task", "", "the name of a task")
+	c.Flags().BoolVar(&replace, "replace", false, "remove all annotations that are not given")
+	_ = c.RegisterFlagCompletionFunc("task", func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return f.taskNames(c, args[0], nil)
+	})
+	return c
+}
+
+func parseAnnotations(args []string) (set map[string]string, remove []string, err error) {
+	set = make(map[string]string)
+	for _, arg := range args {
+		key, value, ok := strings.Cut(arg, "=")
+		switch {
+		case ok && key != "":
+			set[key] = value
+		case !ok && len(arg) > 1 && strings.HasSuffix(arg, "-"):
+			remove = append(remove, strings.TrimSuffix(arg, "-"))
+		default:
+			return nil, nil, invalid("%q is neither KEY=VALUE nor KEY-", arg)
+		}
+	}
+	return set, remove, nil
+}
+
+// mergeAnnotations returns the annotations that there are, changed. The
+// gateway replaces them as a whole, so of two that change them at the same
+// moment one loses.
+func mergeAnnotations(
+	ctx context.Context, client *remote.Client, id, task string, set map[string]string, remove []string,
+) (map[string]string, error) {
+	answer, err := client.Run(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]string(answer.Value.Annotations)
+	if task != "" {
+		t, ok := answer.Value.Tasks[task]
+		if !ok {
+			return nil, noTask(answer.Value, task)
+		}
+		all = t.Annotations
+	}
+	if all == nil {
+		all = make(map[string]string)
+	}
+	maps.Copy(all, set)
+	for _, key := range remove {
+		delete(all, key)
+	}
+	return all, nil
+}

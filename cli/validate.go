@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/run"
+)
+
+// verdict is what validate says of one file as JSON.
+type verdict struct {
+	File   string      `json:"file"`
+	Valid  bool        `json:"valid"`
+	Name   string      `json:"name,omitempty"`
+	Tasks  int         `json:"tasks,omitempty"` // after expansion
+	Errors []api.Fault `json:"errors,omitempty"`
+}
+
+func validateCommand(env Env) *cobra.Command {
+	var output format
+	c := &cobra.Command{
+		Use:   "validate FILE...",
+		Short: "Check specifications without a gateway",
+		Long: `Checks specifications, YAML or JSON ("-" is the standard input), and names every fault with its line. No gateway is asked, so
+whether the pools exist is not checked.`,
+		Example:           "  drover validate build.yaml\n  drover validate -o json *.yaml",
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: completeAllSpecs,
+		RunE: func(c *cobra.Command, args []string) error {
+			good := true
+			for _, name := range args {
+				v, err := judge(env, name)
+				if err != nil {
+					good = false
+				}
+				switch {
+				case output == formatJSON:
+					if err := printLine(env.Stdout, v); err != nil {
+						return err
+					}
+				case err != nil:
+					tell(env.Stderr, c, err)
+				default:
+					_, _ = fmt.Fprintf(env.Stdout, "%s: valid, %s\n", v.File, count(v.Tasks, "task"))
+				}
+			}
+			if !good {
+				return &exitError{code: ExitInvalid}
+			}
+			return nil
+		},
+	}
+	output.addTo(c, formatTable)
+	return c
+}
+
+// judge checks one file.
+func judge(env Env, name string) (verdict, error) {
+	v := verdict{File: name}
+	file, err := readSpecFile(env, name)
+	var s *run.Spec
+	if err == nil {
+		v.File = file.name
+		s, err = file.validate()
+	}
+	if err == nil {
+		x, faults := run.Expand(s, nil)
+		if len(faults) > 0 {
+			err = file.fault(run.InvalidError("the specification is not valid", faults))
+		}
+		v.Tasks = len(x.Tasks)
+	}
+	if err != nil {
+		v.Errors = faultsOf(err)
+		return v, err
+	}
+	v.Valid, v.Name = true, s.Name
+	return v, nil
+}
+
+func faultsOf(err error) []api.Fault {
+	var coded *run.Error
+	if !errors.As(err, &coded) || len(coded.Faults) == 0 {
+		return []api.Fault{{Code: string(run.CodeOf(err)), Detail: err.Error()}}
+	}
+	var all []api.Fault
+	for _, f := range coded.Faults {
+		all = append(all, api.Fault{Path: f.Path, Line: f.Line, Code: string(f.Code), Detail: f.Detail})
+	}
+	return all
+}
+
+func completeAllSpecs(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return []string{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
