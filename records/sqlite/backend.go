@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/drover-run/drover/records/internal/sqlstore"
 )
@@ -13,37 +14,49 @@ import (
 // backend is one connection that writes and some that read, each with its
 // statements prepared once: preparing costs more than most of them take.
 type backend struct {
-	db     *sql.DB
-	schema *sqlstore.Schema
-	hub    *sqlstore.Hub
+	db  *sql.DB
+	hub *sqlstore.Hub
 
 	writer  chan *session // holds the one session that writes while nobody uses it
 	readers chan *session
 
-	stop    context.CancelFunc
-	polling sync.WaitGroup
-	close   func() error // once
+	commits atomic.Int64
+	full    chan struct{} // signalled when the write-ahead log should be copied
+
+	stop       func()
+	background sync.WaitGroup
+	close      func() error // once
 }
 
-func newBackend(ctx context.Context, db *sql.DB, schema *sqlstore.Schema, hub *sqlstore.Hub, readers int) (*backend, error) {
-	b := &backend{db: db, schema: schema, hub: hub, writer: make(chan *session, 1), readers: make(chan *session, readers)}
+func newBackend(ctx context.Context, db *sql.DB, hub *sqlstore.Hub, opts Options) (*backend, error) {
+	b := &backend{
+		db: db, hub: hub, writer: make(chan *session, 1), readers: make(chan *session, opts.Readers), full: make(chan struct{}, 1),
+	}
 	b.writer <- &session{db: db}
-	for range readers {
+	for range opts.Readers {
 		b.readers <- &session{db: db, interruptible: true}
 	}
 	// The first use shows whether the file can be used at all.
 	if err := b.Write(ctx, func(sqlstore.Querier) error { return nil }); err != nil {
 		return nil, err
 	}
-	polls, stop := context.WithCancel(context.WithoutCancel(ctx))
-	b.stop, b.close = stop, sync.OnceValue(b.shut)
-	b.polling.Go(func() { b.poll(polls) })
+	background, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	b.stop, b.close = func() { stop(sql.ErrConnDone) }, sync.OnceValue(b.shut)
+	b.background.Go(func() { b.poll(background) })
+	b.background.Go(func() { b.checkpoint(background, opts.Logger) })
 	return b, nil
 }
 
 // Write implements sqlstore.Backend.
 func (b *backend) Write(ctx context.Context, fn func(sqlstore.Querier) error) error {
-	return use(ctx, b.writer, func(s *session) error { return s.transact(ctx, "BEGIN IMMEDIATE", fn) })
+	err := use(ctx, b.writer, func(s *session) error { return s.transact(ctx, "BEGIN IMMEDIATE", fn) })
+	if err == nil && b.commits.Add(1)%checkpointEvery == 0 {
+		select {
+		case b.full <- struct{}{}:
+		default:
+		}
+	}
+	return err
 }
 
 // Read implements sqlstore.Backend.
@@ -77,15 +90,6 @@ func gaveUp(ctx context.Context) error {
 	return err
 }
 
-// Check implements sqlstore.Backend.
-func (b *backend) Check(ctx context.Context) error {
-	current, err := b.schema.Current(ctx)
-	if err == nil && !current {
-		err = errors.New("the schema is older than this build")
-	}
-	return err
-}
-
 // Committed implements sqlstore.Backend.
 func (b *backend) Committed(c sqlstore.Commit) {
 	b.hub.Signal(c.Runs...)
@@ -99,7 +103,7 @@ func (b *backend) Close() error { return b.close() }
 
 func (b *backend) shut() error {
 	b.stop()
-	b.polling.Wait()
+	b.background.Wait()
 	var errs []error
 	for _, sessions := range []chan *session{b.readers, b.writer} {
 		for range cap(sessions) {

@@ -57,9 +57,11 @@ var _ records.Store = (*Store)(nil)
 // held by another process for too long), not_supported (its schema is newer
 // than this build). Close must be called.
 func Open(ctx context.Context, path string, opts Options) (*Store, error) {
-	shared := sqlstore.Options{Now: opts.Now, Logger: opts.Logger}.WithDefaults()
 	if opts.Readers < 1 {
 		opts.Readers = defaultReaders
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	db, err := sql.Open("sqlite", dsn(path))
 	if err != nil {
@@ -70,11 +72,11 @@ func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 		return nil, errors.Join(opening(path, err), db.Close())
 	}
 	hub := sqlstore.NewHub()
-	b, err := newBackend(ctx, db, schema, hub, opts.Readers)
+	b, err := newBackend(ctx, db, hub, opts)
 	if err != nil {
 		return nil, errors.Join(opening(path, err), db.Close())
 	}
-	return &Store{Store: sqlstore.New(b, dialect(), hub, shared)}, nil
+	return &Store{Store: sqlstore.New(b, dialect(), schema, hub, opts.Now)}, nil
 }
 
 // dsn sets what every connection needs. The cache is large enough for the
@@ -85,6 +87,8 @@ func dsn(path string) string {
 		fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()),
 		"journal_mode(wal)", "synchronous(normal)", "cache_size(-16384)", "temp_store(memory)", "mmap_size(268435456)",
 		"journal_size_limit(67108864)",
+		// The store copies the log by itself (checkpoint); this is for when it cannot.
+		"wal_autocheckpoint(10000)",
 	} {
 		q.Add("_pragma", pragma)
 	}

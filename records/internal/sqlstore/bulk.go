@@ -6,28 +6,32 @@ import (
 )
 
 // Statements for many rows come in three sizes, so that the statements that a
-// database must prepare stay few.
-var bulkSizes = [...]int{100, 10, 1}
+// database must prepare stay few. They are small, because the time in which the
+// driver of SQLite binds parameters grows with the square of their number.
+const (
+	manyRows = 16
+	someRows = 8
+)
 
 // bulk runs a statement for n rows with as few calls as its sizes allow. The
-// statement is before, a tuple of placeholders for each row, and after; lead
-// are the arguments of before.
-func bulk(ctx context.Context, q Querier, before, tuple, after string, lead []any, n int, row func(i int, args []any) []any) error {
+// statement is before, a tuple of placeholders for each row, and after.
+func bulk(ctx context.Context, q Querier, before, tuple, after string, n int, row func(i int, args []any) []any) error {
 	for i := 0; i < n; {
-		for _, size := range bulkSizes {
-			if n-i < size {
-				continue
-			}
-			args := append([]any(nil), lead...)
-			for k := range size {
-				args = row(i+k, args)
-			}
-			if _, err := q.Exec(ctx, before+tuples(tuple, size)+after, args...); err != nil {
-				return err
-			}
-			i += size
-			break
+		size := 1
+		switch {
+		case n-i >= manyRows:
+			size = manyRows
+		case n-i >= someRows:
+			size = someRows
 		}
+		var args []any
+		for k := range size {
+			args = row(i+k, args)
+		}
+		if _, err := q.Exec(ctx, before+tuples(tuple, size)+after, args...); err != nil {
+			return err
+		}
+		i += size
 	}
 	return nil
 }

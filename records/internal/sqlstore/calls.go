@@ -161,7 +161,8 @@ func (s *Store) CloseLost(ctx context.Context, id run.ID, reason string) error {
 	})
 }
 
-// change runs fn on a locked run and stores what it has changed in it.
+// change runs fn on a locked run and stores what it has changed in it. Where
+// that is nothing but what lies beside the run, fn raises the version.
 func (s *Store) change(ctx context.Context, doing string, id run.ID, fn func(t *tx, r *runRow) error) error {
 	return s.write(ctx, doing, func(t *tx) error {
 		was, err := t.lockRun(ctx, id)
@@ -175,6 +176,7 @@ func (s *Store) change(ctx context.Context, doing string, id run.ID, fn func(t *
 		if r.version == was.version && r.phase == was.phase && r.admitted == was.admitted && r.stopWanted == was.stopWanted {
 			return nil
 		}
+		r.version = was.version
 		return t.saveRun(ctx, was, r)
 	})
 }

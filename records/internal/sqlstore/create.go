@@ -21,6 +21,7 @@ type newRun struct {
 	pages       []string
 	nodes       []int // that have tasks
 	specs       []string
+	matrices    []string
 	axes        []string // by task
 }
 
@@ -69,11 +70,17 @@ func (n *newRun) prepareTasks() error {
 			continue
 		}
 		last = t.Node
-		spec, err := marshal(n.Spec.Tasks[t.Spec])
+		bare := *n.Spec.Tasks[t.Spec]
+		matrix, err := marshal(bare.Matrix)
 		if err != nil {
 			return err
 		}
-		n.nodes, n.specs = append(n.nodes, t.Node), append(n.specs, spec)
+		bare.Matrix = nil
+		spec, err := marshal(bare)
+		if err != nil {
+			return err
+		}
+		n.nodes, n.specs, n.matrices = append(n.nodes, t.Node), append(n.specs, spec), append(n.matrices, matrix)
 	}
 	return nil
 }
@@ -184,7 +191,7 @@ func (t *tx) insertRun(ctx context.Context, row *runRow, n *newRun) error {
 // insertLookups writes the rows by which lists find the run.
 func (t *tx) insertLookups(ctx context.Context, row *runRow, annotations map[string]string) error {
 	prefixes := groupPrefixes(row.group)
-	if err := bulk(ctx, t, `INSERT INTO run_groups (prefix, run_id) VALUES `, `(?, ?)`, ``, nil, len(prefixes),
+	if err := bulk(ctx, t, `INSERT INTO run_groups (prefix, run_id) VALUES `, `(?, ?)`, ``, len(prefixes),
 		func(i int, args []any) []any { return append(args, prefixes[i], row.id) }); err != nil {
 		return err
 	}
@@ -193,20 +200,20 @@ func (t *tx) insertLookups(ctx context.Context, row *runRow, annotations map[str
 
 func (t *tx) insertAnnotations(ctx context.Context, id run.ID, annotations map[string]string) error {
 	keys := slices.Sorted(maps.Keys(annotations))
-	return bulk(ctx, t, `INSERT INTO run_annotations (name, value, run_id) VALUES `, `(?, ?, ?)`, ``, nil, len(keys),
+	return bulk(ctx, t, `INSERT INTO run_annotations (name, value, run_id) VALUES `, `(?, ?, ?)`, ``, len(keys),
 		func(i int, args []any) []any { return append(args, keys[i], annotations[keys[i]], id) })
 }
 
 func (t *tx) insertTasks(ctx context.Context, id run.ID, n *newRun) error {
-	if err := bulk(ctx, t, `INSERT INTO plan_pages (run_id, page, plan) VALUES `, `(?, ?, ?)`, ``, nil, len(n.pages),
+	if err := bulk(ctx, t, `INSERT INTO plan_pages (run_id, page, plan) VALUES `, `(?, ?, ?)`, ``, len(n.pages),
 		func(i int, args []any) []any { return append(args, id, i, n.pages[i]) }); err != nil {
 		return err
 	}
-	if err := bulk(ctx, t, `INSERT INTO task_specs (run_id, node, spec) VALUES `, `(?, ?, ?)`, ``, nil, len(n.nodes),
-		func(i int, args []any) []any { return append(args, id, n.nodes[i], n.specs[i]) }); err != nil {
+	if err := bulk(ctx, t, `INSERT INTO task_specs (run_id, node, spec, matrix) VALUES `, `(?, ?, ?, ?)`, ``, len(n.nodes),
+		func(i int, args []any) []any { return append(args, id, n.nodes[i], n.specs[i], n.matrices[i]) }); err != nil {
 		return err
 	}
-	return bulk(ctx, t, `INSERT INTO tasks (run_id, number, node, name, spec_name, axis, pool) VALUES `, `(?, ?, ?, ?, ?, ?, ?)`, ``, nil, len(n.Tasks),
+	return bulk(ctx, t, `INSERT INTO tasks (run_id, number, node, name, spec_name, axis, pool) VALUES `, `(?, ?, ?, ?, ?, ?, ?)`, ``, len(n.Tasks),
 		func(i int, args []any) []any {
 			x := n.Tasks[i]
 			return append(args, id, i, x.Node, x.Name, x.Spec, n.axes[i], x.Pool)

@@ -19,7 +19,7 @@ func (t *tx) appendEvents(ctx context.Context) error {
 	}
 	t.commit.Events = true
 	return bulk(ctx, t, `INSERT INTO events (type, at, run_id, group_path, phase, result, reason, task, status, attempt, executor, exit_code) VALUES `,
-		`(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, ``, nil, len(t.events), func(i int, args []any) []any {
+		`(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, ``, len(t.events), func(i int, args []any) []any {
 			e := &t.events[i]
 			return append(args, e.Type, e.Time.UnixNano(), e.Run, e.Group, e.Phase, e.Result, e.Reason, e.Task, e.Status, e.Attempt,
 				e.Executor, e.ExitCode)

@@ -55,9 +55,13 @@ func (t *tx) insertBatch(ctx context.Context, b run.FrameBatch) (known bool, err
 		return false, run.Errorf(run.CodeInvalid, "frames %d to %d of %s leave out those from %d on", first, last, k, stored+1)
 	}
 	end := b.Frames[len(b.Frames)-1].Kind == run.FrameTaskEnd
-	_, err = t.Exec(ctx, `INSERT INTO log_batches (run_id, task, attempt, dispatch, first_frame, last_frame, task_end)
-		VALUES (?, ?, ?, ?, ?, ?, ?)`, k.Run, k.Task, k.Attempt, k.Dispatch, first, last, end)
-	return false, err
+	done, err := t.Exec(ctx, `INSERT INTO log_batches (run_id, task, attempt, dispatch, first_frame, last_frame, task_end)
+		VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, k.Run, k.Task, k.Attempt, k.Dispatch, first, last, end)
+	if err != nil {
+		return false, err
+	}
+	n, err := done.RowsAffected()
+	return n == 0, err // 0: the same batch was sent twice at once
 }
 
 // tells reports whether frames tell more than output.

@@ -15,45 +15,52 @@ import (
 // has it.
 type Schema struct {
 	provider *goose.Provider
+	version  int64 // of this build
 }
 
 // NewSchema reads the migrations in the folder migrations of files.
-func NewSchema(dialect goose.Dialect, db *sql.DB, files fs.FS, opts ...goose.ProviderOption) (*Schema, error) {
+func NewSchema(dialect goose.Dialect, db *sql.DB, files fs.FS) (*Schema, error) {
 	folder, err := fs.Sub(files, "migrations")
 	if err != nil {
 		return nil, fmt.Errorf("reading the migrations: %w", err)
 	}
-	opts = append(opts, goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
-	provider, err := goose.NewProvider(dialect, db, folder, opts...)
+	provider, err := goose.NewProvider(dialect, db, folder, goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
 	if err != nil {
 		return nil, fmt.Errorf("reading the migrations: %w", err)
 	}
-	return &Schema{provider: provider}, nil
-}
-
-// Current reports whether the database has the schema of this build. Errors:
-// failed with not_supported where its schema is newer than this build's.
-func (s *Schema) Current(ctx context.Context) (bool, error) {
-	have, want, err := s.provider.GetVersions(ctx)
-	if err != nil {
-		return false, fmt.Errorf("reading the schema's version: %w", err)
-	}
-	if have > want {
-		return false, run.Errorf(run.CodeNotSupported,
-			"the records have schema version %d, which is newer than this build's %d: use the newer build", have, want)
-	}
-	return have == want, nil
+	sources := provider.ListSources()
+	return &Schema{provider: provider, version: sources[len(sources)-1].Version}, nil
 }
 
 // Migrate applies what is missing. Others that do so at the same time must be
-// kept away.
+// kept away. Errors: not_supported where the schema is newer than this build.
 func (s *Schema) Migrate(ctx context.Context) error {
-	current, err := s.Current(ctx)
-	if err != nil || current {
-		return err
+	have, want, err := s.provider.GetVersions(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("reading the schema's version: %w", err)
+	case have > want:
+		return run.Errorf(run.CodeNotSupported,
+			"the records have schema version %d, which is newer than this build's %d: use the newer build", have, want)
+	case have == want:
+		return nil
 	}
 	if _, err := s.provider.Up(ctx); err != nil {
 		return fmt.Errorf("migrating the records: %w", err)
 	}
 	return nil
+}
+
+// check returns what tells whether the schema is current.
+func (s *Schema) check(ctx context.Context) func(Querier) error {
+	return func(q Querier) error {
+		var version int64
+		if err := q.QueryRow(ctx, `SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied`).Scan(&version); err != nil {
+			return err
+		}
+		if version != s.version {
+			return run.Errorf(run.CodeUnavailable, "the records have schema version %d, and this build needs %d", version, s.version)
+		}
+		return nil
+	}
 }

@@ -37,11 +37,12 @@ func (s *Store) TakeOutbox(ctx context.Context, n int, lease time.Duration) ([]r
 			o.Created = toTime(created)
 			out = append(out, o)
 			return nil
-		}, `UPDATE outbox SET due_at = ?, attempts = attempts + 1 WHERE id IN (
+		}, `WITH due AS (
 				SELECT o.id FROM outbox o WHERE o.due_at <= ?
 				AND NOT EXISTS (SELECT 1 FROM outbox p WHERE p.run_id = o.run_id AND p.id < o.id)
 				ORDER BY o.due_at, o.id LIMIT ?`+t.dialect.SkipLocked+`)
-			RETURNING id, run_id, kind, task, attempts, created_at`, t.now+int64(lease), t.now, n)
+			UPDATE outbox SET due_at = ?, attempts = attempts + 1 WHERE id IN (SELECT id FROM due)
+			RETURNING id, run_id, kind, task, attempts, created_at`, t.now, n, t.now+int64(lease))
 		slices.SortFunc(out, func(a, b records.OutboxRow) int { return int(a.ID - b.ID) })
 		return err
 	})

@@ -6,7 +6,6 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"log/slog"
 	"time"
 
 	"github.com/drover-run/drover/run"
@@ -31,8 +30,6 @@ type Backend interface {
 	Write(ctx context.Context, fn func(Querier) error) error
 	// Read runs fn on one snapshot.
 	Read(ctx context.Context, fn func(Querier) error) error
-	// Check returns nil if the database answers and its schema is current.
-	Check(ctx context.Context) error
 	// Committed is called after each commit that changed something.
 	Committed(c Commit)
 	Close() error
@@ -49,50 +46,33 @@ type Commit struct {
 type Dialect struct {
 	// ForUpdate and SkipLocked follow a SELECT that locks its rows.
 	ForUpdate  string
-	SkipLocked string
+	SkipLocked string // of the table o
 	// LastEvent selects the greatest event number given.
 	LastEvent string
 	// Code returns the code of a driver's error, "" where it has none.
 	Code func(err error) run.Code
 }
 
-// Options are what every store takes.
-type Options struct {
-	// Now is the clock; nil means time.Now.
-	Now func() time.Time
-	// Logger is told what happens behind the calls; nil means nobody is.
-	Logger *slog.Logger
-}
-
-// WithDefaults returns o with nothing nil.
-func (o Options) WithDefaults() Options {
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	return o
-}
-
 // Store is a records.Store over a Backend.
 type Store struct {
 	backend Backend
 	dialect Dialect
+	schema  *Schema
 	hub     *Hub
 	now     func() time.Time
-	logger  *slog.Logger
 }
 
 // New returns a Store. The backend's Committed is expected to signal hub.
-func New(b Backend, d Dialect, hub *Hub, o Options) *Store {
-	o = o.WithDefaults()
-	return &Store{backend: b, dialect: d, hub: hub, now: o.Now, logger: o.Logger}
+func New(b Backend, d Dialect, schema *Schema, hub *Hub, now func() time.Time) *Store {
+	if now == nil {
+		now = time.Now
+	}
+	return &Store{backend: b, dialect: d, schema: schema, hub: hub, now: now}
 }
 
 // Check implements records.Store.
 func (s *Store) Check(ctx context.Context) error {
-	return s.wrap("checking the records store", s.backend.Check(ctx))
+	return s.read(ctx, "checking the records store", s.schema.check(ctx))
 }
 
 // Close implements records.Store.

@@ -85,7 +85,7 @@ func queryTasks(ctx context.Context, q Querier, where string, args ...any) ([]ta
 func (t *tx) saveTasks(ctx context.Context, id run.ID, tasks []*taskRow) error {
 	const set = `status = ?, reason = ?, executor = ?, attempt = ?, dispatch = ?, exit_code = ?, timed_out = ?,
 		queued_at = ?, started_at = ?, ended_at = ?, steps = ?`
-	if len(tasks) < bulkSizes[1] {
+	if len(tasks) < someRows {
 		for _, x := range tasks {
 			if _, err := t.Exec(ctx, `UPDATE tasks SET `+set+` WHERE run_id = ? AND number = ?`, x.status, x.reason, x.executor,
 				x.attempt, x.dispatch, x.exitCode, x.timedOut, x.queued, x.started, x.ended, x.steps, id, x.number); err != nil {
@@ -101,7 +101,7 @@ func (t *tx) saveTasks(ctx context.Context, id run.ID, tasks []*taskRow) error {
 		AS (VALUES `, tuple, `) UPDATE tasks SET status = v.status, reason = v.reason, executor = v.executor, attempt = v.attempt,
 		dispatch = v.dispatch, exit_code = v.exit_code, timed_out = v.timed_out, queued_at = v.queued_at, started_at = v.started_at,
 		ended_at = v.ended_at, steps = v.steps FROM v WHERE tasks.run_id = v.run_id AND tasks.number = v.number`,
-		nil, len(tasks), func(i int, args []any) []any {
+		len(tasks), func(i int, args []any) []any {
 			x := tasks[i]
 			return append(args, id, x.number, x.status, x.reason, x.executor, x.attempt, x.dispatch, x.exitCode, x.timedOut,
 				x.queued, x.started, x.ended, x.steps)

@@ -67,10 +67,13 @@ CREATE TABLE plan_pages (
     PRIMARY KEY (run_id, page)
 ) WITHOUT ROWID;
 
+-- The matrix is kept apart: it may be large, and nobody who asks for one of its
+-- tasks needs it.
 CREATE TABLE task_specs (
     run_id TEXT    NOT NULL,
     node   INTEGER NOT NULL,
-    spec   TEXT    NOT NULL, -- JSON
+    spec   TEXT    NOT NULL, -- JSON, without the matrix
+    matrix TEXT    NOT NULL, -- JSON
     PRIMARY KEY (run_id, node)
 ) WITHOUT ROWID;
 

@@ -1,0 +1,215 @@
+package testenv
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+)
+
+// PostgresVariable names the environment variable with the connection URL of a
+// PostgreSQL server on which tests may make databases.
+const PostgresVariable = "DROVER_TEST_POSTGRES"
+
+// RequirePostgres returns the connection URL of a new, empty database, which
+// is dropped when the test ends. The server is the one that DROVER_TEST_POSTGRES
+// names; without it, one that is started for this test process where
+// PostgreSQL is installed. Where there is neither, the test is skipped, or
+// fails if DROVER_REQUIRE names postgres.
+func RequirePostgres(t testing.TB) string {
+	t.Helper()
+	server := os.Getenv(PostgresVariable)
+	if server == "" {
+		started, err := startPostgres()
+		if errors.Is(err, errNoPostgres) {
+			Missing(t, "postgres", "neither "+PostgresVariable+" is set nor is PostgreSQL installed",
+				"install the package postgresql, or set "+PostgresVariable+" to the URL of a server")
+		}
+		if err != nil {
+			t.Fatalf("starting PostgreSQL: %v", err)
+		}
+		server = started.url()
+	}
+	base, err := url.Parse(server)
+	if err != nil {
+		t.Fatalf("%s is not a URL: %v", PostgresVariable, err)
+	}
+	admin, err := sql.Open("pgx", server)
+	if err != nil {
+		t.Fatalf("opening %s: %v", base.Redacted(), err)
+	}
+	name := "drover_" + strings.ToLower(strconv.FormatInt(time.Now().UnixNano(), 36)) + strconv.Itoa(os.Getpid())
+	if _, err := admin.ExecContext(t.Context(), "CREATE DATABASE "+name); err != nil {
+		t.Fatalf("making a database at %s: %v", base.Redacted(), err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		if _, err := admin.ExecContext(ctx, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
+			t.Errorf("dropping the database %s: %v", name, err)
+		}
+		if err := admin.Close(); err != nil {
+			t.Errorf("closing the connection to %s: %v", base.Redacted(), err)
+		}
+	})
+	base.Path = "/" + name
+	return base.String()
+}
+
+var errNoPostgres = errors.New("PostgreSQL is not installed")
+
+// startPostgres starts a server that lives as long as this process, once.
+var startPostgres = sync.OnceValues(func() (*postgresServer, error) { //nolint:gochecknoglobals // one server serves all tests
+	bin, err := postgresBin()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "drover-postgres-")
+	if err != nil {
+		return nil, err
+	}
+	server := &postgresServer{bin: bin, dir: dir}
+	if err := server.start(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return server, nil
+})
+
+// postgresBin returns the folder of the newest installed server's programs.
+func postgresBin() (string, error) {
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if err != nil {
+		return "", err
+	}
+	if len(found) == 0 {
+		return "", errNoPostgres
+	}
+	version := func(path string) int {
+		n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path)))) //nolint:errcheck // 0 for what is no number
+		return n
+	}
+	slices.SortFunc(found, func(a, b string) int { return version(b) - version(a) })
+	return filepath.Dir(found[0]), nil
+}
+
+// postgresServer is a server with its data in a temporary folder.
+type postgresServer struct {
+	bin  string
+	dir  string
+	port int
+	life io.Closer // the server ends when this is closed, or lost
+}
+
+func (s *postgresServer) url() string {
+	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", s.port)
+}
+
+// watchdog runs the server until its standard input is closed, which happens
+// when the test process ends, however it ends. Then it removes everything.
+const watchdog = `"$1/postgres" -D "$2/data" -k "$2" -c listen_addresses=127.0.0.1 -c port="$3" ` +
+	`-c fsync=off -c full_page_writes=off -c max_connections=400 -c shared_buffers=64MB >"$2/log" 2>&1 </dev/null & pid=$!
+cat >/dev/null
+kill -QUIT $pid
+wait $pid
+rm -rf "$2"`
+
+func (s *postgresServer) start() error {
+	credential, err := s.credential()
+	if err != nil {
+		return err
+	}
+	initdb := exec.Command(filepath.Join(s.bin, "initdb"), "-D", filepath.Join(s.dir, "data"), //nolint:gosec,noctx // it is found on this machine, and ends
+		"-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
+	initdb.Dir, initdb.SysProcAttr = s.dir, &syscall.SysProcAttr{Credential: credential}
+	if out, err := initdb.CombinedOutput(); err != nil {
+		return fmt.Errorf("making a cluster: %w: %s", err, out)
+	}
+	if s.port, err = freePort(); err != nil {
+		return err
+	}
+	sh := exec.Command("/bin/sh", "-c", watchdog, "postgres", s.bin, s.dir, strconv.Itoa(s.port)) //nolint:gosec,noctx // it lives as long as the process
+	sh.Dir, sh.SysProcAttr = s.dir, &syscall.SysProcAttr{Credential: credential, Setsid: true}
+	if s.life, err = sh.StdinPipe(); err != nil {
+		return err
+	}
+	if err := sh.Start(); err != nil {
+		return err
+	}
+	return s.await()
+}
+
+// credential returns the user that the server runs as: it refuses to be root.
+func (s *postgresServer) credential() (*syscall.Credential, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	var found *user.User
+	for _, name := range []string{"postgres", "nobody"} {
+		if u, err := user.Lookup(name); err == nil {
+			found = u
+			break
+		}
+	}
+	if found == nil {
+		return nil, errors.New("PostgreSQL does not run as root, and there is no user postgres or nobody")
+	}
+	uid, err := strconv.ParseUint(found.Uid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	gid, err := strconv.ParseUint(found.Gid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chown(s.dir, int(uid), int(gid)); err != nil {
+		return nil, err
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+}
+
+func (s *postgresServer) await() error {
+	db, err := sql.Open("pgx", s.url())
+	if err != nil {
+		return err
+	}
+	defer db.Close() //nolint:errcheck // it was only asked whether it is there
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	for {
+		if err = db.PingContext(ctx); err == nil {
+			return nil
+		}
+		timer := time.NewTimer(20 * time.Millisecond)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			log, _ := os.ReadFile(filepath.Join(s.dir, "log")) //nolint:errcheck // the first error matters more
+			return fmt.Errorf("the server does not answer: %w: %s", err, log)
+		}
+	}
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is closed at once
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()                          //nolint:errcheck // it served its purpose
+	return l.Addr().(*net.TCPAddr).Port, nil //nolint:errcheck,forcetypeassert // of a TCP listener
+}

@@ -1,0 +1,182 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/drover-run/drover/records/internal/sqlstore"
+	"github.com/drover-run/drover/run"
+)
+
+const (
+	channel = "drover_records"
+	// maxPayload is below the 8000 bytes that a notification may have.
+	maxPayload = 7500
+	// sequenceBatch bounds the events that are numbered in one transaction.
+	sequenceBatch = 5000
+	// leftoverCheck is how often events are looked for that a process left
+	// without numbers when it died between its commit and their numbering.
+	leftoverCheck = 5 * time.Second
+	announceRetry = 200 * time.Millisecond
+	// lastAnnouncement bounds the time that Close takes to tell the rest.
+	lastAnnouncement = 2 * time.Second
+)
+
+// announce numbers the events of this process's commits and tells other
+// processes of them, until ctx ends and nothing is left to tell.
+//
+// It comes after the commits, for two reasons. Numbers given inside of them
+// would be in no order that readers could follow, since commits overtake each
+// other. And a transaction that notifies holds a lock of the whole server
+// while it commits, so that commits would queue up behind each other; like
+// this one transaction notifies for all that gathered meanwhile.
+func (b *backend) announce(ctx context.Context) {
+	ticker := time.NewTicker(leftoverCheck)
+	defer ticker.Stop()
+	b.tell(ctx, true)
+	for {
+		select {
+		case <-ctx.Done():
+			last, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), lastAnnouncement, sql.ErrConnDone)
+			defer cancel()
+			b.tell(last, false)
+			return
+		case <-b.wake:
+			b.tell(ctx, false)
+		case <-ticker.C:
+			b.tell(ctx, true)
+		}
+	}
+}
+
+// tell makes one announcement. What failed is tried again later.
+func (b *backend) tell(ctx context.Context, leftovers bool) {
+	b.mu.Lock()
+	a := b.pending
+	b.pending = announcement{}
+	b.mu.Unlock()
+	a.events = a.events || leftovers
+	if a.empty() {
+		return
+	}
+	more, err := b.publish(ctx, &a)
+	if err != nil {
+		b.mu.Lock()
+		for id := range b.pending.runs {
+			a.add(sqlstore.Commit{Runs: []run.ID{id}})
+		}
+		a.add(sqlstore.Commit{Events: b.pending.events, Outbox: b.pending.outbox})
+		b.pending = a
+		b.mu.Unlock()
+		if ctx.Err() == nil {
+			b.logger.WarnContext(ctx, "numbering events failed", "error", err)
+			time.AfterFunc(announceRetry, b.wakeUp)
+		}
+		return
+	}
+	for id := range a.runs {
+		b.hub.Signal(id)
+	}
+	if more {
+		b.mu.Lock()
+		b.pending.events = true
+		b.mu.Unlock()
+		b.wakeUp()
+	}
+}
+
+// publish numbers events and notifies. It adds to a the runs whose events it
+// has numbered. more says that there may be events left.
+func (b *backend) publish(ctx context.Context, a *announcement) (more bool, err error) {
+	tx, err := b.db.BeginTx(ctx, nil)
+	if err != nil {
+		return false, fmt.Errorf("beginning: %w", err)
+	}
+	defer tx.Rollback() //nolint:errcheck // it does nothing after the commit
+	if a.events {
+		n, err := number(ctx, tx, a)
+		if err != nil {
+			return false, fmt.Errorf("numbering: %w", err)
+		}
+		more = n == sequenceBatch
+	}
+	for _, payload := range payloads(b.name, a) {
+		if _, err := tx.ExecContext(ctx, `SELECT pg_notify($1, $2)`, channel, payload); err != nil {
+			return false, fmt.Errorf("notifying: %w", err)
+		}
+	}
+	return more, tx.Commit()
+}
+
+// number gives the next numbers to events that have none, in the order of
+// their ids. The lock keeps others out until the commit, and the statement
+// after it sees all that was committed before.
+func number(ctx context.Context, tx *sql.Tx, a *announcement) (int, error) {
+	if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(lockSequencer)); err != nil {
+		return 0, err
+	}
+	rows, err := tx.QueryContext(ctx, `WITH unnumbered AS (
+			SELECT id, row_number() OVER (ORDER BY id) AS place
+			FROM (SELECT id FROM events WHERE number IS NULL ORDER BY id LIMIT $1) x)
+		UPDATE events e SET number = s.last + u.place FROM unnumbered u, event_sequence s WHERE e.id = u.id RETURNING e.run_id`, sequenceBatch)
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close() //nolint:errcheck // Err tells
+	n := 0
+	for rows.Next() {
+		var id run.ID
+		if err := rows.Scan(&id); err != nil {
+			return 0, err
+		}
+		a.add(sqlstore.Commit{Runs: []run.ID{id}})
+		n++
+	}
+	if err := rows.Err(); err != nil || n == 0 {
+		return 0, err
+	}
+	_, err = tx.ExecContext(ctx, `UPDATE event_sequence SET last = last + $1`, n)
+	return n, err
+}
+
+// payloads writes an announcement as notifications: who tells it, "o" if there
+// is news in the outbox, and the runs.
+func payloads(name string, a *announcement) []string {
+	if len(a.runs) == 0 && !a.outbox {
+		return nil
+	}
+	head := name + " "
+	if a.outbox {
+		head += "o"
+	}
+	head += " "
+	var out []string
+	text := head
+	for id := range a.runs {
+		if len(text)+len(id)+1 > maxPayload {
+			out = append(out, text)
+			text = head
+		}
+		text += string(id) + ","
+	}
+	return append(out, text)
+}
+
+// hear passes a notification of another process on to those who wait here.
+func (b *backend) hear(payload string) {
+	parts := strings.SplitN(payload, " ", 3)
+	if len(parts) != 3 || parts[0] == b.name {
+		return
+	}
+	if parts[1] == "o" {
+		b.hub.SignalOutbox()
+	}
+	for id := range strings.SplitSeq(strings.TrimSuffix(parts[2], ","), ",") {
+		if id != "" {
+			b.hub.Signal(run.ID(id))
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/drover-run/drover/records/internal/sqlstore"
+	"github.com/drover-run/drover/run"
+)
+
+// A transaction that met another one is tried again this often, after a pause
+// that grows by retryPause.
+const (
+	maxTries   = 8
+	retryPause = 2 * time.Millisecond
+)
+
+// backend runs transactions, and tells other processes of what they changed.
+type backend struct {
+	db     *sql.DB
+	config *pgx.ConnConfig
+	hub    *sqlstore.Hub
+	logger *slog.Logger
+	name   string // of this process among those that notify
+
+	wake chan struct{} // signalled when there is something to announce
+
+	mu      sync.Mutex
+	pending announcement
+
+	stop       func()
+	background sync.WaitGroup
+	closed     atomic.Bool
+	close      func() error // once
+}
+
+func newBackend(ctx context.Context, db *sql.DB, config *pgx.ConnConfig, hub *sqlstore.Hub, logger *slog.Logger) *backend {
+	b := &backend{db: db, config: config, hub: hub, logger: logger, name: rand.Text(), wake: make(chan struct{}, 1)}
+	background, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	b.stop, b.close = func() { stop(sql.ErrConnDone) }, sync.OnceValue(b.shut)
+	b.background.Go(func() { b.announce(background) })
+	b.background.Go(func() { b.listen(background) })
+	return b
+}
+
+// Close implements sqlstore.Backend.
+func (b *backend) Close() error { return b.close() }
+
+func (b *backend) shut() error {
+	b.closed.Store(true)
+	b.stop()
+	b.background.Wait()
+	return b.db.Close()
+}
+
+// Write implements sqlstore.Backend. Rows that are locked order the
+// transactions; those that deadlock are tried again.
+func (b *backend) Write(ctx context.Context, fn func(sqlstore.Querier) error) error {
+	for try := 1; ; try++ {
+		err := b.transact(ctx, nil, fn)
+		if err == nil || try == maxTries || !repeatable(err) {
+			return err
+		}
+		timer := time.NewTimer(time.Duration(try) * retryPause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return errors.Join(ctx.Err(), err)
+		}
+	}
+}
+
+// Read implements sqlstore.Backend.
+func (b *backend) Read(ctx context.Context, fn func(sqlstore.Querier) error) error {
+	return b.transact(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}, fn)
+}
+
+func (b *backend) transact(ctx context.Context, opts *sql.TxOptions, fn func(sqlstore.Querier) error) error {
+	if b.closed.Load() {
+		return sql.ErrConnDone
+	}
+	tx, err := b.db.BeginTx(ctx, opts)
+	if err != nil {
+		return fmt.Errorf("beginning: %w", err)
+	}
+	if err := fn(querier{tx}); err != nil {
+		_ = tx.Rollback() // the connection is dropped if that fails
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("committing: %w", err)
+	}
+	return nil
+}
+
+// Committed implements sqlstore.Backend.
+func (b *backend) Committed(c sqlstore.Commit) {
+	b.hub.Signal(c.Runs...)
+	if c.Outbox {
+		b.hub.SignalOutbox()
+	}
+	b.mu.Lock()
+	b.pending.add(c)
+	b.mu.Unlock()
+	b.wakeUp()
+}
+
+func (b *backend) wakeUp() {
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// querier is a transaction whose statements have ? for parameters.
+type querier struct{ tx *sql.Tx }
+
+func (q querier) Exec(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	return q.tx.ExecContext(ctx, numbered(query), args...)
+}
+
+func (q querier) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	return q.tx.QueryContext(ctx, numbered(query), args...)
+}
+
+func (q querier) QueryRow(ctx context.Context, query string, args ...any) sqlstore.Row {
+	return q.tx.QueryRowContext(ctx, numbered(query), args...)
+}
+
+// numbered writes $1, $2 and so on for each ? of a statement, which has none
+// in a text.
+func numbered(query string) string {
+	var out strings.Builder
+	out.Grow(len(query) + 32)
+	n := 0
+	for {
+		before, after, found := strings.Cut(query, "?")
+		out.WriteString(before)
+		if !found {
+			return out.String()
+		}
+		n++
+		out.WriteByte('$')
+		out.WriteString(strconv.Itoa(n))
+		query = after
+	}
+}
+
+// announcement is what other processes are to be told.
+type announcement struct {
+	runs   map[run.ID]struct{}
+	events bool
+	outbox bool
+}
+
+func (a *announcement) add(c sqlstore.Commit) {
+	if a.runs == nil {
+		a.runs = make(map[run.ID]struct{})
+	}
+	for _, id := range c.Runs {
+		a.runs[id] = struct{}{}
+	}
+	a.events = a.events || c.Events
+	a.outbox = a.outbox || c.Outbox
+}
+
+func (a *announcement) empty() bool { return len(a.runs) == 0 && !a.events && !a.outbox }

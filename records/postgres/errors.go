@@ -1,0 +1,82 @@
+package postgres
+
+import (
+	"database/sql/driver"
+	"errors"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/drover-run/drover/records/internal/sqlstore"
+	"github.com/drover-run/drover/run"
+)
+
+// The codes of PostgreSQL's errors that are told apart.
+const (
+	uniqueViolation      = "23505"
+	badText              = "22021" // a byte that no text may have
+	badTextEscape        = "22P05"
+	queryCanceled        = "57014"
+	serializationFailure = "40001"
+	deadlockDetected     = "40P01"
+
+	classConnection = "08"
+	classResources  = "53" // out of memory, disk or connections
+	classShutdown   = "57P"
+)
+
+func dialect() sqlstore.Dialect {
+	return sqlstore.Dialect{
+		ForUpdate:  " FOR UPDATE",
+		SkipLocked: " FOR UPDATE OF o SKIP LOCKED",
+		LastEvent:  `SELECT last FROM event_sequence`,
+		Code:       code,
+	}
+}
+
+func code(err error) run.Code {
+	var e *pgconn.PgError
+	if !errors.As(err, &e) {
+		return codeOfConnection(err)
+	}
+	switch e.Code {
+	case uniqueViolation:
+		return run.CodeConflict
+	case badText, badTextEscape:
+		return run.CodeInvalid
+	case queryCanceled:
+		return run.CodeCanceled
+	case serializationFailure, deadlockDetected:
+		return run.CodeUnavailable
+	}
+	for _, class := range []string{classConnection, classResources, classShutdown} {
+		if strings.HasPrefix(e.Code, class) {
+			return run.CodeUnavailable
+		}
+	}
+	return ""
+}
+
+// codeOfConnection tells the errors of a lost or refused connection.
+func codeOfConnection(err error) run.Code {
+	var connect *pgconn.ConnectError
+	var network net.Error
+	switch {
+	case errors.As(err, &connect), errors.As(err, &network), errors.Is(err, driver.ErrBadConn),
+		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed), pgconn.SafeToRetry(err):
+		return run.CodeUnavailable
+	}
+	if strings.Contains(err.Error(), "conn closed") { // pgx has no value for it
+		return run.CodeUnavailable
+	}
+	return ""
+}
+
+// repeatable reports whether the database asks for a transaction to be tried
+// again.
+func repeatable(err error) bool {
+	var e *pgconn.PgError
+	return errors.As(err, &e) && (e.Code == serializationFailure || e.Code == deadlockDetected)
+}

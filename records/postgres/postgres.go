@@ -1,0 +1,114 @@
+// Package postgres keeps the records in a PostgreSQL database, which any number
+// of processes may share.
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/internal/sqlstore"
+	"github.com/drover-run/drover/run"
+)
+
+// The keys of the advisory locks, which a database has to itself.
+const (
+	lockMigrations = 0x64726f7665720001 // "drover" and a number
+	lockSequencer  = 0x64726f7665720002
+)
+
+// defaultMaxConns is enough for a busy process: transactions take milliseconds.
+const defaultMaxConns = 16
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Options change how a Store works. The zero value is fit for use.
+type Options struct {
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+	// Logger is told what happens behind the calls; nil means nobody is.
+	Logger *slog.Logger
+	// MaxConns is how many connections calls may use; 0 means 16. Two more are
+	// used to tell other processes of changes and to be told.
+	MaxConns int
+}
+
+// Store is a records.Store in a PostgreSQL database.
+type Store struct {
+	*sqlstore.Store
+}
+
+var _ records.Store = (*Store)(nil)
+
+// Open connects to the database of a connection string or URL, and brings it
+// to the schema of this build. Errors: invalid (the connection string),
+// unavailable (the database does not answer), not_supported (its schema is
+// newer than this build). Close must be called.
+func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.MaxConns < 1 {
+		opts.MaxConns = defaultMaxConns
+	}
+	config, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return nil, &run.Error{Code: run.CodeInvalid, Message: "the connection string of the records database cannot be read", Err: err}
+	}
+	if config.RuntimeParams["application_name"] == "" {
+		config.RuntimeParams["application_name"] = "drover"
+	}
+	db := stdlib.OpenDB(*config)
+	db.SetMaxOpenConns(opts.MaxConns)
+	db.SetMaxIdleConns(opts.MaxConns)
+	schema, err := migrate(ctx, db)
+	if err != nil {
+		return nil, errors.Join(opening(config, err), db.Close())
+	}
+	hub := sqlstore.NewHub()
+	b := newBackend(ctx, db, config, hub, opts.Logger)
+	return &Store{Store: sqlstore.New(b, dialect(), schema, hub, opts.Now)}, nil
+}
+
+// migrate brings the database to the schema of this build, one process at a
+// time.
+func migrate(ctx context.Context, db *sql.DB) (*sqlstore.Schema, error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// The lock is released with the connection, which must not go back to the
+	// pool with it.
+	defer conn.Close() //nolint:errcheck // it has been unlocked, or is broken
+	if _, err := conn.ExecContext(ctx, `SELECT pg_advisory_lock($1)`, int64(lockMigrations)); err != nil {
+		return nil, fmt.Errorf("locking the schema: %w", err)
+	}
+	schema, err := sqlstore.NewSchema(goose.DialectPostgres, db, migrations)
+	if err == nil {
+		err = schema.Migrate(ctx)
+	}
+	_, unlockErr := conn.ExecContext(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock($1)`, int64(lockMigrations))
+	return schema, errors.Join(err, unlockErr)
+}
+
+func opening(config *pgx.ConnConfig, err error) error {
+	var coded *run.Error
+	if errors.As(err, &coded) {
+		return err
+	}
+	return &run.Error{
+		Code:    run.CodeUnavailable,
+		Message: fmt.Sprintf("the records database %s at %s:%d cannot be opened", config.Database, config.Host, config.Port),
+		Err:     err,
+	}
+}

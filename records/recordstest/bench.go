@@ -1,0 +1,110 @@
+package recordstest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// Bench measures the calls of which each run and task costs some.
+func Bench(b *testing.B, open func(b *testing.B) records.Store) {
+	b.Run("CreateRun/tasks=1", func(b *testing.B) {
+		s, n := open(b), newRun(b, oneTask("/bench/one"))
+		for b.Loop() {
+			_, err := s.CreateRun(b.Context(), n)
+			require.NoError(b, err)
+		}
+	})
+	for _, width := range []int{1000, 10_000} {
+		b.Run(fmt.Sprintf("CreateRun/tasks=%d", width), func(b *testing.B) {
+			s, n := open(b), newRun(b, wide("/bench/wide", width))
+			for b.Loop() {
+				_, err := s.CreateRun(b.Context(), n)
+				require.NoError(b, err)
+			}
+		})
+		b.Run(fmt.Sprintf("GetRun/tasks=%d", width), func(b *testing.B) {
+			s := open(b)
+			r := create(b, s, wide("/bench/wide", width))
+			for b.Loop() {
+				_, err := s.GetRun(b.Context(), r.ID)
+				require.NoError(b, err)
+			}
+		})
+		b.Run(fmt.Sprintf("Apply/tasks=%d", width), func(b *testing.B) {
+			s := open(b)
+			r := create(b, s, wide("/bench/wide", width))
+			begin(b, s, r.ID)
+			dispatch := 0
+			for b.Loop() {
+				dispatch++
+				var c records.Changes
+				for i := range width {
+					c.Tasks = append(c.Tasks, queued(i, 1, dispatch))
+				}
+				_, _, err := s.Apply(b.Context(), r.ID, c)
+				require.NoError(b, err)
+			}
+		})
+	}
+	b.Run("Claim", func(b *testing.B) {
+		s := open(b)
+		r := create(b, s, wide("/bench/wide", 1000))
+		begin(b, s, r.ID)
+		i := 0
+		for b.Loop() {
+			key := run.Key{Run: r.ID, Task: i % 1000, Attempt: 1, Dispatch: 1 + i/1000}
+			_, err := s.Claim(b.Context(), run.ClaimRequest{Key: key, Executor: "x", JournalID: "j"})
+			require.NoError(b, err)
+			i++
+		}
+	})
+	b.Run("Life/clients=1", func(b *testing.B) {
+		s := open(b)
+		n := newRun(b, oneTask("/bench/one"))
+		for b.Loop() {
+			life(b, s, n)
+		}
+	})
+	b.Run("Life/clients=8", func(b *testing.B) {
+		s := open(b)
+		n := newRun(b, oneTask("/bench/one"))
+		b.SetParallelism(4)
+		b.RunParallel(func(p *testing.PB) {
+			for p.Next() {
+				life(b, s, n)
+			}
+		})
+	})
+}
+
+// life is all that the records see of a run of one task.
+func life(b *testing.B, s records.Store, n records.NewRun) {
+	b.Helper()
+	ctx := b.Context()
+	r, err := s.CreateRun(ctx, n)
+	require.NoError(b, err)
+	rows, err := s.TakeOutbox(ctx, 1, time.Minute)
+	require.NoError(b, err)
+	for _, row := range rows {
+		require.NoError(b, s.DoneOutbox(ctx, row.ID))
+	}
+	_, _, err = s.LoadPlan(ctx, r.ID, 0)
+	require.NoError(b, err)
+	begin(b, s, r.ID)
+	_, _, err = s.Apply(ctx, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
+	require.NoError(b, err)
+	key := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
+	_, err = s.Claim(ctx, run.ClaimRequest{Key: key, Executor: "x", JournalID: "j"})
+	require.NoError(b, err)
+	require.NoError(b, s.ApplyFrames(ctx, batch(key, "x", 1, run.FrameStepStart, run.FrameOutput, run.FrameStepEnd, run.FrameTaskEnd)))
+	_, _, err = s.Apply(ctx, r.ID, records.Changes{
+		Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}, Result: run.ResultSuccess, Finish: true,
+	})
+	require.NoError(b, err)
+}

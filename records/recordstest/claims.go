@@ -1,0 +1,154 @@
+package recordstest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+func claimTests() map[string]func(t *testing.T, d *database) {
+	return map[string]func(t *testing.T, d *database){
+		"gives_the_definition":      testClaimDefinition,
+		"may_be_repeated":           testClaimRepeated,
+		"has_one_winner":            testClaimRace,
+		"a_newer_key_is_accepted":   testClaimNewer,
+		"is_refused":                testClaimRefused,
+		"a_wanted_stop_keeps_claim": testClaimStopWanted,
+		"states":                    testClaimStates,
+	}
+}
+
+func testClaimDefinition(t *testing.T, d *database) {
+	s := d.store(t)
+	spec := rich()
+	r := create(t, s, spec)
+	begin(t, s, r.ID)
+	key := run.Key{Run: r.ID, Task: 1, Attempt: 1, Dispatch: 1}
+	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(1, 1, 1)}})
+	n := newRun(t, spec)
+	require.Equal(t, run.Define(spec, spec.Tasks["build"], n.Tasks[1], key, r.Counter), claim(t, s, key))
+	task := get(t, s, r.ID).Tasks[1]
+	require.Equal(t, run.StatusRunning, task.Status)
+	require.Equal(t, "x", task.Executor)
+}
+
+func testClaimRepeated(t *testing.T, d *database) {
+	s := d.store(t)
+	id, key := running(t, s, oneTask("/a/b"))
+	before := get(t, s, id)
+	lastEvent(t, s, 4)
+	first := claim(t, s, key)
+	require.Equal(t, first, claim(t, s, key))
+	require.Equal(t, before, get(t, s, id))
+	lastEvent(t, s, 4)
+	_, err := s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "x", JournalID: "other"})
+	requireCode(t, run.CodeConflict, err)
+	_, err = s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "y", JournalID: "jx"})
+	requireCode(t, run.CodeConflict, err)
+}
+
+func testClaimRace(t *testing.T, d *database) {
+	stores := []records.Store{d.store(t), d.store(t)}
+	for range 5 {
+		r := create(t, stores[0], oneTask("/a/b"))
+		begin(t, stores[0], r.ID)
+		key := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
+		wins := race(t, 10, func(i int) error {
+			_, err := stores[i%2].Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "e" + itoa(int64(i)), JournalID: "j"})
+			return err
+		}, run.CodeConflict)
+		require.Equal(t, 1, wins)
+		holders, err := stores[0].Holders(t.Context(), r.ID)
+		require.NoError(t, err)
+		require.Equal(t, get(t, stores[1], r.ID).Tasks[0].Executor, holders[0].Executor)
+	}
+}
+
+func testClaimNewer(t *testing.T, d *database) {
+	s := d.store(t)
+	r := create(t, s, oneTask("/a/b"))
+	begin(t, s, r.ID)
+	claim(t, s, run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}) // before it was applied as queued
+	task := get(t, s, r.ID).Tasks[0]
+	require.Equal(t, []any{run.StatusRunning, 1, 1, "x"}, []any{task.Status, task.Attempt, task.Dispatch, task.Executor})
+	require.False(t, task.QueuedAt.IsZero())
+	_, err := s.Claim(t.Context(), run.ClaimRequest{Key: run.Key{Run: r.ID, Attempt: 1, Dispatch: 3}, Executor: "y", JournalID: "j"})
+	require.NoError(t, err)
+	task = get(t, s, r.ID).Tasks[0]
+	require.Equal(t, []any{run.StatusRunning, 1, 3, "y"}, []any{task.Status, task.Attempt, task.Dispatch, task.Executor})
+	_, tasks := apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 3)}})
+	require.Equal(t, run.StatusRunning, tasks[0].Status)
+}
+
+func testClaimRefused(t *testing.T, d *database) {
+	s := d.store(t)
+	ctx := t.Context()
+	refused := func(code run.Code, key run.Key) {
+		t.Helper()
+		_, err := s.Claim(ctx, run.ClaimRequest{Key: key, Executor: "x", JournalID: "jx"})
+		requireCode(t, code, err)
+	}
+	r := create(t, s, wide("/a/b", 3))
+	first := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
+	refused(run.CodeConflict, first) // the run has not begun
+	begin(t, s, r.ID)
+	refused(run.CodeInvalid, run.Key{Run: r.ID, Attempt: 0, Dispatch: 1})
+	refused(run.CodeInvalid, run.Key{Run: r.ID, Attempt: 1, Dispatch: 0})
+	refused(run.CodeNotFound, run.Key{Run: r.ID, Task: 3, Attempt: 1, Dispatch: 1})
+
+	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 2), ended(1, 1, 1, run.StatusSuccess)}})
+	refused(run.CodeConflict, first)                                                // dispatched again
+	refused(run.CodeConflict, run.Key{Run: r.ID, Task: 1, Attempt: 1, Dispatch: 1}) // final
+	refused(run.CodeConflict, run.Key{Run: r.ID, Task: 1, Attempt: 2, Dispatch: 1})
+	require.NoError(t, s.StopRun(ctx, r.ID))
+	refused(run.CodeConflict, run.Key{Run: r.ID, Attempt: 1, Dispatch: 2})
+
+	require.NoError(t, s.CloseLost(ctx, r.ID, "gone"))
+	refused(run.CodeConflict, run.Key{Run: r.ID, Task: 2, Attempt: 1, Dispatch: 1})
+}
+
+func testClaimStopWanted(t *testing.T, d *database) {
+	s := d.store(t)
+	id, key := running(t, s, oneTask("/a/b"))
+	require.NoError(t, s.StopRun(t.Context(), id))
+	claim(t, s, key) // its own: the stop reaches it otherwise
+}
+
+func testClaimStates(t *testing.T, d *database) {
+	s := d.store(t)
+	r := create(t, s, wide("/a/b", 3))
+	begin(t, s, r.ID)
+	key := func(task, attempt, dispatch int) run.Key {
+		return run.Key{Run: r.ID, Task: task, Attempt: attempt, Dispatch: dispatch}
+	}
+	claim(t, s, key(0, 1, 1))
+	claim(t, s, key(1, 1, 1))
+	claim(t, s, key(1, 1, 2))
+	claim(t, s, key(2, 1, 1))
+	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{ended(2, 1, 1, run.StatusSuccess)}})
+	want := map[run.Key]run.ClaimState{
+		key(0, 1, 1): run.ClaimOpen,
+		key(0, 1, 2): run.ClaimUnknown,
+		key(1, 1, 1): run.ClaimClosed,
+		key(1, 1, 2): run.ClaimOpen,
+		key(2, 1, 1): run.ClaimClosed,
+		key(7, 1, 1): run.ClaimUnknown,
+		{Run: "01h00000000000000000000000", Attempt: 1, Dispatch: 1}: run.ClaimUnknown,
+	}
+	var keys []run.Key
+	for k := range want {
+		keys = append(keys, k)
+	}
+	states, err := s.ClaimStates(t.Context(), "x", keys)
+	require.NoError(t, err)
+	require.Equal(t, want, states)
+
+	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 2)}})
+	require.NoError(t, s.CloseLost(t.Context(), r.ID, "gone"))
+	states, err = s.ClaimStates(t.Context(), "x", []run.Key{key(0, 1, 1), key(1, 1, 2)})
+	require.NoError(t, err)
+	require.Equal(t, map[run.Key]run.ClaimState{key(0, 1, 1): run.ClaimClosed, key(1, 1, 2): run.ClaimClosed}, states)
+}

@@ -1,0 +1,327 @@
+package recordstest
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+func eventTests() map[string]func(t *testing.T, d *database) {
+	return map[string]func(t *testing.T, d *database){
+		"tell_every_change":          testEvents,
+		"of_a_cancelled_run":         testEventsCancel,
+		"can_be_selected":            testEventFilters,
+		"are_dense_and_in_order":     testEventOrder,
+		"none_of_a_failed_change":    testEventsAtomic,
+		"readers_see_each_once":      testEventReaders,
+		"watch_signals_each_change":  testWatch,
+		"watch_any_run":              testWatchAny,
+		"watch_ends":                 testWatchEnds,
+		"last_number_is_0_at_first":  testNoEvents,
+		"signals_come_after_commits": testWatchSeesState,
+	}
+}
+
+// readAll reads all events that have numbers.
+func readAll(t testing.TB, s records.Store, q run.EventQuery) []run.Event {
+	t.Helper()
+	var all []run.Event
+	for {
+		page, err := s.ReadEvents(t.Context(), q, 7)
+		require.NoError(t, err)
+		if len(page) == 0 {
+			return all
+		}
+		all = append(all, page...)
+		q.After = page[len(page)-1].Number
+	}
+}
+
+func testEvents(t *testing.T, d *database) {
+	s := d.store(t)
+	spec := wide("/a/b/c", 2)
+	id, key := running(t, s, spec)
+	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 1, run.FrameStepStart)))
+	apply(t, s, id, records.Changes{
+		Tasks:  []records.TaskChange{ended(0, 1, 1, run.StatusFailed), {Task: 1, Status: run.StatusSkipped, Reason: "skipped"}},
+		Result: run.ResultFailed, Reason: "all failed", Finish: true,
+	})
+	lastEvent(t, s, 7)
+	code := 1
+	base := run.Event{Run: id, Group: "/a/b/c", Result: run.ResultUnknown, Phase: run.PhaseRunning}
+	event := func(number int64, kind run.EventType, change func(e *run.Event)) run.Event {
+		e := base
+		e.Number, e.Type = number, kind
+		change(&e)
+		return e
+	}
+	want := []run.Event{
+		event(1, run.EventRun, func(e *run.Event) { e.Phase = run.PhaseQueued }),
+		event(2, run.EventRun, func(*run.Event) {}),
+		event(3, run.EventTask, func(e *run.Event) { e.Task, e.Status, e.Attempt = "all[N=0]", run.StatusQueued, 1 }),
+		event(4, run.EventTask, func(e *run.Event) {
+			e.Task, e.Status, e.Attempt, e.Executor = "all[N=0]", run.StatusRunning, 1, "x"
+		}),
+		event(5, run.EventTask, func(e *run.Event) {
+			e.Task, e.Status, e.Attempt, e.Executor, e.ExitCode, e.Result = "all[N=0]", run.StatusFailed, 1, "x", &code, run.ResultFailed
+		}),
+		event(6, run.EventTask, func(e *run.Event) {
+			e.Task, e.Status, e.Reason, e.Result = "all[N=1]", run.StatusSkipped, "skipped", run.ResultFailed
+		}),
+		event(7, run.EventRun, func(e *run.Event) { e.Phase, e.Result, e.Reason = run.PhaseFinished, run.ResultFailed, "all failed" }),
+	}
+	got := readAll(t, s, run.EventQuery{})
+	require.Empty(t, cmp.Diff(want, got, cmpopts.IgnoreFields(run.Event{}, "Time")))
+	for i, e := range got {
+		require.False(t, e.Time.IsZero())
+		if i > 0 {
+			require.False(t, e.Time.Before(got[i-1].Time))
+		}
+	}
+}
+
+func testEventsCancel(t *testing.T, d *database) {
+	s := d.store(t)
+	r := create(t, s, wide("/a/b", 25))
+	require.NoError(t, s.CancelRun(t.Context(), r.ID))
+	lastEvent(t, s, 1+25+1)
+	all := readAll(t, s, run.EventQuery{After: 1})
+	for i, e := range all[:25] {
+		require.Equal(t, run.StatusCancelled, e.Status)
+		require.Equal(t, fmt.Sprintf("all[N=%d]", i), e.Task)
+	}
+	require.Equal(t, run.PhaseCancelled, all[25].Phase)
+}
+
+func testEventFilters(t *testing.T, d *database) {
+	s := d.store(t)
+	made := make(map[string]run.ID)
+	for _, group := range listGroups() {
+		made[group] = create(t, s, oneTask(group)).ID
+	}
+	lastEvent(t, s, int64(len(made)))
+	numbers := func(q run.EventQuery) []int64 {
+		var out []int64
+		for _, e := range readAll(t, s, q) {
+			out = append(out, e.Number)
+		}
+		return out
+	}
+	require.Equal(t, []int64{1, 2, 3}, numbers(run.EventQuery{Group: "/p/feature"}))
+	require.Equal(t, []int64{3}, numbers(run.EventQuery{Group: "/p/feature", After: 2}))
+	require.Equal(t, []int64{7}, numbers(run.EventQuery{Group: "/p/fea%re"}))
+	require.Len(t, numbers(run.EventQuery{Group: "/"}), len(made))
+	require.Equal(t, []int64{2}, numbers(run.EventQuery{Run: made["/p/feature/x"]}))
+	require.Empty(t, numbers(run.EventQuery{Run: made["/p/feature/x"], Group: "/q"}))
+	require.Empty(t, numbers(run.EventQuery{Run: made["/p/feature/x"], After: 2}))
+}
+
+// testEventOrder has many writers at once, in two stores, and checks that the
+// numbers are dense and tell each run's changes in their order.
+func testEventOrder(t *testing.T, d *database) {
+	stores := []records.Store{d.store(t), d.store(t)}
+	const writers, each = 12, 6
+	var group errgroup.Group
+	for i := range writers {
+		group.Go(func() error {
+			s := stores[i%2]
+			for range each {
+				r, err := s.CreateRun(t.Context(), newRun(t, oneTask(fmt.Sprintf("/a/%d", i%3))))
+				if err != nil {
+					return err
+				}
+				// The other store goes on, as other processes do.
+				s = stores[(i+1)%2]
+				if _, err := s.Begin(t.Context(), r.ID); err != nil {
+					return err
+				}
+				if _, _, err := s.Apply(t.Context(), r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}}); err != nil {
+					return err
+				}
+				if _, _, err := s.Apply(t.Context(), r.ID, records.Changes{
+					Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}, Result: run.ResultSuccess, Finish: true,
+				}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	require.NoError(t, group.Wait())
+	const perRun = 5
+	lastEvent(t, stores[0], writers*each*perRun)
+	lastEvent(t, stores[1], writers*each*perRun)
+	seen := make(map[run.ID][]string)
+	for i, e := range readAll(t, stores[1], run.EventQuery{}) {
+		require.Equal(t, int64(i+1), e.Number)
+		seen[e.Run] = append(seen[e.Run], string(e.Phase)+"/"+string(e.Status))
+	}
+	require.Len(t, seen, writers*each)
+	for _, states := range seen {
+		require.Equal(t, []string{"queued/", "running/", "running/queued", "running/success", "finished/"}, states)
+	}
+}
+
+func testEventsAtomic(t *testing.T, d *database) {
+	s := d.store(t)
+	r := create(t, s, wide("/a/b", 2))
+	begin(t, s, r.ID)
+	for range 5 {
+		_, _, err := s.Apply(t.Context(), r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}, Finish: true})
+		requireCode(t, run.CodeConflict, err)
+	}
+	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
+	lastEvent(t, s, 3)
+	require.Len(t, readAll(t, s, run.EventQuery{}), 3)
+}
+
+// testEventReaders follows the events while they are written: a reader that
+// goes on from the last number that it saw misses none.
+func testEventReaders(t *testing.T, d *database) {
+	stores := []records.Store{d.store(t), d.store(t)}
+	const writers, each = 6, 10
+	var group errgroup.Group
+	for i := range writers {
+		group.Go(func() error {
+			for range each {
+				if _, err := stores[i%2].CreateRun(t.Context(), newRun(t, oneTask(fmt.Sprintf("/a/%d", i)))); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	for _, s := range stores {
+		group.Go(func() error {
+			changed, stop := s.Watch("")
+			defer stop()
+			last := int64(0)
+			for last < writers*each {
+				page, err := s.ReadEvents(t.Context(), run.EventQuery{After: last}, 4)
+				if err != nil {
+					return err
+				}
+				for _, e := range page {
+					if last++; e.Number != last {
+						return fmt.Errorf("event %d came where %d should have", e.Number, last)
+					}
+				}
+				if len(page) == 0 {
+					select {
+					case <-changed:
+					case <-t.Context().Done():
+						return t.Context().Err()
+					}
+				}
+			}
+			return nil
+		})
+	}
+	require.NoError(t, group.Wait())
+}
+
+func testWatch(t *testing.T, d *database) {
+	s := d.store(t)
+	ctx := t.Context()
+	r := create(t, s, oneTask("/a/b"))
+	lastEvent(t, s, 1)
+	signal, stop := s.Watch(r.ID)
+	defer stop()
+	key := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
+	for name, change := range []func(){
+		func() { begin(t, s, r.ID) },
+		func() { apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}}) },
+		func() { claim(t, s, key) },
+		func() { require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 1, run.FrameOutput))) },
+		func() { require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 2, run.FrameStepStart))) },
+		func() { require.NoError(t, s.Annotate(ctx, r.ID, "", map[string]string{"a": "b"})) },
+		func() { require.NoError(t, s.StopRun(ctx, r.ID)) },
+		func() { require.NoError(t, s.CloseLost(ctx, r.ID, "gone")) },
+	} {
+		for quiet(signal) {
+		}
+		change()
+		t.Log(name)
+		awaitSignal(t, signal)
+	}
+}
+
+func testWatchAny(t *testing.T, d *database) {
+	s := d.store(t)
+	signal, stop := s.Watch("")
+	defer stop()
+	for range 3 {
+		for quiet(signal) {
+		}
+		create(t, s, oneTask("/a/b"))
+		awaitSignal(t, signal)
+	}
+}
+
+func testWatchEnds(t *testing.T, d *database) {
+	s := d.store(t)
+	r := create(t, s, oneTask("/a/b"))
+	lastEvent(t, s, 1)
+	signal, stop := s.Watch(r.ID)
+	other, stopOther := s.Watch(r.ID)
+	defer stopOther()
+	stop()
+	stop()
+	for quiet(signal) {
+	}
+	begin(t, s, r.ID)
+	awaitSignal(t, other)
+	require.False(t, quiet(signal), "it has ended")
+}
+
+func testNoEvents(t *testing.T, d *database) {
+	s := d.store(t)
+	n, err := s.LastEvent(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, n)
+	require.Empty(t, readAll(t, s, run.EventQuery{}))
+}
+
+// testWatchSeesState waits as clients do: look, and wait for a signal if what
+// is wanted is not there.
+func testWatchSeesState(t *testing.T, d *database) {
+	s := d.store(t)
+	for range 30 {
+		r := create(t, s, oneTask("/a/b"))
+		var group errgroup.Group
+		group.Go(func() error {
+			signal, stop := s.Watch(r.ID)
+			defer stop()
+			for {
+				now, err := s.GetSummary(t.Context(), r.ID)
+				if err != nil || now.Phase == run.PhaseRunning {
+					return err
+				}
+				select {
+				case <-signal:
+				case <-t.Context().Done():
+					return t.Context().Err()
+				}
+			}
+		})
+		begin(t, s, r.ID)
+		require.NoError(t, group.Wait())
+	}
+}
+
+// quiet takes a signal, and reports whether there was one.
+func quiet(signal <-chan struct{}) bool {
+	select {
+	case <-signal:
+		return true
+	default:
+		return false
+	}
+}

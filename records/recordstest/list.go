@@ -1,0 +1,286 @@
+package recordstest
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+func listTests() map[string]func(t *testing.T, d *database) {
+	return map[string]func(t *testing.T, d *database){
+		"answers_like_a_plain_filter":     testListModel,
+		"groups_are_paths_and_literal":    testListGroups,
+		"pages_are_stable_under_inserts":  testListStable,
+		"cursors_belong_to_their_query":   testListCursors,
+		"annotations_of_one_key_are_alts": testListAnnotations,
+		"summaries_have_counts":           testListSummaries,
+	}
+}
+
+// testListModel compares lists with a filter over all runs, for queries made
+// at random, paged through in both directions.
+func testListModel(t *testing.T, d *database) {
+	s := d.store(t)
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // it is to be the same each time
+	all := listed(t, s, random)
+	for range 150 {
+		q := randomQuery(random, all)
+		var want []run.ID
+		for _, r := range all {
+			if matches(q, r) {
+				want = append(want, r.ID)
+			}
+		}
+		slices.Sort(want)
+		if !q.Ascending {
+			slices.Reverse(want)
+		}
+		requirePages(t, s, q, want)
+	}
+}
+
+// requirePages goes through all pages and back again.
+func requirePages(t *testing.T, s records.Store, q run.ListQuery, want []run.ID) {
+	t.Helper()
+	limit := cmp.Or(q.Limit, 25)
+	var pages [][]run.ID
+	var last run.Page
+	for at := 0; ; at += limit {
+		page, err := s.ListRuns(t.Context(), q)
+		require.NoError(t, err)
+		expected := want[min(at, len(want)):min(at+limit, len(want))]
+		require.Equal(t, slices.Clone(expected), ids(page), "%+v", q)
+		require.Equal(t, at+limit < len(want), page.Next != "", "there is more exactly if a cursor is given: %+v", q)
+		require.Equal(t, at > 0, page.Prev != "")
+		pages, last = append(pages, ids(page)), page
+		if page.Next == "" {
+			break
+		}
+		q.Cursor = page.Next
+	}
+	for i := len(pages) - 2; i >= 0; i-- {
+		q.Cursor = last.Prev
+		page, err := s.ListRuns(t.Context(), q)
+		require.NoError(t, err)
+		require.Equal(t, pages[i], ids(page))
+		require.NotEmpty(t, page.Next)
+		require.Equal(t, i > 0, page.Prev != "")
+		last = page
+	}
+}
+
+func ids(page run.Page) []run.ID {
+	var out []run.ID
+	for _, r := range page.Runs {
+		out = append(out, r.ID)
+	}
+	return out
+}
+
+func listGroups() []string {
+	return []string{
+		"/p/feature", "/p/feature/x", "/p/feature/x/y", "/p/feature02", "/p/feature02/x", "/p/feature-x", "/p/fea%re", "/p/fea_ure", "/q/feature",
+	}
+}
+
+// listed makes runs of all sorts, some at given times.
+func listed(t *testing.T, s records.Store, random *rand.Rand) []run.Run {
+	t.Helper()
+	var all []run.Run
+	for range 90 {
+		spec := oneTask(pick(random, listGroups()))
+		spec.Annotations = map[string]string{"a": pick(random, []string{"1", "2", "3"}), "b": pick(random, []string{"1", "2"})}
+		if random.IntN(10) == 0 {
+			spec.SetupErrors = []string{"broken"}
+		}
+		n := newRun(t, spec)
+		n.Time = time.Date(2024, 1, 1, 0, random.IntN(30), 0, random.IntN(2_000_000), time.UTC)
+		r, err := s.CreateRun(t.Context(), n)
+		require.NoError(t, err)
+		switch {
+		case r.Phase.Final():
+		case random.IntN(6) == 0:
+			require.NoError(t, s.CancelRun(t.Context(), r.ID))
+		case random.IntN(2) == 0:
+			begin(t, s, r.ID)
+			if random.IntN(3) > 0 {
+				result := pick(random, []run.Result{run.ResultSuccess, run.ResultFailed, run.ResultStopped})
+				apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}, Result: result, Finish: true})
+			}
+		}
+		r, err = s.GetSummary(t.Context(), r.ID)
+		require.NoError(t, err)
+		all = append(all, r)
+	}
+	return all
+}
+
+func pick[T any](random *rand.Rand, from []T) T { return from[random.IntN(len(from))] }
+
+// some picks up to n, mostly none.
+func some[T any](random *rand.Rand, from []T, n int) []T {
+	if random.IntN(3) > 0 {
+		return nil
+	}
+	var out []T
+	for range 1 + random.IntN(n) {
+		out = append(out, pick(random, from))
+	}
+	return out
+}
+
+func randomQuery(random *rand.Rand, all []run.Run) run.ListQuery {
+	q := run.ListQuery{
+		Phases:    some(random, run.Phases(), 3),
+		Results:   some(random, run.Results(), 3),
+		Groups:    some(random, append(listGroups(), "/p", "/q", "/p/feature/", "/nobody", "/"), 3),
+		Limit:     pick(random, []int{0, 1, 3, 10, 100}),
+		Ascending: random.IntN(2) == 0,
+	}
+	for range random.IntN(3) {
+		q.Annotations = append(q.Annotations, run.Annotation{Key: pick(random, []string{"a", "b"}), Value: pick(random, []string{"1", "2", "3"})})
+	}
+	if random.IntN(4) == 0 {
+		q.CreatedAfter = pick(random, all).CreatedAt
+	}
+	if random.IntN(4) == 0 {
+		q.CreatedBefore = pick(random, all).CreatedAt
+	}
+	return q
+}
+
+// matches says the same as the query, in the plainest way.
+func matches(q run.ListQuery, r run.Run) bool {
+	inGroup := func(path string) bool {
+		path = strings.TrimRight(path, "/")
+		return r.Group == path || strings.HasPrefix(r.Group, path+"/")
+	}
+	values := make(map[string][]string)
+	for _, a := range q.Annotations {
+		values[a.Key] = append(values[a.Key], a.Value)
+	}
+	for key, alternatives := range values {
+		if !slices.Contains(alternatives, r.Annotations[key]) {
+			return false
+		}
+	}
+	return (len(q.Phases) == 0 || slices.Contains(q.Phases, r.Phase)) &&
+		(len(q.Results) == 0 || slices.Contains(q.Results, r.Result)) &&
+		(len(q.Groups) == 0 || slices.ContainsFunc(q.Groups, inGroup)) &&
+		(q.CreatedAfter.IsZero() || r.CreatedAt.After(q.CreatedAfter)) &&
+		(q.CreatedBefore.IsZero() || r.CreatedAt.Before(q.CreatedBefore))
+}
+
+func testListGroups(t *testing.T, d *database) {
+	s := d.store(t)
+	for _, group := range listGroups() {
+		create(t, s, oneTask(group))
+	}
+	for query, want := range map[string][]string{
+		"/p/feature":   {"/p/feature", "/p/feature/x", "/p/feature/x/y"},
+		"/p/feature/":  {"/p/feature", "/p/feature/x", "/p/feature/x/y"},
+		"/p/feature/x": {"/p/feature/x", "/p/feature/x/y"},
+		"/p/fea%re":    {"/p/fea%re"},
+		"/p/fea_ure":   {"/p/fea_ure"},
+		"/p/feat":      nil,
+		"/q":           {"/q/feature"},
+		"p/feature":    nil,
+	} {
+		page, err := s.ListRuns(t.Context(), run.ListQuery{Groups: []string{query}, Ascending: true})
+		require.NoError(t, err)
+		var got []string
+		for _, r := range page.Runs {
+			got = append(got, r.Group)
+		}
+		slices.Sort(got)
+		require.Equal(t, want, got, query)
+	}
+}
+
+func testListStable(t *testing.T, d *database) {
+	s := d.store(t)
+	var want []run.ID
+	for range 9 {
+		want = append(want, create(t, s, oneTask("/a/b")).ID)
+	}
+	slices.Reverse(want)
+	q := run.ListQuery{Limit: 3}
+	var got []run.ID
+	for i := range 3 {
+		page, err := s.ListRuns(t.Context(), q)
+		require.NoError(t, err)
+		got = append(got, ids(page)...)
+		create(t, s, oneTask("/a/b")) // comes before the first page
+		q.Cursor = page.Next
+		if i == 0 {
+			require.Empty(t, page.Prev)
+		}
+	}
+	require.Equal(t, want, got)
+	require.Empty(t, q.Cursor)
+}
+
+func testListCursors(t *testing.T, d *database) {
+	s := d.store(t)
+	for range 3 {
+		create(t, s, oneTask("/a/b"))
+	}
+	page, err := s.ListRuns(t.Context(), run.ListQuery{Limit: 1})
+	require.NoError(t, err)
+	for name, q := range map[string]run.ListQuery{
+		"unreadable":    {Cursor: "x!"},
+		"no JSON":       {Cursor: "eHg"},
+		"other filters": {Cursor: page.Next, Groups: []string{"/a"}},
+		"other order":   {Cursor: page.Next, Ascending: true},
+		"cut off":       {Cursor: page.Next[:len(page.Next)-3]},
+	} {
+		_, err := s.ListRuns(t.Context(), q)
+		requireCode(t, run.CodeInvalid, err)
+		require.ErrorContains(t, err, "cursor", name)
+	}
+	_, err = s.ListRuns(t.Context(), run.ListQuery{Cursor: page.Next, Limit: 2})
+	require.NoError(t, err, "the size of a page may change")
+}
+
+func testListAnnotations(t *testing.T, d *database) {
+	s := d.store(t)
+	for i := range 6 {
+		spec := oneTask("/a/b")
+		spec.Annotations = map[string]string{"n": fmt.Sprint(i), "even": fmt.Sprint(i%2 == 0)}
+		create(t, s, spec)
+	}
+	for want, annotations := range map[int][]run.Annotation{
+		1: {{Key: "n", Value: "3"}},
+		2: {{Key: "n", Value: "3"}, {Key: "n", Value: "4"}},
+		0: {{Key: "n", Value: "3"}, {Key: "even", Value: "true"}},
+		3: {{Key: "even", Value: "true"}},
+	} {
+		page, err := s.ListRuns(t.Context(), run.ListQuery{Annotations: annotations})
+		require.NoError(t, err)
+		require.Len(t, page.Runs, want, annotations)
+	}
+}
+
+func testListSummaries(t *testing.T, d *database) {
+	s := d.store(t)
+	r := create(t, s, rich())
+	begin(t, s, r.ID)
+	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
+	page, err := s.ListRuns(t.Context(), run.ListQuery{})
+	require.NoError(t, err)
+	require.Len(t, page.Runs, 1)
+	summary, err := s.GetSummary(t.Context(), r.ID)
+	require.NoError(t, err)
+	require.Equal(t, summary, page.Runs[0])
+	require.Equal(t, map[run.Status]int{run.StatusNotStarted: 2, run.StatusQueued: 1}, summary.TaskCounts)
+	require.Nil(t, summary.Tasks)
+}

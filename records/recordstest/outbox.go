@@ -1,0 +1,154 @@
+package recordstest
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+func outboxTests() map[string]func(t *testing.T, d *database) {
+	return map[string]func(t *testing.T, d *database){
+		"rows_of_a_run_are_in_order": testOutboxOrder,
+		"leases_expire":              testOutboxLease,
+		"retries_wait":               testOutboxRetry,
+		"takers_share":               testOutboxTakers,
+		"wake":                       testOutboxWake,
+	}
+}
+
+func testOutboxOrder(t *testing.T, d *database) {
+	s := d.store(t)
+	ctx := t.Context()
+	first := create(t, s, manual("/a/b"))
+	require.NoError(t, s.StartRun(ctx, first.ID))
+	second := create(t, s, oneTask("/a/b"))
+
+	rows := takeAll(t, s)
+	require.Len(t, rows, 2)
+	require.Equal(t, []run.ID{first.ID, second.ID}, []run.ID{rows[0].Run, rows[1].Run})
+	require.Equal(t, records.OutboxStart, rows[0].Kind)
+	require.Equal(t, 1, rows[0].Attempts)
+	require.WithinDuration(t, time.Now(), rows[0].Created, time.Minute)
+	require.Empty(t, takeAll(t, s), "the next row of a run waits for the one before")
+	require.NoError(t, s.DoneOutbox(ctx, rows[0].ID))
+	require.NoError(t, s.DoneOutbox(ctx, rows[0].ID), "again is no error")
+	next := takeAll(t, s)
+	require.Len(t, next, 1)
+	require.Equal(t, records.OutboxAdmit, next[0].Kind)
+	require.NoError(t, s.DoneOutbox(ctx, next[0].ID))
+	require.NoError(t, s.DoneOutbox(ctx, rows[1].ID))
+	stats, err := s.Stats(ctx)
+	require.NoError(t, err)
+	require.Zero(t, stats.Outbox)
+}
+
+func testOutboxLease(t *testing.T, d *database) {
+	s := d.store(t)
+	create(t, s, oneTask("/a/b"))
+	rows := takeAll(t, s)
+	require.Len(t, rows, 1)
+	d.clock.advance(30 * time.Second)
+	require.Empty(t, takeAll(t, s))
+	d.clock.advance(31 * time.Second)
+	again := takeAll(t, s)
+	require.Len(t, again, 1)
+	require.Equal(t, rows[0].ID, again[0].ID)
+	require.Equal(t, 2, again[0].Attempts)
+}
+
+func testOutboxRetry(t *testing.T, d *database) {
+	s := d.store(t)
+	ctx := t.Context()
+	r := create(t, s, manual("/a/b"))
+	require.NoError(t, s.StartRun(ctx, r.ID))
+	rows := takeAll(t, s)
+	require.NoError(t, s.RetryOutbox(ctx, rows[0].ID, 10*time.Second))
+	require.Empty(t, takeAll(t, s), "neither it nor what comes after it")
+	d.clock.advance(11 * time.Second)
+	require.Equal(t, []records.OutboxKind{records.OutboxStart, records.OutboxAdmit}, drain(t, s))
+}
+
+// testOutboxTakers has several take at once: each row goes to one of them,
+// and the rows of a run come in their order.
+func testOutboxTakers(t *testing.T, d *database) {
+	stores := []records.Store{d.store(t), d.store(t)}
+	const runs = 40
+	for range runs {
+		r := create(t, stores[0], manual("/a/b"))
+		require.NoError(t, stores[0].StartRun(t.Context(), r.ID))
+	}
+	var mu sync.Mutex
+	taken := make(map[run.ID][]records.OutboxKind)
+	total := 0
+	var group errgroup.Group
+	for i := range 6 {
+		group.Go(func() error {
+			for {
+				rows, err := stores[i%2].TakeOutbox(t.Context(), 3, time.Minute)
+				if err != nil {
+					return err
+				}
+				for _, row := range rows {
+					mu.Lock()
+					taken[row.Run] = append(taken[row.Run], row.Kind)
+					total++
+					mu.Unlock()
+					if err := stores[i%2].DoneOutbox(t.Context(), row.ID); err != nil {
+						return err
+					}
+				}
+				mu.Lock()
+				done := total >= 2*runs
+				mu.Unlock()
+				if done {
+					return nil
+				}
+			}
+		})
+	}
+	require.NoError(t, group.Wait())
+	require.Equal(t, 2*runs, total, "no row is handed out twice")
+	for _, kinds := range taken {
+		require.True(t, slices.Equal([]records.OutboxKind{records.OutboxStart, records.OutboxAdmit}, kinds), kinds)
+	}
+}
+
+func testOutboxWake(t *testing.T, d *database) {
+	s := d.store(t)
+	wake := s.OutboxWake()
+	drainSignal(wake)
+	r := create(t, s, oneTask("/a/b"))
+	awaitSignal(t, wake)
+	begin(t, s, r.ID)
+	require.NoError(t, s.StopRun(t.Context(), r.ID))
+	awaitSignal(t, wake)
+	rows := takeAll(t, s)
+	drainSignal(wake)
+	require.NoError(t, s.DoneOutbox(t.Context(), rows[0].ID))
+	awaitSignal(t, wake) // the next row of the run may be taken
+}
+
+// awaitSignal waits for a signal, which must come.
+func awaitSignal(t testing.TB, signal <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-signal:
+	case <-time.After(patience):
+		t.Fatal("no signal came")
+	}
+}
+
+// drainSignal takes a signal that is there.
+func drainSignal(signal <-chan struct{}) {
+	select {
+	case <-signal:
+	default:
+	}
+}

@@ -1,0 +1,318 @@
+package recordstest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+func progressTests() map[string]func(t *testing.T, d *database) {
+	return map[string]func(t *testing.T, d *database){
+		"LoadPlan/pages_make_the_plan": testLoadPlan,
+		"Begin/is_idempotent":          testBegin,
+		"Apply/a_task_from_end_to_end": testApplyLife,
+		"Apply/never_goes_back":        testApplyBack,
+		"Apply/retry":                  testApplyRetry,
+		"Apply/finish":                 testApplyFinish,
+		"Apply/many_tasks":             testApplyMany,
+		"Apply/repeated_is_no_change":  testApplyRepeated,
+		"Apply/no_such_task":           testApplyUnknown,
+		"Apply/reasons_are_clean":      testApplyReasons,
+		"Apply/anything_in_any_order":  testApplyRandom,
+		"Holders":                      testHolders,
+	}
+}
+
+func testLoadPlan(t *testing.T, d *database) {
+	s := d.store(t)
+	spec := rich()
+	step := []run.Step{{Run: "true"}}
+	for i := range 3000 {
+		name := fmt.Sprintf("t%04d-%s", i, strings.Repeat("x", 60))
+		spec.Tasks[name] = &run.TaskSpec{Pool: "linux", Steps: step, Depends: []run.Depend{{Task: "deploy"}}}
+	}
+	n := newRun(t, spec)
+	r, err := s.CreateRun(t.Context(), n)
+	require.NoError(t, err)
+	var pages []run.Plan
+	for more := true; more; {
+		var page run.Plan
+		page, more, err = s.LoadPlan(t.Context(), r.ID, len(pages))
+		require.NoError(t, err)
+		pages = append(pages, page)
+	}
+	require.Greater(t, len(pages), 2)
+	want := n.Plan
+	for i := range want.Nodes {
+		want.Nodes[i].Steps = 0 // it is not part of what is stored
+	}
+	require.Empty(t, cmp.Diff(want, run.MergePlans(pages)))
+	_, _, err = s.LoadPlan(t.Context(), r.ID, len(pages))
+	requireCode(t, run.CodeNotFound, err)
+}
+
+func testBegin(t *testing.T, d *database) {
+	s := d.store(t)
+	r := create(t, s, oneTask("/a/b"))
+	begin(t, s, r.ID)
+	first := get(t, s, r.ID)
+	require.Equal(t, run.PhaseRunning, first.Phase)
+	require.False(t, first.StartedAt.IsZero())
+	begin(t, s, r.ID)
+	require.Equal(t, first, get(t, s, r.ID))
+}
+
+func testApplyLife(t *testing.T, d *database) {
+	s := d.store(t)
+	id, key := running(t, s, oneTask("/a/b"))
+	got := get(t, s, id)
+	require.Equal(t, map[run.Status]int{run.StatusRunning: 1}, got.TaskCounts)
+	task := got.Tasks[0]
+	require.Equal(t, run.StatusRunning, task.Status)
+	require.Equal(t, "x", task.Executor)
+	require.False(t, task.QueuedAt.IsZero())
+	require.False(t, task.StartedAt.Before(task.QueuedAt))
+	require.Equal(t, []int{1, 1}, []int{task.Attempt, task.Dispatch})
+
+	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{
+		{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusRunning, Reason: "executor x out of contact"},
+	}})
+	task = get(t, s, id).Tasks[0]
+	require.Equal(t, "executor x out of contact", task.Reason)
+	require.Equal(t, "x", task.Executor)
+
+	change := ended(0, 1, 1, run.StatusFailed)
+	change.Result.TimedOut, change.Result.Reason = true, "it took too long"
+	standing, tasks := apply(t, s, id, records.Changes{Tasks: []records.TaskChange{change}, Result: run.ResultFailed, Reason: "build failed"})
+	require.Equal(t, records.Standing{Phase: run.PhaseRunning, Result: run.ResultFailed}, standing)
+	require.Equal(t, []records.TaskStanding{{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusFailed}}, tasks)
+	got = get(t, s, id)
+	require.Equal(t, "build failed", got.Reason)
+	after := got.Tasks[0]
+	require.Equal(t, run.StatusFailed, after.Status)
+	require.Equal(t, "it took too long", after.Reason)
+	require.True(t, after.TimedOut)
+	require.Equal(t, 1, *after.ExitCode)
+	require.Equal(t, change.Result.Ended, after.EndedAt)
+	require.Equal(t, task.StartedAt, after.StartedAt, "the start is that of the claim")
+	require.Equal(t, change.Result.Steps[0], after.Steps[0].StepResult)
+	states, err := s.ClaimStates(t.Context(), "x", []run.Key{key})
+	require.NoError(t, err)
+	require.Equal(t, run.ClaimClosed, states[key])
+}
+
+func testApplyBack(t *testing.T, d *database) {
+	s := d.store(t)
+	id, _ := running(t, s, oneTask("/a/b"))
+	stands := func(c records.TaskChange) records.TaskStanding {
+		_, tasks := apply(t, s, id, records.Changes{Tasks: []records.TaskChange{c}})
+		return tasks[0]
+	}
+	now := records.TaskStanding{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusRunning}
+	before := get(t, s, id)
+	require.Equal(t, now, stands(queued(0, 1, 1)), "a late queued does not undo the claim")
+	require.Equal(t, now, stands(records.TaskChange{Task: 0, Status: run.StatusWaitingApproval}))
+	require.Equal(t, now, stands(records.TaskChange{Task: 0, Attempt: 1, Status: run.StatusFailed}))
+	require.Equal(t, before, get(t, s, id))
+
+	now = records.TaskStanding{Task: 0, Attempt: 2, Dispatch: 1, Status: run.StatusQueued}
+	require.Equal(t, now, stands(queued(0, 2, 1)))
+	require.Equal(t, now, stands(ended(0, 1, 1, run.StatusSuccess)), "the end of an earlier attempt")
+	require.Equal(t, now, stands(queued(0, 1, 7)))
+
+	now.Status = run.StatusSuccess
+	require.Equal(t, now, stands(ended(0, 2, 1, run.StatusSuccess)))
+	require.Equal(t, now, stands(ended(0, 2, 1, run.StatusFailed)))
+	require.Equal(t, now, stands(queued(0, 3, 1)), "a final state is final")
+}
+
+func testApplyRetry(t *testing.T, d *database) {
+	s := d.store(t)
+	id, key := running(t, s, oneTask("/a/b"))
+	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 1, run.FrameStepStart, run.FrameOutputs)))
+	first := get(t, s, id).Tasks[0]
+	require.Equal(t, run.StatusRunning, first.Steps[0].Status)
+	require.NotEmpty(t, first.Outputs)
+
+	c := queued(0, 2, 1)
+	c.Reason = "attempt 1 failed: exit code 1"
+	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{c}})
+	task := get(t, s, id).Tasks[0]
+	require.Equal(t, run.StatusQueued, task.Status)
+	require.Equal(t, c.Reason, task.Reason)
+	require.Empty(t, task.Executor)
+	require.True(t, task.StartedAt.IsZero())
+	require.True(t, task.QueuedAt.After(first.QueuedAt))
+	require.Equal(t, run.StatusNotStarted, task.Steps[0].Status)
+	require.Empty(t, task.Outputs)
+	states, err := s.ClaimStates(t.Context(), "x", []run.Key{key})
+	require.NoError(t, err)
+	require.Equal(t, run.ClaimClosed, states[key])
+
+	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 3, run.FrameStepEnd)), "late frames are stored")
+	require.Equal(t, task, get(t, s, id).Tasks[0], "and change nothing")
+	claim(t, s, run.Key{Run: id, Attempt: 2, Dispatch: 1})
+	require.Empty(t, get(t, s, id).Tasks[0].Reason)
+}
+
+func testApplyFinish(t *testing.T, d *database) {
+	s := d.store(t)
+	r := create(t, s, wide("/a/b", 2))
+	begin(t, s, r.ID)
+	_, _, err := s.Apply(t.Context(), r.ID, records.Changes{
+		Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}, Result: run.ResultSuccess, Finish: true,
+	})
+	requireCode(t, run.CodeConflict, err)
+	require.Equal(t, run.StatusNotStarted, get(t, s, r.ID).Tasks[0].Status, "nothing of it was written")
+
+	standing, _ := apply(t, s, r.ID, records.Changes{
+		Tasks:  []records.TaskChange{ended(0, 1, 1, run.StatusSuccess), {Task: 1, Status: run.StatusSkipped, Reason: "why"}},
+		Result: run.ResultSuccess, Finish: true,
+	})
+	require.Equal(t, records.Standing{Phase: run.PhaseFinished, Result: run.ResultSuccess}, standing)
+	got := get(t, s, r.ID)
+	require.False(t, got.EndedAt.IsZero())
+	require.Equal(t, map[run.Status]int{run.StatusSuccess: 1, run.StatusSkipped: 1}, got.TaskCounts)
+	require.True(t, got.Tasks[1].StartedAt.IsZero())
+	require.False(t, got.Tasks[1].EndedAt.IsZero())
+
+	standing, _ = apply(t, s, r.ID, records.Changes{Result: run.ResultFailed, Reason: "late", Finish: true})
+	require.Equal(t, records.Standing{Phase: run.PhaseFinished, Result: run.ResultSuccess}, standing)
+	require.Equal(t, got, get(t, s, r.ID))
+}
+
+func testApplyMany(t *testing.T, d *database) {
+	s := d.store(t)
+	const width = 537
+	r := create(t, s, wide("/a/b", width))
+	begin(t, s, r.ID)
+	var first, second records.Changes
+	for i := range width {
+		first.Tasks = append(first.Tasks, queued(i, 1, 1))
+		status := []run.Status{run.StatusSuccess, run.StatusFailed}[i%2]
+		second.Tasks = append(second.Tasks, ended(width-1-i, 1, 1, status))
+	}
+	apply(t, s, r.ID, first)
+	require.Equal(t, map[run.Status]int{run.StatusQueued: width}, get(t, s, r.ID).TaskCounts)
+	second.Finish, second.Result = true, run.ResultFailed
+	_, tasks := apply(t, s, r.ID, second)
+	require.Len(t, tasks, width)
+	got := get(t, s, r.ID)
+	for i, task := range got.Tasks {
+		want := second.Tasks[width-1-i]
+		require.Equal(t, want.Task, tasks[width-1-i].Task)
+		require.Equal(t, want.Status, task.Status)
+		require.Equal(t, *want.Result.ExitCode, *task.ExitCode)
+		require.Equal(t, want.Result.Steps[0], task.Steps[0].StepResult)
+		require.Equal(t, want.Result.Started, task.StartedAt)
+	}
+	require.Equal(t, map[run.Status]int{run.StatusSuccess: width/2 + 1, run.StatusFailed: width / 2}, got.TaskCounts)
+}
+
+func testApplyRepeated(t *testing.T, d *database) {
+	s := d.store(t)
+	r := create(t, s, oneTask("/a/b"))
+	begin(t, s, r.ID)
+	c := records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}}
+	apply(t, s, r.ID, c)
+	lastEvent(t, s, 3)
+	before := get(t, s, r.ID)
+	d.clock.advance(time.Hour)
+	apply(t, s, r.ID, c)
+	apply(t, s, r.ID, records.Changes{})
+	require.Equal(t, before, get(t, s, r.ID))
+	c.Tasks[0].Reason = "no executor of pool linux is online"
+	apply(t, s, r.ID, c)
+	after := get(t, s, r.ID)
+	require.Equal(t, c.Tasks[0].Reason, after.Tasks[0].Reason)
+	require.Equal(t, before.Tasks[0].QueuedAt, after.Tasks[0].QueuedAt)
+	require.Equal(t, before.Version+1, after.Version)
+	lastEvent(t, s, 4)
+}
+
+func testApplyUnknown(t *testing.T, d *database) {
+	s := d.store(t)
+	r := create(t, s, oneTask("/a/b"))
+	begin(t, s, r.ID)
+	_, _, err := s.Apply(t.Context(), r.ID, records.Changes{Tasks: []records.TaskChange{queued(1, 1, 1)}})
+	requireCode(t, run.CodeNotFound, err)
+}
+
+func testApplyReasons(t *testing.T, d *database) {
+	s := d.store(t)
+	r := create(t, s, oneTask("/a/b"))
+	begin(t, s, r.ID)
+	c := records.TaskChange{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusFailed, Reason: "a\x00b\xff" + strings.Repeat("é", run.MaxReason)}
+	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{c}, Reason: "r\x00"})
+	got := get(t, s, r.ID)
+	require.True(t, strings.HasPrefix(got.Tasks[0].Reason, "abé"))
+	require.LessOrEqual(t, len(got.Tasks[0].Reason), run.MaxReason)
+	require.Equal(t, "r", got.Reason)
+}
+
+// testApplyRandom throws changes and claims at a run, and checks after each
+// that no task goes back and that the counts are right.
+func testApplyRandom(t *testing.T, d *database) {
+	s := d.store(t)
+	random := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // it is to be the same each time
+	const width = 12
+	r := create(t, s, wide("/a/b", width))
+	begin(t, s, r.ID)
+	before := get(t, s, r.ID)
+	for range 200 {
+		attempt, dispatch := random.IntN(4), random.IntN(3)
+		task, status := random.IntN(width), pick(random, run.Statuses())
+		if status.Final() && random.IntN(4) > 0 {
+			status = run.StatusQueued
+		}
+		if random.IntN(3) == 0 {
+			key := run.Key{Run: r.ID, Task: task, Attempt: attempt, Dispatch: dispatch}
+			_, err := s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: pick(random, []string{"x", "y"}), JournalID: "j"})
+			if err != nil {
+				require.Contains(t, []run.Code{run.CodeConflict, run.CodeInvalid}, run.CodeOf(err))
+			}
+		} else {
+			apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{{Task: task, Attempt: attempt, Dispatch: dispatch, Status: status}}})
+		}
+		after := get(t, s, r.ID)
+		counted := make(map[run.Status]int)
+		for i, now := range after.Tasks {
+			counted[now.Status]++
+			was := before.Tasks[i]
+			key, old := run.Key{Attempt: now.Attempt, Dispatch: now.Dispatch}, run.Key{Attempt: was.Attempt, Dispatch: was.Dispatch}
+			require.False(t, key.Before(old), "from %+v to %+v", was, now)
+			if was.Status.Final() {
+				require.Equal(t, was, now)
+			}
+		}
+		require.Equal(t, counted, after.TaskCounts)
+		require.GreaterOrEqual(t, after.Version, before.Version)
+		before = after
+	}
+}
+
+func testHolders(t *testing.T, d *database) {
+	s := d.store(t)
+	r := create(t, s, wide("/a/b", 4))
+	begin(t, s, r.ID)
+	for task := range 3 {
+		claim(t, s, run.Key{Run: r.ID, Task: task, Attempt: 1, Dispatch: 1})
+	}
+	_, err := s.Claim(t.Context(), run.ClaimRequest{Key: run.Key{Run: r.ID, Task: 1, Attempt: 1, Dispatch: 2}, Executor: "y", JournalID: "jy"})
+	require.NoError(t, err)
+	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{ended(2, 1, 1, run.StatusSuccess)}})
+	holders, err := s.Holders(t.Context(), r.ID)
+	require.NoError(t, err)
+	require.Equal(t, map[int]records.Holder{
+		0: {Key: run.Key{Run: r.ID, Task: 0, Attempt: 1, Dispatch: 1}, Executor: "x"},
+		1: {Key: run.Key{Run: r.ID, Task: 1, Attempt: 1, Dispatch: 2}, Executor: "y"},
+	}, holders)
+}

@@ -1,0 +1,96 @@
+// Package recordstest says what any records.Store must do: Run checks it, and
+// Bench measures it.
+package recordstest
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// Open opens one more store on a database. The store uses the clock.
+type Open func(t testing.TB, now func() time.Time) records.Store
+
+// Run checks a kind of store. newDatabase makes an empty database, which goes
+// away with the test, and returns how to open stores on it.
+func Run(t *testing.T, newDatabase func(t *testing.T) Open) {
+	for _, group := range []struct {
+		name  string
+		tests map[string]func(t *testing.T, d *database)
+	}{
+		{"Runs", runTests()},
+		{"Calls", callTests()},
+		{"List", listTests()},
+		{"Progress", progressTests()},
+		{"Claims", claimTests()},
+		{"Frames", frameTests()},
+		{"Executors", executorTests()},
+		{"Outbox", outboxTests()},
+		{"Events", eventTests()},
+		{"Sharing", sharingTests()},
+	} {
+		t.Run(group.name, func(t *testing.T) {
+			t.Parallel()
+			for name, test := range group.tests {
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					test(t, &database{open: newDatabase(t)})
+				})
+			}
+		})
+	}
+}
+
+// database is what a test works on.
+type database struct {
+	open  Open
+	clock clock
+}
+
+// store opens a store, which is closed when the test ends.
+func (d *database) store(t *testing.T) records.Store {
+	t.Helper()
+	s := d.open(t, d.clock.now)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s
+}
+
+// clock runs like any other, and can be set.
+type clock struct {
+	offset atomic.Int64
+	fixed  atomic.Int64 // it stands still here, unless 0
+}
+
+func (c *clock) now() time.Time {
+	if at := c.fixed.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Now().Add(time.Duration(c.offset.Load()))
+}
+
+func (c *clock) advance(d time.Duration) { c.offset.Add(int64(d)) }
+
+func requireCode(t testing.TB, want run.Code, err error) {
+	t.Helper()
+	require.Error(t, err)
+	require.Equal(t, want, run.CodeOf(err), "%v", err)
+}
+
+// patience is how long a test waits for what must happen soon.
+const patience = 20 * time.Second
+
+// lastEvent waits until the store has numbered want events.
+func lastEvent(t testing.TB, s records.Store, want int64) {
+	t.Helper()
+	testenv.Await(t, patience, func() (bool, string) {
+		n, err := s.LastEvent(t.Context())
+		require.NoError(t, err)
+		return n == want, time.Now().String() + ": the last event is number " + itoa(n)
+	})
+}

@@ -1,0 +1,180 @@
+package recordstest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+func sharingTests() map[string]func(t *testing.T, d *database) {
+	return map[string]func(t *testing.T, d *database){
+		"all_is_there_after_reopening":   testReopen,
+		"opened_by_several_at_once":      testOpenAtOnce,
+		"watch_across_stores":            testWatchAcross,
+		"outbox_wakes_across_stores":     testOutboxAcross,
+		"a_closed_store_is_unavailable":  testClosed,
+		"a_context_that_ended_is_obeyed": testContext,
+		"writers_on_one_run":             testOneRun,
+	}
+}
+
+func testReopen(t *testing.T, d *database) {
+	first := d.open(t, d.clock.now)
+	id, key := running(t, first, rich())
+	require.NoError(t, first.ApplyFrames(t.Context(), batch(key, "x", 1, run.FrameStepStart, run.FrameOutputs)))
+	require.NoError(t, first.RegisterExecutor(t.Context(), executor("x")))
+	want := get(t, first, id)
+	lastEvent(t, first, 4)
+	require.NoError(t, first.Close())
+	require.NoError(t, first.Close(), "again is no error")
+
+	s := d.store(t)
+	require.NoError(t, s.Check(t.Context()))
+	require.Empty(t, cmp.Diff(want, get(t, s, id)))
+	lastEvent(t, s, 4)
+	claim(t, s, key)
+	require.Equal(t, []records.OutboxKind{records.OutboxStart}, drain(t, s))
+	next := create(t, s, rich())
+	require.Equal(t, int64(2), next.Counter)
+	lastEvent(t, s, 5)
+	executors, err := s.ListExecutors(t.Context())
+	require.NoError(t, err)
+	require.Len(t, executors, 1)
+}
+
+func testOpenAtOnce(t *testing.T, d *database) {
+	var group errgroup.Group
+	for range 5 {
+		group.Go(func() error {
+			s := d.open(t, d.clock.now)
+			_, err := s.CreateRun(t.Context(), newRun(t, oneTask("/a/b")))
+			if err != nil {
+				return err
+			}
+			return s.Close()
+		})
+	}
+	require.NoError(t, group.Wait())
+	page, err := d.store(t).ListRuns(t.Context(), run.ListQuery{})
+	require.NoError(t, err)
+	require.Len(t, page.Runs, 5)
+}
+
+func testWatchAcross(t *testing.T, d *database) {
+	here, there := d.store(t), d.store(t)
+	r := create(t, there, oneTask("/a/b"))
+	signal, stop := here.Watch(r.ID)
+	defer stop()
+	for i := range 3 {
+		settle(t, signal)
+		require.NoError(t, there.Annotate(t.Context(), r.ID, "", map[string]string{"n": itoa(int64(i))}))
+		begin := time.Now()
+		awaitSignal(t, signal)
+		require.Less(t, time.Since(begin), 5*time.Second)
+		require.Equal(t, itoa(int64(i)), get(t, here, r.ID).Annotations["n"])
+	}
+	// A follower of events here sees what is written there.
+	stop()
+	any, stopAny := here.Watch("")
+	defer stopAny()
+	last, err := here.LastEvent(t.Context())
+	require.NoError(t, err)
+	_, err = there.Begin(t.Context(), r.ID)
+	require.NoError(t, err)
+	for {
+		events, err := here.ReadEvents(t.Context(), run.EventQuery{After: last, Run: r.ID}, 10)
+		require.NoError(t, err)
+		if len(events) > 0 && events[len(events)-1].Phase == run.PhaseRunning {
+			return
+		}
+		awaitSignal(t, any)
+	}
+}
+
+// settle waits until no signal has come for a while.
+func settle(t *testing.T, signal <-chan struct{}) {
+	t.Helper()
+	for {
+		select {
+		case <-signal:
+		case <-time.After(300 * time.Millisecond):
+			return
+		}
+	}
+}
+
+func testOutboxAcross(t *testing.T, d *database) {
+	here, there := d.store(t), d.store(t)
+	wake := here.OutboxWake()
+	settle(t, wake)
+	create(t, there, oneTask("/a/b"))
+	awaitSignal(t, wake)
+	require.Len(t, takeAll(t, here), 1)
+}
+
+func testClosed(t *testing.T, d *database) {
+	s := d.open(t, d.clock.now)
+	r := create(t, s, oneTask("/a/b"))
+	require.NoError(t, s.Close())
+	_, err := s.GetRun(t.Context(), r.ID)
+	requireCode(t, run.CodeUnavailable, err)
+	_, err = s.Begin(t.Context(), r.ID)
+	requireCode(t, run.CodeUnavailable, err)
+	requireCode(t, run.CodeUnavailable, s.Check(t.Context()))
+}
+
+func testContext(t *testing.T, d *database) {
+	s := d.store(t)
+	r := create(t, s, oneTask("/a/b"))
+	gone, cancel := context.WithCancelCause(t.Context())
+	cancel(context.Canceled)
+	_, err := s.GetRun(gone, r.ID)
+	requireCode(t, run.CodeCanceled, err)
+	_, err = s.Begin(gone, r.ID)
+	requireCode(t, run.CodeCanceled, err)
+	late, cancelLate := context.WithDeadlineCause(t.Context(), time.Now().Add(-time.Second), context.DeadlineExceeded)
+	defer cancelLate()
+	_, err = s.GetRun(late, r.ID)
+	requireCode(t, run.CodeTimeout, err)
+	require.Equal(t, run.PhaseQueued, get(t, s, r.ID).Phase)
+}
+
+// testOneRun has two stores change one run at once: no change is lost.
+func testOneRun(t *testing.T, d *database) {
+	stores := []records.Store{d.store(t), d.store(t)}
+	const width = 40
+	r := create(t, stores[0], wide("/a/b", width))
+	begin(t, stores[0], r.ID)
+	var group errgroup.Group
+	for i := range 4 {
+		group.Go(func() error {
+			s := stores[i%2]
+			for task := i; task < width; task += 4 {
+				key := run.Key{Run: r.ID, Task: task, Attempt: 1, Dispatch: 1}
+				if _, err := s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "x", JournalID: "j"}); err != nil {
+					return err
+				}
+				if err := s.ApplyFrames(t.Context(), batch(key, "x", 1, run.FrameStepStart, run.FrameStepEnd)); err != nil {
+					return err
+				}
+				if _, _, err := s.Apply(t.Context(), r.ID, records.Changes{Tasks: []records.TaskChange{ended(task, 1, 1, run.StatusSuccess)}}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	require.NoError(t, group.Wait())
+	got := get(t, stores[0], r.ID)
+	require.Equal(t, map[run.Status]int{run.StatusSuccess: width}, got.TaskCounts)
+	require.Equal(t, int64(1+1+3*width), got.Version, "each change is a version")
+	standing, _ := apply(t, stores[1], r.ID, records.Changes{Result: run.ResultSuccess, Finish: true})
+	require.Equal(t, run.PhaseFinished, standing.Phase)
+}

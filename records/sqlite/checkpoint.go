@@ -1,0 +1,34 @@
+package sqlite
+
+import (
+	"context"
+	"log/slog"
+)
+
+// checkpointEvery is how many commits go into the write-ahead log before it is
+// copied into the database file: a few megabytes.
+const checkpointEvery = 500
+
+// checkpoint copies the write-ahead log into the database file when it is
+// asked to, until ctx ends. It has a connection of its own, so that commits do
+// not wait for the disk.
+func (b *backend) checkpoint(ctx context.Context, logger *slog.Logger) {
+	s := &session{db: b.db}
+	defer s.close() //nolint:errcheck // nothing hangs on it
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-b.full:
+		}
+		err := s.connect(ctx)
+		if err == nil {
+			_, err = s.Exec(ctx, "PRAGMA wal_checkpoint(PASSIVE)")
+		}
+		if err != nil && ctx.Err() == nil {
+			// SQLite itself does it once the log is much larger.
+			logger.WarnContext(ctx, "copying the write-ahead log failed", "error", err)
+			_ = s.close()
+		}
+	}
+}
