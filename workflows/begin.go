@@ -66,15 +66,16 @@ func (r *runner) load(ctx workflow.Context, page *contract.PlanPage) error {
 	if page == nil {
 		return temporal.NewNonRetryableApplicationError("the plan is missing", string(run.CodeInternal), nil)
 	}
-	r.plan = page.Plan
+	pages := []run.Plan{page.Plan}
 	for n := 1; page.More; n++ {
 		next, err := r.calls.loadPlan(ctx, n)
 		if err != nil {
 			return err
 		}
-		r.plan.Nodes = append(r.plan.Nodes, next.Plan.Nodes...)
+		pages = append(pages, next.Plan)
 		page = &next
 	}
+	r.plan = run.MergePlans(pages)
 	r.calls.priority = contract.Priority(r.plan.Priority, r.plan.Group)
 	r.crew.calls = r.calls
 	graph, err := run.NewGraph(r.plan.Nodes, r.plan.FailFast)

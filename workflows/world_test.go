@@ -21,7 +21,6 @@ import (
 	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/workers"
-	"github.com/drover-run/drover/workflows"
 )
 
 const runID run.ID = "01k0000000000000000000000a"
@@ -46,9 +45,11 @@ type world struct {
 	stops  []string
 }
 
-func newWorld(t testing.TB, plan run.Plan) *world {
+func newWorld(t testing.TB, plan run.Plan) *world { return newWorldOf(t, newFakeRecords(plan)) }
+
+func newWorldOf(t testing.TB, records *fakeRecords) *world {
 	w := &world{
-		t: t, fakeRecords: newFakeRecords(plan), script: map[string][]behaviour{}, adopts: map[string][]behaviour{},
+		t: t, fakeRecords: records, script: map[string][]behaviour{}, adopts: map[string][]behaviour{},
 		calls: map[string]int{}, tokens: map[run.Key][]byte{},
 	}
 	var suite testsuite.WorkflowTestSuite
@@ -56,6 +57,7 @@ func newWorld(t testing.TB, plan run.Plan) *world {
 	suite.SetDisableRegistrationAliasing(true)
 	w.env = suite.NewTestWorkflowEnvironment()
 	w.env.SetTestTimeout(20 * time.Second)
+	w.env.SetDetachedChildWait(false)
 	w.env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: contract.RunWorkflowID(runID), TaskQueue: contract.ControlQueue})
 	register(w.env, w.fakeRecords, w)
 	return w
@@ -143,6 +145,13 @@ func (w *world) complete(task, attempt, dispatch int, result contract.ExecuteRes
 	require.NoError(w.t, w.env.CompleteActivity(token, result, err))
 }
 
+// completeIn is complete for a task of a batch, which the test environment
+// does not wake by itself.
+func (w *world) completeIn(batch, task, attempt, dispatch int, result contract.ExecuteResult) {
+	w.complete(task, attempt, dispatch, result, nil)
+	require.NoError(w.t, w.env.SignalWorkflowByID(contract.BatchWorkflowID(runID, batch), contract.SignalBatchMore, contract.BatchMore{}))
+}
+
 // requests returns what executors were asked, in order.
 func (w *world) requests() []string {
 	w.mu.Lock()
@@ -205,9 +214,7 @@ func answer(status run.Status, cause run.Cause, reason string) behaviour {
 	return func(*world, run.Key) (contract.ExecuteResult, error) { return ended(status, cause, reason), nil }
 }
 
-// plan builds plans in a few words.
-type plan struct{ run.Plan }
-
+// newPlan numbers the tasks of nodes.
 func newPlan(nodes ...run.Node) run.Plan {
 	p := run.Plan{Priority: 3, Group: "/a/b/c", Name: "test", Pools: []string{"linux"}}
 	for _, n := range nodes {
@@ -253,4 +260,3 @@ func (w *world) statuses() []run.Status {
 }
 
 var errOutage = errors.New("out of reach")
-var _ = workflows.Run

@@ -1,0 +1,130 @@
+package activities_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/drover-run/drover/activities"
+	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// progress is a fake of the records.
+type progress struct {
+	standing records.Standing
+	changes  records.Changes
+	tasks    []records.TaskStanding
+	holders  map[int]records.Holder
+	loaded   []int
+	err      error
+}
+
+func (p *progress) LoadPlan(_ context.Context, _ run.ID, page int) (run.Plan, bool, error) {
+	p.loaded = append(p.loaded, page)
+	return run.Plan{Name: "x"}, page == 0, p.err
+}
+
+func (p *progress) Begin(context.Context, run.ID) (records.Standing, error) {
+	return p.standing, p.err
+}
+
+func (p *progress) Apply(_ context.Context, _ run.ID, c records.Changes) (records.Standing, []records.TaskStanding, error) {
+	p.changes = c
+	return p.standing, p.tasks, p.err
+}
+
+func (p *progress) Holders(context.Context, run.ID) (map[int]records.Holder, error) {
+	return p.holders, p.err
+}
+
+func TestRun_Begin(t *testing.T) {
+	t.Parallel()
+	p := &progress{standing: records.Standing{Phase: run.PhaseRunning, Result: run.ResultUnknown, Approved: []int{2}}}
+	a := activities.NewRun(p)
+	out, err := a.Begin(t.Context(), contract.BeginInput{Run: "r", Plan: true})
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(contract.BeginResult{
+		Standing: contract.Standing{Phase: run.PhaseRunning, Result: run.ResultUnknown, Approved: []int{2}},
+		Page:     &contract.PlanPage{Plan: run.Plan{Name: "x"}, More: true},
+	}, out))
+	out, err = a.Begin(t.Context(), contract.BeginInput{Run: "r"})
+	require.NoError(t, err)
+	require.Nil(t, out.Page)
+	p.standing.Phase = run.PhaseCancelled
+	out, err = a.Begin(t.Context(), contract.BeginInput{Run: "r", Plan: true})
+	require.NoError(t, err)
+	require.Nil(t, out.Page, "a run that is over has no use for its plan")
+	require.Equal(t, []int{0}, p.loaded)
+}
+
+func TestRun_Apply_tells_only_what_differs(t *testing.T) {
+	t.Parallel()
+	p := &progress{
+		standing: records.Standing{Phase: run.PhaseRunning, StopWanted: true},
+		tasks: []records.TaskStanding{
+			{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusQueued},
+			{Task: 1, Attempt: 1, Dispatch: 2, Status: run.StatusQueued},
+			{Task: 2, Attempt: 1, Dispatch: 1, Status: run.StatusRunning},
+		},
+	}
+	result := &run.TaskResult{Status: run.StatusFailed}
+	out, err := activities.NewRun(p).Apply(t.Context(), contract.ApplyInput{
+		Run: "r", Result: run.ResultFailed, Reason: "why", Finish: true,
+		Tasks: []contract.TaskChange{
+			{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusQueued, Reason: "x", Result: result},
+			{Task: 1, Attempt: 1, Dispatch: 1, Status: run.StatusQueued},
+			{Task: 2, Attempt: 1, Dispatch: 1, Status: run.StatusSkipped, IfUnclaimed: true},
+		},
+	})
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(contract.ApplyResult{
+		Standing: contract.Standing{Phase: run.PhaseRunning, StopWanted: true},
+		Differs: []contract.TaskStanding{
+			{Task: 1, Attempt: 1, Dispatch: 2, Status: run.StatusQueued},
+			{Task: 2, Attempt: 1, Dispatch: 1, Status: run.StatusRunning},
+		},
+	}, out))
+	require.Empty(t, cmp.Diff(records.Changes{
+		Result: run.ResultFailed, Reason: "why", Finish: true,
+		Tasks: []records.TaskChange{
+			{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusQueued, Reason: "x", Result: result},
+			{Task: 1, Attempt: 1, Dispatch: 1, Status: run.StatusQueued},
+			{Task: 2, Attempt: 1, Dispatch: 1, Status: run.StatusSkipped, IfUnclaimed: true},
+		},
+	}, p.changes))
+}
+
+func TestRun_Holders(t *testing.T) {
+	t.Parallel()
+	p := &progress{holders: map[int]records.Holder{
+		7: {Key: run.Key{Task: 7, Attempt: 2, Dispatch: 3}, Executor: "b"}, 2: {Key: run.Key{Task: 2, Attempt: 1, Dispatch: 1}, Executor: "a"},
+	}}
+	a := activities.NewRun(p)
+	out, err := a.Holders(t.Context(), contract.HoldersInput{Run: "r"})
+	require.NoError(t, err)
+	require.Equal(t, []contract.Holder{{2, 1, 1, "a"}, {7, 2, 3, "b"}}, out.Holders)
+	out, err = a.Holders(t.Context(), contract.HoldersInput{Run: "r", Tasks: []int{7, 8}})
+	require.NoError(t, err)
+	require.Equal(t, []contract.Holder{{7, 2, 3, "b"}}, out.Holders)
+}
+
+func TestRun_errors_cross_by_code(t *testing.T) {
+	t.Parallel()
+	a := activities.NewRun(&progress{err: run.Errorf(run.CodeNotFound, "there is no run r")})
+	_, begin := a.Begin(t.Context(), contract.BeginInput{Run: "r", Plan: true})
+	_, load := a.LoadPlan(t.Context(), contract.LoadPlanInput{Run: "r"})
+	_, apply := a.Apply(t.Context(), contract.ApplyInput{Run: "r"})
+	_, holders := a.Holders(t.Context(), contract.HoldersInput{Run: "r"})
+	for _, err := range []error{begin, load, apply, holders} {
+		var application *temporal.ApplicationError
+		require.True(t, errors.As(err, &application))
+		require.Equal(t, string(run.CodeNotFound), application.Type())
+		require.True(t, application.NonRetryable())
+	}
+}
