@@ -150,8 +150,14 @@ func (p *Pump) tell(ctx context.Context, row records.OutboxRow) error {
 	return err
 }
 
-// startOptions are the same for every start of a run, whoever starts it.
+// startOptions are the same for every start of a run, whoever starts it. The
+// phase is the one that the workflow makes of the run at once, so that it needs
+// no event to say so.
 func startOptions(r run.Run) client.StartWorkflowOptions {
+	phase := r.Phase
+	if phase == run.PhaseQueued && r.Admission != run.AdmissionManual {
+		phase = run.PhaseRunning
+	}
 	return client.StartWorkflowOptions{
 		ID:                       contract.RunWorkflowID(r.ID),
 		TaskQueue:                contract.ControlQueue,
@@ -159,24 +165,10 @@ func startOptions(r run.Run) client.StartWorkflowOptions {
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 		TypedSearchAttributes: temporal.NewSearchAttributes(
 			temporal.NewSearchAttributeKeyKeyword(contract.AttributeGroup).ValueSet(r.Group),
-			temporal.NewSearchAttributeKeyKeyword(contract.AttributePhase).ValueSet(string(r.Phase)),
+			temporal.NewSearchAttributeKeyKeyword(contract.AttributePhase).ValueSet(string(phase)),
 		),
 		StaticSummary: r.Name,
 		StaticDetails: "Run `" + string(r.ID) + "` of group `" + r.Group + "`",
-		Priority:      temporal.Priority{PriorityKey: r.Priority, FairnessKey: groupRoot(r.Group)},
+		Priority:      contract.Priority(r.Priority, r.Group),
 	}
-}
-
-// groupRoot returns the first two elements of a group: what fairness is
-// between.
-func groupRoot(group string) string {
-	slashes := 0
-	for i := range len(group) {
-		if group[i] == '/' {
-			if slashes++; slashes == 3 {
-				return group[:i]
-			}
-		}
-	}
-	return group
 }
