@@ -7,7 +7,8 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X github.com/drover-run/drover/internal/version.version=$(VERSION)
 GO      ?= go
 TOOL    := $(GO) tool -modfile=tools/go.mod
-export CGO_ENABLED ?= 0
+# One setting everywhere: another one would compile the embedded server again.
+export CGO_ENABLED := 0
 
 # What `make test` runs besides: nothing is downloaded or started by it but Go
 # modules. DROVER_REQUIRE names the services without which tests must fail.
@@ -33,7 +34,7 @@ build: bin/drover bin/drover-shim ## Build bin/drover and bin/drover-shim (the f
 
 .PHONY: bin/drover bin/drover-shim
 bin/drover bin/drover-shim:
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/$(@F)
+	$(GO) build -ldflags '$(LDFLAGS)' -o $@ ./cmd/$(@F)
 
 .PHONY: generate
 generate: ## Generate the API's types, client and server interface from api/openapi.yaml

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-run/drover/cli"
+	"github.com/drover-run/drover/config"
+)
+
+// processCommands are the commands that run processes, and those that look
+// after them.
+func processCommands() []*cobra.Command {
+	commands := []*cobra.Command{
+		devCommand(), temporalCommand(), gatewayCommand(), controlCommand(), executorCommand(),
+		tokenCommand(), healthCommand(), configCommand(),
+	}
+	for _, c := range commands[:5] {
+		c.GroupID = cli.GroupProcess
+	}
+	return commands
+}
+
+// flagged ties flags of a command to settings.
+type flagged struct {
+	file string
+	keys map[string]string // setting by flag
+	list map[string]*[]string
+}
+
+// configFlags gives a command --config and the flags named, each of which sets
+// one setting over the file and the environment.
+func configFlags(cmd *cobra.Command, keys map[string]string, usage map[string]string) *flagged {
+	f := &flagged{keys: keys, list: map[string]*[]string{}}
+	cmd.Flags().StringVar(&f.file, "config", "", "YAML file with the configuration; the environment (DROVER_GATEWAY__LISTEN and so on) and flags go over it")
+	defaults := config.Default()
+	for flag, key := range keys {
+		value := defaults.Value(key)
+		if flag == "executor" {
+			var values []string
+			f.list[flag] = &values
+			cmd.Flags().StringSliceVar(&values, flag, nil, usage[flag])
+			continue
+		}
+		cmd.Flags().String(flag, value, usage[flag])
+	}
+	return f
+}
+
+// load reads the configuration of a command and checks it for its parts.
+func (f *flagged) load(cmd *cobra.Command, parts ...config.Part) (config.Config, error) {
+	flags := map[string]string{}
+	for flag, key := range f.keys {
+		if !cmd.Flags().Changed(flag) {
+			continue
+		}
+		if values, ok := f.list[flag]; ok {
+			flags[key] = strings.Join(*values, ",")
+			continue
+		}
+		flags[key] = cmd.Flags().Lookup(flag).Value.String()
+	}
+	cfg, err := config.Load(config.Source{File: f.file, Environ: os.Environ(), Flags: flags})
+	if err != nil {
+		return config.Config{}, cli.UsageError(err)
+	}
+	if err := cfg.Validate(parts...); err != nil {
+		return config.Config{}, cli.UsageError(err)
+	}
+	return cfg, nil
+}
+
+func newLogger(cfg config.Log, w io.Writer) *slog.Logger {
+	level := slog.LevelInfo
+	_ = level.UnmarshalText([]byte(cfg.Level)) // it was validated
+	options := &slog.HandlerOptions{Level: level}
+	if cfg.Format == "json" {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}
+
+// newProcess returns what the parts of one process share.
+func newProcess(ctx context.Context, cfg config.Config, w io.Writer) (*process, error) {
+	logger := newLogger(cfg.Log, w)
+	telemetry, err := newTelemetry()
+	if err != nil {
+		return nil, err
+	}
+	return &process{logger: logger, telemetry: telemetry, stages: newStages(ctx, logger)}, nil
+}
+
+// finish waits for the end of a process whose parts were all added, or stops
+// those that were after err, and closes what is left.
+func (p *process) finish(ctx context.Context, err error, closers ...func() error) error {
+	if err == nil {
+		err = p.stages.wait(ctx)
+	} else {
+		p.stages.stop()
+	}
+	for _, c := range closers {
+		err = errors.Join(err, c())
+	}
+	return err
+}
+
+// announce prints the line that tells people and scripts that a process serves.
+func announce(w io.Writer, format string, args ...any) {
+	fmt.Fprintf(w, "ready: "+format+"\n", args...)
+}

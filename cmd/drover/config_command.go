@@ -1,0 +1,38 @@
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-run/drover/config"
+)
+
+func configCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "config", Short: "Look at the configuration of the processes"}
+	var file string
+	show := &cobra.Command{
+		Use:     "print",
+		Short:   "Print the effective configuration, with secrets hidden",
+		Long:    "Print the configuration that a process started here would have: the defaults, the file, and the\nenvironment over it. Secrets are hidden. Problems are told, all at once, and the exit code is then 2.",
+		Example: "  drover config print --config /etc/drover.yaml\n  DROVER_GATEWAY__LISTEN=127.0.0.1:9000 drover config print",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := config.Load(config.Source{File: file, Environ: os.Environ()})
+			if err != nil {
+				return err
+			}
+			text, err := cfg.Redacted()
+			if err != nil {
+				return err
+			}
+			if _, err := cmd.OutOrStdout().Write(text); err != nil {
+				return err
+			}
+			return cfg.Validate()
+		},
+	}
+	show.Flags().StringVar(&file, "config", "", "YAML file with the configuration")
+	cmd.AddCommand(show)
+	return cmd
+}

@@ -1,0 +1,259 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+	"github.com/spf13/cobra"
+	"go.temporal.io/sdk/client"
+
+	"github.com/drover-run/drover/cli"
+	"github.com/drover-run/drover/config"
+	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/engine"
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/gateway"
+)
+
+func devCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Run all of Drover in one process, with an embedded Temporal server",
+		Long: `Run all of Drover in one process: an embedded Temporal server with its web UI, the
+gateway, a control worker, an executor for host shells and, where a Docker daemon
+answers, one for containers. State is kept in the data dir; the same data dir
+resumes every run, also after kill -9. SIGTERM or Ctrl-C stops it, and tasks that
+run go on and are taken back by the next start.`,
+		Example: `  drover dev
+  drover dev --data-dir /var/lib/drover --executor shell
+  drover dev --http 127.0.0.1:0 --temporal 127.0.0.1:0 --temporal-ui ""`,
+		Args: cobra.NoArgs,
+	}
+	flags := configFlags(cmd, map[string]string{
+		"data-dir": "dev.data_dir", "http": "dev.http", "temporal": "dev.temporal", "temporal-ui": "dev.temporal_ui",
+		"executor": "dev.executors", "slots": "dev.slots",
+	}, map[string]string{
+		"data-dir": "directory that keeps all state", "http": "listen address of the HTTP API",
+		"temporal": "listen address of the embedded Temporal server", "temporal-ui": `listen address of Temporal's web UI; "" for none`,
+		"executor": "driver to run tasks with: shell, docker or none; repeatable (default: shell, and docker where a daemon answers)",
+		"slots":    "tasks that run at a time on each executor; 0 for as many as the host has processors",
+	})
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := flags.load(cmd, config.PartDev)
+		if err != nil {
+			return err
+		}
+		return runDev(cmd.Context(), cfg, cmd.OutOrStdout(), cmd.ErrOrStderr())
+	}
+	return cmd
+}
+
+// dev is one `drover dev`.
+type dev struct {
+	*process
+	cfg    config.Config
+	dir    string
+	stores *stores
+	client client.Client
+	engine *engine.Engine
+}
+
+func runDev(ctx context.Context, cfg config.Config, out, errOut io.Writer) error {
+	begin := time.Now()
+	dir, err := filepath.Abs(cfg.Dev.DataDir)
+	if err != nil {
+		return fmt.Errorf("finding the data dir: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("making the data dir: %w", err)
+	}
+	lock := flock.New(filepath.Join(dir, "lock"))
+	if held, err := lock.TryLock(); err != nil || !held {
+		return errors.Join(fmt.Errorf("the data dir %s is in use by another drover; stop that one, or name another with --data-dir", dir), err)
+	}
+	defer func() { _ = lock.Unlock() }()
+	p, err := newProcess(ctx, cfg, errOut)
+	if err != nil {
+		return err
+	}
+	d := &dev{process: p, cfg: cfg, dir: dir}
+	listener, err := d.start(ctx)
+	if err == nil {
+		d.tell(out, listener, time.Since(begin))
+	}
+	return d.finish(ctx, err, func() error {
+		if d.client != nil {
+			d.client.Close()
+		}
+		if d.stores == nil {
+			return nil
+		}
+		return d.stores.close()
+	})
+}
+
+// start adds all parts, each as soon as what it needs is there.
+func (d *dev) start(ctx context.Context) (net.Listener, error) {
+	if err := resolvePorts(ctx, &d.cfg.Dev); err != nil {
+		return nil, err
+	}
+	server := newTemporalServer(d.cfg.Dev, d.dir, d.logger)
+	d.stages.add("temporal server", server.Run)
+	var err error
+	d.stores, err = openStores(ctx,
+		config.Records{Driver: "sqlite", Path: filepath.Join(d.dir, "records.db")},
+		config.Blobs{URL: "file://" + filepath.Join(d.dir, "blobs")})
+	if err != nil {
+		return nil, err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", d.cfg.Dev.HTTP)
+	if err != nil {
+		return nil, fmt.Errorf("listening for the HTTP API: %w", err)
+	}
+	if err := d.await(ctx, server.Ready()); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	options, err := temporalOptions(config.Temporal{Address: d.cfg.Dev.Temporal, Namespace: contract.Namespace}, d.logger, d.telemetry)
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	if d.client, err = dialTemporal(ctx, options, d.logger); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	if err := d.addParts(ctx, listener); err != nil {
+		return nil, err
+	}
+	return listener, nil
+}
+
+func (d *dev) addParts(ctx context.Context, listener net.Listener) error {
+	deps := engine.Deps{Store: d.stores.records, Logs: d.stores.blobs, Logger: d.logger, Metrics: engine.NewMetrics()}
+	d.telemetry.registry.MustRegister(deps.Metrics)
+	d.engine = engine.New(deps)
+	token, err := d.writeToken("http://" + listener.Addr().String())
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	tokens, err := gateway.NewTokens([]gateway.Token{{Name: "admin", Hash: gateway.HashToken(token), Scopes: []gateway.Scope{gateway.ScopeAdmin}}})
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	gatewayConfig := d.cfg.Gateway
+	gatewayConfig.TLSCertFile, gatewayConfig.TLSKeyFile = "", ""
+	if err := d.addGateway(gatewayConfig, d.stores, d.engine, tokens, listener); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	d.addPump(deps, d.client)
+	d.addControl(d.stores, d.client, contract.Namespace)
+	return d.addExecutors(ctx)
+}
+
+func (d *dev) addExecutors(ctx context.Context) error {
+	drivers := d.cfg.Dev.Executors
+	if len(drivers) == 0 {
+		drivers = []string{"shell"}
+		if dockerAnswers(ctx, d.cfg.Executor.Docker.Host) {
+			drivers = append(drivers, "docker")
+		}
+	}
+	slots := d.cfg.Dev.Slots
+	if slots == 0 {
+		slots = runtime.NumCPU()
+	}
+	var agents []*executor.Agent
+	for _, driver := range drivers {
+		if driver == "none" {
+			continue
+		}
+		cfg := d.cfg.Executor
+		cfg.ID, cfg.Pool, cfg.Driver, cfg.Slots = "", driver, driver, slots
+		cfg.StateDir = filepath.Join(d.dir, "executors", driver)
+		agent, err := d.addExecutor(ctx, cfg, d.client, d.engine)
+		if err != nil {
+			return fmt.Errorf("starting the %s executor: %w", driver, err)
+		}
+		agents = append(agents, agent)
+	}
+	return d.awaitRegistered(ctx, agents)
+}
+
+// awaitRegistered waits until all executors have announced themselves, so that
+// the pools exist once dev says that it is ready.
+func (d *dev) awaitRegistered(ctx context.Context, agents []*executor.Agent) error {
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		online := map[string]bool{}
+		list, err := d.engine.Executors(ctx)
+		if err != nil {
+			return fmt.Errorf("waiting for the executors: %w", err)
+		}
+		for _, e := range list {
+			online[e.ID] = e.State == "online"
+		}
+		missing := 0
+		for _, a := range agents {
+			if !online[a.ID()] {
+				missing++
+			}
+		}
+		if missing == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case err := <-d.stages.failed:
+			return err
+		case <-ticker.C:
+		}
+	}
+}
+
+func (d *dev) await(ctx context.Context, ready <-chan struct{}) error {
+	select {
+	case <-ready:
+		return nil
+	case err := <-d.stages.failed:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// writeToken keeps one admin token in the data dir and tells the command line
+// where the server is.
+func (d *dev) writeToken(server string) (string, error) {
+	file := filepath.Join(d.dir, "token")
+	data, err := os.ReadFile(file)
+	token := strings.TrimSpace(string(data))
+	if errors.Is(err, os.ErrNotExist) || (err == nil && token == "") {
+		token = gateway.NewToken()
+		err = os.WriteFile(file, []byte(token+"\n"), 0o600)
+	}
+	if err != nil {
+		return "", fmt.Errorf("keeping the admin token: %w", err)
+	}
+	if _, err := cli.WriteContext(systemEnv(), cli.Context{Server: server, TokenFile: file}); err != nil {
+		d.logger.Warn("the command line will not find this server by itself; use --server and --token", "error", err)
+	}
+	return token, nil
+}
+
+func (d *dev) tell(out io.Writer, listener net.Listener, took time.Duration) {
+	fmt.Fprintf(out, "HTTP API      http://%s (token in %s)\n", listener.Addr(), filepath.Join(d.dir, "token"))
+	if d.cfg.Dev.TemporalUI != "" {
+		fmt.Fprintf(out, "Temporal UI   http://%s/namespaces/%s/workflows\n", d.cfg.Dev.TemporalUI, contract.Namespace)
+	}
+	fmt.Fprintf(out, "State         %s\n", d.dir)
+	announce(out, "drover dev serves after %.1f s; submit with: drover run FILE --follow", took.Seconds())
+}

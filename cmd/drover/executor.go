@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	dockerclient "github.com/docker/docker/client"
+	"go.temporal.io/sdk/client"
+
+	"github.com/drover-run/drover/activities"
+	"github.com/drover-run/drover/config"
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/docker"
+	"github.com/drover-run/drover/executor/shell"
+	"github.com/drover-run/drover/internal/version"
+	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/workers"
+)
+
+// addExecutor runs an executor that speaks to a desk, and returns its agent.
+func (p *process) addExecutor(ctx context.Context, cfg config.Executor, c client.Client, desk run.Desk) (*executor.Agent, error) {
+	driver, err := newDriver(ctx, cfg, p)
+	if err != nil {
+		return nil, err
+	}
+	agent, err := executor.NewAgent(executor.Deps{
+		Driver: driver, Desk: desk, Tokens: activities.NewTokens(c), Logger: p.logger.With("pool", cfg.Pool),
+	}, agentOptions(cfg))
+	if err != nil {
+		return nil, fmt.Errorf("opening the executor's state: %w", err)
+	}
+	worker := workers.NewExecutor(c, agent, p.logger)
+	p.stages.add("executor of pool "+cfg.Pool, func(ctx context.Context) error {
+		return errors.Join(worker.Run(ctx), agent.Close())
+	})
+	return agent, nil
+}
+
+func agentOptions(cfg config.Executor) executor.Options {
+	return executor.Options{
+		ID: cfg.ID, Pool: cfg.Pool, Slots: cfg.Slots, StateDir: cfg.StateDir, Labels: cfg.Labels,
+		Version: version.String(), DrainFinish: cfg.DrainFinish,
+	}
+}
+
+func newDriver(ctx context.Context, cfg config.Executor, p *process) (executor.Driver, error) {
+	shim, err := findShim(cfg.ShimPath)
+	if err != nil {
+		return nil, err
+	}
+	switch cfg.Driver {
+	case "shell":
+		return shell.New(shell.Options{StateDir: cfg.StateDir, ShimPath: shim, Logger: p.logger})
+	case "docker":
+		id, err := executor.StateDirID(cfg.StateDir, cfg.ID)
+		if err != nil {
+			return nil, fmt.Errorf("opening the executor's state: %w", err)
+		}
+		daemon, err := dialDocker(cfg.Docker.Host)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := daemon.Ping(ctx); err != nil {
+			p.logger.WarnContext(ctx, "the docker daemon does not answer yet", "error", err)
+		}
+		return docker.New(docker.Options{
+			Client: daemon, ExecutorID: id, ShimPath: shim, AllowPrivileged: cfg.Privileged,
+			Network: cfg.Docker.Network, Logger: p.logger,
+		})
+	}
+	return nil, fmt.Errorf("there is no driver named %q; the drivers are shell and docker", cfg.Driver)
+}
+
+func dialDocker(host string) (*dockerclient.Client, error) {
+	options := []dockerclient.Opt{dockerclient.FromEnv, dockerclient.WithAPIVersionNegotiation()}
+	if host != "" {
+		options = append(options, dockerclient.WithHost(host))
+	}
+	c, err := dockerclient.NewClientWithOpts(options...)
+	if err != nil {
+		return nil, fmt.Errorf("making a docker client: %w", err)
+	}
+	return c, nil
+}
+
+// dockerAnswers reports whether a daemon answers at the usual place.
+func dockerAnswers(ctx context.Context, host string) bool {
+	c, err := dialDocker(host)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = c.Close() }()
+	ctx, cancel := context.WithTimeoutCause(ctx, time.Second, errors.New("the docker daemon did not answer"))
+	defer cancel()
+	_, err = c.Ping(ctx)
+	return err == nil
+}
+
+// findShim returns the path of drover-shim: the one configured, the one beside
+// this binary, or the one in the PATH.
+func findShim(configured string) (string, error) {
+	if configured != "" {
+		return filepath.Abs(configured)
+	}
+	if self, err := os.Executable(); err == nil {
+		beside := filepath.Join(filepath.Dir(self), "drover-shim")
+		if _, err := os.Stat(beside); err == nil {
+			return beside, nil
+		}
+	}
+	found, err := exec.LookPath("drover-shim")
+	if err != nil {
+		return "", errors.New("drover-shim is neither beside the drover binary nor in the PATH; build it (make build) or name it with executor.shim_path")
+	}
+	return filepath.Abs(found)
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-run/drover/config"
+	"github.com/drover-run/drover/executor/desk"
+)
+
+func executorCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "executor",
+		Short: "Run an executor: it takes the tasks of one pool",
+		Long: `Run an executor on the host that runs the tasks. It needs two addresses, Temporal's and the
+gateway's, and a token with the scope executor. Its state dir makes it the same executor after
+a restart: it takes its tasks back. An executor that reaches Temporal directly is trusted like
+an operator.`,
+		Example: "  drover executor --pool linux --driver docker --slots 4 --state-dir /var/lib/drover \\\n    --gateway-url https://drover.example --token-file /etc/drover/executor.token",
+		Args:    cobra.NoArgs,
+	}
+	flags := configFlags(cmd, map[string]string{
+		"id": "executor.id", "pool": "executor.pool", "driver": "executor.driver", "slots": "executor.slots", "state-dir": "executor.state_dir",
+		"gateway-url": "executor.gateway_url", "token-file": "executor.token_file", "temporal": "temporal.address",
+		"drain-finish": "executor.drain_finish", "privileged": "executor.privileged",
+	}, map[string]string{
+		"id": "id that lasts (default: made once and kept in the state dir)", "pool": "pool whose tasks it takes", "driver": "shell or docker",
+		"slots": "tasks that run at a time", "state-dir": "directory of the journal", "gateway-url": "URL of the gateway",
+		"token-file": "file with the bearer token", "temporal": "address of Temporal (default: from Temporal's environment or profile)",
+		"drain-finish": "on SIGTERM finish the tasks that run, instead of leaving them to the next process", "privileged": "allow privileged tasks",
+	})
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := flags.load(cmd, config.PartExecutor)
+		if err != nil {
+			return err
+		}
+		return runExecutor(cmd, cfg)
+	}
+	return cmd
+}
+
+func runExecutor(cmd *cobra.Command, cfg config.Config) error {
+	ctx := cmd.Context()
+	p, err := newProcess(ctx, cfg, cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	token, err := secretOrFile(cfg.Executor.Token, cfg.Executor.TokenFile)
+	if err != nil {
+		return err
+	}
+	gatewayDesk, err := desk.New(cfg.Executor.GatewayURL, token, desk.Options{AllowPlain: cfg.Executor.InsecureGateway})
+	if err != nil {
+		return fmt.Errorf("reaching the gateway: %w", err)
+	}
+	options, err := temporalOptions(cfg.Temporal, p.logger, p.telemetry)
+	if err != nil {
+		return err
+	}
+	// Tasks that were taken go on while Temporal is away, so the process must
+	// not wait for it.
+	c, err := lazyTemporal(options)
+	if err != nil {
+		return err
+	}
+	agent, err := p.addExecutor(ctx, cfg.Executor, c, gatewayDesk)
+	if err == nil {
+		p.addTelemetry(cfg.Telemetry, func(context.Context) error { return agent.Health() })
+		announce(cmd.OutOrStdout(), "executor %s serves pool %s", agent.ID(), agent.Pool())
+	}
+	return p.finish(ctx, err, func() error { c.Close(); return nil })
+}

@@ -1,0 +1,40 @@
+// Command drover is all of Drover: the commands of a client, and the processes
+// of a server.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/term"
+
+	"github.com/drover-run/drover/cli"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// The second signal ends the process at once.
+	context.AfterFunc(ctx, stop)
+	code := cli.Execute(ctx, cli.New(systemEnv(), processCommands()...), os.Args[1:])
+	stop()
+	os.Exit(int(code))
+}
+
+// systemEnv gives the client commands the surroundings of this process.
+func systemEnv() cli.Env {
+	out := int(os.Stdout.Fd())
+	return cli.Env{
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		LookupEnv: os.LookupEnv, UserConfigDir: os.UserConfigDir,
+		IsTerminal: func() bool { return term.IsTerminal(out) },
+		TerminalSize: func() (columns, rows int) {
+			columns, rows, err := term.GetSize(out)
+			if err != nil {
+				return 80, 24
+			}
+			return columns, rows
+		},
+	}
+}

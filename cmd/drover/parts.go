@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+
+	"go.temporal.io/sdk/client"
+
+	"github.com/drover-run/drover/config"
+	"github.com/drover-run/drover/engine"
+	"github.com/drover-run/drover/gateway"
+	"github.com/drover-run/drover/workers"
+)
+
+// process is what the parts of one process share.
+type process struct {
+	logger    *slog.Logger
+	telemetry *telemetry
+	stages    *stages
+}
+
+// addPump delivers the outbox from this process.
+func (p *process) addPump(deps engine.Deps, c client.Client) {
+	p.stages.add("outbox", engine.NewPump(deps, c).Run)
+}
+
+// addGateway serves clients and executors on listener.
+func (p *process) addGateway(cfg config.Gateway, s *stores, service *engine.Engine, auth gateway.Authenticator, listener net.Listener) error {
+	tls, err := loadTLS(cfg)
+	if err != nil {
+		return err
+	}
+	server, err := gateway.New(gateway.Deps{
+		Runs: service, Desk: service, Auth: auth, Logger: p.logger, Registry: p.telemetry.registry,
+		Stats: func(ctx context.Context) (gateway.Stats, error) {
+			stats, err := s.records.Stats(ctx)
+			return gateway.Stats(stats), err
+		},
+	}, gateway.Options{
+		Address: listener.Addr().String(), Hosts: cfg.Hosts, TLS: tls, ShutdownTimeout: cfg.ShutdownTimeout,
+	})
+	if err != nil {
+		return fmt.Errorf("making the gateway: %w", err)
+	}
+	p.stages.add("gateway", func(ctx context.Context) error { return server.Run(ctx, listener) })
+	return nil
+}
+
+// addControl runs workflows and control activities.
+func (p *process) addControl(s *stores, c client.Client, namespace string) {
+	deps := engine.Deps{Store: s.records, Logs: s.blobs, Logger: p.logger}
+	p.stages.add("reconciler", engine.NewReconciler(deps, c, namespace).Run)
+	p.stages.add("control worker", func(ctx context.Context) error {
+		fatal := make(chan error, 1)
+		w := workers.NewControl(c, workers.ControlDeps{Progress: s.records}, workers.ControlOptions{
+			OnFatalError: func(err error) {
+				select {
+				case fatal <- err:
+				default:
+				}
+			},
+		})
+		if err := w.Start(); err != nil {
+			return fmt.Errorf("starting the worker: %w", err)
+		}
+		defer w.Stop()
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-fatal:
+			return err
+		}
+	})
+}
+
+// addTelemetry serves metrics and health where the configuration says so.
+func (p *process) addTelemetry(cfg config.Telemetry, ready func(context.Context) error) {
+	if cfg.Listen == "" {
+		return
+	}
+	p.stages.add("telemetry", func(ctx context.Context) error {
+		return p.telemetry.serve(ctx, cfg.Listen, ready, p.logger)
+	})
+}

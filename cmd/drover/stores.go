@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/drover-run/drover/blobs"
+	"github.com/drover-run/drover/config"
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/postgres"
+	"github.com/drover-run/drover/records/sqlite"
+)
+
+// stores are where everything lasting lies.
+type stores struct {
+	records records.Store
+	blobs   *blobs.Store
+}
+
+func openStores(ctx context.Context, r config.Records, b config.Blobs) (*stores, error) {
+	store, err := openRecords(ctx, r)
+	if err != nil {
+		return nil, fmt.Errorf("opening the records: %w", err)
+	}
+	bucket, err := blobs.Open(ctx, b.URL)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("opening the blobs: %w", err), store.Close())
+	}
+	return &stores{records: store, blobs: bucket}, nil
+}
+
+func openRecords(ctx context.Context, r config.Records) (records.Store, error) {
+	if r.Driver == "postgres" {
+		dsn, err := secretOrFile(r.DSN, r.DSNFile)
+		if err != nil {
+			return nil, err
+		}
+		return postgres.Open(ctx, dsn, postgres.Options{})
+	}
+	return sqlite.Open(ctx, r.Path, sqlite.Options{})
+}
+
+func (s *stores) close() error { return errors.Join(s.blobs.Close(), s.records.Close()) }
+
+// secretOrFile returns a secret that may lie in a file.
+func secretOrFile(s config.Secret, file string) (string, error) {
+	if file == "" {
+		return s.Reveal(), nil
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("reading the secret: %w", err)
+	}
+	return strings.TrimSpace(string(data)), nil
+}

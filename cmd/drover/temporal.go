@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-run/drover/config"
+	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/internal/temporalite"
+)
+
+func temporalCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "temporal",
+		Short:   "Run the embedded Temporal server and its web UI alone",
+		Long:    "Run the embedded Temporal server and its web UI alone, on a SQLite file in the data dir. It has no\nauthentication: listen on loopback. Production uses a Temporal cluster instead.",
+		Example: "  drover temporal --data-dir /var/lib/drover-temporal",
+		Args:    cobra.NoArgs,
+	}
+	flags := configFlags(cmd, map[string]string{
+		"data-dir": "dev.data_dir", "temporal": "dev.temporal", "temporal-ui": "dev.temporal_ui",
+	}, map[string]string{
+		"data-dir": "directory that keeps the database", "temporal": "listen address of the server", "temporal-ui": `listen address of the web UI; "" for none`,
+	})
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := flags.load(cmd, config.PartTemporal)
+		if err != nil {
+			return err
+		}
+		ctx := cmd.Context()
+		dir, err := filepath.Abs(cfg.Dev.DataDir)
+		if err != nil {
+			return fmt.Errorf("finding the data dir: %w", err)
+		}
+		p, err := newProcess(ctx, cfg, cmd.ErrOrStderr())
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(os.MkdirAll(dir, 0o700), resolvePorts(ctx, &cfg.Dev)); err != nil {
+			return fmt.Errorf("preparing the temporal server: %w", err)
+		}
+		server := newTemporalServer(cfg.Dev, dir, p.logger)
+		p.stages.add("temporal server", server.Run)
+		select {
+		case <-server.Ready():
+			announce(cmd.OutOrStdout(), "temporal serves namespace %s at %s", contract.Namespace, cfg.Dev.Temporal)
+			return p.finish(ctx, nil)
+		case err := <-p.stages.failed:
+			return p.finish(ctx, err)
+		case <-ctx.Done():
+			return p.finish(ctx, context.Cause(ctx))
+		}
+	}
+	return cmd
+}
+
+// newTemporalServer describes an embedded server on a data dir.
+func newTemporalServer(cfg config.Dev, dir string, logger *slog.Logger) *temporalite.Server {
+	return temporalite.New(temporalite.Options{
+		File: filepath.Join(dir, "temporal.db"), Address: cfg.Temporal, UI: cfg.TemporalUI,
+		Namespace: contract.Namespace, Keywords: contract.Attributes(), Logger: logger,
+	})
+}
+
+// resolvePorts replaces port 0 in the addresses of the embedded server by free
+// ports: it must know its own address before it listens.
+func resolvePorts(ctx context.Context, cfg *config.Dev) error {
+	var err error
+	if cfg.Temporal, err = resolvePort(ctx, cfg.Temporal); err != nil {
+		return err
+	}
+	if cfg.TemporalUI != "" {
+		cfg.TemporalUI, err = resolvePort(ctx, cfg.TemporalUI)
+	}
+	return err
+}
+
+func resolvePort(ctx context.Context, address string) (string, error) {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", fmt.Errorf("reading the address %q: %w", address, err)
+	}
+	if port != "0" {
+		return address, nil
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return "", fmt.Errorf("finding a free port: %w", err)
+	}
+	resolved := l.Addr().String()
+	return resolved, errors.Join(l.Close())
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/operatorservice/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/contrib/envconfig"
+	"go.temporal.io/sdk/contrib/opentelemetry"
+	sdklog "go.temporal.io/sdk/log"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/drover-run/drover/config"
+	"github.com/drover-run/drover/contract"
+)
+
+// workflowRetention is how long Temporal keeps closed workflows where Drover
+// makes the namespace itself. The records keep runs for as long as is wanted.
+const workflowRetention = 72 * time.Hour
+
+// temporalOptions are the options of a client: what the configuration says,
+// and Temporal's own environment and profile where it is silent.
+func temporalOptions(cfg config.Temporal, logger *slog.Logger, telemetry *telemetry) (client.Options, error) {
+	options, err := envconfig.LoadClientOptions(envconfig.LoadClientOptionsRequest{ConfigFileProfile: cfg.Profile})
+	if err != nil {
+		return client.Options{}, fmt.Errorf("reading the temporal profile: %w", err)
+	}
+	if cfg.Address != "" {
+		options.HostPort = cfg.Address
+	}
+	if cfg.Namespace != "" {
+		options.Namespace = cfg.Namespace
+	}
+	if options.Namespace == "" || options.Namespace == client.DefaultNamespace {
+		options.Namespace = contract.Namespace
+	}
+	options.Logger = sdklog.NewStructuredLogger(logger.With("component", "temporal_sdk"))
+	options.MetricsHandler = opentelemetry.NewMetricsHandler(opentelemetry.MetricsHandlerOptions{
+		Meter:   telemetry.meter,
+		OnError: func(err error) { logger.Debug("recording a temporal metric failed", "error", err) },
+	})
+	return options, nil
+}
+
+// dialTemporal connects, waiting for a server that is not up yet until ctx ends.
+func dialTemporal(ctx context.Context, options client.Options, logger *slog.Logger) (client.Client, error) {
+	pause := 100 * time.Millisecond
+	for {
+		c, err := client.DialContext(ctx, options)
+		if err == nil {
+			return c, nil
+		}
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("connecting to temporal at %s: %w", options.HostPort, err)
+		}
+		logger.WarnContext(ctx, "temporal does not answer yet", "address", options.HostPort, "retry_in", pause, "error", err)
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+		case <-timer.C:
+		}
+		pause = min(2*pause, 5*time.Second)
+	}
+}
+
+// setUpNamespace makes the namespace and its search attributes where they do
+// not exist. It needs the rights of an operator, once.
+func setUpNamespace(ctx context.Context, c client.Client, namespace string) error {
+	_, err := c.WorkflowService().RegisterNamespace(ctx, &workflowservice.RegisterNamespaceRequest{
+		Namespace:                        namespace,
+		Description:                      "runs of Drover",
+		WorkflowExecutionRetentionPeriod: durationpb.New(workflowRetention),
+	})
+	var exists *serviceerror.NamespaceAlreadyExists
+	if err != nil && !errors.As(err, &exists) {
+		return fmt.Errorf("making the temporal namespace %s: %w", namespace, err)
+	}
+	attributes := map[string]enumspb.IndexedValueType{}
+	for _, name := range contract.Attributes() {
+		attributes[name] = enumspb.INDEXED_VALUE_TYPE_KEYWORD
+	}
+	_, err = c.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{
+		Namespace: namespace, SearchAttributes: attributes,
+	})
+	var known *serviceerror.AlreadyExists
+	if err != nil && !errors.As(err, &known) {
+		return fmt.Errorf("adding the search attributes: %w", err)
+	}
+	return nil
+}
+
+// lazyTemporal returns a client that connects when it is first used.
+func lazyTemporal(options client.Options) (client.Client, error) {
+	c, err := client.NewLazyClient(options)
+	if err != nil {
+		return nil, fmt.Errorf("making a temporal client: %w", err)
+	}
+	return c, nil
+}
+
+func temporalAnswers(ctx context.Context, c client.Client) error {
+	if _, err := c.CheckHealth(ctx, nil); err != nil {
+		return fmt.Errorf("temporal does not answer: %w", err)
+	}
+	return nil
+}
