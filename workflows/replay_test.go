@@ -1,0 +1,155 @@
+package workflows_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/api/temporalproto"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/workflows"
+)
+
+// version is that of the workflows' logic: the directory of new histories. It
+// grows with every change that stands behind workflow.GetVersion; the
+// histories of earlier versions stay and must replay for ever.
+const version = "v1"
+
+// stored counts the histories, so that none is lost unnoticed.
+var stored = map[string]int{"run/v1": 20, "task-batch/v1": 14}
+
+var update = flag.Bool("update-histories", false, "store the histories of the scenarios of this version")
+
+const corpus = "testdata/replay"
+
+// TestServer plays the scenarios on a real server. With -update-histories it
+// stores what they leave behind.
+func TestServer(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	if *update {
+		for dir := range stored {
+			if strings.HasSuffix(dir, "/"+version) {
+				require.NoError(t, os.RemoveAll(filepath.Join(corpus, dir)))
+			}
+		}
+	}
+	t.Run("scenarios", func(t *testing.T) {
+		for _, s := range scenarios() {
+			t.Run(s.name, func(t *testing.T) {
+				t.Parallel()
+				if s.slow && testing.Short() {
+					t.Skip("waits for heartbeats to time out")
+				}
+				g := f.play(t, s)
+				s.drive(g)
+				g.keep(s)
+			})
+		}
+	})
+}
+
+// keep checks the number of histories that a scenario left, that each of them
+// replays, and stores them where that is wanted.
+func (g *game) keep(s scenario) {
+	g.t.Helper()
+	histories := g.f.histories(g.t, contract.RunWorkflowID(g.id))
+	require.Len(g.t, histories, max(1, s.executions))
+	for i, h := range histories {
+		name := s.name
+		if len(histories) > 1 {
+			name = fmt.Sprintf("%s-%d", s.name, i+1)
+		}
+		g.keepOne(contract.RunWorkflow, name, h)
+	}
+	for n := 1; n <= s.batches; n++ {
+		for _, h := range g.f.histories(g.t, contract.BatchWorkflowID(g.id, n)) {
+			g.keepOne(contract.BatchWorkflow, fmt.Sprintf("%s-%d", s.name, n), h)
+		}
+	}
+}
+
+func (g *game) keepOne(workflowType, name string, h *historypb.History) {
+	g.t.Helper()
+	g.t.Logf("%s %s: %d events", workflowType, name, len(h.Events))
+	require.NoError(g.t, newReplayer(g.t).ReplayWorkflowHistory(log.NewStructuredLogger(quiet()), h))
+	if !*update {
+		return
+	}
+	plain, err := temporalproto.CustomJSONMarshalOptions{}.Marshal(h)
+	require.NoError(g.t, err)
+	var packed bytes.Buffer
+	z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	require.NoError(g.t, err)
+	_, err = z.Write(plain)
+	require.NoError(g.t, err)
+	require.NoError(g.t, z.Close())
+	dir := filepath.Join(corpus, workflowType, version)
+	require.NoError(g.t, os.MkdirAll(dir, 0o755))
+	require.NoError(g.t, os.WriteFile(filepath.Join(dir, name+".json.gz"), packed.Bytes(), 0o644))
+}
+
+func newReplayer(t *testing.T) worker.WorkflowReplayer {
+	t.Helper()
+	r, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{DisableRegistrationAliasing: true})
+	require.NoError(t, err)
+	r.RegisterWorkflowWithOptions(workflows.Run, workflow.RegisterOptions{Name: contract.RunWorkflow})
+	r.RegisterWorkflowWithOptions(workflows.Batch, workflow.RegisterOptions{Name: contract.BatchWorkflow})
+	return r
+}
+
+// TestReplay replays every stored history with this build.
+func TestReplay(t *testing.T) {
+	t.Parallel()
+	if *update {
+		t.Skip("the histories are being written")
+	}
+	found := map[string]int{}
+	err := filepath.WalkDir(corpus, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		dir, err := filepath.Rel(corpus, filepath.Dir(path))
+		require.NoError(t, err)
+		found[filepath.ToSlash(dir)]++
+		t.Run(strings.TrimSuffix(filepath.ToSlash(filepath.Join(dir, entry.Name())), ".json.gz"), func(t *testing.T) {
+			t.Parallel()
+			h := readHistory(t, path)
+			begin := time.Now()
+			require.NoError(t, newReplayer(t).ReplayWorkflowHistory(log.NewStructuredLogger(quiet()), h))
+			t.Logf("%d events in %s", len(h.Events), time.Since(begin))
+		})
+		return nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, stored, found)
+}
+
+func readHistory(t *testing.T, path string) *historypb.History {
+	t.Helper()
+	packed, err := os.Open(path)
+	require.NoError(t, err)
+	defer func() { _ = packed.Close() }()
+	z, err := gzip.NewReader(packed)
+	require.NoError(t, err)
+	plain, err := io.ReadAll(z)
+	require.NoError(t, err)
+	h, err := client.HistoryFromJSON(bytes.NewReader(plain), client.HistoryJSONOptions{})
+	require.NoError(t, err)
+	return h
+}

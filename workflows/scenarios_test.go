@@ -1,0 +1,259 @@
+package workflows_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/run"
+)
+
+// scenario is a run on a real server. Those that are stored make the corpus of
+// histories that every later build must replay.
+type scenario struct {
+	name   string
+	slow   bool // waits for heartbeats to time out
+	manual bool
+	plan   run.Plan
+	limits *contract.Limits
+	duties map[string][]duty
+	drive  func(g *game)
+	// batches and executions say how many histories it leaves.
+	batches, executions int
+}
+
+// scenarios returns new ones: they have state.
+func scenarios() []scenario {
+	return concat(simple(), stopping(), contacts(), batched())
+}
+
+func concat(lists ...[]scenario) []scenario {
+	var out []scenario
+	for _, l := range lists {
+		out = append(out, l...)
+	}
+	return out
+}
+
+func simple() []scenario {
+	approved := node("b", 0)
+	approved.Approvers = 1
+	failFast := newPlan(node("a"), node("queued"), node("running"), on(node("handler", 0), run.MaskFailure), node("later", 2))
+	failFast.FailFast = true
+	failFast.Pools = append(failFast.Pools, "nowhere")
+	failFast.Nodes[1].Pool = 1
+	var over atomic.Bool
+	return []scenario{
+		{name: "one", plan: newPlan(node("a")), drive: func(g *game) { g.finished(run.ResultSuccess, run.StatusSuccess) }},
+		{name: "fan", plan: newPlan(node("a"), wide("b", 20, 0), node("c", 1)), drive: func(g *game) { g.finished(run.ResultSuccess) }},
+		{
+			name: "retry-and-give-back",
+			plan: newPlan(retrying("a", run.Retry{MaxAttempts: 3, Backoff: run.Duration(100 * time.Millisecond)}), node("b")),
+			duties: map[string][]duty{
+				"execute a": {doFail, doFail, doSucceed}, "execute b": {doGiveBack, doGiveBack, doSucceed},
+			},
+			drive: func(g *game) {
+				g.finished(run.ResultSuccess, run.StatusSuccess, run.StatusSuccess)
+				require.Equal(g.t, 3, g.tasks[0].Attempt)
+				require.Equal(g.t, 3, g.tasks[1].Dispatch)
+			},
+		},
+		{
+			name: "conditions", plan: newPlan(node("a"), on(node("b", 0), run.MaskFailure), node("c", 0)),
+			duties: map[string][]duty{"execute a": {doFail}},
+			drive: func(g *game) {
+				g.finished(run.ResultFailed, run.StatusFailed, run.StatusSuccess, run.StatusSkipped)
+			},
+		},
+		{
+			name: "fail-fast", plan: failFast,
+			duties: map[string][]duty{"execute a": {doUntilFailure(&over)}, "execute running": {doUntil(false, over.Load)}},
+			drive: func(g *game) {
+				g.is(1, run.StatusQueued)
+				g.is(2, run.StatusRunning)
+				over.Store(true)
+				g.finished(run.ResultFailed, run.StatusFailed, run.StatusSkipped, run.StatusSuccess, run.StatusSuccess, run.StatusSkipped)
+			},
+		},
+		{
+			name: "approval", plan: newPlan(node("a"), approved),
+			drive: func(g *game) {
+				g.is(1, run.StatusWaitingApproval)
+				g.signal(contract.SignalApprove, contract.Approve{Task: 1})
+				g.signal(contract.SignalApprove, contract.Approve{Task: 1})
+				g.finished(run.ResultSuccess, run.StatusSuccess, run.StatusSuccess)
+			},
+		},
+		{
+			name: "manual", manual: true, plan: newPlan(node("a")),
+			drive: func(g *game) {
+				g.signal(contract.SignalAdmit, nil)
+				g.fakeRecords.mu.Lock()
+				g.admitted = true
+				g.fakeRecords.mu.Unlock()
+				g.signal(contract.SignalAdmit, nil)
+				g.finished(run.ResultSuccess, run.StatusSuccess)
+			},
+		},
+		{
+			name: "cancelled", manual: true, plan: newPlan(node("a")),
+			drive: func(g *game) {
+				g.fakeRecords.mu.Lock()
+				g.phase = run.PhaseCancelled
+				g.fakeRecords.mu.Unlock()
+				g.signal(contract.SignalCancel, nil)
+			},
+		},
+	}
+}
+
+// doUntilFailure fails the task once over is set.
+func doUntilFailure(over *atomic.Bool) duty {
+	return doThen(over.Load, ended(run.StatusFailed, run.CauseStep, "no"))
+}
+
+func stopping() []scenario {
+	timeout := newPlan(node("a"), node("b", 0))
+	timeout.Timeout = run.Duration(time.Second)
+	queued := newPlan(node("running"), node("queued"), node("later", 0))
+	queued.Pools = append(queued.Pools, "nowhere")
+	queued.Nodes[1].Pool = 1
+	return []scenario{
+		{
+			name: "stop", plan: queued, duties: map[string][]duty{"execute running": {doUntil(false, never)}},
+			drive: func(g *game) {
+				g.is(0, run.StatusRunning)
+				g.is(1, run.StatusQueued)
+				begin := time.Now()
+				g.wantStop()
+				g.finished(run.ResultStopped, run.StatusStopped, run.StatusSkipped, run.StatusSkipped)
+				require.Less(g.t, time.Since(begin), 5*time.Second)
+				require.Equal(g.t, "it was told to stop", g.tasks[0].Reason)
+			},
+		},
+		{
+			name: "stop-by-heartbeat", plan: newPlan(node("a")), duties: map[string][]duty{"execute a": {doUntil(true, never)}},
+			drive: func(g *game) {
+				g.is(0, run.StatusRunning)
+				g.wantStop()
+				g.finished(run.ResultStopped, run.StatusStopped)
+				require.Equal(g.t, "it was cancelled", g.tasks[0].Reason)
+			},
+		},
+		{
+			name: "timeout", plan: timeout, duties: map[string][]duty{"execute a": {doUntil(false, never)}},
+			drive: func(g *game) {
+				g.finished(run.ResultFailed, run.StatusStopped, run.StatusSkipped)
+				require.Equal(g.t, "run timed out after 1s", g.reason)
+			},
+		},
+		{
+			name: "workflow-cancelled", plan: newPlan(node("a"), node("b", 0)), duties: map[string][]duty{"execute a": {doUntil(false, never)}},
+			drive: func(g *game) {
+				g.is(0, run.StatusRunning)
+				require.NoError(g.t, g.f.client.CancelWorkflow(g.t.Context(), contract.RunWorkflowID(g.id), ""))
+				g.finished(run.ResultStopped, run.StatusStopped, run.StatusSkipped)
+			},
+		},
+	}
+}
+
+func contacts() []scenario {
+	lost := node("a")
+	lost.OnLost, lost.Retry.MaxAttempts = run.OnLostRetry, 2
+	return []scenario{
+		{
+			name: "adopted", slow: true, plan: newPlan(node("a"), node("b")),
+			duties: map[string][]duty{
+				"execute a": {doVanish("host-1")}, "adopt a": {doAnswer(ended(run.StatusSuccess, "", ""))},
+				"execute b": {doVanish("host-2"), doSucceed}, "adopt b": {doAnswer(contract.ExecuteResult{NeverStarted: "the key is closed"})},
+			},
+			drive: func(g *game) {
+				g.finished(run.ResultSuccess, run.StatusSuccess, run.StatusSuccess)
+				require.Equal(g.t, 2, g.tasks[1].Dispatch)
+			},
+		},
+		{
+			name: "executor-removed", slow: true, plan: newPlan(lost, node("b")),
+			duties: map[string][]duty{"execute a": {doVanish("host-9"), doSucceed}, "execute b": {doVanish("host-9")}},
+			drive: func(g *game) {
+				g.await("task 0 is to be out of contact", func(f *fakeRecords) bool { return f.tasks[0].Reason != "" && f.tasks[1].Reason != "" })
+				g.signal(contract.SignalExecutorRemoved, contract.ExecutorRemoved{Executor: "host-9", Reason: "it burnt"})
+				g.finished(run.ResultFailed, run.StatusSuccess, run.StatusFailed)
+				require.Equal(g.t, 2, g.tasks[0].Attempt)
+			},
+		},
+		{
+			name: "stop-out-of-contact", slow: true, plan: newPlan(node("a")),
+			duties: map[string][]duty{"execute a": {doVanish("host-1")}, "adopt a": {doUntil(false, never)}},
+			drive: func(g *game) {
+				g.await("task 0 is to be out of contact", func(f *fakeRecords) bool { return f.tasks[0].Reason != "" })
+				g.wantStop()
+				g.finished(run.ResultStopped, run.StatusStopped)
+			},
+		},
+	}
+}
+
+func batched() []scenario {
+	small := &contract.Limits{Inline: 2, Batch: 5}
+	chain := []run.Node{node("n0")}
+	for i := 1; i < 12; i++ {
+		chain = append(chain, node(fmt.Sprintf("n%d", i), i-1))
+	}
+	var over atomic.Bool
+	failFast := newPlan(node("a"), wide("b", 8))
+	failFast.FailFast = true
+	failFast.Pools = append(failFast.Pools, "nowhere")
+	failFast.Nodes[1].Pool = 1
+	return []scenario{
+		{
+			name: "batches", limits: small, batches: 5, plan: newPlan(node("a"), wide("b", 20, 0), node("c", 1)),
+			drive: func(g *game) { g.finished(run.ResultSuccess) },
+		},
+		{
+			name: "batches-chain", limits: small, batches: 3, plan: newPlan(chain...),
+			drive: func(g *game) { g.finished(run.ResultSuccess) },
+		},
+		{
+			name: "batches-stop", limits: small, batches: 2, plan: newPlan(wide("a", 8), node("b", 0)),
+			duties: map[string][]duty{"execute a[I=3]": {doUntil(false, never)}, "execute a[I=6]": {doUntil(true, never)}},
+			drive: func(g *game) {
+				g.is(3, run.StatusRunning)
+				g.is(6, run.StatusRunning)
+				g.wantStop()
+				g.finished(run.ResultStopped)
+				require.Equal(g.t, run.StatusStopped, g.tasks[3].Status)
+				require.Equal(g.t, run.StatusStopped, g.tasks[6].Status)
+				require.Equal(g.t, run.StatusSkipped, g.tasks[8].Status)
+			},
+		},
+		{
+			name: "batches-fail-fast", limits: small, batches: 2, plan: failFast, duties: map[string][]duty{"execute a": {doFail}},
+			drive: func(g *game) { g.finished(run.ResultFailed, run.StatusFailed, run.StatusSkipped) },
+		},
+		{
+			name: "batches-continued", limits: small, batches: 2, executions: 2, plan: newPlan(wide("a", 8), node("b", 0)),
+			duties: map[string][]duty{"execute a[I=3]": {doUntil(false, over.Load)}},
+			drive: func(g *game) {
+				g.is(3, run.StatusRunning)
+				g.is(7, run.StatusSuccess)
+				g.signal(contract.SignalForceContinue, nil)
+				g.signal(contract.SignalApprove, contract.Approve{Task: 99})
+				over.Store(true)
+				g.finished(run.ResultSuccess)
+			},
+		},
+	}
+}
+
+// wantStop is what a client's stop does: the records first, then the signal.
+func (g *game) wantStop() {
+	g.fakeRecords.mu.Lock()
+	g.fakeRecords.stop = true
+	g.fakeRecords.mu.Unlock()
+	g.signal(contract.SignalStop, nil)
+}
