@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -47,10 +48,10 @@ Exit codes: 0 done, 1 the run failed, 2 wrong usage or an invalid specification,
 	root.SetErr(env.Stderr)
 	root.SetVersionTemplate("drover {{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return UsageError(err) })
-	root.AddGroup(
-		&cobra.Group{ID: GroupClient, Title: "Commands that speak to a gateway:"},
-		&cobra.Group{ID: GroupProcess, Title: "Commands that run Drover:"},
-	)
+	root.AddGroup(&cobra.Group{ID: GroupClient, Title: "Commands that speak to a gateway:"})
+	if slices.ContainsFunc(extra, func(c *cobra.Command) bool { return c.GroupID == GroupProcess }) {
+		root.AddGroup(&cobra.Group{ID: GroupProcess, Title: "Commands that run Drover:"})
+	}
 	parent(root)
 	root.AddCommand(Commands(env)...)
 	root.AddCommand(extra...)

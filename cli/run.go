@@ -110,7 +110,12 @@ func (w *watcher) follow(ctx context.Context, client *remote.Client, r api.Run, 
 			return err
 		}
 	}
-	if code := exitOfRun(run.Phase(ended.Value.Phase), run.Result(ended.Value.Result)); code != ExitOK {
+	return outcome(ended.Value)
+}
+
+// outcome returns the error that makes the exit code tell how a run ended.
+func outcome(r api.Run) error {
+	if code := exitOfRun(run.Phase(r.Phase), run.Result(r.Result)); code != ExitOK {
 		return &exitError{code: code}
 	}
 	return nil

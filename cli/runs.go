@@ -155,9 +155,9 @@ func (filter runFilter) params(env Env) (*api.ListRunsParams, error) {
 }
 
 func as[T ~string](values []string) []T {
-	all := make([]T, len(values))
-	for i, v := range values {
-		all[i] = T(v)
+	var all []T // nil is no parameter at all
+	for _, v := range values {
+		all = append(all, T(v))
 	}
 	return all
 }
@@ -207,6 +207,7 @@ func getRunCommand(f *runsFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use:               "get ID",
 		Short:             "Show a run with its tasks, and why they wait or failed",
+		Long:              "Shows a run. With --follow it goes on until the run has ended, and the exit code tells how it did.",
 		Example:           "  drover runs get 01k8z3m6w4v6q2d1c9x7b5a3n1\n  drover runs get 01k8z3m6w4v6q2d1c9x7b5a3n1 --follow",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: f.completeRun(1),
@@ -223,9 +224,14 @@ func getRunCommand(f *runsFlags) *cobra.Command {
 				return watch.follow(c.Context(), client, r.Value, f.output)
 			}
 			if f.output == formatJSON {
-				return printJSON(f.env.Stdout, r.Raw)
+				err = printJSON(f.env.Stdout, r.Raw)
+			} else {
+				err = f.printRun(r.Value)
 			}
-			return f.printRun(r.Value)
+			if err == nil && stay {
+				err = outcome(r.Value)
+			}
+			return err
 		},
 	}
 	c.Flags().BoolVarP(&stay, "follow", "f", false, "show the run until it has ended, as drover run does")

@@ -66,13 +66,21 @@ func (p *plain) writer(name string) *writer {
 	return w
 }
 
-// tell prints a line of a task as soon as what precedes it is printed.
+// tell prints a line of a task once no log of an attempt up to after is read.
 func (p *plain) tell(name string, after int, text string) {
-	if text == "" {
-		return
-	}
 	w := p.writer(name)
 	w.queue = append(w.queue, line{after: after, text: text})
+	p.flush(w)
+}
+
+// tellLog prints a line of a log, before all that waits for the end of it.
+func (p *plain) tellLog(s source, text string) {
+	w := p.writer(s.task)
+	i := slices.IndexFunc(w.queue, func(l line) bool { return l.after >= s.attempt })
+	if i < 0 {
+		i = len(w.queue)
+	}
+	w.queue = slices.Insert(w.queue, i, line{after: s.attempt - 1, text: s.task + " | " + text})
 	p.flush(w)
 }
 
@@ -177,7 +185,7 @@ func (p *plain) output(o output) {
 		delete(p.partial, key)
 	}
 	if o.err != nil {
-		p.tell(o.task, o.attempt-1, o.task+" | (the log is not complete: "+clean(o.err.Error())+")")
+		p.tellLog(o.source, "(the log is not complete: "+clean(o.err.Error())+")")
 	}
 	w.reading = slices.DeleteFunc(w.reading, func(a int) bool { return a == o.attempt })
 	p.flush(w)
@@ -202,7 +210,7 @@ func (p *plain) write(key partialKey, data []byte) {
 }
 
 func (p *plain) logLine(s source, text []byte) {
-	p.tell(s.task, s.attempt-1, s.task+" | "+p.screen.logText(string(bytes.TrimSuffix(text, []byte("\r")))))
+	p.tellLog(s, p.screen.logText(string(bytes.TrimSuffix(text, []byte("\r")))))
 }
 
 // refreshed tells why tasks wait, each reason once.

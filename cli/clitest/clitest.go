@@ -1,0 +1,253 @@
+// Package clitest is a gateway for tests of the command line: it speaks the
+// HTTP contract over runs that live in memory, and pretends to run them.
+package clitest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/drover-run/drover/api"
+)
+
+// Token is the bearer token that a Gateway wants.
+const Token = "drover_test-token"
+
+// Start is the time of the first event.
+func Start() time.Time { return time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC) }
+
+// Gateway is a pretended gateway. Its methods are safe for concurrent use.
+type Gateway struct {
+	*httptest.Server
+	t testing.TB
+
+	mu       sync.Mutex
+	runs     []*api.Run // oldest first
+	events   []api.Event
+	logs     map[logKey]*taskLog
+	changed  chan struct{} // closed and replaced at each change
+	stopped  map[string]bool
+	approved map[string]bool
+	requests []string
+	away     bool
+	paused   bool
+	players  sync.WaitGroup
+	closed   chan struct{}
+}
+
+type logKey struct {
+	run, task string
+	attempt   int
+}
+
+type taskLog struct {
+	chunks []api.LogChunk
+	size   int64
+	ended  bool
+}
+
+// New starts a gateway that ends with the test.
+func New(t testing.TB) *Gateway {
+	t.Helper()
+	g := &Gateway{
+		t: t, logs: make(map[logKey]*taskLog), changed: make(chan struct{}), stopped: make(map[string]bool),
+		approved: make(map[string]bool), closed: make(chan struct{}),
+	}
+	g.Server = httptest.NewServer(g.handler())
+	t.Cleanup(func() {
+		close(g.closed)
+		g.CloseClientConnections()
+		g.Close()
+		g.players.Wait()
+	})
+	return g
+}
+
+// notify wakes whoever waits for a change. The lock must be held.
+func (g *Gateway) notify() {
+	close(g.changed)
+	g.changed = make(chan struct{})
+}
+
+// Put adds a run, or replaces it.
+func (g *Gateway) Put(r api.Run) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	defer g.notify()
+	for i, known := range g.runs {
+		if known.ID == r.ID {
+			g.runs[i] = &r
+			return
+		}
+	}
+	g.runs = append(g.runs, &r)
+}
+
+// Pause makes runs that are submitted stay as they are: the test tells their
+// events itself.
+func (g *Gateway) Pause() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.paused = true
+}
+
+// Emit appends an event, numbered and with a time if it has none (those of one
+// run are 100 ms apart), and changes the run as it says.
+func (g *Gateway) Emit(e api.Event) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	defer g.notify()
+	e.Number = int64(len(g.events)) + 1
+	if e.Time.IsZero() {
+		nth := 1
+		for _, other := range g.events {
+			if other.Run == e.Run {
+				nth++
+			}
+		}
+		e.Time = Start().Add(time.Duration(nth) * 100 * time.Millisecond)
+	}
+	if r := g.find(e.Run); r != nil {
+		e.Group = r.Group
+		changeRun(r, e)
+	}
+	g.events = append(g.events, e)
+}
+
+func changeRun(r *api.Run, e api.Event) {
+	if e.Type == api.EventTypeRun {
+		r.Phase, r.Result, r.Reason = e.Phase, e.Result, e.Reason
+		if r.StartedAt.IsZero() && e.Phase == api.PhaseRunning {
+			r.StartedAt = e.Time
+		}
+		if e.Phase == api.PhaseFinished || e.Phase == api.PhaseCancelled {
+			r.EndedAt = e.Time
+		}
+		return
+	}
+	t := r.Tasks[e.Task]
+	t.Status, t.Reason, t.Attempt, t.Executor, t.ExitCode = e.Status, e.Reason, e.Attempt, e.Executor, e.ExitCode
+	switch e.Status {
+	case api.StatusRunning:
+		t.StartedAt = e.Time
+	case api.StatusSuccess, api.StatusFailed, api.StatusStopped, api.StatusSkipped, api.StatusCancelled:
+		t.EndedAt = e.Time
+	case api.StatusNotStarted, api.StatusQueued, api.StatusWaitingApproval:
+	}
+	r.Tasks[e.Task] = t
+}
+
+// Write appends to the log of a task.
+func (g *Gateway) Write(run, task string, attempt int, text string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	defer g.notify()
+	l := g.log(logKey{run, task, attempt})
+	l.chunks = append(l.chunks, api.LogChunk{
+		Offset: l.size, Time: Start(), Stream: api.LogChunkStreamStdout, Data: []byte(text),
+	})
+	l.size += int64(len(text))
+}
+
+// EndLog says that the log of a task is complete.
+func (g *Gateway) EndLog(run, task string, attempt int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	defer g.notify()
+	g.log(logKey{run, task, attempt}).ended = true
+}
+
+func (g *Gateway) log(k logKey) *taskLog {
+	if g.logs[k] == nil {
+		g.logs[k] = &taskLog{}
+	}
+	return g.logs[k]
+}
+
+// Away makes the gateway cut all connections, and go on doing so until it is
+// told otherwise.
+func (g *Gateway) Away(away bool) {
+	g.mu.Lock()
+	g.away = away
+	g.notify()
+	g.mu.Unlock()
+	if away {
+		g.CloseClientConnections()
+	}
+}
+
+// Requests returns the methods and paths of all requests so far.
+func (g *Gateway) Requests() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.requests)
+}
+
+// find returns a run. The lock must be held.
+func (g *Gateway) find(id string) *api.Run {
+	for _, r := range g.runs {
+		if r.ID == id {
+			return r
+		}
+	}
+	return nil
+}
+
+func (g *Gateway) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /api/v1/runs", g.create)
+	mux.HandleFunc("GET /api/v1/runs", g.list)
+	mux.HandleFunc("GET /api/v1/runs/{id}", g.get)
+	mux.HandleFunc("POST /api/v1/runs/{id}/{action}", g.act)
+	mux.HandleFunc("PUT /api/v1/runs/{id}/annotations", g.annotate)
+	mux.HandleFunc("PUT /api/v1/runs/{id}/tasks/{task}/annotations", g.annotate)
+	mux.HandleFunc("POST /api/v1/runs/{id}/tasks/{task}/approve", g.approve)
+	mux.HandleFunc("GET /api/v1/runs/{id}/tasks/{task}/logs", g.streamLog)
+	mux.HandleFunc("GET /api/v1/events", g.streamEvents)
+	mux.HandleFunc("GET /api/v1/executors", g.executors)
+	mux.HandleFunc("GET /api/v1/executors/{id}", g.executor)
+	mux.HandleFunc("GET /api/v1/pools", g.pools)
+	mux.HandleFunc("GET /api/v1/pools/{name}", g.pool)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		g.mu.Lock()
+		g.requests = append(g.requests, r.Method+" "+r.URL.Path)
+		away := g.away
+		g.mu.Unlock()
+		switch {
+		case away:
+			panic(http.ErrAbortHandler)
+		case r.Header.Get("Authorization") == "":
+			problem(w, http.StatusUnauthorized, "unauthenticated", "this call needs a bearer token")
+		case r.Header.Get("Authorization") == "Bearer weak":
+			problem(w, http.StatusForbidden, "forbidden", "token weak does not have the scope write")
+		case r.Header.Get("Authorization") != "Bearer "+Token:
+			problem(w, http.StatusUnauthorized, "unauthenticated", "the bearer token is not known")
+		default:
+			mux.ServeHTTP(w, r)
+		}
+	})
+}
+
+func answer(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+func problem(w http.ResponseWriter, status int, code, detail string, faults ...api.Fault) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(api.Problem{
+		Type: "urn:drover:problem:" + code, Title: strings.ReplaceAll(code, "_", " "), Status: status, Code: code, Detail: detail, Errors: faults,
+	})
+}
+
+func notFound(w http.ResponseWriter, what, name string) {
+	problem(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no %s %s", what, name))
+}

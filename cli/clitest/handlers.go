@@ -1,0 +1,326 @@
+package clitest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
+)
+
+func (g *Gateway) create(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		problem(w, http.StatusBadRequest, "unreadable", "the body broke off")
+		return
+	}
+	if len(body) > run.MaxRequestBytes {
+		problem(w, http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("a request may have %d bytes at most", run.MaxRequestBytes))
+		return
+	}
+	format, ok := spec.Detect(r.Header.Get("Content-Type"))
+	if !ok {
+		problem(w, http.StatusUnsupportedMediaType, "unsupported_media_type", "neither JSON nor YAML")
+		return
+	}
+	s, err := spec.Validate(body, format)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	var faults []api.Fault
+	for name, t := range s.Tasks {
+		if t.Pool == "none" { // as the engine finds it, which knows no lines
+			faults = append(faults, api.Fault{Path: "tasks." + name + ".pool", Code: "unknown_pool", Detail: "no executor has ever served a pool named none"})
+		}
+	}
+	if len(faults) > 0 {
+		problem(w, http.StatusUnprocessableEntity, "invalid", "the specification is not valid", faults...)
+		return
+	}
+	answer(w, http.StatusCreated, g.add(s))
+}
+
+func refuse(w http.ResponseWriter, err error) {
+	var coded *run.Error
+	if !errors.As(err, &coded) {
+		problem(w, http.StatusInternalServerError, "internal", "")
+		return
+	}
+	var faults []api.Fault
+	for _, f := range coded.Faults {
+		faults = append(faults, api.Fault{Path: f.Path, Line: f.Line, Code: string(f.Code), Detail: f.Detail})
+	}
+	status := http.StatusUnprocessableEntity
+	if coded.Code == run.CodeUnreadable {
+		status = http.StatusBadRequest
+	}
+	problem(w, status, string(coded.Code), coded.Message, faults...)
+}
+
+func (g *Gateway) list(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	limit, _ := strconv.Atoi(q.Get("limit"))
+	if limit < 1 || limit > 100 {
+		problem(w, http.StatusBadRequest, "invalid", "limit must be from 1 to 100")
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	page := api.RunPage{Runs: []api.Run{}}
+	skip, _ := strconv.Atoi(q.Get("cursor"))
+	seen := 0
+	for _, known := range slices.Backward(g.runs) {
+		if phases := q["phase"]; len(phases) > 0 && !slices.Contains(phases, string(known.Phase)) {
+			continue
+		}
+		seen++
+		if seen <= skip {
+			continue
+		}
+		if len(page.Runs) == limit {
+			page.NextCursor = strconv.Itoa(skip + limit)
+			break
+		}
+		short := *known
+		short.Tasks, short.TaskCounts = nil, make(map[string]int)
+		for _, t := range known.Tasks {
+			short.TaskCounts[string(t.Status)]++
+		}
+		page.Runs = append(page.Runs, short)
+	}
+	answer(w, http.StatusOK, page)
+}
+
+func (g *Gateway) get(w http.ResponseWriter, r *http.Request) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	known := g.find(r.PathValue("id"))
+	if known == nil {
+		notFound(w, "run", r.PathValue("id"))
+		return
+	}
+	answer(w, http.StatusOK, known)
+}
+
+func (g *Gateway) act(w http.ResponseWriter, r *http.Request) {
+	id, action := r.PathValue("id"), r.PathValue("action")
+	g.mu.Lock()
+	known := g.find(id)
+	g.mu.Unlock()
+	wanted := map[string]api.Phase{"start": api.PhaseQueued, "cancel": api.PhaseQueued, "stop": api.PhaseRunning}[action]
+	switch {
+	case known == nil:
+		notFound(w, "run", id)
+		return
+	case known.Phase != wanted:
+		problem(w, http.StatusConflict, "wrong_phase", fmt.Sprintf("run %s is %s, and not %s", id, known.Phase, wanted))
+		return
+	}
+	switch action {
+	case "start":
+		g.Emit(api.Event{Type: api.EventTypeRun, Run: id, Phase: api.PhaseRunning, Result: api.ResultUnknown})
+	case "cancel":
+		g.Emit(api.Event{Type: api.EventTypeRun, Run: id, Phase: api.PhaseCancelled, Result: api.ResultUnknown})
+	case "stop":
+		g.mu.Lock()
+		g.stopped[id] = true
+		g.notify()
+		g.mu.Unlock()
+	}
+	g.get(w, r)
+}
+
+func (g *Gateway) approve(w http.ResponseWriter, r *http.Request) {
+	id, name := r.PathValue("id"), r.PathValue("task")
+	g.mu.Lock()
+	known := g.find(id)
+	switch {
+	case known == nil:
+		notFound(w, "run", id)
+	case known.Tasks[name].Status != api.StatusWaitingApproval:
+		problem(w, http.StatusConflict, "not_waiting_approval", "task "+name+" does not wait for an approval")
+	default:
+		t := known.Tasks[name]
+		t.Approval.ApprovedBy = append(t.Approval.ApprovedBy, "test")
+		known.Tasks[name] = t
+		g.approved[id+"/"+name] = true
+		g.notify()
+		g.mu.Unlock()
+		g.get(w, r)
+		return
+	}
+	g.mu.Unlock()
+}
+
+func (g *Gateway) annotate(w http.ResponseWriter, r *http.Request) {
+	var annotations map[string]string
+	if err := json.NewDecoder(r.Body).Decode(&annotations); err != nil {
+		problem(w, http.StatusBadRequest, "unreadable", "the body is not JSON")
+		return
+	}
+	g.mu.Lock()
+	known := g.find(r.PathValue("id"))
+	if known != nil {
+		if name := r.PathValue("task"); name != "" {
+			t := known.Tasks[name]
+			t.Annotations = annotations
+			known.Tasks[name] = t
+		} else {
+			known.Annotations = annotations
+		}
+	}
+	g.mu.Unlock()
+	g.get(w, r)
+}
+
+func (g *Gateway) streamEvents(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	if id := q.Get("run"); id != "" {
+		g.mu.Lock()
+		known := g.find(id)
+		g.mu.Unlock()
+		if known == nil {
+			notFound(w, "run", id)
+			return
+		}
+	}
+	after, _ := strconv.Atoi(q.Get("after"))
+	begin(w)
+	for {
+		g.mu.Lock()
+		events, changed := slices.Clone(g.events[min(after, len(g.events)):]), g.changed
+		g.mu.Unlock()
+		for _, e := range events {
+			after = int(e.Number)
+			if (q.Get("run") == "" || q.Get("run") == e.Run) && strings.HasPrefix(e.Group, q.Get("group")) {
+				send(w, e.Number, string(e.Type), e)
+			}
+		}
+		if !g.wait(r, changed) {
+			return
+		}
+	}
+}
+
+func (g *Gateway) streamLog(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	key := logKey{run: r.PathValue("id"), task: r.PathValue("task")}
+	g.mu.Lock()
+	known := g.find(key.run)
+	g.mu.Unlock()
+	if known == nil {
+		notFound(w, "run", key.run)
+		return
+	}
+	t, ok := known.Tasks[key.task]
+	if !ok {
+		notFound(w, "task", key.task)
+		return
+	}
+	if key.attempt, _ = strconv.Atoi(q.Get("attempt")); key.attempt == 0 {
+		key.attempt = t.Attempt
+	}
+	if step, err := strconv.Atoi(q.Get("step")); q.Get("step") != "" && q.Get("step") != "setup" && (err != nil || step >= len(t.Steps)) {
+		problem(w, http.StatusBadRequest, "invalid", fmt.Sprintf("task %s has steps 0 to %d, and setup", key.task, len(t.Steps)-1))
+		return
+	}
+	offset, _ := strconv.ParseInt(q.Get("offset"), 10, 64)
+	begin(w)
+	for {
+		g.mu.Lock()
+		l, changed := *g.log(key), g.changed
+		g.mu.Unlock()
+		for _, chunk := range l.chunks {
+			if skip := offset - chunk.Offset; skip > 0 {
+				chunk.Data, chunk.Offset = chunk.Data[min(skip, int64(len(chunk.Data))):], offset
+			}
+			if len(chunk.Data) > 0 {
+				offset = chunk.Offset + int64(len(chunk.Data))
+				send(w, offset, "log", chunk)
+			}
+		}
+		if l.ended || q.Get("follow") != "true" {
+			send(w, offset, "end", struct{}{})
+			return
+		}
+		if !g.wait(r, changed) {
+			return
+		}
+	}
+}
+
+// wait waits for a change, and reports whether the stream goes on.
+func (g *Gateway) wait(r *http.Request, changed <-chan struct{}) bool {
+	select {
+	case <-changed:
+	case <-r.Context().Done():
+		return false
+	case <-g.closed:
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return !g.away
+}
+
+func begin(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.WriteHeader(http.StatusOK)
+	_ = http.NewResponseController(w).Flush()
+}
+
+func send(w http.ResponseWriter, id int64, name string, v any) {
+	data, _ := json.Marshal(v)
+	_, _ = fmt.Fprintf(w, ": a comment\n\nid: %d\nevent: %s\ndata: %s\n\n", id, name, data)
+	_ = http.NewResponseController(w).Flush()
+}
+
+func executors() []api.Executor {
+	return []api.Executor{{
+		ID: "host-7", Pool: "shell", Driver: "shell", OS: "linux", Arch: "amd64", Labels: map[string]string{"disk": "ssd"},
+		Slots: 4, SlotsUsed: 1, Version: "v1.2.3", State: "online", RegisteredAt: Start(), LastContact: Start(),
+	}}
+}
+
+func pools() []api.Pool {
+	return []api.Pool{{
+		Name: "shell", Driver: "shell", OS: "linux", Arch: "amd64", Labels: map[string]string{}, Default: true,
+		Online: 1, Slots: 4, SlotsUsed: 1, Queued: 2, Running: 1,
+	}}
+}
+
+func (g *Gateway) executors(w http.ResponseWriter, _ *http.Request) {
+	answer(w, http.StatusOK, api.ExecutorList{Executors: executors()})
+}
+
+func (g *Gateway) executor(w http.ResponseWriter, r *http.Request) {
+	for _, e := range executors() {
+		if e.ID == r.PathValue("id") {
+			answer(w, http.StatusOK, e)
+			return
+		}
+	}
+	notFound(w, "executor", r.PathValue("id"))
+}
+
+func (g *Gateway) pools(w http.ResponseWriter, _ *http.Request) {
+	answer(w, http.StatusOK, api.PoolList{Pools: pools()})
+}
+
+func (g *Gateway) pool(w http.ResponseWriter, r *http.Request) {
+	for _, p := range pools() {
+		if p.Name == r.PathValue("name") {
+			answer(w, http.StatusOK, p)
+			return
+		}
+	}
+	notFound(w, "pool", r.PathValue("name"))
+}

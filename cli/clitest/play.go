@@ -1,0 +1,145 @@
+package clitest
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/run"
+)
+
+// add stores a run and begins to play it.
+func (g *Gateway) add(s *run.Spec) api.Run {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r := RunOf(fmt.Sprintf("run-%d", len(g.runs)+1), s)
+	g.runs = append(g.runs, &r)
+	g.notify()
+	if !g.paused && s.Admission != run.AdmissionManual {
+		g.players.Go(func() { g.play(r.ID, s) })
+	}
+	shown := r
+	shown.Tasks = make(map[string]api.Task)
+	for name, t := range r.Tasks {
+		shown.Tasks[name] = t
+	}
+	return shown
+}
+
+// RunOf returns the run of a specification before it begins.
+func RunOf(id string, s *run.Spec) api.Run {
+	r := api.Run{
+		ID: id, Counter: 1, Name: s.Name, Group: s.Group, Changegroups: []string{}, Priority: 3, Admission: api.AdmissionAuto,
+		Phase: api.PhaseQueued, Result: api.ResultUnknown, Annotations: s.Annotations, Environment: s.Environment,
+		SecretNames: []string{}, CreatedAt: Start(), Tasks: make(map[string]api.Task),
+	}
+	x, _ := run.Expand(s, nil)
+	for i, t := range x.Tasks {
+		task := api.Task{Number: i, Status: api.StatusNotStarted, Pool: "shell"}
+		for _, step := range s.Tasks[t.Spec].Steps {
+			task.Steps = append(task.Steps, api.Step{Name: step.Name, Type: "run", Status: api.StatusNotStarted})
+		}
+		if n := s.Tasks[t.Spec].Approval.Approvers; n > 0 {
+			task.Approval = api.TaskApproval{Approvers: n, ApprovedBy: []string{}}
+		}
+		r.Tasks[t.Name] = task
+	}
+	return r
+}
+
+// play pretends to run a run: its tasks one after the other, whose scripts may
+// echo, exit, and wait until the run is stopped.
+func (g *Gateway) play(id string, s *run.Spec) {
+	result := api.ResultSuccess
+	g.Emit(api.Event{Type: api.EventTypeRun, Run: id, Phase: api.PhaseRunning, Result: api.ResultUnknown})
+	x, _ := run.Expand(s, nil)
+	for _, t := range x.Tasks {
+		if result != api.ResultSuccess {
+			g.Emit(api.Event{Type: api.EventTypeTask, Run: id, Task: t.Name, Status: api.StatusSkipped, Reason: "a task before it did not succeed"})
+			continue
+		}
+		def := s.Tasks[t.Spec]
+		if def.Approval.Approvers > 0 && !g.awaitApproval(id, t.Name) {
+			return
+		}
+		switch g.playTask(id, t.Name, def) {
+		case api.StatusFailed:
+			result = api.ResultFailed
+			g.Emit(api.Event{Type: api.EventTypeRun, Run: id, Phase: api.PhaseRunning, Result: result})
+		case api.StatusStopped:
+			result = api.ResultStopped
+		}
+	}
+	g.Emit(api.Event{Type: api.EventTypeRun, Run: id, Phase: api.PhaseFinished, Result: result})
+}
+
+func (g *Gateway) awaitApproval(id, task string) bool {
+	g.Emit(api.Event{Type: api.EventTypeTask, Run: id, Task: task, Status: api.StatusWaitingApproval, Reason: "0 of 1 approved"})
+	return g.until(func() bool { return g.approved[id+"/"+task] })
+}
+
+// until waits for a condition on what the lock guards; false: the test ended.
+func (g *Gateway) until(holds func() bool) bool {
+	for {
+		g.mu.Lock()
+		done, changed := holds(), g.changed
+		g.mu.Unlock()
+		if done {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-g.closed:
+			return false
+		case <-time.After(time.Minute):
+			g.t.Error("the gateway waited in vain")
+			return false
+		}
+	}
+}
+
+func (g *Gateway) playTask(id, name string, def *run.TaskSpec) api.Status {
+	event := func(status api.Status, reason string, exit *int) {
+		g.Emit(api.Event{Type: api.EventTypeTask, Run: id, Task: name, Status: status, Reason: reason, Attempt: 1, Executor: executorOf(status), ExitCode: exit})
+	}
+	event(api.StatusQueued, "", nil)
+	event(api.StatusRunning, "", nil)
+	defer g.EndLog(id, name, 1)
+	for i, step := range def.Steps {
+		for line := range strings.Lines(step.Run) {
+			line = strings.TrimSpace(line)
+			switch text, ok := strings.CutPrefix(line, "echo "); {
+			case ok:
+				g.Write(id, name, 1, text+"\n")
+			case line == "wait":
+				if !g.until(func() bool { return g.stopped[id] }) {
+					return api.StatusStopped
+				}
+				event(api.StatusStopped, "the run was stopped", nil)
+				return api.StatusStopped
+			case line == "exit 3":
+				code := 3
+				event(api.StatusFailed, fmt.Sprintf("step %d exited with code 3", i), &code)
+				return api.StatusFailed
+			}
+		}
+	}
+	event(api.StatusSuccess, "", new(int))
+	return api.StatusSuccess
+}
+
+func executorOf(s api.Status) string {
+	if s == api.StatusQueued {
+		return ""
+	}
+	return "host-7"
+}
+
+// AwaitStatus waits until a task has a status, and reports whether it came.
+func (g *Gateway) AwaitStatus(id, task, status string) bool {
+	return g.until(func() bool {
+		r := g.find(id)
+		return r != nil && string(r.Tasks[task].Status) == status
+	})
+}

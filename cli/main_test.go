@@ -1,0 +1,123 @@
+package cli_test
+
+import (
+	"context"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/cli"
+	"github.com/drover-run/drover/cli/clitest"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"drover": func() { os.Exit(int(drover())) }})
+}
+
+// drover is the command line as a process, with a clock that stands still.
+func drover() cli.ExitCode {
+	return cli.Execute(context.Background(), cli.New(cli.Env{
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, LookupEnv: os.LookupEnv,
+		UserConfigDir: func() (string, error) { return os.Getenv("CONFIG_DIR"), nil },
+		Now:           func() time.Time { return clitest.Start().Add(10 * time.Minute) },
+		Location:      time.UTC,
+	}), os.Args[1:])
+}
+
+// TestScript runs the scripts of testdata/script, each with a gateway of its
+// own. -update writes the golden parts anew.
+func TestScript(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir:           filepath.Join("testdata", "script"),
+		UpdateScripts: *update,
+		Setup: func(env *testscript.Env) error {
+			g := clitest.New(env.T().(testing.TB))
+			env.Values["gateway"] = g
+			env.Setenv("DROVER_SERVER", g.URL)
+			env.Setenv("DROVER_TOKEN", clitest.Token)
+			env.Setenv("CONFIG_DIR", filepath.Join(env.WorkDir, "config"))
+			return nil
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"exits": exits, "sorted": sorted, "mkcontext": mkcontext, "awaits": awaits,
+		},
+	})
+}
+
+// exits runs a command and expects an exit code: exits CODE drover ARGS...
+func exits(ts *testscript.TestScript, _ bool, args []string) {
+	err := ts.Exec(args[1], args[2:]...)
+	code := "0"
+	if err != nil {
+		code = strings.TrimPrefix(err.Error(), "exit status ")
+	}
+	if code != args[0] {
+		ts.Fatalf("it exited with %s and not %s", code, args[0])
+	}
+}
+
+// sorted compares a file with lines in any order: what different tasks do at
+// the same time has none.
+func sorted(ts *testscript.TestScript, _ bool, args []string) {
+	lines := func(name string) []string { return slices.Sorted(strings.Lines(ts.ReadFile(name))) }
+	if got, want := lines(args[0]), lines(args[1]); !slices.Equal(got, want) {
+		ts.Fatalf("got\n%s\nand not\n%s", strings.Join(got, ""), strings.Join(want, ""))
+	}
+}
+
+// mkcontext writes a context as drover dev does: mkcontext FILE SERVER.
+func mkcontext(ts *testscript.TestScript, _ bool, args []string) {
+	token := ts.MkAbs(args[0] + ".token")
+	ts.Check(os.MkdirAll(filepath.Dir(token), 0o700))
+	ts.Check(os.WriteFile(token, []byte(clitest.Token+"\n"), 0o600))
+	_, err := cli.WriteContext(cli.Env{
+		LookupEnv: func(string) (string, bool) { return ts.MkAbs(args[0]), true },
+	}, cli.Context{Server: args[1], TokenFile: token})
+	ts.Check(err)
+}
+
+// awaits waits for the status of a task: awaits STATUS RUN TASK.
+func awaits(ts *testscript.TestScript, _ bool, args []string) {
+	g := ts.Value("gateway").(*clitest.Gateway)
+	if !g.AwaitStatus(args[1], args[2], args[0]) {
+		ts.Fatalf("task %s did not become %s", args[2], args[0])
+	}
+}
+
+func TestContextPath(t *testing.T) {
+	t.Parallel()
+	require.Empty(t, cli.ContextPath(cli.Env{}))
+	env := cli.Env{UserConfigDir: func() (string, error) { return "/home/ada/.config", nil }}
+	require.Equal(t, filepath.FromSlash("/home/ada/.config/drover/context.yaml"), cli.ContextPath(env))
+	env.LookupEnv = func(name string) (string, bool) { return "/tmp/c.yaml", name == "DROVER_CONTEXT" }
+	require.Equal(t, "/tmp/c.yaml", cli.ContextPath(env))
+}
+
+func TestWriteContext(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	env := cli.Env{UserConfigDir: func() (string, error) { return filepath.Join(dir, "config"), nil }}
+	for _, server := range []string{"http://127.0.0.1:1", "http://127.0.0.1:2"} {
+		path, err := cli.WriteContext(env, cli.Context{Server: server, TokenFile: "/data/token"})
+		require.NoError(t, err)
+		data, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Contains(t, string(data), "server: "+server+"\ntoken_file: /data/token\n")
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	}
+	left, err := os.ReadDir(filepath.Join(dir, "config", "drover"))
+	require.NoError(t, err)
+	require.Len(t, left, 1)
+}
