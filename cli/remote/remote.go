@@ -9,8 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/drover-run/drover/api"
@@ -72,7 +74,8 @@ func New(opts Options) (*Client, error) {
 	opts.Silence = orDefault(opts.Silence, 45*time.Second)
 	opts.Pause = orDefault(opts.Pause, 100*time.Millisecond)
 	c := &Client{opts: opts}
-	c.api, err = api.NewClient(opts.Server, api.WithHTTPClient(&http.Client{Transport: opts.Transport}), api.WithRequestEditorFn(c.identify))
+	c.api, err = api.NewClient(opts.Server, api.WithHTTPClient(&http.Client{Transport: opts.Transport}),
+		api.WithRequestEditorFn(leaveOutEmpty), api.WithRequestEditorFn(c.identify))
 	if err != nil {
 		return nil, fmt.Errorf("making the client: %w", err)
 	}
@@ -89,6 +92,15 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 // Server returns the URL of the gateway.
 func (c *Client) Server() string { return c.opts.Server }
 
+// leaveOutEmpty removes query parameters without a value: the generated client
+// sends those that are not set, and the gateway refuses them.
+func leaveOutEmpty(_ context.Context, req *http.Request) error {
+	query := req.URL.Query()
+	maps.DeleteFunc(query, func(_ string, values []string) bool { return len(values) == 1 && values[0] == "" })
+	req.URL.RawQuery = query.Encode()
+	return nil
+}
+
 func (c *Client) identify(_ context.Context, req *http.Request) error {
 	if c.opts.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.opts.Token)
@@ -96,7 +108,22 @@ func (c *Client) identify(_ context.Context, req *http.Request) error {
 	if c.opts.UserAgent != "" {
 		req.Header.Set("User-Agent", c.opts.UserAgent)
 	}
+	dropEmpty(req.URL)
 	return nil
+}
+
+// dropEmpty removes parameters without a value: the generated client sends
+// those that are not set, and the gateway refuses them.
+func dropEmpty(u *url.URL) {
+	q := u.Query()
+	for name, values := range q {
+		if values = slices.DeleteFunc(values, func(v string) bool { return v == "" }); len(values) > 0 {
+			q[name] = values
+		} else {
+			delete(q, name)
+		}
+	}
+	u.RawQuery = q.Encode()
 }
 
 // call makes one call and reads its answer.
