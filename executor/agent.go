@@ -309,7 +309,8 @@ func (a *Agent) recall() error {
 		return err
 	}
 	for _, l := range found {
-		if l.entry.State == stateNew { // torn before its first line was written
+		// Torn before its first line was written, or given back and heard.
+		if l.entry.State == stateNew || l.entry.State == stateClosed && l.entry.Answered {
 			if err := l.file.remove(); err != nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package executor_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -31,10 +32,10 @@ func (w *world) requireClean(h *host, p *process) {
 	w.t.Helper()
 	w.await(2*time.Hour, func() (bool, string) {
 		if n := len(h.keys()); n > 0 {
-			return false, "environments are left"
+			return false, fmt.Sprintf("environments are left: %v\n%s", h.keys(), h.dump())
 		}
 		if keys := h.journalKeys(); len(keys) > 0 {
-			return false, "journal entries are left"
+			return false, "journal entries are left\n" + h.dump()
 		}
 		return p.agent.SlotsInUse() == 0, "slots are in use"
 	})

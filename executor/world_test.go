@@ -40,6 +40,7 @@ type world struct {
 	began    map[attemptID]int // how often the steps of an attempt began
 	outcomes map[int][]run.TaskResult
 	script   func(key run.Key) script
+	explain  func() string
 }
 
 type attemptID struct{ task, attempt int }
@@ -140,7 +141,7 @@ func (w *world) sleep(d time.Duration) {
 // await waits, in virtual time, until cond holds.
 func (w *world) await(limit time.Duration, cond func() (bool, string)) {
 	w.t.Helper()
-	deadline := time.Now().Add(limit)
+	deadline, pause := time.Now().Add(limit), time.Millisecond
 	for {
 		synctest.Wait()
 		ok, state := cond()
@@ -148,9 +149,13 @@ func (w *world) await(limit time.Duration, cond func() (bool, string)) {
 			return
 		}
 		if time.Now().After(deadline) {
+			if w.explain != nil {
+				state += "\n" + w.explain()
+			}
 			w.t.Fatalf("gave up after %s; last state: %s", limit, state)
 		}
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(pause) // virtual
+		pause = min(2*pause, 10*time.Second)
 	}
 }
 
@@ -614,21 +619,29 @@ func (p *process) kill() {
 	}
 }
 
+func (p *process) isDead() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.dead
+}
+
 // freeze stops the process for a while, as SIGSTOP does.
 func (p *process) freeze(d time.Duration) {
 	p.mu.Lock()
-	frozen := make(chan struct{})
-	p.frozen = frozen
+	if p.frozen == nil && !p.dead {
+		frozen := make(chan struct{})
+		p.frozen = frozen
+		p.w.group.Go(func() {
+			p.w.sleep(d)
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if p.frozen == frozen {
+				close(frozen)
+				p.frozen = nil
+			}
+		})
+	}
 	p.mu.Unlock()
-	p.w.group.Go(func() {
-		p.w.sleep(d)
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if p.frozen == frozen {
-			close(frozen)
-			p.frozen = nil
-		}
-	})
 	_ = p.gate()
 }
 
@@ -754,4 +767,37 @@ func (s *deskService) lastClaim(task int) run.Key {
 		}
 	}
 	return last
+}
+
+// dump returns the journal of a host, and how its claims stand.
+func (h *host) dump() string {
+	var b strings.Builder
+	for _, key := range h.journalKeys() {
+		content, err := os.ReadFile(filepath.Join(h.dir, "journal", key+".jsonl"))
+		fmt.Fprintf(&b, "%s: %v\n%s", key, err, content)
+	}
+	h.w.desk.mu.Lock()
+	defer h.w.desk.mu.Unlock()
+	for key, c := range h.w.desk.claims {
+		fmt.Fprintf(&b, "claim %s: %+v\n", key, *c)
+	}
+	return b.String()
+}
+
+// dump returns the deliveries that are not closed.
+func (s *tokenService) dump() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var b strings.Builder
+	for _, d := range s.byToken {
+		if !d.closed {
+			fmt.Fprintf(&b, "open: %s of %s, token %s, last %s, details %+v\n", d.kind, d.key, d.token, d.last, d.details)
+		}
+	}
+	for q, list := range s.queues {
+		for _, d := range list {
+			fmt.Fprintf(&b, "queued in %s: %s of %s\n", q, d.kind, d.key)
+		}
+	}
+	return b.String()
 }

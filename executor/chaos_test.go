@@ -1,0 +1,149 @@
+package executor_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/run"
+)
+
+// TestAgent_chaos lets several executors run tasks while processes are killed
+// and frozen at random points, and Temporal, the desk and the drivers go away
+// at random. Whatever happens, every task ends, its steps began once, and its
+// log is whole. DROVER_CHAOS sets how many worlds there are.
+func TestAgent_chaos(t *testing.T) {
+	t.Parallel()
+	worlds, err := strconv.Atoi(os.Getenv("DROVER_CHAOS"))
+	if err != nil {
+		worlds = 20
+	}
+	for seed := range worlds {
+		t.Run(fmt.Sprintf("seed_%d", seed), func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) { chaos(t, w, rand.New(rand.NewPCG(uint64(seed), 1))) })
+		})
+	}
+}
+
+// dice is a source of chance for many goroutines.
+type dice struct {
+	mu sync.Mutex
+	r  *rand.Rand
+}
+
+func (d *dice) n(n int) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.r.IntN(n)
+}
+
+func chaos(t *testing.T, w *world, r *rand.Rand) {
+	const tasks, hosts = 12, 3
+	d := &dice{r: r}
+	w.script = func(key run.Key) script {
+		s := script{lines: d.n(20), pause: time.Duration(d.n(3000)) * time.Millisecond, setup: make([]string, d.n(3))}
+		switch d.n(12) {
+		case 0:
+			s.late = run.Errorf(run.CodeUnavailable, "connection lost")
+		case 1:
+			s.delay = time.Duration(d.n(60)) * time.Second
+		case 2:
+			s.failure = run.Errorf(run.CodeUnavailable, "daemon is gone")
+		}
+		return s
+	}
+	points := executor.Points()
+	calm := make(chan struct{})
+	hook := func(p *process, _ string, _ run.Key) {
+		select {
+		case <-calm:
+			return
+		default:
+		}
+		switch d.n(2 * len(points)) {
+		case 0:
+			p.kill()
+		case 1:
+			p.freeze(time.Duration(d.n(90)) * time.Second)
+		}
+	}
+	var keepers sync.WaitGroup
+	last := make([]*process, hosts)
+	all := make([]*host, hosts)
+	for i := range hosts {
+		all[i] = w.newHost(2)
+		keepers.Go(func() { last[i] = all[i].keepUp(calm, hook, d) })
+	}
+	w.explain = func() string {
+		state := ""
+		for i, h := range all {
+			state += fmt.Sprintf("host %d: %v, in use: %d, environments %v\n%s", i, last[i].agent.Health(),
+				last[i].agent.SlotsInUse(), h.keys(), h.dump())
+		}
+		return state + w.tokens.dump()
+	}
+	for task := range tasks {
+		w.submit(task)
+	}
+	for range 30 {
+		w.sleep(time.Duration(d.n(20)) * time.Second)
+		up := d.n(2) == 0
+		switch d.n(4) {
+		case 0:
+			w.tokens.setDown(!up)
+		case 1:
+			w.desk.setDown(!up)
+		case 2:
+			w.desk.setShipDown(!up)
+		case 3:
+			all[d.n(hosts)].setDown(!up)
+		}
+	}
+	w.tokens.setDown(false)
+	w.desk.setDown(false)
+	w.desk.setShipDown(false)
+	for _, h := range all {
+		h.setDown(false)
+	}
+	close(calm)
+	keepers.Wait()
+	ids := make([]int, tasks)
+	for i := range ids {
+		ids[i] = i
+	}
+	w.awaitEnd(3*time.Hour, ids...)
+	w.requireOnce()
+	for _, task := range ids {
+		require.Equal(t, run.StatusSuccess, w.outcome(task).Status, "task %d: %s", task, w.outcome(task).Reason)
+		require.Equal(t, 1, w.beginnings(task))
+		w.requireLog(task)
+	}
+	for i, h := range all {
+		w.requireClean(h, last[i])
+	}
+}
+
+// keepUp starts a process whenever there is none, until it is calm, and
+// returns the last one, running.
+func (h *host) keepUp(calm <-chan struct{}, hook func(*process, string, run.Key), d *dice) *process {
+	for {
+		p := h.start(hook)
+		select {
+		case <-p.ended:
+			h.w.sleep(time.Duration(d.n(90)) * time.Second)
+		case <-calm:
+			h.w.sleep(time.Second)
+			if !p.isDead() {
+				return p
+			}
+			<-p.ended
+		}
+	}
+}
