@@ -153,6 +153,8 @@ func (e Env) took(from, to time.Time) string {
 func spell(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%dms", d.Milliseconds())
 	case d < 10*time.Second:
 		return fmt.Sprintf("%.1fs", d.Seconds())
 	case d < time.Minute:

@@ -1,7 +1,6 @@
 package follow
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -112,14 +111,14 @@ func (l *live) size() (columns, rows int) {
 // picture is the header, the tasks, and the end of the log.
 func (l *live) picture(m *model, columns, rows int) []string {
 	lines := l.header(m, columns)
-	room := rows - len(lines)
-	forLog := min(len(l.log)+1, max(room/logShare, room-len(m.tasks)))
-	if len(l.log) == 0 {
-		forLog = 0
+	forLog := 0
+	if len(l.log) > 0 {
+		forLog = (rows - len(lines)) / logShare
 	}
-	lines = append(lines, l.table(m, columns, room-forLog)...)
-	if forLog > 1 {
-		lines = append(lines, l.logTail(l.log, columns, forLog)...)
+	lines = append(lines, l.table(m, columns, rows-len(lines)-forLog)...)
+	// The log gets what the tasks leave.
+	if room := rows - len(lines); len(l.log) > 0 && room > 1 {
+		lines = append(lines, l.logTail(l.log, columns, room)...)
 	}
 	return lines
 }
@@ -136,7 +135,7 @@ func (l *live) header(m *model, columns int) []string {
 		}
 		state += " " + l.screen.spell(end.Sub(m.started))
 	}
-	head := clean(fmt.Sprintf("%s  %s  run %s  %s", m.name, m.group, m.id, state))
+	head := clean(fmt.Sprintf("%s  %s  %s  run %s", m.name, state, m.group, m.id))
 	lines := []string{l.paint(bold, fit(head, columns, l.mark()))}
 	switch {
 	case l.away_ != nil:
@@ -152,13 +151,19 @@ func (l *live) countLine(m *model, columns int) string {
 	var parts []string
 	for _, status := range byUrgency() {
 		if n := m.counts[status]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, words(status)))
+			parts = append(parts, fmt.Sprintf("%d %s", n, strings.ReplaceAll(string(status), "_", " ")))
 		}
 	}
 	return fit(fmt.Sprintf("%d tasks: %s", len(m.tasks), strings.Join(parts, ", ")), columns, l.mark())
 }
 
-func words(s run.Status) string { return strings.ReplaceAll(string(s), "_", " ") }
+// words names a status in few letters.
+func words(s run.Status) string {
+	if s == run.StatusWaitingApproval {
+		return "approval"
+	}
+	return strings.ReplaceAll(string(s), "_", " ")
+}
 
 // byUrgency lists the statuses by how much people want to see such tasks.
 func byUrgency() []run.Status {
@@ -168,43 +173,76 @@ func byUrgency() []run.Status {
 	}
 }
 
-// table shows the tasks in so many rows: all by their number, or else those
-// that matter most, and how many there are besides.
+// table shows the tasks in at most so many rows: all by their number, or else
+// those that matter most, and how many there are besides.
 func (l *live) table(m *model, columns, rows int) []string {
 	if rows <= 0 {
 		return nil
 	}
-	shown := m.tasks
+	shown, rest := m.tasks, []string(nil)
 	if len(shown) > rows {
-		shown = urgent(m, rows-1)
+		shown, rest = l.urgent(m, columns, rows)
 	}
 	names := 0
 	for _, t := range shown {
 		names = max(names, width(clean(t.name)))
 	}
 	names = min(names, columns/nameShare)
-	lines := make([]string, 0, len(shown)+1)
+	lines := make([]string, 0, len(shown)+len(rest))
 	for _, t := range shown {
 		lines = append(lines, l.row(t, names, columns))
 	}
-	if more := len(m.tasks) - len(shown); more > 0 {
-		lines = append(lines, fit(fmt.Sprintf("  and %d more", more), columns, l.mark()))
-	}
-	return lines
+	return append(lines, rest...)
 }
 
-// urgent returns the n tasks that matter most, by urgency, and of those that
-// have ended the last ones first.
-func urgent(m *model, n int) []*task {
-	rank := make(map[run.Status]int)
-	for i, status := range byUrgency() {
-		rank[status] = i
+// urgent returns the tasks that matter most, those that have ended last first,
+// and lines for what waits and for the rest: together at most so many rows.
+func (l *live) urgent(m *model, columns, rows int) (shown []*task, rest []string) {
+	waiting := l.waiting(m, columns)
+	if most := max(0, rows-1); len(waiting) > most/2 {
+		waiting = waiting[:most/2]
 	}
-	all := slices.Clone(m.tasks)
-	slices.SortStableFunc(all, func(a, b *task) int {
-		return cmp.Or(cmp.Compare(rank[a.status], rank[b.status]), b.ended.Compare(a.ended))
-	})
-	return all[:n]
+	room := rows - 1 - len(waiting)
+	some := func(status run.Status, most int) {
+		var all []*task
+		for _, t := range m.tasks {
+			if t.status == status {
+				all = append(all, t)
+			}
+		}
+		slices.SortStableFunc(all, func(a, b *task) int { return b.ended.Compare(a.ended) })
+		all = all[:min(len(all), most)]
+		room -= len(all)
+		shown = append(shown, all...)
+	}
+	some(run.StatusFailed, room/2) // there is something left for what runs
+	some(run.StatusRunning, room)
+	some(run.StatusWaitingApproval, room)
+	some(run.StatusStopped, room)
+	if more := len(m.tasks) - len(shown) - m.counts[run.StatusQueued]; more > 0 {
+		waiting = append(waiting, fit(fmt.Sprintf("   and %d more", more), columns, l.mark()))
+	}
+	return shown, waiting
+}
+
+// waiting counts the tasks that are queued, by reason.
+func (l *live) waiting(m *model, columns int) []string {
+	counts := make(map[string]int)
+	for _, t := range m.tasks {
+		if t.status == run.StatusQueued {
+			counts[t.reason]++
+		}
+	}
+	look := lookOf(run.StatusQueued)
+	lines := make([]string, 0, len(counts))
+	for _, reason := range sortedKeys(counts) {
+		text := fmt.Sprintf(" %s %d queued", l.symbol(look), counts[reason])
+		if reason != "" {
+			text += ": " + clean(reason)
+		}
+		lines = append(lines, l.paint(look.colour, fit(text, columns, l.mark())))
+	}
+	return lines
 }
 
 // row shows one task.
