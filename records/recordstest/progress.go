@@ -20,6 +20,7 @@ func progressTests() map[string]func(t *testing.T, d *database) {
 		"Begin/is_idempotent":          testBegin,
 		"Apply/a_task_from_end_to_end": testApplyLife,
 		"Apply/never_goes_back":        testApplyBack,
+		"Apply/withdraws_unclaimed":    testApplyUnclaimed,
 		"Apply/retry":                  testApplyRetry,
 		"Apply/finish":                 testApplyFinish,
 		"Apply/many_tasks":             testApplyMany,
@@ -132,6 +133,26 @@ func testApplyBack(t *testing.T, d *database) {
 	require.Equal(t, now, stands(ended(0, 2, 1, run.StatusSuccess)))
 	require.Equal(t, now, stands(ended(0, 2, 1, run.StatusFailed)))
 	require.Equal(t, now, stands(queued(0, 3, 1)), "a final state is final")
+}
+
+func testApplyUnclaimed(t *testing.T, d *database) {
+	s := d.store(t)
+	withdrawn := records.TaskChange{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusSkipped, IfUnclaimed: true}
+	id, _ := running(t, s, oneTask("/a/b"))
+	before := get(t, s, id)
+	_, tasks := apply(t, s, id, records.Changes{Tasks: []records.TaskChange{withdrawn}})
+	require.Equal(t, run.StatusRunning, tasks[0].Status, "an executor has it")
+	again := queued(0, 1, 2)
+	again.IfUnclaimed = true
+	_, tasks = apply(t, s, id, records.Changes{Tasks: []records.TaskChange{again}})
+	require.Equal(t, 1, tasks[0].Dispatch, "an executor has it")
+	require.Equal(t, before, get(t, s, id))
+
+	id = create(t, s, oneTask("/a/b")).ID
+	begin(t, s, id)
+	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
+	_, tasks = apply(t, s, id, records.Changes{Tasks: []records.TaskChange{withdrawn}})
+	require.Equal(t, run.StatusSkipped, tasks[0].Status)
 }
 
 func testApplyRetry(t *testing.T, d *database) {

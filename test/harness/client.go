@@ -130,10 +130,17 @@ func (c *Client) Await(id string, timeout time.Duration, wanted func(api.Run) bo
 	return run
 }
 
-// Logs reads the whole log of a task.
+// Logs reads the whole log of a task's steps: all of it less the setup's.
 func (c *Client) Logs(id, task string) string {
 	c.t.Helper()
-	status, body, err := c.Do(c.t.Context(), http.MethodGet, "/api/v1/runs/"+id+"/tasks/"+url.PathEscape(task)+"/logs", "", "")
+	whole, found := strings.CutPrefix(c.log(id, task, ""), c.log(id, task, "?step=setup"))
+	require.True(c.t, found, "the log begins with the setup's")
+	return whole
+}
+
+func (c *Client) log(id, task, query string) string {
+	c.t.Helper()
+	status, body, err := c.Do(c.t.Context(), http.MethodGet, "/api/v1/runs/"+id+"/tasks/"+url.PathEscape(task)+"/logs"+query, "", "")
 	require.NoError(c.t, err)
 	require.Equal(c.t, http.StatusOK, status, body)
 	return body

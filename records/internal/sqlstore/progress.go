@@ -182,6 +182,8 @@ func (t *tx) applyTask(ctx context.Context, r *runRow, x *taskRow, c *records.Ta
 	switch {
 	case x.status.Final():
 		return nil
+	case c.IfUnclaimed && x.status == run.StatusRunning:
+		return nil
 	case !newer && (x.attempt != c.Attempt || x.dispatch != c.Dispatch):
 		return nil
 	case !newer && rank(c.Status) < rank(x.status):
