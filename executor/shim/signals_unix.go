@@ -13,7 +13,9 @@ import (
 func (c *control) listen() (unlisten func()) {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR1)
-	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
+	// Taken and dropped, for good. What is ignored instead would be ignored by
+	// the steps too, whose pipelines live on SIGPIPE.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGPIPE)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
