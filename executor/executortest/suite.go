@@ -15,6 +15,7 @@
 package executortest
 
 import (
+	"io"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,7 +26,8 @@ import (
 )
 
 // Open makes a driver from the configuration of a harness. Two drivers of the
-// same configuration are the same executor, before and after a restart.
+// same configuration are the same executor, before and after a restart. A
+// driver that is an io.Closer is closed after its case.
 type Open func(config string) (executor.Driver, error)
 
 // Harness is what the suite needs to know of a driver. A case has a harness of
@@ -62,12 +64,12 @@ func Run(t *testing.T, open Open, harness func(t *testing.T) Harness) {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
 				h := harness(t)
-				d, err := open(h.Config)
-				require.NoError(t, err)
+				b := &bench{T: t, Harness: h, open: open}
+				b.driver = b.reopen()
+				d := b.driver
 				if c.needs != nil && !c.needs(d.Features()) {
 					t.Skipf("the driver %s does not have what %s tests", d.Features().Name, c.name)
 				}
-				b := &bench{T: t, Harness: h, open: open, driver: d}
 				c.run(b)
 				if !t.Failed() {
 					b.requireNothingLeft()
@@ -97,6 +99,9 @@ func (b *bench) reopen() executor.Driver {
 	b.Helper()
 	d, err := b.open(b.Config)
 	require.NoError(b, err)
+	if c, ok := d.(io.Closer); ok {
+		b.Cleanup(func() { require.NoError(b, c.Close()) })
+	}
 	return d
 }
 

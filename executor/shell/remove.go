@@ -34,15 +34,19 @@ func (h *handle) Remove(ctx context.Context) error {
 	if err := h.end(ctx); err != nil {
 		return run.Errorf(run.CodeUnavailable, "ending task %s: %w", h.key, err)
 	}
-	h.driver.reap(h.key)
+	h.driver.children.ended(h.key)
 	if err := h.driver.discard(h); err != nil {
 		return run.Errorf(run.CodeUnavailable, "removing task %s: %w", h.key, err)
 	}
 	return nil
 }
 
-// end ends the shim and all that it runs.
+// end ends the shim and all that it runs. A shim that says that all has ended
+// is about to end itself and is not waited for.
 func (h *handle) end(ctx context.Context) error {
+	if clean(h.dir) {
+		return nil
+	}
 	alive, err := shim.Alive(h.dir)
 	if err != nil {
 		return err
@@ -52,11 +56,17 @@ func (h *handle) end(ctx context.Context) error {
 			return err
 		}
 	}
-	state, err := shim.ReadState(h.dir)
-	if err == nil && (state.Clean || state.PID == 0) {
-		return nil // it has seen to it that nothing is left, or never began
+	if clean(h.dir) {
+		return nil
 	}
+	state, _ := shim.ReadState(h.dir) // damaged: what there is to kill is known by the directory
 	return h.sweep(ctx, state)
+}
+
+// clean reports whether the shim has seen to it that nothing is left.
+func clean(dir string) bool {
+	state, err := shim.ReadState(dir)
+	return err == nil && state.Clean
 }
 
 // endShim has the shim end its task at once, or kills it.

@@ -14,7 +14,6 @@ import (
 	"os/user"
 	"path/filepath"
 	"runtime"
-	"sync"
 
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/shim"
@@ -53,8 +52,7 @@ type Driver struct {
 	watcher *shim.Watcher
 	locks   keyLocks
 
-	mu       sync.Mutex
-	children map[run.Key]*os.Process // shims that this process must wait for
+	children children
 }
 
 var _ executor.Driver = (*Driver)(nil)
@@ -78,7 +76,7 @@ func New(o Options) (*Driver, error) {
 	}
 	d := &Driver{
 		tasks: filepath.Join(state, "tasks"), trash: filepath.Join(state, "trash"), shim: binary,
-		log: o.Logger, watcher: new(shim.Watcher), children: make(map[run.Key]*os.Process),
+		log: o.Logger, watcher: new(shim.Watcher),
 	}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
@@ -100,6 +98,13 @@ func baseEnvironment(given map[string]string) (env map[string]string, who string
 	}
 	maps.Copy(env, given)
 	return env, who
+}
+
+// Close gives back what the driver holds. Tasks go on, and the driver may be
+// used again.
+func (d *Driver) Close() error {
+	d.children.reap()
+	return d.watcher.Close()
 }
 
 // Features implements executor.Driver.

@@ -1,7 +1,10 @@
 package shell_test
 
 import (
+	"os/exec"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -22,13 +25,14 @@ func definition(n int, scripts ...string) run.Definition {
 	return d
 }
 
+// BenchmarkDriver_no_op is a task from Start to the frame of its end.
 func BenchmarkDriver_no_op(b *testing.B) {
 	d, err := shell.New(shell.Options{StateDir: b.TempDir(), ShimPath: testenv.BuildShim(b)})
 	require.NoError(b, err)
-	n := 0
+	var times []time.Duration
 	for b.Loop() {
-		n++
-		h, err := d.Start(b.Context(), executor.Task{Definition: definition(n, "true"), Launch: func() (int64, error) { return 1, nil }})
+		began := time.Now()
+		h, err := d.Start(b.Context(), executor.Task{Definition: definition(len(times), "true"), Launch: func() (int64, error) { return 1, nil }})
 		require.NoError(b, err)
 		for f, err := range h.Events(b.Context(), 1) {
 			require.NoError(b, err)
@@ -36,8 +40,30 @@ func BenchmarkDriver_no_op(b *testing.B) {
 				require.Equal(b, run.StatusSuccess, f.Result.Status)
 			}
 		}
+		times = append(times, time.Since(began))
 		b.StopTimer()
 		require.NoError(b, h.Remove(b.Context()))
 		b.StartTimer()
+	}
+	report(b, times)
+}
+
+// BenchmarkBare is what the driver is measured against: the same shell without
+// anything around it.
+func BenchmarkBare(b *testing.B) {
+	var times []time.Duration
+	for b.Loop() {
+		began := time.Now()
+		require.NoError(b, exec.CommandContext(b.Context(), "/bin/sh", "-ec", "true").Run())
+		times = append(times, time.Since(began))
+	}
+	report(b, times)
+}
+
+func report(b *testing.B, times []time.Duration) {
+	b.Helper()
+	slices.Sort(times)
+	for name, at := range map[string]int{"p50": len(times) / 2, "p95": len(times) * 95 / 100, "min": 0} {
+		b.ReportMetric(float64(times[at].Microseconds())/1000, name+"-ms")
 	}
 }

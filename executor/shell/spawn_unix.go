@@ -15,8 +15,8 @@ const lockFD = 3
 
 // spawn starts the shim in a session of its own, with no tie to this process
 // but being its child.
-func spawn(path string, args []string, dir string, lock *os.File) (_ *os.Process, err error) {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+func spawn(path string, args []string, dir string, stdin, lock *os.File) (_ *os.Process, err error) {
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -29,8 +29,18 @@ func spawn(path string, args []string, dir string, lock *os.File) (_ *os.Process
 	argv := append(append([]string{path}, args...), "--lock-fd", strconv.Itoa(lockFD))
 	return os.StartProcess(path, argv, &os.ProcAttr{
 		Dir:   dir,
-		Env:   []string{"GOMAXPROCS=2"}, // it waits, mostly
-		Files: []*os.File{null, log, log, lock},
+		Env:   []string{"GOMAXPROCS=1"}, // it waits, mostly
+		Files: []*os.File{stdin, null, log, lock},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
+}
+
+// reaped takes note of the end of a child, if it has ended.
+func reaped(p *os.Process) bool {
+	pid, err := syscall.Wait4(p.Pid, nil, syscall.WNOHANG, nil)
+	if pid == 0 && err == nil || errors.Is(err, syscall.EINTR) {
+		return false
+	}
+	_ = p.Release()
+	return true
 }

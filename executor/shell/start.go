@@ -18,10 +18,9 @@ import (
 )
 
 const (
-	orderFile = "order.json"
-	logFile   = "shim.log"
-	workDir   = "work"
-	tempDir   = "tmp"
+	logFile = "shim.log"
+	workDir = "work"
+	tempDir = "tmp"
 
 	// lockPatience is how long a lock that nobody's journal explains may be
 	// held: by somebody who asks whether it is held, or by a shim that is
@@ -157,28 +156,15 @@ func (d *Driver) launch(h *handle, definition run.Definition, first int64, lock 
 	if err != nil {
 		return fmt.Errorf("encoding the order: %w", err)
 	}
-	path := filepath.Join(h.dir, orderFile)
-	if err := os.WriteFile(path, order, 0o600); err != nil {
+	stdin, err := orderFile(h.dir, order)
+	if err != nil {
 		return run.Errorf(run.CodeUnavailable, "writing the order: %w", err)
 	}
-	p, err := spawn(d.shim, []string{"run", "--dir", h.dir, "--order", path, "--host"}, h.dir, lock)
+	defer func() { _ = stdin.Close() }()
+	p, err := spawn(d.shim, []string{"run", "--dir", h.dir, "--order", "-", "--host"}, h.dir, stdin, lock)
 	if err != nil {
 		return run.Errorf(run.CodeUnavailable, "starting drover-shim: %w", err)
 	}
-	d.mu.Lock()
-	d.children[h.key] = p
-	d.mu.Unlock()
+	d.children.add(h.key, p)
 	return nil
-}
-
-// reap waits for the shim of a key that has ended, if it is a child of this
-// process.
-func (d *Driver) reap(key run.Key) {
-	d.mu.Lock()
-	p := d.children[key]
-	delete(d.children, key)
-	d.mu.Unlock()
-	if p != nil {
-		_, _ = p.Wait()
-	}
 }

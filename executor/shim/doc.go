@@ -11,7 +11,8 @@
 //	lock      locked by the shim as long as it lives; holds a State
 //	journal   one run.Frame a line, as JSON; begun by exclusive create
 //	stop      the wish to stop the task: a StopWish
-//	steps/    scripts and output files, readable by the user of the steps
+//	step-N.*  script and output file of a step; where the steps have a user of
+//	          their own, in the directory steps that is that user's
 //
 // Where a journal exists the shim runs nothing: steps run at most once,
 // whatever is started how often.

@@ -25,11 +25,12 @@ var errExists = errors.New("a journal exists already")
 type journal struct {
 	mu    sync.Mutex
 	file  *os.File
-	size  int64 // of the whole frames in the file
-	next  int64 // frame number
-	ended bool  // the task_end frame was written
+	size  int64       // of the whole frames in the file
+	next  int64       // frame number
+	buf   []byte      // frames that are not in the file
+	timer *time.Timer // writes them
+	ended bool        // the task_end frame was taken
 	copy  *stdoutCopy
-	buf   []byte
 }
 
 // createJournal begins a journal, with errExists where there is one.
@@ -41,29 +42,50 @@ func createJournal(dir string, first int64, copyTo *stdoutCopy) (*journal, error
 	if err != nil {
 		return nil, fmt.Errorf("creating the journal: %w", err)
 	}
-	return &journal{file: f, next: first, copy: copyTo}, nil
+	j := &journal{file: f, next: first, copy: copyTo}
+	j.timer = time.AfterFunc(time.Hour, func() { j.append() })
+	j.timer.Stop()
+	return j, nil
 }
 
-// append gives the frames their numbers and writes them in one go. It returns
-// when they are in the file. Frames after the task's end are dropped.
+// add gives the frames their numbers. They are in the file soon, or together
+// with those that follow: what happens at once is told at once, and wakes
+// followers once.
+func (j *journal) add(frames ...run.Frame) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.take(frames)
+	j.timer.Reset(flushAfter)
+}
+
+// append gives the frames their numbers, and returns when they and all before
+// are in the file. Frames after the task's end are dropped.
 func (j *journal) append(frames ...run.Frame) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.ended {
+	j.take(frames)
+	j.timer.Stop()
+	if len(j.buf) == 0 {
 		return
-	}
-	j.buf = j.buf[:0]
-	for i := range frames {
-		f := &frames[i]
-		f.Version, f.N = run.FrameVersion, j.next
-		j.next++
-		j.buf = appendFrame(j.buf, f)
-		j.ended = j.ended || f.Kind == run.FrameTaskEnd
 	}
 	for j.write() != nil {
 		time.Sleep(retryWrite)
 	}
 	j.copy.add(j.buf, j.ended) // after the file: what a reader sees it finds there too
+	j.buf = j.buf[:0]
+}
+
+func (j *journal) take(frames []run.Frame) {
+	for i := range frames {
+		if j.ended {
+			return
+		}
+		f := &frames[i]
+		f.Version, f.N = run.FrameVersion, j.next
+		j.next++
+		j.buf = appendFrame(j.buf, f)
+		j.ended = f.Kind == run.FrameTaskEnd
+	}
 }
 
 // write writes buf behind the frames of the file. What a failed write left is

@@ -28,8 +28,9 @@ type Options struct {
 	// none.
 	Stdout io.Writer
 	Nonce  string
-	// Host says that the shim runs on a host: a SIGTERM without a stop wish
-	// in its file comes from outside of Drover.
+	// Host says that the shim runs on a host, not in an environment of the
+	// task's own: a SIGTERM without a stop wish in its file comes from outside
+	// of Drover, and want of memory is not told.
 	Host bool
 	// Linger makes the shim wait for the acknowledgment after the end.
 	Linger bool
@@ -96,7 +97,7 @@ func Run(ctx context.Context, o Options) int {
 		_ = os.Remove(o.OrderFile)
 	}
 	t := &task{
-		dir: o.Dir, order: order, journal: j, reaper: newReaper(), control: control,
+		dir: o.Dir, host: o.Host, order: order, journal: j, reaper: newReaper(), control: control,
 		secrets: mask.NewSet(order.Definition.Secrets), started: started,
 	}
 	result := t.run()

@@ -46,13 +46,13 @@ type outcome struct {
 // runStep runs one step to its end and tells it.
 func (t *task) runStep(n int) outcome {
 	started := time.Now().UTC()
-	t.journal.append(run.Frame{Time: started, Kind: run.FrameStepStart, Step: n, Status: run.StatusRunning})
+	t.journal.add(run.Frame{Time: started, Kind: run.FrameStepStart, Step: n, Status: run.StatusRunning})
 	out := t.execute(n)
 	out.result.Started, out.result.Ended = started, time.Now().UTC()
 	if len(out.outputs) > 0 {
-		t.journal.append(run.Frame{Time: out.result.Ended, Kind: run.FrameOutputs, Step: n, Outputs: out.outputs})
+		t.journal.add(run.Frame{Time: out.result.Ended, Kind: run.FrameOutputs, Step: n, Outputs: out.outputs})
 	}
-	t.journal.append(stepEnd(n, out.result))
+	t.journal.add(stepEnd(n, out.result))
 	return out
 }
 
@@ -107,8 +107,12 @@ func (t *task) blamesMemory(e exit) bool {
 }
 
 // outOfMemory reports whether a process was killed for want of memory since it
-// was asked last.
+// was asked last. Only the control group of an environment begins with the
+// task, and counts for it alone.
 func (t *task) outOfMemory() bool {
+	if t.host {
+		return false
+	}
 	before := t.oomSeen
 	t.oomSeen = oomKills()
 	return t.oomSeen > before
@@ -157,8 +161,8 @@ func (t *task) prepare(n int) (c command, outputs string, err error) {
 	if c.dir, err = workingDir(t.order, t.user, step); err != nil {
 		return c, "", err
 	}
-	script := filepath.Join(t.dir, stepsDir, strconv.Itoa(n)+scriptSuffix(d.Shell))
-	outputs = filepath.Join(t.dir, stepsDir, strconv.Itoa(n)+".out")
+	script := filepath.Join(t.steps, "step-"+strconv.Itoa(n)+scriptSuffix(d.Shell))
+	outputs = filepath.Join(t.steps, "step-"+strconv.Itoa(n)+".out")
 	for path, content := range map[string]string{script: step.Script, outputs: ""} {
 		if err := t.writeFile(path, content); err != nil {
 			return c, "", err

@@ -119,14 +119,10 @@ func (t *tail) close() {
 
 func (t *tail) follow(ctx context.Context, w *Watcher, yield func([]byte) bool) error {
 	changes, unwatch := (*watch)(nil), func() {}
-	if w != nil {
-		if one, end, err := w.watch(t.dir); err == nil {
-			changes, unwatch = one, end
-		} // else it looks by itself: the system may be out of watches
-	}
-	defer unwatch()
+	defer func() { unwatch() }()
+	watching := false // for the journal that is there
 	pause := lookSoon
-	for {
+	for first := true; ; first = false {
 		if err := context.Cause(ctx); err != nil {
 			return contextError(err)
 		}
@@ -136,6 +132,14 @@ func (t *tail) follow(ctx context.Context, w *Watcher, yield func([]byte) bool) 
 		}
 		if more {
 			pause = lookSoon
+		}
+		if w != nil && (first || !watching && t.source != nil) {
+			unwatch()
+			unwatch, watching = func() {}, t.source != nil
+			if changes, unwatch, err = w.watch(t.dir, watching); err != nil {
+				changes, unwatch = nil, func() {} // it looks by itself: the system may be out of watches
+			}
+			continue // what came before is not told
 		}
 		alive, err := Alive(t.dir)
 		if err != nil {

@@ -16,6 +16,8 @@ const leftoverGrace = time.Second
 // task is one task that is being run. One goroutine runs it.
 type task struct {
 	dir         string
+	steps       string // scripts and outputs
+	host        bool   // not an environment of the task's own
 	order       run.ShimOrder
 	journal     *journal
 	reaper      *reaper
@@ -58,23 +60,28 @@ func (t *task) run() run.TaskResult {
 
 // setUp finds the user and makes the place for the scripts.
 func (t *task) setUp() error {
-	t.oomSeen = oomKills()
 	name := t.order.User
 	if t.order.Definition.User != "" {
 		name = t.order.Definition.User
 	}
 	var err error
-	if t.user, err = lookUpAccount(name); err != nil {
+	if home := t.order.BaseEnvironment["HOME"]; name == "" && home != "" {
+		t.user = account{home: home} // all that a look into the user database would tell
+	} else if t.user, err = lookUpAccount(name); err != nil {
 		return err
 	}
-	steps := filepath.Join(t.dir, stepsDir)
-	if err := os.MkdirAll(steps, 0o700); err != nil {
+	t.steps = t.dir
+	if !t.user.other {
+		return nil
+	}
+	t.steps = filepath.Join(t.dir, stepsDir)
+	if err := os.MkdirAll(t.steps, 0o700); err != nil {
 		return err
 	}
-	if err := t.user.own(steps); err != nil || !t.user.other {
+	if err := os.Chmod(t.dir, 0o711); err != nil { //nolint:gosec // the user of the steps must get through
 		return err
 	}
-	return os.Chmod(t.dir, 0o711) //nolint:gosec // the user of the steps must get through
+	return t.user.own(t.steps)
 }
 
 func (t *task) runSteps(r *run.TaskResult) {
@@ -85,7 +92,7 @@ func (t *task) runSteps(r *run.TaskResult) {
 		}
 		failed := r.Status == run.StatusFailed
 		if step.When == run.WhenOnSuccess && failed || step.When == run.WhenOnFailure && !failed {
-			t.journal.append(run.Frame{Time: time.Now().UTC(), Kind: run.FrameStepEnd, Step: n, Status: run.StatusSkipped})
+			t.journal.add(run.Frame{Time: time.Now().UTC(), Kind: run.FrameStepEnd, Step: n, Status: run.StatusSkipped})
 			continue
 		}
 		out := t.runStep(n)

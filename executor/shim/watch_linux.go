@@ -4,25 +4,27 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
 )
 
-// Watcher tells when the journals of any number of directories change. It
-// holds resources of the system only while something is watched. The zero
-// value is ready; it is safe for concurrent use.
+// Watcher tells when the journals of any number of directories change. The
+// zero value is ready; it is safe for concurrent use. From its first use on it
+// holds resources of the system until Close.
 type Watcher struct {
 	mu      sync.Mutex
-	file    *os.File // an inotify instance; nil while nothing is watched
+	file    *os.File // an inotify instance; nil before the first use
 	fd      int      // of file: asking it would make its reads block
 	done    chan struct{}
 	watched map[int]map[*watch]struct{} // by watch descriptor
 }
 
-// watch begins to watch a directory. The returned function ends that.
-func (w *Watcher) watch(dir string) (*watch, func(), error) {
+// watch begins to watch the journal of a directory, or where there is none yet
+// for it to come. The returned function ends that.
+func (w *Watcher) watch(dir string, exists bool) (*watch, func(), error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.file == nil {
@@ -30,18 +32,22 @@ func (w *Watcher) watch(dir string) (*watch, func(), error) {
 			return nil, nil, err
 		}
 	}
-	const mask = unix.IN_CREATE | unix.IN_MODIFY | unix.IN_CLOSE_WRITE | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF
-	id, err := unix.InotifyAddWatch(w.fd, dir, mask)
+	// Only what a follower waits for: each event wakes this process.
+	path, mask := dir, uint32(unix.IN_CREATE|unix.IN_CLOSE_WRITE|unix.IN_MOVE_SELF)
+	if exists {
+		path, mask = filepath.Join(dir, JournalFile), unix.IN_MODIFY|unix.IN_CLOSE_WRITE|unix.IN_ATTRIB
+	}
+	id, err := unix.InotifyAddWatch(w.fd, path, mask)
 	if err != nil {
-		w.closeIfUnused()
-		return nil, nil, fmt.Errorf("watching %s: %w", dir, err)
+		return nil, nil, fmt.Errorf("watching %s: %w", path, err)
 	}
 	one := newWatch()
 	if w.watched[id] == nil {
 		w.watched[id] = make(map[*watch]struct{})
 	}
 	w.watched[id][one] = struct{}{}
-	return one, func() { w.unwatch(id, one) }, nil
+	file := w.file
+	return one, func() { w.unwatch(file, id, one) }, nil
 }
 
 func (w *Watcher) open() error {
@@ -56,30 +62,39 @@ func (w *Watcher) open() error {
 	return nil
 }
 
-func (w *Watcher) unwatch(id int, one *watch) {
+func (w *Watcher) unwatch(file *os.File, id int, one *watch) {
 	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.file != file {
+		return // closed meanwhile
+	}
 	list := w.watched[id]
 	delete(list, one)
 	if list != nil && len(list) == 0 {
 		delete(w.watched, id)
 		_, _ = unix.InotifyRmWatch(w.fd, uint32(id)) //nolint:gosec // came from the kernel
 	}
-	done := w.closeIfUnused()
-	w.mu.Unlock()
-	if done != nil {
-		<-done
-	}
 }
 
-// closeIfUnused gives the instance back. The returned channel, where there is
-// one, is closed when its reader has ended.
-func (w *Watcher) closeIfUnused() <-chan struct{} {
-	if w.file == nil || len(w.watched) > 0 {
+// Close gives back what the watcher holds. Those that follow now look by
+// themselves. The watcher may be used again. It takes some time in the kernel,
+// so it is for the end of a process, not for the end of each task.
+func (w *Watcher) Close() error {
+	w.mu.Lock()
+	file, done := w.file, w.done
+	w.file = nil
+	for _, list := range w.watched {
+		for one := range list {
+			one.tell(true)
+		}
+	}
+	w.mu.Unlock()
+	if file == nil {
 		return nil
 	}
-	_ = w.file.Close()
-	w.file = nil
-	return w.done
+	err := file.Close()
+	<-done
+	return err
 }
 
 // read hands events out until the file is closed.
@@ -108,7 +123,7 @@ func (w *Watcher) tell(file *os.File, id int, mask uint32, name string) {
 	if w.file != file {
 		return // closed meanwhile
 	}
-	closed := mask&unix.IN_CLOSE_WRITE != 0
+	closed := mask&^(unix.IN_CREATE|unix.IN_MODIFY) != 0 // also moved, or its links changed
 	switch {
 	case mask&unix.IN_Q_OVERFLOW != 0:
 		for _, list := range w.watched {
@@ -116,9 +131,9 @@ func (w *Watcher) tell(file *os.File, id int, mask uint32, name string) {
 				one.tell(true)
 			}
 		}
-	case name == JournalFile || name == LockFile && closed || name == "":
+	case name == "" || name == JournalFile || name == LockFile && closed:
 		for one := range w.watched[id] {
-			one.tell(closed || name == "")
+			one.tell(closed)
 		}
 	}
 }

@@ -9,6 +9,9 @@ import "errors"
 // look by themselves.
 type Watcher struct{}
 
-func (*Watcher) watch(string) (*watch, func(), error) {
+func (*Watcher) watch(string, bool) (*watch, func(), error) {
 	return nil, nil, errors.New("not built for this system")
 }
+
+// Close does nothing.
+func (*Watcher) Close() error { return nil }
