@@ -52,7 +52,7 @@ func (e *Executor) AdoptTask(ctx context.Context, in contract.ExecuteInput) (con
 		JournalID: in.JournalID,
 	})
 	if err != nil {
-		return contract.ExecuteResult{}, temporal.NewNonRetryableApplicationError(err.Error(), string(run.CodeOf(err)), err)
+		return contract.ExecuteResult{}, toTemporal(err)
 	}
 	return e.answer(out)
 }

@@ -1,0 +1,218 @@
+package activities_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+
+	"github.com/drover-run/drover/activities"
+	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/run"
+)
+
+var taskKey = run.Key{Run: "01jz0000000000000000000000", Task: 3, Attempt: 1, Dispatch: 2}
+
+// agent answers as it is told to, and records what it was asked.
+type agent struct {
+	out       executor.Outcome
+	err       error
+	known     bool
+	delivered []executor.Delivery
+	adopted   []executor.Adoption
+	stopped   []run.Key
+}
+
+func (a *agent) Execute(_ context.Context, d executor.Delivery) executor.Outcome {
+	a.delivered = append(a.delivered, d)
+	return a.out
+}
+
+func (a *agent) Adopt(_ context.Context, o executor.Adoption) (executor.Outcome, error) {
+	a.adopted = append(a.adopted, o)
+	return a.out, a.err
+}
+
+func (a *agent) Stop(key run.Key) bool {
+	a.stopped = append(a.stopped, key)
+	return a.known
+}
+
+func activityEnv(a *agent) (*testsuite.TestActivityEnvironment, *activities.Executor) {
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestActivityEnvironment()
+	acts := activities.NewExecutor(a)
+	env.RegisterActivityWithOptions(acts.ExecuteTask, activity.RegisterOptions{Name: contract.ActivityExecuteTask})
+	env.RegisterActivityWithOptions(acts.AdoptTask, activity.RegisterOptions{Name: contract.ActivityAdoptTask})
+	env.RegisterActivityWithOptions(acts.StopTask, activity.RegisterOptions{Name: contract.ActivityStopTask})
+	return env, acts
+}
+
+func TestExecutor_ExecuteTask(t *testing.T) {
+	t.Parallel()
+	t.Run("pending", func(t *testing.T) {
+		t.Parallel()
+		a := &agent{}
+		env, _ := activityEnv(a)
+		_, err := env.ExecuteActivity(contract.ActivityExecuteTask, contract.ExecuteInput{Key: taskKey})
+		require.ErrorIs(t, err, activity.ErrResultPending)
+		require.Len(t, a.delivered, 1)
+		require.Equal(t, taskKey, a.delivered[0].Key)
+		require.Equal(t, 1, a.delivered[0].Attempt)
+		require.Nil(t, a.delivered[0].Last)
+		require.NotEmpty(t, a.delivered[0].Token)
+	})
+	t.Run("with_details_of_an_earlier_delivery", func(t *testing.T) {
+		t.Parallel()
+		claimed := &executor.HeartbeatDetails{Executor: "host-1", JournalID: "j", Key: taskKey, Frame: 9}
+		a := &agent{out: executor.Outcome{Claimed: claimed}}
+		env, _ := activityEnv(a)
+		env.SetHeartbeatDetails(contract.Heartbeat{Executor: "host-1", JournalID: "j", Key: taskKey.String(), Frame: 9})
+		value, err := env.ExecuteActivity(contract.ActivityExecuteTask, contract.ExecuteInput{Key: taskKey})
+		require.NoError(t, err)
+		require.Equal(t, claimed, a.delivered[0].Last)
+		var result contract.ExecuteResult
+		require.NoError(t, value.Get(&result))
+		require.Equal(t, "host-1", result.Claimed.Executor)
+		require.Equal(t, taskKey.String(), result.Claimed.Key)
+	})
+	t.Run("given_back", func(t *testing.T) {
+		t.Parallel()
+		a := &agent{out: executor.Outcome{Executor: "host-1", GivenBack: "no room"}}
+		env, _ := activityEnv(a)
+		_, err := env.ExecuteActivity(contract.ActivityExecuteTask, contract.ExecuteInput{Key: taskKey})
+		var application *temporal.ApplicationError
+		require.ErrorAs(t, err, &application)
+		require.Equal(t, contract.ErrorGivenBack, application.Type())
+		require.True(t, application.NonRetryable())
+		var back contract.GiveBack
+		require.NoError(t, application.Details(&back))
+		require.Equal(t, contract.GiveBack{Executor: "host-1", Reason: "no room"}, back)
+	})
+}
+
+func TestExecutor_AdoptTask(t *testing.T) {
+	t.Parallel()
+	t.Run("never_started", func(t *testing.T) {
+		t.Parallel()
+		a := &agent{out: executor.Outcome{NeverStarted: "not begun"}}
+		env, _ := activityEnv(a)
+		value, err := env.ExecuteActivity(contract.ActivityAdoptTask, contract.ExecuteInput{Key: taskKey, JournalID: "j"})
+		require.NoError(t, err)
+		var result contract.ExecuteResult
+		require.NoError(t, value.Get(&result))
+		require.Equal(t, contract.ExecuteResult{NeverStarted: "not begun"}, result)
+		require.Equal(t, "j", a.adopted[0].JournalID)
+		require.NotEmpty(t, a.adopted[0].Token)
+	})
+	t.Run("not_now", func(t *testing.T) {
+		t.Parallel()
+		a := &agent{err: run.Errorf(run.CodeUnavailable, "the disk is full")}
+		env, _ := activityEnv(a)
+		_, err := env.ExecuteActivity(contract.ActivityAdoptTask, contract.ExecuteInput{Key: taskKey})
+		var application *temporal.ApplicationError
+		require.ErrorAs(t, err, &application)
+		require.Equal(t, string(run.CodeUnavailable), application.Type())
+	})
+}
+
+func TestExecutor_StopTask(t *testing.T) {
+	t.Parallel()
+	a := &agent{known: true}
+	env, _ := activityEnv(a)
+	value, err := env.ExecuteActivity(contract.ActivityStopTask, contract.StopInput{Key: taskKey})
+	require.NoError(t, err)
+	var result contract.StopResult
+	require.NoError(t, value.Get(&result))
+	require.True(t, result.Known)
+	require.Equal(t, []run.Key{taskKey}, a.stopped)
+}
+
+// tokenClient answers with an error and records what it was told.
+type tokenClient struct {
+	err     error
+	details []any
+	result  any
+	failure error
+}
+
+func (c *tokenClient) RecordActivityHeartbeat(_ context.Context, _ []byte, details ...any) error {
+	c.details = details
+	return c.err
+}
+
+func (c *tokenClient) CompleteActivity(_ context.Context, _ []byte, result any, failure error) error {
+	c.result, c.failure = result, failure
+	return c.err
+}
+
+func TestTokens_errors(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		err  error
+		beat func(t *testing.T, err error)
+		done run.Code
+	}{
+		"accepted": {nil, func(t *testing.T, err error) { require.NoError(t, err) }, ""},
+		"not_found": {
+			serviceerror.NewNotFound("no"),
+			func(t *testing.T, err error) { require.Equal(t, run.CodeNotFound, run.CodeOf(err)) }, run.CodeNotFound,
+		},
+		"namespace_not_found": {
+			serviceerror.NewNamespaceNotFound("drover"),
+			func(t *testing.T, err error) { require.Equal(t, run.CodeUnavailable, run.CodeOf(err)) }, run.CodeUnavailable,
+		},
+		"cancelled": {
+			temporal.NewCanceledError(),
+			func(t *testing.T, err error) { require.ErrorIs(t, err, executor.ErrStopWanted) }, run.CodeUnavailable,
+		},
+		"paused": {activity.ErrActivityPaused, func(t *testing.T, err error) { require.NoError(t, err) }, run.CodeUnavailable},
+		"reset":  {activity.ErrActivityReset, func(t *testing.T, err error) { require.NoError(t, err) }, run.CodeUnavailable},
+		"call_given_up": {
+			context.Canceled,
+			func(t *testing.T, err error) { require.Equal(t, run.CodeUnavailable, run.CodeOf(err)) }, run.CodeUnavailable,
+		},
+		"unavailable": {
+			serviceerror.NewUnavailable("down"),
+			func(t *testing.T, err error) { require.Equal(t, run.CodeUnavailable, run.CodeOf(err)) }, run.CodeUnavailable,
+		},
+		"anything_else": {
+			errors.New("?"),
+			func(t *testing.T, err error) { require.Equal(t, run.CodeUnavailable, run.CodeOf(err)) }, run.CodeUnavailable,
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tokens := activities.NewTokens(&tokenClient{err: c.err})
+			c.beat(t, tokens.Heartbeat(t.Context(), []byte("token"), executor.HeartbeatDetails{}))
+			err := tokens.Complete(t.Context(), []byte("token"), executor.Outcome{Ended: &run.TaskResult{}})
+			require.Equal(t, c.done, run.CodeOf(err))
+		})
+	}
+}
+
+func TestTokens_payloads(t *testing.T) {
+	t.Parallel()
+	c := &tokenClient{}
+	tokens := activities.NewTokens(c)
+	require.NoError(t, tokens.Heartbeat(t.Context(), nil, executor.HeartbeatDetails{Executor: "e", JournalID: "j", Key: taskKey, Frame: 7}))
+	require.Equal(t, []any{contract.Heartbeat{Executor: "e", JournalID: "j", Key: taskKey.String(), Frame: 7}}, c.details)
+
+	ended := &run.TaskResult{Status: run.StatusSuccess}
+	require.NoError(t, tokens.Complete(t.Context(), nil, executor.Outcome{Ended: ended}))
+	require.Equal(t, contract.ExecuteResult{Ended: ended}, c.result)
+	require.NoError(t, c.failure)
+
+	require.NoError(t, tokens.Complete(t.Context(), nil, executor.Outcome{Executor: "e", GivenBack: "why"}))
+	require.Nil(t, c.result)
+	var application *temporal.ApplicationError
+	require.ErrorAs(t, c.failure, &application)
+	require.Equal(t, contract.ErrorGivenBack, application.Type())
+}

@@ -1,0 +1,233 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/run"
+)
+
+// takingDesk records what is shipped.
+type takingDesk struct {
+	run.Desk
+
+	mu      sync.Mutex
+	err     error
+	delay   time.Duration
+	batches []bounds
+	times   []time.Time
+}
+
+func (d *takingDesk) Ship(ctx context.Context, b run.FrameBatch) error {
+	d.mu.Lock()
+	delay, err := d.delay, d.err
+	d.mu.Unlock()
+	select {
+	case <-time.After(delay):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.batches = append(d.batches, bounds{First: b.Frames[0].N, Last: b.Frames[len(b.Frames)-1].N})
+	d.times = append(d.times, time.Now())
+	return nil
+}
+
+func (d *takingDesk) set(err error, delay time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.err, d.delay = err, delay
+}
+
+// shipIt runs a shipper over a desk until the test's body returns.
+func shipIt(t *testing.T, e *entry, body func(t *testing.T, s *shipper, d *takingDesk)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &takingDesk{}
+		s := newShipper(shipping{
+			desk:    d,
+			log:     slog.New(slog.DiscardHandler),
+			note:    func(bounds, []run.StepResult) {},
+			refused: func() bool { return false },
+		}, e)
+		ctx, cancel := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		group.Go(func() { s.run(ctx) })
+		body(t, s, d)
+		cancel()
+		group.Wait()
+	})
+}
+
+func output(n int64, size int) run.Frame {
+	return run.Frame{Version: 1, N: n, Kind: run.FrameOutput, Data: make([]byte, size)}
+}
+
+func TestShipper_sends_a_short_task_as_one_batch(t *testing.T) {
+	shipIt(t, &entry{}, func(t *testing.T, s *shipper, d *takingDesk) {
+		began := time.Now()
+		for n := range int64(5) {
+			s.push(output(n+1, 10))
+		}
+		s.finish(5)
+		<-s.done
+		require.Equal(t, []bounds{{1, 5}}, d.batches)
+		require.Equal(t, began, d.times[0], "the end is sent at once")
+	})
+}
+
+func TestShipper_sends_sparse_lines_soon(t *testing.T) {
+	shipIt(t, &entry{}, func(t *testing.T, s *shipper, d *takingDesk) {
+		for n := range int64(3) {
+			at := time.Now()
+			s.push(output(n+1, 10))
+			time.Sleep(time.Second)
+			require.Len(t, d.times, int(n)+1)
+			require.Equal(t, batchLinger, d.times[n].Sub(at))
+		}
+	})
+}
+
+func TestShipper_gathers_dense_lines(t *testing.T) {
+	shipIt(t, &entry{}, func(t *testing.T, s *shipper, d *takingDesk) {
+		for n := range int64(1000) {
+			s.push(output(n+1, 10))
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		require.LessOrEqual(t, len(d.batches), 12)
+		for i := 1; i < len(d.times); i++ {
+			require.Equal(t, batchPause, d.times[i].Sub(d.times[i-1]))
+		}
+	})
+}
+
+func TestShipper_sends_full_batches_at_once(t *testing.T) {
+	shipIt(t, &entry{}, func(t *testing.T, s *shipper, d *takingDesk) {
+		began := time.Now()
+		for n := range int64(200) {
+			require.NoError(t, s.offer(t.Context(), output(n+1, run.MaxFrameData)))
+		}
+		s.finish(200)
+		<-s.done
+		require.Equal(t, began, d.times[len(d.times)-1])
+		require.Greater(t, len(d.batches), 2)
+	})
+}
+
+func TestShipper_waits_for_a_slow_desk(t *testing.T) {
+	shipIt(t, &entry{}, func(t *testing.T, s *shipper, d *takingDesk) {
+		d.set(nil, time.Second)
+		began := time.Now()
+		for n := range int64(1000) {
+			require.NoError(t, s.offer(t.Context(), output(n+1, run.MaxFrameData)))
+			s.mu.Lock()
+			require.LessOrEqual(t, s.bytes, queueBytes+run.MaxFrameData+frameOverhead)
+			require.False(t, s.behind)
+			s.mu.Unlock()
+		}
+		require.Greater(t, time.Since(began), 10*time.Second)
+		s.finish(1000)
+		<-s.done
+	})
+}
+
+func TestShipper_keeps_little_while_the_desk_is_away(t *testing.T) {
+	shipIt(t, &entry{}, func(t *testing.T, s *shipper, d *takingDesk) {
+		const last = 5000
+		d.set(run.Errorf(run.CodeUnavailable, "away"), 0)
+		back := make(chan struct{})
+		s.onRoom(func() { close(back) })
+		began := time.Now()
+		for n := range int64(last) {
+			require.NoError(t, s.offer(t.Context(), output(n+1, run.MaxFrameData)))
+			require.LessOrEqual(t, s.bytes, queueBytes+run.MaxFrameData+frameOverhead)
+		}
+		require.Less(t, time.Since(began), time.Minute, "the reader is not held up")
+		s.finish(last)
+		require.True(t, s.isBehind())
+		time.Sleep(time.Minute)
+		d.set(nil, 0)
+		<-back
+		for n := s.wanted(); n <= last; n++ {
+			require.NoError(t, s.offer(t.Context(), output(n, run.MaxFrameData)))
+		}
+		<-s.done
+		next := int64(1)
+		for _, b := range d.batches {
+			require.Equal(t, next, b.First)
+			next = b.Last + 1
+		}
+		require.Equal(t, int64(last+1), next)
+	})
+}
+
+func TestShipper_keeps_the_bounds_of_an_earlier_process(t *testing.T) {
+	e := &entry{record: record{State: stateLaunched, FirstFrame: 1, Flight: &bounds{First: 4, Last: 7}}}
+	shipIt(t, e, func(t *testing.T, s *shipper, d *takingDesk) {
+		require.Equal(t, int64(4), s.wanted())
+		for n := int64(4); n <= 6; n++ {
+			s.push(output(n, 10))
+		}
+		time.Sleep(time.Minute)
+		require.Empty(t, d.batches)
+		for n := int64(7); n <= 9; n++ {
+			s.push(output(n, 10))
+		}
+		s.finish(9)
+		<-s.done
+		require.Equal(t, []bounds{{4, 7}, {8, 9}}, d.batches)
+	})
+}
+
+func TestShipper_leaves_out_what_the_desk_can_not_take(t *testing.T) {
+	shipIt(t, &entry{}, func(t *testing.T, s *shipper, d *takingDesk) {
+		d.set(run.Errorf(run.CodeTooLarge, "too large"), 0)
+		s.push(output(1, 10))
+		time.Sleep(time.Second)
+		d.set(nil, 0)
+		s.push(output(2, 10))
+		s.finish(2)
+		<-s.done
+		require.Equal(t, []bounds{{2, 2}}, d.batches)
+	})
+}
+
+func TestShipper_note_comes_before_the_batch(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &takingDesk{}
+		var noted []string
+		s := newShipper(shipping{
+			desk: d,
+			log:  slog.New(slog.DiscardHandler),
+			note: func(b bounds, steps []run.StepResult) {
+				noted = append(noted, fmt.Sprintf("%d-%d after %d, %d steps", b.First, b.Last, len(d.batches), len(steps)))
+			},
+		}, &entry{})
+		s.push(run.Frame{N: 1, Kind: run.FrameStepStart})
+		ctx, cancel := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		group.Go(func() { s.run(ctx) })
+		time.Sleep(time.Second)
+		s.push(run.Frame{N: 2, Kind: run.FrameStepEnd, Status: run.StatusSuccess})
+		s.finish(2)
+		<-s.done
+		cancel()
+		group.Wait()
+		require.Equal(t, []string{"1-1 after 0, 0 steps", "2-2 after 1, 1 steps"}, noted)
+		require.Equal(t, run.StatusSuccess, s.steps.results()[0].Status)
+	})
+}
