@@ -49,7 +49,7 @@ func TestScript(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits": exits, "sorted": sorted, "mkcontext": mkcontext, "awaits": awaits,
+			"exits": exits, "sorted": sorted, "mkcontext": mkcontext, "awaits": awaits, "awaits-follower": awaitsFollower,
 		},
 	})
 }
@@ -91,6 +91,13 @@ func awaits(ts *testscript.TestScript, _ bool, args []string) {
 	g := ts.Value("gateway").(*clitest.Gateway)
 	if !g.AwaitStatus(args[1], args[2], args[0]) {
 		ts.Fatalf("task %s did not become %s", args[2], args[0])
+	}
+}
+
+// awaitsFollower waits until somebody follows the events.
+func awaitsFollower(ts *testscript.TestScript, _ bool, _ []string) {
+	if !ts.Value("gateway").(*clitest.Gateway).AwaitRequest("GET /api/v1/events", 1) {
+		ts.Fatalf("nobody followed the events")
 	}
 }
 

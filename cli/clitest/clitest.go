@@ -189,6 +189,20 @@ func (g *Gateway) Requests() []string {
 	return slices.Clone(g.requests)
 }
 
+// AwaitRequest waits until a request was made n times, and reports whether it
+// was.
+func (g *Gateway) AwaitRequest(request string, n int) bool {
+	return g.until(func() bool {
+		made := 0
+		for _, r := range g.requests {
+			if r == request {
+				made++
+			}
+		}
+		return made >= n
+	})
+}
+
 // find returns a run. The lock must be held.
 func (g *Gateway) find(id string) *api.Run {
 	for _, r := range g.runs {
@@ -218,6 +232,7 @@ func (g *Gateway) handler() http.Handler {
 		g.mu.Lock()
 		g.requests = append(g.requests, r.Method+" "+r.URL.Path)
 		away := g.away
+		g.notify()
 		g.mu.Unlock()
 		switch {
 		case away:

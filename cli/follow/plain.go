@@ -231,15 +231,15 @@ func (p *plain) refreshed(m *model) {
 			continue
 		}
 		p.told[reason] = true
-		p.print(p.say(p.screen.Now(), "%s waits: %s", names(waiting[reason]), reason))
+		p.print(p.say(p.screen.Now(), "%s: %s", whoWaits(waiting[reason]), reason))
 	}
 }
 
-func names(all []string) string {
-	if len(all) == 1 {
-		return all[0]
+func whoWaits(names []string) string {
+	if len(names) == 1 {
+		return names[0] + " waits"
 	}
-	return fmt.Sprintf("%s and %d more", all[0], len(all)-1)
+	return fmt.Sprintf("%s and %d more wait", names[0], len(names)-1)
 }
 
 func (p *plain) away(err error) {

@@ -1,0 +1,206 @@
+package follow
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/run"
+)
+
+var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+
+func testScreen(w *bytes.Buffer) Screen {
+	return Screen{
+		Writer: w, Size: func() (int, int) { return 80, 24 }, Now: func() time.Time { return noon.Add(time.Minute) },
+		Location: time.UTC, Spell: func(d time.Duration) string { return d.String() },
+	}
+}
+
+func testRun(names ...string) api.Run {
+	r := api.Run{ID: "r1", Name: "demo", Group: "/test/demo", Phase: api.PhaseQueued, CreatedAt: noon, Tasks: map[string]api.Task{}}
+	for i, name := range names {
+		r.Tasks[name] = api.Task{Number: i, Status: api.StatusNotStarted}
+	}
+	return r
+}
+
+// stage plays events and output to a plain view.
+type stage struct {
+	out   bytes.Buffer
+	plain *plain
+	model *model
+	at    time.Time
+}
+
+func newStage(names ...string) *stage {
+	s := &stage{model: newModel(testRun(names...)), at: noon}
+	s.plain = newPlain(testScreen(&s.out))
+	return s
+}
+
+func (s *stage) event(e api.Event) {
+	s.at = s.at.Add(time.Second)
+	e.Time = s.at
+	var before *task
+	if t := s.model.byName[e.Task]; t != nil {
+		was := *t
+		before = &was
+	}
+	now := s.model.apply(e)
+	s.plain.changed(s.model, e, before, now)
+}
+
+func (s *stage) task(name string, status api.Status, attempt int, reason string) {
+	executor := ""
+	if status != api.StatusQueued {
+		executor = "host-7"
+	}
+	s.event(api.Event{Type: api.EventTypeTask, Task: name, Status: status, Attempt: attempt, Executor: executor, Reason: reason})
+}
+
+func (s *stage) run(phase api.Phase, result api.Result, reason string) {
+	s.event(api.Event{Type: api.EventTypeRun, Phase: phase, Result: result, Reason: reason})
+}
+
+func (s *stage) log(name string, attempt int, text string) {
+	s.plain.output(output{source: source{name, attempt}, chunk: api.LogChunk{Stream: api.LogChunkStreamStdout, Data: []byte(text)}})
+}
+
+func (s *stage) endLog(name string, attempt int, err error) {
+	s.plain.output(output{source: source{name, attempt}, ended: true, err: err})
+}
+
+func TestPlain_says_what_happens(t *testing.T) {
+	t.Parallel()
+	s := newStage("build", "test", "deploy", "never")
+	s.run(api.PhaseQueued, api.ResultUnknown, "waits for change group x")
+	s.run(api.PhaseRunning, api.ResultUnknown, "")
+	s.task("build", api.StatusQueued, 1, "")
+	s.task("build", api.StatusRunning, 1, "")
+	s.task("build", api.StatusRunning, 1, "executor host-7 out of contact since 12:00:05Z")
+	s.task("build", api.StatusRunning, 1, "")
+	s.task("build", api.StatusSuccess, 1, "")
+	s.task("test", api.StatusRunning, 1, "")
+	s.task("test", api.StatusQueued, 2, "exit code 3")
+	s.task("test", api.StatusRunning, 2, "")
+	s.task("test", api.StatusFailed, 2, "exit code 3\x1b[2J")
+	s.run(api.PhaseRunning, api.ResultFailed, "")
+	s.task("deploy", api.StatusWaitingApproval, 0, "")
+	s.task("deploy", api.StatusStopped, 0, "")
+	s.task("never", api.StatusSkipped, 0, "needs success of test")
+	s.run(api.PhaseFinished, api.ResultFailed, "task test failed")
+	s.plain.end(s.model, true)
+	require.Equal(t, `12:00:01 run r1 queued: waits for change group x
+12:00:02 run r1 running
+12:00:04 build running on host-7
+12:00:05 build still running: executor host-7 out of contact since 12:00:05Z
+12:00:06 build running on host-7 again
+12:00:07 build success in 3s
+12:00:08 test running on host-7
+12:00:09 test queued again, attempt 2: exit code 3
+12:00:10 test running on host-7 (attempt 2)
+12:00:11 test failed after 1s: exit code 3
+12:00:13 deploy waits for approval (drover runs approve r1 deploy)
+12:00:14 deploy stopped
+12:00:15 never skipped: needs success of test
+failed: test: exit code 3
+run r1 finished: failed in 14s (task test failed)
+`, s.out.String())
+}
+
+func TestPlain_keeps_a_task_in_order(t *testing.T) {
+	t.Parallel()
+	s := newStage("a", "b")
+	s.plain.reads(source{"a", 1})
+	s.task("a", api.StatusRunning, 1, "")
+	s.log("a", 1, "one\ntw")
+	s.task("a", api.StatusQueued, 2, "exit code 1")
+	s.plain.reads(source{"a", 2})
+	s.task("a", api.StatusRunning, 2, "")
+	s.log("a", 2, "again\n") // the second attempt is quicker
+	s.task("a", api.StatusSuccess, 2, "")
+	s.task("b", api.StatusSkipped, 0, "") // others do not wait for it
+	s.log("a", 1, "o\r\nthree")
+	s.endLog("a", 1, nil)
+	s.log("a", 2, "at last\n")
+	s.endLog("a", 2, nil)
+	require.Equal(t, []string{
+		"12:00:01 a running on host-7",
+		"a | one",
+		"12:00:05 b skipped",
+		"a | two",
+		"a | three",
+		"12:00:02 a queued again, attempt 2: exit code 1",
+		"12:00:03 a running on host-7 (attempt 2)",
+		"a | again",
+		"a | at last",
+		"12:00:04 a success in 1s",
+	}, strings.Split(strings.TrimSpace(s.out.String()), "\n"))
+}
+
+func TestPlain_log_that_breaks_off(t *testing.T) {
+	t.Parallel()
+	s := newStage("a")
+	s.plain.reads(source{"a", 1})
+	s.task("a", api.StatusRunning, 1, "")
+	s.log("a", 1, "half a li")
+	s.endLog("a", 1, errors.New("no answer"))
+	s.log("a", 1, strings.Repeat("x", maxLine+10))
+	require.Contains(t, s.out.String(), "a | half a li\na | (the log is not complete: no answer)\n")
+	require.Contains(t, s.out.String(), "a | "+strings.Repeat("x", 100))
+}
+
+func TestPlain_waits_told_once(t *testing.T) {
+	t.Parallel()
+	s := newStage("a", "b", "c")
+	for name, task := range s.model.byName {
+		task.status, task.reason = run.StatusQueued, "no executor of pool gpu is online"
+		if name == "c" {
+			task.reason = "all 2 slots of pool shell are in use"
+		}
+	}
+	s.plain.refreshed(s.model)
+	s.plain.refreshed(s.model)
+	require.Equal(t, "12:01:00 c waits: all 2 slots of pool shell are in use\n"+
+		"12:01:00 a and 1 more wait: no executor of pool gpu is online\n", s.out.String())
+}
+
+func TestPlain_end_without_the_gateway(t *testing.T) {
+	t.Parallel()
+	s := newStage("a")
+	s.plain.reads(source{"a", 1})
+	s.task("a", api.StatusRunning, 1, "")
+	s.task("a", api.StatusSuccess, 1, "") // waits for the log
+	s.plain.away(errors.New("refused"))
+	s.plain.away(errors.New("refused"))
+	s.plain.away(nil)
+	s.plain.end(s.model, false)
+	require.Equal(t, `12:00:01 a running on host-7
+12:01:00 the gateway is away, trying again: refused
+12:01:00 the gateway is back
+12:00:02 a success in 1s
+`, s.out.String())
+}
+
+func TestPlain_many_failures(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for i := range 30 {
+		names = append(names, fmt.Sprintf("t%02d", i))
+	}
+	s := newStage(names...)
+	for _, name := range names {
+		s.task(name, api.StatusFailed, 1, "no")
+	}
+	s.out.Reset()
+	s.plain.end(s.model, true)
+	require.Equal(t, maxTold+2, strings.Count(s.out.String(), "\n"))
+	require.Contains(t, s.out.String(), "failed: 20 more\n")
+}
