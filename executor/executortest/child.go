@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"testing"
+	"strconv"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -40,17 +40,20 @@ const (
 	hangAtLaunch = "launch"
 )
 
-// Main is the TestMain of a driver's package.
-func Main(m *testing.M, open Open) {
+// Child is the first thing in the TestMain of a driver's package. In a process
+// that the suite has started to kill it, it plays an executor and does not
+// return.
+func Child(open Open) {
+	//nolint:forbidigo // this stands in for a main
 	if text, ok := os.LookupEnv(childVariable); ok {
 		os.Exit(child(text, open))
 	}
-	os.Exit(m.Run())
 }
 
 func child(text string, open Open) int {
+	say := func(words ...any) { _, _ = fmt.Fprintln(os.Stdout, words...) }
 	fail := func(err error) int {
-		fmt.Println("failed:", err)
+		say("failed:", err)
 		return 1
 	}
 	var o childOrder
@@ -64,7 +67,7 @@ func child(text string, open Open) int {
 	ctx := context.Background()
 	hang := func(at string) {
 		if o.HangAt == at {
-			fmt.Println(saysReached)
+			say(saysReached)
 			select {}
 		}
 	}
@@ -73,20 +76,20 @@ func child(text string, open Open) int {
 		Log:        func(string) { hang(hangAtSetup) },
 		Launch: func() (int64, error) {
 			hang(hangAtLaunch)
-			time.AfterFunc(o.Delay, func() { fmt.Println(saysLaunched) })
+			time.AfterFunc(o.Delay, func() { say(saysLaunched) })
 			return firstFrame, nil
 		},
 	})
 	if err != nil {
 		return fail(err)
 	}
-	fmt.Println(saysStarted)
+	say(saysStarted)
 	for f, err := range h.Events(ctx, 1) {
 		if err != nil {
 			return fail(err)
 		}
 		if f.Kind == run.FrameOutput {
-			fmt.Printf("output %q\n", f.Data)
+			say("output", strconv.Quote(string(f.Data)))
 		}
 	}
 	select {}

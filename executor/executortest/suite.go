@@ -5,13 +5,16 @@
 //
 //	func open(config string) (executor.Driver, error) { ... }
 //
-//	func TestMain(m *testing.M) { executortest.Main(m, open) }
+//	func TestMain(m *testing.M) {
+//		executortest.Child(open)
+//		os.Exit(m.Run())
+//	}
 //
-//	func TestDriver(t *testing.T) {
+//	func TestConformance(t *testing.T) {
 //		executortest.Run(t, open, func(t *testing.T) executortest.Harness { ... })
 //	}
 //
-// Main lets the suite run the driver in a process that it kills.
+// Child lets the suite run the driver in a process that it kills.
 package executortest
 
 import (

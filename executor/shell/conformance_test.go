@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/executortest"
@@ -26,9 +27,12 @@ func open(config string) (executor.Driver, error) {
 	return shell.New(o)
 }
 
-func TestMain(m *testing.M) { executortest.Main(m, open) }
+func TestMain(m *testing.M) {
+	executortest.Child(open)
+	goleak.VerifyTestMain(m)
+}
 
-func TestDriver(t *testing.T) {
+func TestConformance(t *testing.T) {
 	t.Parallel()
 	executortest.Run(t, open, func(t *testing.T) executortest.Harness {
 		t.Helper()

@@ -69,7 +69,7 @@ func (j *journal) append(frames ...run.Frame) {
 		return
 	}
 	for j.write() != nil {
-		time.Sleep(retryWrite)
+		<-time.NewTimer(retryWrite).C
 	}
 	j.copy.add(j.buf, j.ended) // after the file: what a reader sees it finds there too
 	j.buf = j.buf[:0]

@@ -27,7 +27,9 @@ const (
 	tailBuffer = 64 << 10
 )
 
-var endMark = []byte(`"k":"` + string(run.FrameTaskEnd) + `"`)
+// endMark is part of the line of the last frame, and of no other: within a
+// string its quotes would be escaped.
+const endMark = `"k":"` + string(run.FrameTaskEnd) + `"`
 
 // Tail yields the frames of a directory's journal from number from on, as they
 // are written, and ends after the task_end frame. w may be nil: then it looks
@@ -249,7 +251,7 @@ func (t *tail) lines(fresh int, yield func([]byte) bool) error {
 		if t.next <= t.from {
 			continue
 		}
-		if !yield(line) || bytes.Contains(line, endMark) {
+		if !yield(line) || bytes.Contains(line, []byte(endMark)) {
 			t.done = true
 			return nil
 		}
