@@ -23,7 +23,7 @@ func TestAgent_chaos(t *testing.T) {
 	t.Parallel()
 	worlds, err := strconv.Atoi(os.Getenv("DROVER_CHAOS"))
 	if err != nil {
-		worlds = 20
+		worlds = 10
 	}
 	for seed := range worlds {
 		t.Run(fmt.Sprintf("seed_%d", seed), func(t *testing.T) {

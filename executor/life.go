@@ -80,7 +80,10 @@ func (t *task) live(ctx context.Context, side *sync.WaitGroup) {
 	case <-ctx.Done():
 		return
 	}
-	if h != nil && !t.remove(ctx, h) {
+	if h == nil {
+		h = t.attachAny(ctx) // what a start that failed may have left
+	}
+	if ctx.Err() != nil || h != nil && !t.remove(ctx, h) {
 		return
 	}
 	t.a.at(pointRemoved, t.key)

@@ -155,7 +155,7 @@ func (w *world) await(limit time.Duration, cond func() (bool, string)) {
 			w.t.Fatalf("gave up after %s; last state: %s", limit, state)
 		}
 		time.Sleep(pause) // virtual
-		pause = min(2*pause, 10*time.Second)
+		pause = min(2*pause, time.Second)
 	}
 }
 
