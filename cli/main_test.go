@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,7 +26,9 @@ func TestMain(m *testing.M) {
 
 // drover is the command line as a process, with a clock that stands still.
 func drover() cli.ExitCode {
-	return cli.Execute(context.Background(), cli.New(cli.Env{
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	return cli.Execute(ctx, cli.New(cli.Env{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, LookupEnv: os.LookupEnv,
 		UserConfigDir: func() (string, error) { return os.Getenv("CONFIG_DIR"), nil },
 		Now:           func() time.Time { return clitest.Start().Add(10 * time.Minute) },
@@ -94,9 +97,14 @@ func awaits(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// awaitsFollower waits until somebody follows the events.
-func awaitsFollower(ts *testscript.TestScript, _ bool, _ []string) {
-	if !ts.Value("gateway").(*clitest.Gateway).AwaitRequest("GET /api/v1/events", 1) {
+// awaitsFollower waits until somebody follows the events, for the nth time:
+// awaits-follower [N].
+func awaitsFollower(ts *testscript.TestScript, _ bool, args []string) {
+	n := 1
+	if len(args) > 0 {
+		n = int(args[0][0] - '0')
+	}
+	if !ts.Value("gateway").(*clitest.Gateway).AwaitRequest("GET /api/v1/events", n) {
 		ts.Fatalf("nobody followed the events")
 	}
 }

@@ -22,7 +22,8 @@ const (
 )
 
 // New returns the root command, with the commands of a client and with extra
-// ones.
+// ones, those of GroupProcess listed apart. Wrong numbers of arguments, unknown
+// flags and unknown subcommands are errors of usage for all of them.
 func New(env Env, extra ...*cobra.Command) *cobra.Command {
 	env = env.withDefaults()
 	root := &cobra.Command{
@@ -54,6 +55,11 @@ Exit codes: 0 done, 1 the run failed, 2 wrong usage or an invalid specification,
 	}
 	parent(root)
 	root.AddCommand(Commands(env)...)
+	for _, c := range extra {
+		if c.HasSubCommands() && !c.Runnable() {
+			parent(c)
+		}
+	}
 	root.AddCommand(extra...)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

@@ -36,6 +36,7 @@ type Gateway struct {
 	approved map[string]bool
 	requests []string
 	away     bool
+	refused  map[string]bool
 	paused   bool
 	players  sync.WaitGroup
 	closed   chan struct{}
@@ -57,7 +58,7 @@ func New(t testing.TB) *Gateway {
 	t.Helper()
 	g := &Gateway{
 		t: t, logs: make(map[logKey]*taskLog), changed: make(chan struct{}), stopped: make(map[string]bool),
-		approved: make(map[string]bool), closed: make(chan struct{}),
+		approved: make(map[string]bool), refused: make(map[string]bool), closed: make(chan struct{}),
 	}
 	g.Server = httptest.NewServer(g.handler())
 	t.Cleanup(func() {
@@ -182,6 +183,13 @@ func (g *Gateway) Away(away bool) {
 	}
 }
 
+// Refuse makes a request, as in "GET /api/v1/runs", one for what does not exist.
+func (g *Gateway) Refuse(request string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.refused[request] = true
+}
+
 // Requests returns the methods and paths of all requests so far.
 func (g *Gateway) Requests() []string {
 	g.mu.Lock()
@@ -231,12 +239,14 @@ func (g *Gateway) handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		g.mu.Lock()
 		g.requests = append(g.requests, r.Method+" "+r.URL.Path)
-		away := g.away
+		away, refused := g.away, g.refused[r.Method+" "+r.URL.Path]
 		g.notify()
 		g.mu.Unlock()
 		switch {
 		case away:
 			panic(http.ErrAbortHandler)
+		case refused:
+			notFound(w, "request", r.Method+" "+r.URL.Path)
 		case r.Header.Get("Authorization") == "":
 			problem(w, http.StatusUnauthorized, "unauthenticated", "this call needs a bearer token")
 		case r.Header.Get("Authorization") == "Bearer weak":

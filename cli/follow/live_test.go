@@ -1,0 +1,155 @@
+package follow
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/run"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".golden")
+	if *update {
+		require.NoError(t, os.MkdirAll("testdata", 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o600))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(want), got)
+}
+
+// liveOf returns a view of a run of which some tasks run.
+func liveOf(s Screen) (*live, *model) {
+	m := newModel(testRun("prepare", "build[GO=1.26]", "lint", "deploy", "gpu", "after"))
+	m.phase, m.started = run.PhaseRunning, noon
+	set := func(name string, status run.Status, reason string) *task {
+		t := m.byName[name]
+		m.counts[t.status]--
+		m.counts[status]++
+		t.status, t.reason, t.attempt, t.started = status, reason, 1, noon.Add(10*time.Second)
+		return t
+	}
+	set("prepare", run.StatusSuccess, "").ended = noon.Add(12 * time.Second)
+	set("lint", run.StatusFailed, "step 2 exited with code 1\x1b[2J and more than there is room for").ended = noon.Add(13 * time.Second)
+	building := set("build[GO=1.26]", run.StatusRunning, "")
+	building.executor, building.attempt = "host-7", 2
+	building.steps = []api.Step{{Status: api.StatusSuccess}, {Name: "vet", Status: api.StatusRunning}}
+	set("deploy", run.StatusWaitingApproval, "0 of 2 approved").started = time.Time{}
+	set("gpu", run.StatusQueued, "no executor of pool gpu is online").started = time.Time{}
+	l := newLive(s)
+	for i := range 30 {
+		l.line(source{"build[GO=1.26]", 2}, fmt.Sprintf("line %d \x1b[31mred\x1b[0m", i))
+	}
+	return l, m
+}
+
+func TestLive_picture(t *testing.T) {
+	t.Parallel()
+	sizes := []struct{ columns, rows int }{{100, 20}, {60, 14}, {40, 10}, {minColumns, minRows}}
+	for _, colour := range []bool{false, true} {
+		s := testScreen(&bytes.Buffer{})
+		s.Colour, s.Unicode = colour, !colour
+		l, m := liveOf(s)
+		var all strings.Builder
+		for _, size := range sizes {
+			lines := l.picture(m, size.columns, size.rows)
+			require.LessOrEqual(t, len(lines), size.rows)
+			for _, line := range lines {
+				require.LessOrEqual(t, width(line), size.columns, line)
+				require.NotContains(t, line, "\x1b[2J")
+			}
+			fmt.Fprintf(&all, "== %d x %d\n%s\n", size.columns, size.rows, strings.Join(lines, "\n"))
+		}
+		golden(t, fmt.Sprintf("picture-colour-%t", colour), strings.ReplaceAll(all.String(), "\x1b", "ESC"))
+	}
+}
+
+func TestLive_many_tasks(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for i := range 10_000 {
+		names = append(names, fmt.Sprintf("work-%05d", i))
+	}
+	m := newModel(testRun(names...))
+	for i, t := range m.tasks {
+		status, reason := run.StatusQueued, "all 4 slots of pool shell are in use"
+		switch {
+		case i < 5000:
+			status, reason, t.ended = run.StatusSuccess, "", noon
+		case i < 5100:
+			status, reason, t.ended = run.StatusFailed, "exit code 1", noon.Add(time.Duration(i)*time.Second)
+		case i < 5104:
+			status, reason = run.StatusRunning, ""
+		case i > 9000:
+			reason = "no executor of pool gpu is online"
+		}
+		m.counts[t.status]--
+		m.counts[status]++
+		t.status, t.reason = status, reason
+	}
+	s := testScreen(&bytes.Buffer{})
+	s.Unicode = true
+	l := newLive(s)
+	begin := time.Now()
+	lines := l.picture(m, 80, 20)
+	require.Less(t, time.Since(begin), time.Second)
+	golden(t, "many", strings.Join(lines, "\n")+"\n")
+}
+
+func TestLive_end(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	s := testScreen(&out)
+	l, m := liveOf(s)
+	l.output(output{source: source{"lint", 1}, chunk: api.LogChunk{Data: []byte("checking\nbad name")}})
+	l.output(output{source: source{"lint", 1}, ended: true})
+	l.away(errors.New("refused"))
+	l.tick(m)
+	require.Contains(t, out.String(), "the gateway is away, trying again: refused")
+	out.Reset()
+	m.phase, m.result, m.ended = run.PhaseFinished, run.ResultFailed, noon.Add(20*time.Second)
+	l.end(m, true)
+	_, after, ok := strings.Cut(out.String(), showCursor)
+	require.True(t, ok, "the cursor must come back")
+	require.Equal(t, "the end of the log of lint:\n  checking\n  bad name\n"+
+		"failed: lint: step 2 exited with code 1 and more than there is room for\nrun r1 finished: failed in 20s\n", after)
+}
+
+func TestLive_draws_only_changes(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	s := testScreen(&out)
+	l, m := liveOf(s)
+	l.tick(m)
+	drawn := out.Len()
+	l.tick(m)
+	require.Equal(t, drawn, out.Len(), "nothing has changed")
+	l.line(source{"lint", 1}, "more")
+	l.dirty = true
+	l.tick(m)
+	require.Contains(t, out.String()[drawn:], "lint | more")
+	require.Contains(t, out.String()[drawn:], fmt.Sprintf("\x1b[%dA", strings.Count(l.canvas.last, "\n")+1))
+}
+
+func TestCanvas_rewinds_over_wrapped_lines(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	c := canvas{screen: testScreen(&out)}
+	c.draw([]string{strings.Repeat("x", 50), "y"}, 60)
+	out.Reset()
+	c.draw([]string{"z"}, 20) // the terminal is narrower: the first line takes three rows
+	require.Contains(t, out.String(), "\x1b[4A")
+}
