@@ -34,8 +34,10 @@ type attachment struct {
 	conn  types.HijackedResponse
 	nonce []byte
 	lines *bufio.Reader
-	long  []byte // a line that does not fit the buffer
+	long  []byte // a line that does not fit the buffer, or comes in parts
+	whole bool   // long was returned
 	tail  tail
+	first int64 // number of the first frame there is, where it will come; else 0
 }
 
 // attach connects to the container's streams: what it writes from now on can
@@ -70,9 +72,14 @@ func (a *attachment) send(ctx context.Context, order run.ShimOrder) error {
 	return nil
 }
 
-// next waits for a frame. Other lines are kept as the tail. The end of the
-// streams is io.EOF. When the context ends the attachment is of no more use.
-func (a *attachment) next(ctx context.Context) (run.Frame, error) {
+// next waits for a frame and tells its size in the journal too. Other lines are
+// kept as the tail. When patience ends before a frame came the error is
+// os.ErrDeadlineExceeded, and next may be called again; the end of the streams
+// is io.EOF.
+func (a *attachment) next(ctx context.Context, patience time.Duration) (f run.Frame, size int64, err error) {
+	if err := a.conn.Conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		return f, 0, err
+	}
 	stop := context.AfterFunc(ctx, func() { _ = a.conn.Conn.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	for {
@@ -81,21 +88,24 @@ func (a *attachment) next(ctx context.Context) (run.Frame, error) {
 			if cause := context.Cause(ctx); cause != nil {
 				err = cause
 			}
-			return run.Frame{}, err
+			return f, 0, err
 		}
 		text, ok := bytes.CutPrefix(line, a.nonce)
 		if !ok {
 			_, _ = a.tail.Write(line)
 			continue
 		}
-		return decodeFrame(text)
+		f, err = decodeFrame(text)
+		return f, int64(len(text)), err
 	}
 }
 
-// line reads up to the next newline. A line longer than maxLine comes as its
-// beginning only.
+// line reads up to the next newline. Of a line longer than maxLine some is
+// left out. After an error it may be called again and goes on.
 func (a *attachment) line() ([]byte, error) {
-	a.long = a.long[:0]
+	if a.whole {
+		a.long, a.whole = a.long[:0], false
+	}
 	for {
 		part, err := a.lines.ReadSlice('\n')
 		if err == nil && len(a.long) == 0 {
@@ -106,6 +116,7 @@ func (a *attachment) line() ([]byte, error) {
 		}
 		switch {
 		case err == nil:
+			a.whole = true
 			return a.long, nil
 		case !errors.Is(err, bufio.ErrBufferFull):
 			return nil, err
@@ -125,32 +136,39 @@ func decodeFrame(text []byte) (run.Frame, error) {
 }
 
 // demultiplexer reads the stdout part of a container's streams, and writes the
-// rest away.
+// rest away. After an error it may be called again and goes on.
 type demultiplexer struct {
 	source io.Reader
 	stderr io.Writer
-	left   int64 // of the current stdout chunk
+	header [8]byte // stream, three zeros, length
+	have   int     // bytes of the header
+	left   int64   // of the chunk behind the header
 }
 
 // Read implements io.Reader.
 func (r *demultiplexer) Read(p []byte) (int, error) {
-	for r.left == 0 {
-		var header [8]byte // stream, three zeros, length
-		if _, err := io.ReadFull(r.source, header[:]); err != nil {
-			return 0, err
-		}
-		size := int64(binary.BigEndian.Uint32(header[4:]))
-		if stdcopy.StdType(header[0]) == stdcopy.Stdout {
-			r.left = size
+	for {
+		if r.have < len(r.header) {
+			n, err := r.source.Read(r.header[r.have:])
+			r.have += n
+			r.left = int64(binary.BigEndian.Uint32(r.header[4:]))
+			if err != nil && r.have < len(r.header) {
+				return 0, err
+			}
 			continue
 		}
-		if _, err := io.CopyN(r.stderr, r.source, size); err != nil {
+		n, err := r.source.Read(p[:min(int64(len(p)), r.left)])
+		if r.left -= int64(n); r.left == 0 {
+			r.have = 0
+		}
+		if stdcopy.StdType(r.header[0]) == stdcopy.Stdout {
+			return n, err
+		}
+		_, _ = r.stderr.Write(p[:n])
+		if err != nil {
 			return 0, err
 		}
 	}
-	n, err := r.source.Read(p[:min(int64(len(p)), r.left)])
-	r.left -= int64(n)
-	return n, err
 }
 
 // tail keeps the last bytes written to it.

@@ -4,12 +4,15 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/pkg/stdcopy"
@@ -37,13 +40,15 @@ func TestAttachment_next(t *testing.T) {
 		require.NoError(t, err)
 	}
 	a := newTestAttachment(t, &written)
-	f, err := a.next(t.Context())
+	f, size, err := a.next(t.Context(), time.Minute)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, f.N)
-	f, err = a.next(t.Context())
+	require.EqualValues(t, len(first)-len("nonce "), size)
+	f, size, err = a.next(t.Context(), time.Minute)
 	require.NoError(t, err)
 	require.Equal(t, big, f.Outputs["big"])
-	_, err = a.next(t.Context())
+	require.EqualValues(t, len(long)-len("nonce "), size)
+	_, _, err = a.next(t.Context(), time.Minute)
 	require.ErrorIs(t, err, io.EOF)
 	require.True(t, isStreamEnd(err))
 	require.Contains(t, a.tail.String(), "foreign line")
@@ -55,15 +60,56 @@ func TestAttachment_next_refuses_a_newer_shim(t *testing.T) {
 	var written bytes.Buffer
 	_, err := fmt.Fprintf(stdcopy.NewStdWriter(&written, stdcopy.Stdout), "nonce {\"v\":%d,\"n\":1}\n", run.FrameVersion+1)
 	require.NoError(t, err)
-	_, err = newTestAttachment(t, &written).next(t.Context())
+	_, _, err = newTestAttachment(t, &written).next(t.Context(), time.Minute)
 	require.Equal(t, run.CodeInternal, run.CodeOf(err))
 	require.False(t, isStreamEnd(err))
+}
+
+// impatient times out before every byte.
+type impatient struct {
+	source io.Reader
+	late   bool
+}
+
+func (r *impatient) Read(p []byte) (int, error) {
+	if r.late = !r.late; r.late {
+		return 0, os.ErrDeadlineExceeded
+	}
+	return r.source.Read(p[:min(1, len(p))])
+}
+
+func TestAttachment_next_goes_on_after_a_timeout(t *testing.T) {
+	t.Parallel()
+	var written bytes.Buffer
+	for i := range 3 {
+		_, err := fmt.Fprintf(stdcopy.NewStdWriter(&written, stdcopy.Stderr), "noise %d\n", i)
+		require.NoError(t, err)
+		_, err = fmt.Fprintf(stdcopy.NewStdWriter(&written, stdcopy.Stdout), "nonce {\"v\":1,\"n\":%d}\n", i+1)
+		require.NoError(t, err)
+	}
+	a := newTestAttachment(t, &impatient{source: &written})
+	timeouts := 0
+	for want := int64(1); want <= 3; {
+		f, _, err := a.next(t.Context(), time.Minute)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			timeouts++
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, want, f.N)
+		want++
+	}
+	require.Greater(t, timeouts, 50)
+	require.Equal(t, "noise 0\nnoise 1\nnoise 2", a.tail.String())
 }
 
 func newTestAttachment(t *testing.T, streams io.Reader) *attachment {
 	t.Helper()
 	ours, theirs := net.Pipe()
-	t.Cleanup(func() { _, _ = ours.Close(), theirs.Close() })
+	t.Cleanup(func() {
+		require.NoError(t, ours.Close())
+		require.NoError(t, theirs.Close())
+	})
 	a := &attachment{conn: types.HijackedResponse{Conn: ours}, nonce: []byte("nonce ")}
 	a.lines = bufio.NewReaderSize(&demultiplexer{source: iotest.HalfReader(streams), stderr: &a.tail}, lineBuffer)
 	return a
@@ -75,7 +121,7 @@ func TestReadFrames_leaves_out_a_torn_line(t *testing.T) {
 	wanted, err := readFrames(strings.NewReader(`{"v":1,"n":3}
 {"v":1,"n":4}
 {"v":1,"n":5}
-{"v":1,"n"`), 4, func(f run.Frame) bool { got = append(got, f.N); return true })
+{"v":1,"n"`), 4, func(f run.Frame, _ int64) bool { got = append(got, f.N); return true })
 	require.NoError(t, err)
 	require.True(t, wanted)
 	require.Equal(t, []int64{4, 5}, got)

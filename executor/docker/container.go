@@ -35,7 +35,7 @@ type plan struct {
 	platform   *ocispec.Platform
 	resources  container.Resources
 	tmpfs      map[string]string
-	volumes    map[string]struct{}
+	volumes    []string // paths of anonymous volumes
 	nonce      string
 }
 
@@ -48,7 +48,7 @@ func (d *Driver) newPlan(definition run.Definition) (*plan, error) {
 	if definition.Privileged && !d.options.AllowPrivileged {
 		return nil, run.Errorf(run.CodeInvalid, "privileged tasks are not allowed on this executor (allow_privileged is off)")
 	}
-	p := &plan{definition: definition, volumes: map[string]struct{}{taskDir: {}}, nonce: newNonce()}
+	p := &plan{definition: definition, volumes: []string{taskDir}, nonce: newNonce()}
 	var err error
 	if p.platform, err = parsePlatform(definition.Platform); err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (d *Driver) newPlan(definition run.Definition) (*plan, error) {
 			return nil, run.Errorf(run.CodeInvalid, "%q can not be the path of a volume", v.Path)
 		}
 		if v.Tmpfs == nil {
-			p.volumes[target] = struct{}{}
+			p.volumes = append(p.volumes, target)
 			continue
 		}
 		if p.tmpfs == nil {
@@ -112,13 +112,13 @@ func tmpfsOptions(size string) (string, error) {
 
 // mainConfig describes the main container. The shim runs as root and gives up
 // its rights for the steps.
-func (d *Driver) mainConfig(p *plan, img *imageInfo) (*container.Config, *container.HostConfig) {
+func (d *Driver) mainConfig(p *plan) (*container.Config, *container.HostConfig) {
 	def := p.definition
 	config := &container.Config{
 		Image:        def.Image,
 		User:         "0:0",
 		Entrypoint:   shimCommand(p.nonce),
-		WorkingDir:   img.workingDir, // the daemon makes it where the image lacks it
+		WorkingDir:   "/", // the steps' is the shim's matter
 		OpenStdin:    true,
 		StdinOnce:    true,
 		AttachStdin:  true,
@@ -127,10 +127,6 @@ func (d *Driver) mainConfig(p *plan, img *imageInfo) (*container.Config, *contai
 		Labels:       d.labels(def, roleMain),
 		StopSignal:   killAtOnce,
 		Healthcheck:  &container.HealthConfig{Test: []string{"NONE"}},
-		Volumes:      p.volumes,
-	}
-	if def.WorkingDir != "" {
-		config.WorkingDir = def.WorkingDir
 	}
 	config.Labels[d.label("nonce")] = p.nonce
 	noInit := false // the shim reaps
@@ -142,6 +138,12 @@ func (d *Driver) mainConfig(p *plan, img *imageInfo) (*container.Config, *contai
 		Resources:   p.resources,
 		Tmpfs:       p.tmpfs,
 		Mounts:      []mount.Mount{d.shimMount(true)},
+	}
+	for _, target := range p.volumes {
+		host.Mounts = append(host.Mounts, mount.Mount{
+			Type: mount.TypeVolume, Target: target,
+			VolumeOptions: &mount.VolumeOptions{Labels: d.labels(def, roleMain)},
+		})
 	}
 	for _, s := range def.Services {
 		if s.Name != "" {

@@ -15,6 +15,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
@@ -58,6 +59,7 @@ type Driver struct {
 	shim    shimBinary
 	locks   keyLocks
 	volume  volumeState
+	silence time.Duration // silenceFirst, but in tests
 
 	mu       sync.Mutex
 	attached map[run.Key]*attachment // made by Start, until Events takes it
@@ -93,6 +95,7 @@ func New(options Options) (*Driver, error) {
 		options:  options,
 		log:      log,
 		shim:     shimBinary{content: binary, digest: hex.EncodeToString(sum[:])},
+		silence:  silenceFirst,
 		attached: make(map[run.Key]*attachment),
 	}, nil
 }

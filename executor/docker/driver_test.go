@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -420,17 +421,11 @@ func TestHandle_Copy(t *testing.T) {
 	b := newBench(t)
 	def := b.definition(t, "mkdir /in; echo ready; while ! [ -f /in/go ]; do sleep 0.05; done; cat /in/go; echo out >/out")
 	h := b.start(t, def)
-	var archive bytes.Buffer
-	w := tar.NewWriter(&archive)
-	require.NoError(t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "go", Mode: 0o644, Size: 3}))
-	_, err := w.Write([]byte("go\n"))
-	require.NoError(t, err)
-	require.NoError(t, w.Close())
 	var output string
 	for f, err := range h.Events(t.Context(), 1) {
 		require.NoError(t, err)
 		if output += string(f.Data); f.Kind == run.FrameOutput && output == "ready\n" {
-			require.NoError(t, h.CopyTo(t.Context(), "/in", &archive))
+			require.NoError(t, h.CopyTo(t.Context(), "/in", fileNamed(t, "go")))
 		}
 	}
 	require.Equal(t, "ready\ngo\n", output)
@@ -463,4 +458,32 @@ func TestDriver_memory_limit(t *testing.T) {
 			require.Equal(t, 137, *result.ExitCode)
 		})
 	}
+}
+
+// TestHandle_Events_beside_a_stuck_reader has a first follower that holds its
+// connection and does not read, which blocks the daemon's copying of streams:
+// a second one gets everything all the same, and so does the first one later.
+func TestHandle_Events_beside_a_stuck_reader(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	def := b.definition(t, "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do yes 0123456789 | head -c 1000000; sleep 0.2; done")
+	stuck := b.start(t, def)
+	other := b.newDriver(t, docker.Options{})
+	other.SetSilence(200 * time.Millisecond)
+	h, err := other.Attach(t.Context(), def.Key)
+	require.NoError(t, err)
+	require.Len(t, tell(t, h, 1).output, 12_000_000)
+	require.Len(t, tell(t, stuck, 1).output, 12_000_000)
+}
+
+// fileNamed packs a file that holds its name.
+func fileNamed(t testing.TB, name string) io.Reader {
+	t.Helper()
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	require.NoError(t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(name)) + 1}))
+	_, err := io.WriteString(w, name+"\n")
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	return &archive
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -32,10 +33,14 @@ type follower struct {
 	yield func(run.Frame) bool
 	done  bool // the last frame was yielded, or nobody wants more
 	tail  string
+	known journalSize
 }
 
 func (f *follower) follow(ctx context.Context) error {
 	a := f.driver.take(f.key) // of Start, with all that was written since
+	if a != nil {
+		f.known.begin(a.first)
+	}
 	for {
 		if a == nil {
 			state, err := f.look(ctx)
@@ -97,35 +102,41 @@ func (f *follower) look(ctx context.Context) (*container.State, error) {
 
 // stream yields frames from the attachment until its end.
 func (f *follower) stream(ctx context.Context, a *attachment) error {
+	patience := f.driver.silence
 	for !f.done {
-		frame, err := a.next(ctx)
+		frame, size, err := a.next(ctx, patience)
 		switch {
 		case ctx.Err() != nil:
 			return daemonError(context.Cause(ctx), "following the task %s", f.key)
-		case run.CodeOf(err) == run.CodeInternal && !isStreamEnd(err):
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			if err := f.checkSilence(ctx); err != nil && !errors.Is(err, errNotRunning) {
+				return err
+			}
+			patience = min(2*patience, silenceMost)
+			continue
+		case err != nil && !isStreamEnd(err):
 			return err
 		case err != nil:
 			return nil // the next look at the container tells what it means
 		}
+		patience = f.driver.silence
 		if frame.N > f.next {
 			if err := f.catchUp(ctx); err != nil && !errors.Is(err, errNotRunning) {
 				return err
 			}
-			if f.done {
-				return nil
-			}
 		}
-		if frame.N > f.next {
+		if frame.N > f.next && !f.done {
 			return nil // the journal of a container that ended has it
 		}
-		f.take(frame)
+		f.take(frame, size)
 	}
 	return nil
 }
 
 // take yields a frame unless it was yielded before, and reports whether more
 // are wanted.
-func (f *follower) take(frame run.Frame) bool {
+func (f *follower) take(frame run.Frame, size int64) bool {
+	f.known.add(frame.N, size)
 	if f.done || frame.N < f.next {
 		return !f.done
 	}

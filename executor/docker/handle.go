@@ -40,11 +40,14 @@ func (h *handle) Stop(ctx context.Context, grace time.Duration) error {
 	if err == nil {
 		err = h.driver.client.CopyToContainer(ctx, h.id, taskDir, wish, container.CopyToContainerOptions{})
 	}
+	if cerrdefs.IsNotFound(err) {
+		return nil // removed
+	}
 	if err != nil {
 		h.driver.log.WarnContext(ctx, "handing over the grace of a stop", "key", h.key.String(), "error", err)
 	}
 	err = h.driver.client.ContainerKill(ctx, h.id, "SIGTERM")
-	if err == nil || cerrdefs.IsConflict(err) { // conflict: it does not run any more
+	if err == nil || cerrdefs.IsConflict(err) || cerrdefs.IsNotFound(err) { // conflict: it does not run any more
 		return nil
 	}
 	return daemonError(err, "stopping the task %s", h.key)

@@ -49,6 +49,7 @@ func (d *Driver) ensureImage(ctx context.Context, def run.Definition, name strin
 		info, err := d.inspectImage(ctx, name, platform)
 		switch {
 		case err == nil:
+			log("using image " + platformed(name, platform) + ", which is present")
 			return info, nil
 		case !cerrdefs.IsNotFound(err):
 			return nil, daemonError(err, "looking for image %s", name)

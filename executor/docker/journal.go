@@ -57,7 +57,7 @@ func (f *follower) catchUp(ctx context.Context) error {
 }
 
 // liveJournal has the shim in a running container read its journal.
-func (d *Driver) liveJournal(ctx context.Context, id string, from int64, take func(run.Frame) bool) error {
+func (d *Driver) liveJournal(ctx context.Context, id string, from int64, take func(f run.Frame, size int64) bool) error {
 	made, err := d.client.ContainerExecCreate(ctx, id, container.ExecOptions{
 		User: "0:0", WorkingDir: "/", AttachStdout: true, AttachStderr: true,
 		Cmd: []string{path.Join(toolDir, shimFile), "read", "--dir", taskDir, "--from", strconv.FormatInt(from, 10)},
@@ -93,7 +93,7 @@ func (d *Driver) liveJournal(ctx context.Context, id string, from int64, take fu
 }
 
 // archivedJournal copies the journal out of a container, running or not.
-func (d *Driver) archivedJournal(ctx context.Context, id string, from int64, take func(run.Frame) bool) error {
+func (d *Driver) archivedJournal(ctx context.Context, id string, from int64, take func(f run.Frame, size int64) bool) error {
 	content, _, err := d.client.CopyFromContainer(ctx, id, journalPath())
 	if cerrdefs.IsNotFound(err) {
 		return errNoJournal
@@ -113,7 +113,7 @@ func (d *Driver) archivedJournal(ctx context.Context, id string, from int64, tak
 // readFrames reads the lines of a journal. A last line without its end was cut
 // off by the death of its writer and is no frame. It reports whether more
 // frames are wanted.
-func readFrames(journal io.Reader, from int64, take func(run.Frame) bool) (wanted bool, err error) {
+func readFrames(journal io.Reader, from int64, take func(f run.Frame, size int64) bool) (wanted bool, err error) {
 	for lines := bufio.NewReaderSize(journal, lineBuffer); ; {
 		line, err := lines.ReadBytes('\n')
 		switch {
@@ -126,7 +126,7 @@ func readFrames(journal io.Reader, from int64, take func(run.Frame) bool) (wante
 		if err != nil {
 			return true, err
 		}
-		if frame.N >= from && !take(frame) {
+		if frame.N >= from && !take(frame, int64(len(line))) {
 			return false, nil
 		}
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/docker"
+	"github.com/drover-run/drover/executor/executortest"
 	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/run"
 )
@@ -30,6 +31,7 @@ func TestMain(m *testing.M) {
 	if order := os.Getenv(victimVariable); order != "" {
 		os.Exit(victim(order))
 	}
+	executortest.Child(openConformance)
 	goleak.VerifyTestMain(m)
 }
 

@@ -15,9 +15,12 @@ import (
 )
 
 const (
-	// settle is how long a running container without a journal, whose order
-	// was given by someone else, may take to begin or to give up.
-	settle = 5 * time.Second
+	// settleRunning is how long a running container without a journal, whose
+	// order was given by another process, may take to begin or to give up.
+	settleRunning = 5 * time.Second
+	// settleCreated is how long a container that was made by another process
+	// may take to be started.
+	settleCreated = 2 * time.Second
 	// settleLook is how often that is looked at.
 	settleLook = 20 * time.Millisecond
 	// certain bounds a call that makes something at the daemon. Such calls
@@ -139,7 +142,7 @@ func (s *starting) prepare(ctx context.Context) (begun bool, err error) {
 // create makes the main container, or finds that it is there.
 func (s *starting) create(ctx context.Context) (begun bool, err error) {
 	d := s.driver
-	config, host := d.mainConfig(s.plan, s.image)
+	config, host := d.mainConfig(s.plan)
 	id, err := d.create(ctx, config, host, s.plan.platform, d.mainName(s.key()))
 	switch {
 	case err == nil:
@@ -168,7 +171,11 @@ func (s *starting) find(ctx context.Context) (begun bool, err error) {
 	if d.delivered(s.key()) {
 		return true, nil
 	}
-	switch c.State.Status {
+	begun, state, err := s.settle(ctx, c.State.Status)
+	if err != nil || begun {
+		return begun, err
+	}
+	switch state {
 	case container.StateCreated:
 		// Never started; whoever attached to it and left has closed its stdin
 		// for good.
@@ -180,12 +187,8 @@ func (s *starting) find(ctx context.Context) (begun bool, err error) {
 		}
 		s.id = ""
 		return false, d.removeContainer(ctx, c.ID)
-	}
-	begun, running, err := s.settle(ctx, c)
-	if err != nil || begun {
-		return begun, err
-	}
-	if running {
+	case container.StateExited:
+	default:
 		// Nobody gives it its order any more, or whoever does is too late:
 		// once stopped it either left a journal or never will.
 		if err := d.kill(ctx, s.id); err != nil {
@@ -199,23 +202,33 @@ func (s *starting) find(ctx context.Context) (begun bool, err error) {
 	return false, d.removeServices(ctx, s.key()) // they share a network namespace that is gone
 }
 
-// settle waits until the container has begun or ended, at most as long as a
-// shim takes that got its order, or the end of its stdin, just now.
-func (s *starting) settle(ctx context.Context, c container.InspectResponse) (begun, running bool, err error) {
+// settle waits while the container may be about to be started, or to begin, by
+// another process, and returns its state then.
+func (s *starting) settle(ctx context.Context, state container.ContainerState) (bool, container.ContainerState, error) {
 	d := s.driver
-	for deadline := time.Now().Add(settle); ; {
-		if begun, err = d.hasJournal(ctx, s.id); err != nil || begun {
-			return begun, c.State.Running, err
+	for began := time.Now(); ; {
+		begun, err := d.hasJournal(ctx, s.id)
+		if err != nil || begun {
+			return begun, state, err
 		}
-		if !c.State.Running || time.Now().After(deadline) {
-			return false, c.State.Running, nil
+		patience := settleRunning
+		switch state {
+		case container.StateCreated:
+			patience = settleCreated
+		case container.StateRemoving, container.StateDead, container.StateExited:
+			return false, state, nil
+		}
+		if time.Since(began) > patience {
+			return false, state, nil
 		}
 		if err := pause(ctx, settleLook); err != nil {
-			return false, true, err
+			return false, state, err
 		}
-		if c, err = d.inspect(ctx, s.key()); err != nil {
-			return false, true, err
+		c, err := d.client.ContainerInspect(ctx, s.id)
+		if err != nil {
+			return false, state, daemonError(err, "looking at the container of %s", s.key())
 		}
+		state = c.State.Status
 	}
 }
 
@@ -236,6 +249,7 @@ func (s *starting) launch(ctx context.Context) (_ *handle, err error) {
 	if err := s.attached.send(ctx, s.order(first)); err != nil {
 		return nil, &run.Error{Code: run.CodeUnavailable, Message: "handing the definition to the shim failed", Err: err}
 	}
+	s.attached.first = first
 	d.keep(s.key(), s.attached)
 	return s.handle(), nil
 }

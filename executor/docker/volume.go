@@ -4,12 +4,15 @@ import (
 	"context"
 	"io"
 	"path"
+	"strings"
 	"sync"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/api/types/volume"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/drover-run/drover/run"
@@ -156,7 +159,27 @@ func (d *Driver) fillVolume(ctx context.Context, id string) error {
 	if err := d.client.CopyToContainer(ctx, id, toolDir, archive, container.CopyToContainerOptions{}); err != nil {
 		return daemonError(err, "copying the shim to volume %s", d.volumeName())
 	}
+	d.dropOldVolumes(ctx)
 	return nil
+}
+
+// dropOldVolumes removes the volumes of other shims that no container uses, as
+// upgrades leave them. An executor that still needs one fills it again.
+func (d *Driver) dropOldVolumes(ctx context.Context) {
+	found, err := d.client.VolumeList(ctx, volume.ListOptions{Filters: filters.NewArgs(filters.Arg("label", d.label("shim")))})
+	if err != nil {
+		d.log.WarnContext(ctx, "listing old shim volumes", "error", err)
+		return
+	}
+	for _, v := range found.Volumes {
+		if v.Name == d.volumeName() || !strings.HasPrefix(v.Name, d.options.Prefix+"-shim-") {
+			continue
+		}
+		err := d.client.VolumeRemove(ctx, v.Name, false)
+		if err != nil && !cerrdefs.IsConflict(err) && !cerrdefs.IsNotFound(err) { // conflict: it is in use
+			d.log.WarnContext(ctx, "removing an old shim volume", "volume", v.Name, "error", err)
+		}
+	}
 }
 
 // archive packs the shim, and then its marker: whoever sees the marker may

@@ -1,0 +1,79 @@
+package docker_test
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/volume"
+	"github.com/docker/docker/client"
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/docker"
+	"github.com/drover-run/drover/executor/executortest"
+	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/run"
+)
+
+// conformanceConfig is what a process of the suite makes a driver from.
+type conformanceConfig struct{ ExecutorID, ShimPath string }
+
+// ownedDriver closes its client too.
+type ownedDriver struct {
+	*docker.Driver
+	client *client.Client
+}
+
+func (d *ownedDriver) Close() error { return errors.Join(d.Driver.Close(), d.client.Close()) }
+
+func openConformance(text string) (executor.Driver, error) {
+	var config conformanceConfig
+	if err := json.Unmarshal([]byte(text), &config); err != nil {
+		return nil, err
+	}
+	cli, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	if err != nil {
+		return nil, err
+	}
+	d, err := docker.New(docker.Options{Client: cli, ExecutorID: config.ExecutorID, ShimPath: config.ShimPath})
+	return &ownedDriver{Driver: d, client: cli}, err
+}
+
+func TestDriver_conformance(t *testing.T) {
+	t.Parallel()
+	testenv.RequireDocker(t)
+	executortest.Run(t, openConformance, func(t *testing.T) executortest.Harness {
+		t.Helper()
+		b := newBench(t)
+		config, err := json.Marshal(conformanceConfig{ExecutorID: b.id, ShimPath: testenv.BuildShim(t)})
+		require.NoError(t, err)
+		return executortest.Harness{
+			Config: string(config),
+			Image:  b.image,
+			User:   executortest.NamedUser{Name: "tester", ID: "1000", Groups: "1000 2000"},
+			Vanish: func(t testing.TB, key run.Key) {
+				t.Helper()
+				require.NoError(t, b.cli.ContainerKill(t.Context(), "drover-"+key.String(), "KILL"))
+			},
+			Leftovers: func(t testing.TB) []string {
+				t.Helper()
+				ours := filters.NewArgs(filters.Arg("label", "drover.executor="+b.id))
+				containers, err := b.cli.ContainerList(t.Context(), container.ListOptions{All: true, Filters: ours})
+				require.NoError(t, err)
+				var left []string
+				for _, c := range containers {
+					left = append(left, "container "+c.Names[0])
+				}
+				volumes, err := b.cli.VolumeList(t.Context(), volume.ListOptions{Filters: ours})
+				require.NoError(t, err)
+				for _, v := range volumes.Volumes {
+					left = append(left, "volume "+v.Name)
+				}
+				return left
+			},
+		}
+	})
+}
