@@ -16,7 +16,7 @@ const (
 	// maxPayload is below the 8000 bytes that a notification may have.
 	maxPayload = 7500
 	// sequenceBatch bounds the events that are numbered in one transaction.
-	sequenceBatch = 5000
+	sequenceBatch = 1000
 	// leftoverCheck is how often events are looked for that a process left
 	// without numbers when it died between its commit and their numbering.
 	leftoverCheck = 5 * time.Second
@@ -118,28 +118,30 @@ func number(ctx context.Context, tx *sql.Tx, a *announcement) (int, error) {
 	if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(lockSequencer)); err != nil {
 		return 0, err
 	}
-	rows, err := tx.QueryContext(ctx, `WITH unnumbered AS (
-			SELECT id, row_number() OVER (ORDER BY id) AS place
-			FROM (SELECT id FROM events WHERE number IS NULL ORDER BY id LIMIT $1) x)
-		UPDATE events e SET number = s.last + u.place FROM unnumbered u, event_sequence s WHERE e.id = u.id RETURNING e.run_id`, sequenceBatch)
+	rows, err := tx.QueryContext(ctx, `SELECT id, run_id FROM events WHERE number IS NULL ORDER BY id LIMIT $1`, sequenceBatch)
 	if err != nil {
 		return 0, err
 	}
 	defer rows.Close() //nolint:errcheck // Err tells
-	n := 0
+	var ids []int64
 	for rows.Next() {
-		var id run.ID
-		if err := rows.Scan(&id); err != nil {
+		var id int64
+		var owner run.ID
+		if err := rows.Scan(&id, &owner); err != nil {
 			return 0, err
 		}
-		a.add(sqlstore.Commit{Runs: []run.ID{id}})
-		n++
+		ids = append(ids, id)
+		a.add(sqlstore.Commit{Runs: []run.ID{owner}})
 	}
-	if err := rows.Err(); err != nil || n == 0 {
+	if err := rows.Err(); err != nil || len(ids) == 0 {
 		return 0, err
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE event_sequence SET last = last + $1`, n)
-	return n, err
+	if _, err := tx.ExecContext(ctx, `UPDATE events e SET number = s.last + u.place
+		FROM unnest($1::bigint[]) WITH ORDINALITY AS u (id, place), event_sequence s WHERE e.id = u.id`, ids); err != nil {
+		return 0, err
+	}
+	_, err = tx.ExecContext(ctx, `UPDATE event_sequence SET last = last + $1`, len(ids))
+	return len(ids), err
 }
 
 // payloads writes an announcement as notifications: who tells it, "o" if there

@@ -65,9 +65,7 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, &run.Error{Code: run.CodeInvalid, Message: "the connection string of the records database cannot be read", Err: err}
 	}
-	if config.RuntimeParams["application_name"] == "" {
-		config.RuntimeParams["application_name"] = "drover"
-	}
+	tune(config)
 	db := stdlib.OpenDB(*config)
 	db.SetMaxOpenConns(opts.MaxConns)
 	db.SetMaxIdleConns(opts.MaxConns)
@@ -78,6 +76,19 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 	hub := sqlstore.NewHub()
 	b := newBackend(ctx, db, config, hub, opts.Logger)
 	return &Store{Store: sqlstore.New(b, dialect(), schema, hub, opts.Now)}, nil
+}
+
+// tune sets what every connection needs. All statements here are meant to go
+// by an index; where tables have no statistics yet, the planner would guess
+// otherwise, and compile what it takes to be long.
+func tune(config *pgx.ConnConfig) {
+	for name, value := range map[string]string{
+		"application_name": "drover", "enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "jit": "off",
+	} {
+		if _, set := config.RuntimeParams[name]; !set {
+			config.RuntimeParams[name] = value
+		}
+	}
 }
 
 // migrate brings the database to the schema of this build, one process at a

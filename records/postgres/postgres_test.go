@@ -1,20 +1,27 @@
 package postgres_test
 
 import (
+	"context"
+	"database/sql"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/records/postgres"
 	"github.com/drover-run/drover/records/recordstest"
+	"github.com/drover-run/drover/run"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	testenv.RequirePostgres(t)
+	testenv.RequirePostgres(t) // told once where there is none
 	recordstest.Run(t, func(t *testing.T) recordstest.Open {
 		t.Helper()
 		dsn := testenv.RequirePostgres(t)
@@ -25,4 +32,188 @@ func TestStore(t *testing.T) {
 			return s
 		}
 	})
+}
+
+func BenchmarkStore(b *testing.B) {
+	recordstest.Bench(b, func(b *testing.B) records.Store {
+		b.Helper()
+		return open(b, testenv.RequirePostgres(b))
+	})
+}
+
+func open(t testing.TB, dsn string) *postgres.Store {
+	t.Helper()
+	s, err := postgres.Open(t.Context(), dsn, postgres.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s
+}
+
+func create(t testing.TB, s records.Store) run.Run {
+	t.Helper()
+	spec := &run.Spec{Name: "x", Group: "/a/b", Tasks: map[string]*run.TaskSpec{"build": {Steps: []run.Step{{Run: "true"}}}}}
+	x, faults := run.Expand(spec, nil)
+	require.Empty(t, faults)
+	r, err := s.CreateRun(t.Context(), records.NewRun{Spec: spec, Plan: x.Plan, Tasks: x.Tasks})
+	require.NoError(t, err)
+	return r
+}
+
+func raw(t *testing.T, dsn string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("pgx", dsn)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	return db
+}
+
+func TestOpen_newer_schema(t *testing.T) {
+	t.Parallel()
+	dsn := testenv.RequirePostgres(t)
+	s := open(t, dsn)
+	_, err := raw(t, dsn).ExecContext(t.Context(), "INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, true)")
+	require.NoError(t, err)
+	require.Equal(t, run.CodeUnavailable, run.CodeOf(s.Check(t.Context())))
+	_, err = postgres.Open(t.Context(), dsn, postgres.Options{})
+	require.Equal(t, run.CodeNotSupported, run.CodeOf(err))
+	require.ErrorContains(t, err, "newer than this build")
+}
+
+func TestOpen_refused(t *testing.T) {
+	t.Parallel()
+	_, err := postgres.Open(t.Context(), "postgres://user:hunter2@127.0.0.1:1/db?connect_timeout=2", postgres.Options{})
+	require.Equal(t, run.CodeUnavailable, run.CodeOf(err))
+	require.NotContains(t, err.Error(), "hunter2")
+	_, err = postgres.Open(t.Context(), "postgres://user:hunter2@:::/db?sslmode=perhaps", postgres.Options{})
+	require.Equal(t, run.CodeInvalid, run.CodeOf(err))
+	require.NotContains(t, err.Error(), "hunter2")
+}
+
+// TestStore_lost_connections ends every connection of a store, as a restart of
+// the server does: calls work again, and so does hearing from other processes.
+func TestStore_lost_connections(t *testing.T) {
+	t.Parallel()
+	dsn := testenv.RequirePostgres(t)
+	here, there := open(t, dsn), open(t, dsn)
+	r := create(t, here)
+	signal, stop := here.Watch(r.ID)
+	defer stop()
+	for range 3 {
+		_, err := raw(t, dsn).ExecContext(t.Context(),
+			"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'drover'")
+		require.NoError(t, err)
+		testenv.Await(t, 20*time.Second, func() (bool, string) {
+			err := here.Check(t.Context())
+			if err != nil {
+				require.Equal(t, run.CodeUnavailable, run.CodeOf(err), "%v", err)
+			}
+			return err == nil, "checking: " + errText(err)
+		})
+		for quiet := false; !quiet; {
+			select {
+			case <-signal:
+			case <-time.After(400 * time.Millisecond): // the listener is back by then
+				quiet = true
+			}
+		}
+		testenv.Await(t, 20*time.Second, func() (bool, string) {
+			err := there.Annotate(t.Context(), r.ID, "", map[string]string{"a": "b"})
+			return err == nil, "annotating: " + errText(err)
+		})
+		select {
+		case <-signal:
+		case <-time.After(20 * time.Second):
+			t.Fatal("no signal came from the other store")
+		}
+	}
+}
+
+func errText(err error) string {
+	if err == nil {
+		return "no error"
+	}
+	return err.Error()
+}
+
+// TestStore_numbers_what_others_left finds an event of a process that died
+// between its commit and the numbering.
+func TestStore_numbers_what_others_left(t *testing.T) {
+	t.Parallel()
+	dsn := testenv.RequirePostgres(t)
+	s := open(t, dsn)
+	r := create(t, s)
+	await := func(want int64) {
+		t.Helper()
+		testenv.Await(t, 30*time.Second, func() (bool, string) {
+			n, err := s.LastEvent(t.Context())
+			require.NoError(t, err)
+			return n == want, "waiting for the event's number"
+		})
+	}
+	await(1)
+	signal, stop := s.Watch(r.ID)
+	defer stop()
+	_, err := raw(t, dsn).ExecContext(t.Context(), `INSERT INTO events (type, at, run_id, group_path, phase, result, reason, task, status, attempt, executor)
+		SELECT type, at, run_id, group_path, phase, result, reason, task, status, attempt, executor FROM events`)
+	require.NoError(t, err)
+	await(2)
+	select {
+	case <-signal:
+	case <-time.After(10 * time.Second):
+		t.Fatal("no signal came")
+	}
+	events, err := s.ReadEvents(t.Context(), run.EventQuery{Run: r.ID}, 10)
+	require.NoError(t, err)
+	require.Len(t, events, 2)
+}
+
+// TestStore_many_runs_in_one_announcement needs more than one notification.
+func TestStore_many_runs_in_one_announcement(t *testing.T) {
+	t.Parallel()
+	dsn := testenv.RequirePostgres(t)
+	here, there := open(t, dsn), open(t, dsn)
+	// While another holds the sequencer's lock, announcements gather.
+	tx, err := raw(t, dsn).BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	_, err = tx.ExecContext(t.Context(), "SELECT pg_advisory_xact_lock($1)", int64(0x64726f7665720002))
+	require.NoError(t, err)
+	var signals []<-chan struct{}
+	for range 400 {
+		r := create(t, there)
+		signal, stop := here.Watch(r.ID)
+		defer stop()
+		signals = append(signals, signal)
+	}
+	n, err := here.LastEvent(t.Context())
+	require.NoError(t, err)
+	require.LessOrEqual(t, n, int64(1), "no number is given without the lock")
+	require.NoError(t, tx.Rollback())
+	for _, signal := range signals {
+		select {
+		case <-signal:
+		case <-time.After(20 * time.Second):
+			t.Fatal("a run was not announced")
+		}
+	}
+}
+
+// TestStore_statement_timeout maps what the server itself gives up.
+func TestStore_statement_timeout(t *testing.T) {
+	t.Parallel()
+	dsn := testenv.RequirePostgres(t)
+	s := open(t, dsn)
+	r := create(t, s)
+	tx, err := raw(t, dsn).BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, tx.Rollback()) }()
+	_, err = tx.ExecContext(t.Context(), "SELECT 1 FROM runs WHERE id = $1 FOR UPDATE", string(r.ID))
+	require.NoError(t, err)
+	short, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, context.DeadlineExceeded)
+	defer cancel()
+	err = s.CancelRun(short, r.ID)
+	require.Equal(t, run.CodeTimeout, run.CodeOf(err), "%v", err)
+	other := open(t, dsn+"&statement_timeout=100")
+	err = other.CancelRun(t.Context(), r.ID)
+	require.Equal(t, run.CodeCanceled, run.CodeOf(err), "%v", err)
+	require.False(t, strings.Contains(err.Error(), "secret"))
 }

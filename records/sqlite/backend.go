@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/drover-run/drover/records/internal/sqlstore"
 )
@@ -131,10 +132,10 @@ func (s *session) transact(ctx context.Context, begin string, fn func(sqlstore.Q
 	if err := s.connect(ctx); err != nil {
 		return err
 	}
-	calm := context.WithoutCancel(ctx)
-	if _, err := s.Exec(calm, begin); err != nil {
-		return s.broken(fmt.Errorf("beginning: %w", err))
+	if err := s.begin(ctx, begin); err != nil {
+		return err
 	}
+	calm := context.WithoutCancel(ctx)
 	err := fn(s)
 	if err == nil && ctx.Err() != nil {
 		err = gaveUp(ctx)
@@ -149,6 +150,22 @@ func (s *session) transact(ctx context.Context, begin string, fn func(sqlstore.Q
 		return s.broken(err)
 	}
 	return err
+}
+
+// begin begins a transaction. It waits while another process writes.
+func (s *session) begin(ctx context.Context, begin string) error {
+	deadline := time.Now().Add(busyTimeout)
+	for {
+		_, err := s.Exec(ctx, begin)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return gaveUp(ctx)
+		case !busy(err) || time.Now().After(deadline):
+			return s.broken(fmt.Errorf("beginning: %w", err))
+		}
+	}
 }
 
 func (s *session) connect(ctx context.Context) error {

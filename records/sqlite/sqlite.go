@@ -25,8 +25,10 @@ import (
 )
 
 const (
-	// busyTimeout is how long a write waits for one of another process.
+	// busyTimeout is how long a write waits for one of another process, and
+	// busySlice after which time of waiting it looks whether it still should.
 	busyTimeout = 10 * time.Second
+	busySlice   = 500 * time.Millisecond
 	// lockRetry is how often the lock on migrations is tried again.
 	lockRetry      = 10 * time.Millisecond
 	defaultReaders = 4
@@ -84,8 +86,8 @@ func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 func dsn(path string) string {
 	q := url.Values{}
 	for _, pragma := range []string{
-		fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()),
-		"journal_mode(wal)", "synchronous(normal)", "cache_size(-16384)", "temp_store(memory)", "mmap_size(268435456)",
+		fmt.Sprintf("busy_timeout(%d)", busySlice.Milliseconds()),
+		"journal_mode(wal)", "synchronous(normal)", "cache_size(-16384)", "temp_store(memory)",
 		"journal_size_limit(67108864)",
 		// The store copies the log by itself (checkpoint); this is for when it cannot.
 		"wal_autocheckpoint(10000)",
@@ -157,4 +159,10 @@ func code(err error) run.Code {
 		return run.CodeCanceled
 	}
 	return ""
+}
+
+// busy reports whether another process was writing for too long.
+func busy(err error) bool {
+	var e *sqlite.Error
+	return errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_BUSY
 }

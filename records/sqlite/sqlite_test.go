@@ -1,16 +1,26 @@
 package sqlite_test
 
 import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	_ "modernc.org/sqlite"
 
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/records/recordstest"
 	"github.com/drover-run/drover/records/sqlite"
+	"github.com/drover-run/drover/run"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestStore(t *testing.T) {
 	t.Parallel()
@@ -24,4 +34,123 @@ func TestStore(t *testing.T) {
 			return s
 		}
 	})
+}
+
+// create makes a run with a secret through a store of its own.
+func create(t *testing.T, path string) run.Run {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	spec := &run.Spec{
+		Name: "secretive", Group: "/a/b", Secrets: map[string]run.Secret{"TOKEN": "hunter2hunter2"},
+		Registries: map[string]run.Registry{"r": {Username: "u", PasswordSecret: "TOKEN"}},
+		Tasks:      map[string]*run.TaskSpec{"build": {Steps: []run.Step{{Run: "true"}}}},
+	}
+	x, faults := run.Expand(spec, nil)
+	require.Empty(t, faults)
+	r, err := s.CreateRun(t.Context(), records.NewRun{Spec: spec, Plan: x.Plan, Tasks: x.Tasks})
+	require.NoError(t, err)
+	_, err = s.Begin(t.Context(), r.ID)
+	require.NoError(t, err)
+	_, err = s.Claim(t.Context(), run.ClaimRequest{Key: run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}, Executor: "x", JournalID: "j"})
+	require.NoError(t, err)
+	return r
+}
+
+func raw(t *testing.T, path string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	return db
+}
+
+func TestOpen_odd_path(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a b", "100%", "what?#x.db")
+	create(t, path)
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "it holds secrets")
+}
+
+func TestOpen_newer_schema(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "drover.db")
+	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	_, err = raw(t, path).ExecContext(t.Context(), "INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, 1)")
+	require.NoError(t, err)
+	require.Equal(t, run.CodeUnavailable, run.CodeOf(s.Check(t.Context())))
+	_, err = sqlite.Open(t.Context(), path, sqlite.Options{})
+	require.Equal(t, run.CodeNotSupported, run.CodeOf(err))
+	require.ErrorContains(t, err, "newer than this build")
+}
+
+func TestOpen_no_database(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "drover.db")
+	require.NoError(t, os.WriteFile(path, []byte(strings.Repeat("this is no database ", 100)), 0o600))
+	_, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+	require.Equal(t, run.CodeUnavailable, run.CodeOf(err))
+	_, err = sqlite.Open(t.Context(), filepath.Join(path, "below", "a.db"), sqlite.Options{})
+	require.Equal(t, run.CodeUnavailable, run.CodeOf(err))
+}
+
+// TestStore_secrets_are_in_one_place looks into every column of every table.
+func TestStore_secrets_are_in_one_place(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "drover.db")
+	create(t, path)
+	db := raw(t, path)
+	rows, err := db.QueryContext(t.Context(), `SELECT m.name, c.name FROM sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type = 'table'`)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, rows.Close()) }()
+	var columns [][2]string
+	for rows.Next() {
+		var c [2]string
+		require.NoError(t, rows.Scan(&c[0], &c[1]))
+		columns = append(columns, c)
+	}
+	require.NoError(t, rows.Err())
+	var found []string
+	for _, c := range columns {
+		var n int
+		require.NoError(t, db.QueryRowContext(t.Context(),
+			fmt.Sprintf(`SELECT count(*) FROM %s WHERE CAST(%s AS TEXT) LIKE '%%hunter2%%'`, c[0], c[1])).Scan(&n))
+		if n > 0 {
+			found = append(found, c[0]+"."+c[1])
+		}
+	}
+	require.Equal(t, []string{"run_secrets.secrets"}, found)
+}
+
+// TestStore_busy has another process hold the lock on writes.
+func TestStore_busy(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "drover.db")
+	r := create(t, path)
+	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	conn, err := raw(t, path).Conn(t.Context())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close()) }()
+	_, err = conn.ExecContext(t.Context(), "BEGIN IMMEDIATE")
+	require.NoError(t, err)
+
+	_, err = s.GetRun(t.Context(), r.ID)
+	require.NoError(t, err, "reads go on")
+	short, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, context.DeadlineExceeded)
+	defer cancel()
+	require.Equal(t, run.CodeTimeout, run.CodeOf(s.StopRun(short, r.ID)))
+
+	done := make(chan error, 1)
+	go func() { done <- s.StopRun(t.Context(), r.ID) }()
+	_, err = conn.ExecContext(t.Context(), "ROLLBACK")
+	require.NoError(t, err)
+	require.NoError(t, <-done)
 }

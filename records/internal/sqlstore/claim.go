@@ -83,9 +83,7 @@ func (t *tx) claim(ctx context.Context, c run.ClaimRequest, was *runRow, x *task
 	}
 	before := x.taskState
 	if x.before(c.Key.Attempt, c.Key.Dispatch) {
-		if err := t.redispatch(ctx, was, x, c.Key.Attempt, c.Key.Dispatch); err != nil {
-			return err
-		}
+		x.redispatch(c.Key.Attempt, c.Key.Dispatch)
 		x.queued = t.now
 	}
 	if x.status == run.StatusRunning && x.executor == c.Executor {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"maps"
 
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
@@ -94,14 +95,14 @@ func (t *tx) applyFrames(ctx context.Context, b run.FrameBatch) error {
 	if err := unmarshal(x.steps, &steps); err != nil {
 		return err
 	}
-	var outputs map[string]string
+	outputs := make(map[string]string)
 	for _, f := range b.Frames {
 		steps = stepsAfter(steps, f)
 		if f.Kind == run.FrameOutputs {
-			outputs = f.Outputs
+			maps.Copy(outputs, f.Outputs)
 		}
 	}
-	if outputs != nil {
+	if len(outputs) > 0 {
 		if err := t.saveOutputs(ctx, b.Key, outputs); err != nil {
 			return err
 		}
@@ -132,10 +133,11 @@ func stepsAfter(steps []run.StepResult, f run.Frame) []run.StepResult {
 	return steps
 }
 
-// saveOutputs adds outputs to those that the task has put out.
+// saveOutputs adds outputs to those that the dispatch has put out.
 func (t *tx) saveOutputs(ctx context.Context, k run.Key, outputs map[string]string) error {
 	var text string
-	err := t.QueryRow(ctx, `SELECT outputs FROM task_outputs WHERE run_id = ? AND task = ?`, k.Run, k.Task).Scan(&text)
+	err := t.QueryRow(ctx, `SELECT outputs FROM task_outputs WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ?`,
+		k.Run, k.Task, k.Attempt, k.Dispatch).Scan(&text)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
@@ -143,14 +145,13 @@ func (t *tx) saveOutputs(ctx context.Context, k run.Key, outputs map[string]stri
 	if err := unmarshal(text, &all); err != nil {
 		return err
 	}
-	for name, value := range outputs {
-		all[name] = value
-	}
+	maps.Copy(all, outputs)
 	if text, err = marshal(all); err != nil {
 		return err
 	}
-	_, err = t.Exec(ctx, `INSERT INTO task_outputs (run_id, task, outputs) VALUES (?, ?, ?)
-		ON CONFLICT (run_id, task) DO UPDATE SET outputs = excluded.outputs`, k.Run, k.Task, text)
+	_, err = t.Exec(ctx, `INSERT INTO task_outputs (run_id, task, attempt, dispatch, outputs) VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT (run_id, task) DO UPDATE SET attempt = excluded.attempt, dispatch = excluded.dispatch, outputs = excluded.outputs`,
+		k.Run, k.Task, k.Attempt, k.Dispatch, text)
 	return err
 }
 

@@ -130,13 +130,17 @@ func addFindings(ctx context.Context, q Querier, id run.ID, tasks []run.Task, wh
 	}
 	args = append([]any{id}, args...)
 	if err := each(ctx, q, func(row scanner) error {
-		var number int
+		var number, attempt, dispatch int
 		var text string
-		if err := row.Scan(&number, &text); err != nil {
+		if err := row.Scan(&number, &attempt, &dispatch, &text); err != nil {
 			return err
 		}
-		return unmarshal(text, &find(number).Outputs)
-	}, `SELECT task, outputs FROM task_outputs WHERE run_id = ?`+where, args...); err != nil {
+		t := find(number)
+		if t.Attempt != attempt || t.Dispatch != dispatch {
+			return nil // left by an earlier dispatch
+		}
+		return unmarshal(text, &t.Outputs)
+	}, `SELECT task, attempt, dispatch, outputs FROM task_outputs WHERE run_id = ?`+where, args...); err != nil {
 		return err
 	}
 	return each(ctx, q, func(row scanner) error {

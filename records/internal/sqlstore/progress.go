@@ -128,7 +128,7 @@ func (t *tx) apply(ctx context.Context, was, r *runRow, tasks map[int]*taskRow, 
 	for i := range c.Tasks {
 		x := tasks[c.Tasks[i].Task]
 		before := x.taskState
-		if err := t.applyTask(ctx, r, x, &c.Tasks[i]); err != nil {
+		if err := x.apply(&c.Tasks[i], t.now); err != nil {
 			return err
 		}
 		if x.taskState == before {
@@ -176,51 +176,43 @@ func rank(s run.Status) int {
 	return 0
 }
 
-// applyTask makes one change, unless what is stored is final or further on.
-func (t *tx) applyTask(ctx context.Context, r *runRow, x *taskRow, c *records.TaskChange) error {
-	newer := x.before(c.Attempt, c.Dispatch)
+// apply makes one change, unless what is stored is final or further on.
+func (t *taskRow) apply(c *records.TaskChange, now int64) error {
+	newer := t.before(c.Attempt, c.Dispatch)
 	switch {
-	case x.status.Final():
+	case t.status.Final():
 		return nil
-	case c.IfUnclaimed && x.status == run.StatusRunning:
+	case c.IfUnclaimed && t.status == run.StatusRunning:
 		return nil
-	case !newer && (x.attempt != c.Attempt || x.dispatch != c.Dispatch):
+	case !newer && (t.attempt != c.Attempt || t.dispatch != c.Dispatch):
 		return nil
-	case !newer && rank(c.Status) < rank(x.status):
+	case !newer && rank(c.Status) < rank(t.status):
 		return nil
 	}
 	if newer {
-		if err := t.redispatch(ctx, r, x, c.Attempt, c.Dispatch); err != nil {
-			return err
-		}
+		t.redispatch(c.Attempt, c.Dispatch)
 	}
-	if c.Status == run.StatusQueued && x.status != run.StatusQueued || newer {
-		x.queued = t.now
+	if newer || c.Status == run.StatusQueued && t.status != run.StatusQueued {
+		t.queued = now
 	}
-	x.status, x.reason = c.Status, clip(c.Reason)
+	t.status, t.reason = c.Status, clip(c.Reason)
 	if c.Result != nil {
-		if err := x.setResult(c.Result); err != nil {
+		if err := t.setResult(c.Result); err != nil {
 			return err
 		}
 	}
-	if !x.status.Final() {
+	if !t.status.Final() {
 		return nil
 	}
-	if x.ended == 0 {
-		x.ended = t.now
+	if t.ended == 0 {
+		t.ended = now
 	}
-	return x.closeSteps(t.now)
+	return t.closeSteps(now)
 }
 
 // redispatch forgets what is known of an earlier dispatch of a task.
-func (t *tx) redispatch(ctx context.Context, r *runRow, x *taskRow, attempt, dispatch int) error {
-	if x.attempt > 0 {
-		if _, err := t.Exec(ctx, `DELETE FROM task_outputs WHERE run_id = ? AND task = ?`, r.id, x.number); err != nil {
-			return err
-		}
-	}
-	x.taskState = taskState{status: x.status, reason: x.reason, attempt: attempt, dispatch: dispatch}
-	return nil
+func (t *taskRow) redispatch(attempt, dispatch int) {
+	t.taskState = taskState{status: t.status, reason: t.reason, attempt: attempt, dispatch: dispatch}
 }
 
 // setResult writes how a task ended.

@@ -99,13 +99,17 @@ CREATE TABLE tasks (
     annotations TEXT    NOT NULL DEFAULT '',
     PRIMARY KEY (run_id, number)
 ) WITHOUT ROWID;
-CREATE UNIQUE INDEX tasks_name ON tasks (run_id, name);
+-- By name first: a planner must not take it for a way to all tasks of a run.
+CREATE UNIQUE INDEX tasks_name ON tasks (name, run_id);
 CREATE INDEX tasks_demand ON tasks (pool, status) WHERE status IN ('queued', 'running');
 
+-- Of the newest dispatch that put something out.
 CREATE TABLE task_outputs (
-    run_id  TEXT    NOT NULL,
-    task    INTEGER NOT NULL,
-    outputs TEXT    NOT NULL, -- JSON
+    run_id   TEXT    NOT NULL,
+    task     INTEGER NOT NULL,
+    attempt  INTEGER NOT NULL,
+    dispatch INTEGER NOT NULL,
+    outputs  TEXT    NOT NULL, -- JSON
     PRIMARY KEY (run_id, task)
 ) WITHOUT ROWID;
 
