@@ -19,9 +19,12 @@ const (
 	// batchPause is the least time between two batches that are not full. A
 	// line that comes later than that after the one before it is sent at once.
 	batchPause = 100 * time.Millisecond
-	// batchLinger is how long a frame waits for company at least: it lets a
-	// short task be one batch.
-	batchLinger = 10 * time.Millisecond
+	// batchLinger is how long a frame waits for company, unless it is the
+	// last: it lets a short task be one batch, and nobody sees the difference.
+	batchLinger = 40 * time.Millisecond
+	// setupLinger is the same for the setup's frames, which are followed by
+	// the first step's at once where there is nothing to pull.
+	setupLinger = 200 * time.Millisecond
 	// shipTimeout bounds one call of the desk.
 	shipTimeout = 10 * time.Second
 	// shipRetryLimit is the longest pause between two tries.
@@ -54,6 +57,7 @@ type shipper struct {
 
 	mu      sync.Mutex
 	queue   []queued
+	due     time.Time // when the queue is sent at the latest, unless it is empty
 	bytes   int
 	next    int64         // the first frame that is not stored
 	want    int64         // the next frame to be queued
@@ -68,8 +72,8 @@ type shipper struct {
 }
 
 type queued struct {
-	frame   run.Frame
-	arrival time.Time
+	frame run.Frame
+	due   time.Time
 }
 
 // newShipper makes a shipper that goes on where the entry says.
@@ -114,10 +118,21 @@ func (s *shipper) add(f run.Frame) {
 	if f.N != s.want || s.behind || s.given {
 		return
 	}
-	s.queue = append(s.queue, queued{frame: f, arrival: time.Now()})
+	linger := batchLinger
+	if f.Step == run.SetupStep {
+		linger = setupLinger
+	}
+	q := queued{frame: f, due: time.Now().Add(linger)}
+	sooner := len(s.queue) == 0 || q.due.Before(s.due)
+	if sooner {
+		s.due = q.due
+	}
+	s.queue = append(s.queue, q)
 	s.bytes += frameSize(f)
 	s.want++
-	s.poke()
+	if sooner || s.bytes >= batchBytes || f.N == s.flight.Last || f.N == s.last {
+		s.poke()
+	}
 }
 
 // offer queues a frame, waiting for room while the desk takes frames. While
@@ -274,7 +289,7 @@ func (s *shipper) cut(now, lastShip time.Time) (batch []run.Frame, pause time.Du
 		size += frameSize(s.queue[n].frame)
 		n++
 	}
-	due := s.queue[0].arrival.Add(batchLinger)
+	due := s.due
 	if next := lastShip.Add(batchPause); next.After(due) {
 		due = next
 	}
@@ -371,6 +386,11 @@ func (s *shipper) stored(batch []run.Frame) {
 		s.bytes -= frameSize(f)
 	}
 	s.queue = append([]queued(nil), s.queue[len(batch):]...)
+	for i, q := range s.queue {
+		if i == 0 || q.due.Before(s.due) {
+			s.due = q.due
+		}
+	}
 	s.wakeReader()
 	s.goBack()
 }
