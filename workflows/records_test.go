@@ -164,6 +164,9 @@ func (f *fakeRecords) claim(key run.Key, executor string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t := f.tasks[key.Task]
+	if t.Status == run.StatusRunning && t.executor == executor && t.claimed == key {
+		return true // it asks again
+	}
 	if t.Status != run.StatusQueued || t.Attempt != key.Attempt || t.Dispatch != key.Dispatch || f.stop {
 		return false
 	}

@@ -45,7 +45,7 @@ func simple() []scenario {
 	failFast.FailFast = true
 	failFast.Pools = append(failFast.Pools, "nowhere")
 	failFast.Nodes[1].Pool = 1
-	var over atomic.Bool
+	var fail, over atomic.Bool
 	return []scenario{
 		{name: "one", plan: newPlan(node("a")), drive: func(g *game) { g.finished(run.ResultSuccess, run.StatusSuccess) }},
 		{name: "fan", plan: newPlan(node("a"), wide("b", 20, 0), node("c", 1)), drive: func(g *game) { g.finished(run.ResultSuccess) }},
@@ -70,10 +70,12 @@ func simple() []scenario {
 		},
 		{
 			name: "fail-fast", plan: failFast,
-			duties: map[string][]duty{"execute a": {doUntilFailure(&over)}, "execute running": {doUntil(false, over.Load)}},
+			duties: map[string][]duty{"execute a": {doUntilFailure(&fail)}, "execute running": {doUntil(false, over.Load)}},
 			drive: func(g *game) {
 				g.is(1, run.StatusQueued)
 				g.is(2, run.StatusRunning)
+				fail.Store(true)
+				g.is(1, run.StatusSkipped)
 				over.Store(true)
 				g.finished(run.ResultFailed, run.StatusFailed, run.StatusSkipped, run.StatusSuccess, run.StatusSuccess, run.StatusSkipped)
 			},
