@@ -17,7 +17,7 @@ import (
 type reaper struct {
 	mu      sync.Mutex
 	running map[int]*process
-	groups  []int // process groups that outlived their first process
+	groups  []int // that outlived their first process, where orphans go elsewhere
 	reaped  chan struct{}
 	signals chan os.Signal
 }
@@ -89,7 +89,7 @@ func (r *reaper) reap() (left bool) {
 		if p := r.running[pid]; p != nil && (status.Exited() || status.Signaled()) {
 			delete(r.running, pid)
 			p.status = status
-			if syscall.Kill(-pid, 0) == nil {
+			if !adoptsOrphans && syscall.Kill(-pid, 0) == nil {
 				r.groups = append(r.groups, pid)
 			}
 			close(p.done)
@@ -141,7 +141,7 @@ func (r *reaper) sweep(grace time.Duration) {
 			look := time.NewTimer(lookAgain)
 			select {
 			case <-r.reaped:
-			case <-look.C: // a group that is no child of ours, or a fork while we looked
+			case <-look.C: // a fork while we looked, or a group that is no child of ours
 				if step.signal == syscall.SIGKILL {
 					r.signalLeft(step.signal)
 				}

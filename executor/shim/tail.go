@@ -92,7 +92,6 @@ func HasJournal(dir string) bool {
 func Scan(r io.Reader, from int64) iter.Seq2[run.Frame, error] {
 	return func(yield func(run.Frame, error) bool) {
 		t := &tail{from: from, source: r}
-		defer t.close()
 		_, err := t.read(func(line []byte) bool {
 			f, err := decode(line)
 			return yield(f, err) && err == nil
@@ -108,14 +107,15 @@ type tail struct {
 	dir    string
 	from   int64
 	source io.Reader // nil until the journal is there
+	file   *os.File  // the same, where it is to be closed
 	next   int64     // number of the next line; 0 before the first
 	buf    []byte    // read and not yet yielded
 	done   bool      // task_end was yielded, or nobody wants more
 }
 
 func (t *tail) close() {
-	if c, ok := t.source.(io.Closer); ok {
-		_ = c.Close()
+	if t.file != nil {
+		_ = t.file.Close()
 	}
 }
 
@@ -205,7 +205,7 @@ func (t *tail) read(yield func([]byte) bool) (more bool, err error) {
 		if err != nil {
 			return false, run.Errorf(run.CodeInternal, "opening the journal: %w", err)
 		}
-		t.source = f
+		t.file, t.source = f, f
 	}
 	for {
 		if cap(t.buf)-len(t.buf) < tailBuffer {

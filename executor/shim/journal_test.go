@@ -1,0 +1,164 @@
+package shim
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/run"
+)
+
+func frames(t testing.TB, dir string, from int64) []run.Frame {
+	t.Helper()
+	f, err := os.Open(filepath.Join(dir, JournalFile))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, f.Close()) }()
+	var out []run.Frame
+	for frame, err := range Scan(f, from) {
+		require.NoError(t, err)
+		out = append(out, frame)
+	}
+	return out
+}
+
+func TestJournal_numbers_are_dense_whoever_writes(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	j, err := createJournal(dir, 7, nil)
+	require.NoError(t, err)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for i := range 50 {
+				f := run.Frame{Kind: run.FrameOutput, Time: time.Now(), Data: []byte("x")}
+				if i%2 == 0 {
+					j.add(f)
+				} else {
+					j.append(f, f)
+				}
+			}
+		})
+	}
+	all.Wait()
+	j.append(run.Frame{Kind: run.FrameTaskEnd, Time: time.Now()})
+	j.append(run.Frame{Kind: run.FrameOutput, Time: time.Now()})
+	require.NoError(t, j.close())
+	got := frames(t, dir, 1)
+	require.Len(t, got, 8*75+1, "nothing comes after the end")
+	for i, f := range got {
+		require.Equal(t, int64(7+i), f.N)
+		require.Equal(t, run.FrameVersion, f.Version)
+	}
+}
+
+func TestJournal_added_frames_are_written_soon(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	j, err := createJournal(dir, 1, nil)
+	require.NoError(t, err)
+	j.add(run.Frame{Kind: run.FrameStepStart, Time: time.Now()})
+	testenv.Await(t, 10*time.Second, func() (bool, string) { return len(frames(t, dir, 1)) == 1, "no frame" })
+	require.NoError(t, j.close())
+}
+
+func TestJournal_is_begun_once(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	j, err := createJournal(dir, 1, nil)
+	require.NoError(t, err)
+	require.NoError(t, j.close())
+	_, err = createJournal(dir, 1, nil)
+	require.ErrorIs(t, err, errExists)
+}
+
+func TestJournal_waits_while_the_disk_is_full(t *testing.T) {
+	t.Parallel()
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("no /dev/full on this system")
+	}
+	defer func() { require.NoError(t, full.Close()) }()
+	dir := t.TempDir()
+	j, err := createJournal(dir, 1, nil)
+	require.NoError(t, err)
+	j.append(run.Frame{Kind: run.FrameStepStart, Time: time.Now()})
+	disk := j.file
+	j.file = full
+	j.buf = append(j.buf, "a frame\n"...)
+	require.Error(t, j.write())
+	require.Error(t, j.write())
+	j.file, j.buf = disk, j.buf[:0]
+	j.append(run.Frame{Kind: run.FrameStepEnd, Time: time.Now()})
+	require.NoError(t, j.close())
+	require.Len(t, frames(t, dir, 1), 2, "what could not be written left no trace")
+}
+
+// blocked is a writer that nobody reads until it is opened.
+type blocked struct {
+	open chan struct{}
+	mu   sync.Mutex
+	got  bytes.Buffer
+}
+
+func (w *blocked) Write(p []byte) (int, error) {
+	<-w.open
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.got.Write(p)
+}
+
+func (w *blocked) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.got.String()
+}
+
+func TestStdoutCopy_never_blocks_and_tells_of_the_newest(t *testing.T) {
+	t.Parallel()
+	w := &blocked{open: make(chan struct{})}
+	c := newStdoutCopy(w, "nonce")
+	line := strings.Repeat("x", 4000)
+	const many = 1000 // 4 MB, far over the buffer
+	for i := range many {
+		c.add([]byte(line+itoa(i)+"\n"), false)
+	}
+	c.add([]byte(strings.Repeat("y", maxCopyLine)+"\n"), false)
+	close(w.open)
+	testenv.Await(t, 10*time.Second, func() (bool, string) {
+		return strings.HasSuffix(w.String(), line+itoa(many-1)+"\n"), "the newest frame never came"
+	})
+	require.NotContains(t, w.String(), "y", "too long for the copy")
+	require.Less(t, len(w.String()), 2*maxCopyBacklog+2*maxCopyLine)
+	for l := range strings.Lines(w.String()) {
+		require.True(t, strings.HasPrefix(l, "nonce "))
+	}
+	c.add([]byte(strings.Repeat("z", 2*maxCopyLine)+"\n"), true)
+	c.close(nil)
+	require.True(t, strings.HasSuffix(w.String(), "z\n"), "the end is told whatever its length")
+}
+
+func itoa(n int) string {
+	return string(rune('a'+n/100%10)) + string(rune('a'+n/10%10)) + string(rune('a'+n%10))
+}
+
+type brokenWriter struct{}
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
+
+func TestStdoutCopy_survives_its_reader(t *testing.T) {
+	t.Parallel()
+	c := newStdoutCopy(brokenWriter{}, "nonce")
+	for range 1000 {
+		c.add([]byte("line\n"), false)
+	}
+	c.add([]byte("end\n"), true)
+	c.close(nil)
+}
