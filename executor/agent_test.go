@@ -2,6 +2,7 @@ package executor_test
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -317,9 +318,10 @@ func TestAgent_shutdown(t *testing.T) {
 	})
 	t.Run("gives_back_what_has_not_begun", func(t *testing.T) {
 		inWorld(t, func(t *testing.T, w *world) {
-			slow := true
+			var slow atomic.Bool
+			slow.Store(true)
 			w.script = func(run.Key) script {
-				if slow {
+				if slow.Load() {
 					return script{delay: time.Hour}
 				}
 				return script{lines: 1}
@@ -328,7 +330,7 @@ func TestAgent_shutdown(t *testing.T) {
 			p := h.start(nil)
 			w.submit(0)
 			w.sleep(time.Second)
-			slow = false
+			slow.Store(false)
 			p.cancel()
 			<-p.ended
 			require.Empty(t, h.journalKeys())

@@ -94,6 +94,7 @@ func TestShipper_sends_sparse_lines_soon(t *testing.T) {
 			at := time.Now()
 			s.push(output(n+1, 10))
 			time.Sleep(time.Second)
+			synctest.Wait()
 			require.Len(t, d.times, int(n)+1)
 			require.Equal(t, batchLinger, d.times[n].Sub(at))
 		}
@@ -107,6 +108,7 @@ func TestShipper_gathers_dense_lines(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		time.Sleep(time.Second)
+		synctest.Wait()
 		require.LessOrEqual(t, len(d.batches), 12)
 		for i := 1; i < len(d.times); i++ {
 			require.Equal(t, batchPause, d.times[i].Sub(d.times[i-1]))
@@ -153,7 +155,9 @@ func TestShipper_keeps_little_while_the_desk_is_away(t *testing.T) {
 		began := time.Now()
 		for n := range int64(last) {
 			require.NoError(t, s.offer(t.Context(), output(n+1, run.MaxFrameData)))
+			s.mu.Lock()
 			require.LessOrEqual(t, s.bytes, queueBytes+run.MaxFrameData+frameOverhead)
+			s.mu.Unlock()
 		}
 		require.Less(t, time.Since(began), time.Minute, "the reader is not held up")
 		s.finish(last)
@@ -182,6 +186,7 @@ func TestShipper_keeps_the_bounds_of_an_earlier_process(t *testing.T) {
 			s.push(output(n, 10))
 		}
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		require.Empty(t, d.batches)
 		for n := int64(7); n <= 9; n++ {
 			s.push(output(n, 10))
