@@ -59,7 +59,9 @@ type Driver struct {
 	shim    shimBinary
 	locks   keyLocks
 	volume  volumeState
-	silence time.Duration // silenceFirst, but in tests
+
+	silence       time.Duration // silenceFirst, but in tests
+	setupPatience time.Duration // likewise
 
 	mu       sync.Mutex
 	attached map[run.Key]*attachment // made by Start, until Events takes it
@@ -95,8 +97,10 @@ func New(options Options) (*Driver, error) {
 		options:  options,
 		log:      log,
 		shim:     shimBinary{content: binary, digest: hex.EncodeToString(sum[:])},
-		silence:  silenceFirst,
 		attached: make(map[run.Key]*attachment),
+
+		silence:       silenceFirst,
+		setupPatience: setupPatience,
 	}, nil
 }
 

@@ -1,3 +1,5 @@
+//go:build unix
+
 package docker_test
 
 import (
@@ -13,6 +15,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/client"
@@ -170,6 +173,7 @@ func (b *bench) killed(t *testing.T, order victimOrder) (died bool) {
 	_, missing := os.Stat(order.Launched)
 
 	d := b.newDriver(t, docker.Options{Prefix: order.Prefix})
+	d.SetSetupPatience(time.Second)
 	h, err := d.Start(t.Context(), executor.Task{Definition: order.Definition, Launch: launchAt(1), Resume: missing == nil})
 	require.NoError(t, err)
 	s := tell(t, h, 1)

@@ -22,9 +22,9 @@ const (
 	// digestLength is how much of the shim's digest names its volume.
 	digestLength = 16
 
-	// setupPatience is how old a setup container may get before another
-	// process takes its maker for dead. Filling the volume takes well under a
-	// second; a maker that is slower than this begins anew.
+	// setupPatience is how long a process waits for another one's setup
+	// container before it takes the maker for dead. Filling the volume takes
+	// well under a second; a maker that is slower than this begins anew.
 	setupPatience = 10 * time.Second
 
 	// setupLimit bounds all that, however many processes hinder each other.
@@ -44,6 +44,8 @@ type shimBinary struct {
 type volumeState struct {
 	mu    sync.Mutex
 	ready bool
+	rival string    // another process' setup container
+	since time.Time // it was seen first
 }
 
 func (d *Driver) volumeName() string {
@@ -121,9 +123,11 @@ func (d *Driver) awaitSetup(ctx context.Context, name string) error {
 	if err != nil {
 		return daemonError(err, "waiting for container %s", name)
 	}
+	if other.ID != d.volume.rival { // the daemon's clock may be another one
+		d.volume.rival, d.volume.since = other.ID, time.Now()
+	}
 	d.volume.ready = d.volumeComplete(ctx, other.ID)
-	made, err := time.Parse(time.RFC3339Nano, other.Created)
-	if d.volume.ready || err != nil || time.Since(made) > setupPatience {
+	if d.volume.ready || time.Since(d.volume.since) > d.setupPatience {
 		return d.removeContainer(ctx, other.ID) // of no more use, or its maker is dead
 	}
 	return pause(ctx, setupLook)
