@@ -52,6 +52,9 @@ exit code then tells how the run ended. Ctrl-C ends the showing and not the run.
 				return err
 			}
 			created, err := client.Create(c.Context(), body, media)
+			if errors.Is(err, remote.ErrUncertain) {
+				return run.Errorf(run.CodeUnavailable, "%w; whether the run was submitted tells drover runs list", err)
+			}
 			if err != nil {
 				return file.fault(err)
 			}

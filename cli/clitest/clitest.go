@@ -244,7 +244,7 @@ func (g *Gateway) handler() http.Handler {
 		g.mu.Unlock()
 		switch {
 		case away:
-			panic(http.ErrAbortHandler)
+			panic(http.ErrAbortHandler) //nolint:forbidigo // how a handler cuts its connection
 		case refused:
 			notFound(w, "request", r.Method+" "+r.URL.Path)
 		case r.Header.Get("Authorization") == "":

@@ -112,16 +112,14 @@ func (g *Gateway) get(w http.ResponseWriter, r *http.Request) {
 
 func (g *Gateway) act(w http.ResponseWriter, r *http.Request) {
 	id, action := r.PathValue("id"), r.PathValue("action")
-	g.mu.Lock()
-	known := g.find(id)
-	g.mu.Unlock()
+	phase, ok := g.phase(id)
 	wanted := map[string]api.Phase{"start": api.PhaseQueued, "cancel": api.PhaseQueued, "stop": api.PhaseRunning}[action]
 	switch {
-	case known == nil:
+	case !ok:
 		notFound(w, "run", id)
 		return
-	case known.Phase != wanted:
-		problem(w, http.StatusConflict, "wrong_phase", fmt.Sprintf("run %s is %s, and not %s", id, known.Phase, wanted))
+	case phase != wanted:
+		problem(w, http.StatusConflict, "wrong_phase", fmt.Sprintf("run %s is %s, and not %s", id, phase, wanted))
 		return
 	}
 	switch action {
@@ -136,6 +134,27 @@ func (g *Gateway) act(w http.ResponseWriter, r *http.Request) {
 		g.mu.Unlock()
 	}
 	g.get(w, r)
+}
+
+// phase returns the phase of a run, and whether there is such a run.
+func (g *Gateway) phase(id string) (api.Phase, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if r := g.find(id); r != nil {
+		return r.Phase, true
+	}
+	return "", false
+}
+
+// task returns a task, and whether there is one.
+func (g *Gateway) task(id, name string) (api.Task, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if r := g.find(id); r != nil {
+		t, ok := r.Tasks[name]
+		return t, ok
+	}
+	return api.Task{}, false
 }
 
 func (g *Gateway) approve(w http.ResponseWriter, r *http.Request) {
@@ -184,10 +203,7 @@ func (g *Gateway) annotate(w http.ResponseWriter, r *http.Request) {
 func (g *Gateway) streamEvents(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	if id := q.Get("run"); id != "" {
-		g.mu.Lock()
-		known := g.find(id)
-		g.mu.Unlock()
-		if known == nil {
+		if _, ok := g.phase(id); !ok {
 			notFound(w, "run", id)
 			return
 		}
@@ -213,14 +229,7 @@ func (g *Gateway) streamEvents(w http.ResponseWriter, r *http.Request) {
 func (g *Gateway) streamLog(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	key := logKey{run: r.PathValue("id"), task: r.PathValue("task")}
-	g.mu.Lock()
-	known := g.find(key.run)
-	g.mu.Unlock()
-	if known == nil {
-		notFound(w, "run", key.run)
-		return
-	}
-	t, ok := known.Tasks[key.task]
+	t, ok := g.task(key.run, key.task)
 	if !ok {
 		notFound(w, "task", key.task)
 		return

@@ -17,6 +17,10 @@ import (
 // ErrUnreachable is in the chain of errors that mean that no gateway answered.
 var ErrUnreachable = errors.New("the server cannot be reached")
 
+// ErrUncertain is in the chain of those where a call may have had its effect:
+// the gateway was reached, and its answer is missing.
+var ErrUncertain = errors.New("the call may have had its effect")
+
 // unreachable makes the error of a call that had no answer.
 func (c *Client) unreachable(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
@@ -31,12 +35,13 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 		err = wrapped.Err
 	}
 	var op *net.OpError
+	kinds := []error{ErrUnreachable, ErrUncertain}
 	if errors.As(err, &op) && op.Op == "dial" {
-		err = op.Err
+		err, kinds = op.Err, kinds[:1]
 	}
 	return &run.Error{
 		Code: run.CodeUnavailable, Message: fmt.Sprintf("no answer from %s: %v", c.opts.Server, err),
-		Err: errors.Join(ErrUnreachable, err),
+		Err: errors.Join(append(kinds, err)...),
 	}
 }
 
