@@ -35,8 +35,10 @@ type Runs interface {
 	// CreateRun stores a run with all its tasks as not_started (skipped where
 	// the plan says so stays for the workflow to say), phase queued, or
 	// setup_error where the specification has setup errors. It makes the id,
-	// whose time is taken inside the transaction, and the counter. It appends
-	// an outbox row of OutboxStart, except for setup_error. Errors: conflict.
+	// whose time is taken inside the transaction, and the counter. Ids and
+	// counters of one group root are in the same order. It appends an outbox
+	// row of OutboxStart, except for setup_error. What it returns is what
+	// GetRun would. Errors: conflict.
 	CreateRun(ctx context.Context, r NewRun) (run.Run, error)
 	// GetRun returns a run with its tasks, from one snapshot. Reasons are as
 	// stored; the engine adds those that are computed. Errors: not_found.
@@ -46,29 +48,36 @@ type Runs interface {
 	// GetTask returns one task without loading the rest of its run. Errors:
 	// not_found (the run, or the task).
 	GetTask(ctx context.Context, id run.ID, name string) (run.Task, error)
-	// ListRuns returns a page without tasks. Errors: invalid (a bad cursor).
+	// ListRuns returns a page without tasks. Annotations of one key are
+	// alternatives, those of several keys must all match; the bounds of the
+	// time of creation are not included. A cursor belongs to its query: only
+	// the limit may change between pages. Errors: invalid (a bad cursor).
 	ListRuns(ctx context.Context, q run.ListQuery) (run.Page, error)
 	// StartRun, CancelRun and StopRun check the phase, write what the call
 	// means and append an outbox row, together. StartRun is for a queued run
 	// of manual admission and marks it admitted; CancelRun makes a queued run
 	// cancelled and its tasks with it; StopRun marks a running run as stop
-	// wanted, once (again is no error). Errors: not_found, wrong_phase.
+	// wanted. To start or stop again is no error and tells nobody again, as
+	// long as the phase is still right. Errors: not_found, wrong_phase.
 	StartRun(ctx context.Context, id run.ID) error
 	CancelRun(ctx context.Context, id run.ID) error
 	StopRun(ctx context.Context, id run.ID) error
 	// ApproveTask records an approval by subject; when the task has as many
 	// as it needs, it appends an outbox row of OutboxApprove. Errors:
-	// not_found, not_waiting_approval (also when this subject has approved).
+	// not_found, not_waiting_approval (also when this subject has approved,
+	// or when the task has all approvals that it needs).
 	ApproveTask(ctx context.Context, id run.ID, task, subject string) error
 	// Annotate replaces the annotations of the run, or of the task if named.
 	Annotate(ctx context.Context, id run.ID, task string, annotations map[string]string) error
 	// Batches lists what log batches of a task are stored, in order. A task
-	// that has none yields an empty list. attempt 0 means the newest.
+	// that has none yields an empty list. attempt 0 means the newest that was
+	// queued. Errors: not_found (for attempt 0: the run, or the task).
 	Batches(ctx context.Context, id run.ID, task, attempt int, after BatchRef) ([]Batch, error)
 	// CloseLost closes a run whose workflow ended from outside (terminated,
 	// reset, timed out): unfinished tasks become failed, or skipped if they
 	// never started, the run finished with result failed, all with the
-	// reason. It changes nothing in a final run.
+	// reason, and what is in the outbox for it is dropped. It changes nothing
+	// in a final run. Errors: not_found.
 	CloseLost(ctx context.Context, id run.ID, reason string) error
 	// OpenRuns yields the ids of all runs in phase queued or running, oldest first.
 	OpenRuns(ctx context.Context) iter.Seq2[run.ID, error]
@@ -97,7 +106,8 @@ type NewRun struct {
 // Progress is what the run workflow reads and writes through its activities.
 type Progress interface {
 	// LoadPlan returns page n (from 0) of a run's plan, each at most 64 KiB
-	// as JSON, and whether more pages follow. Errors: not_found.
+	// as JSON, and whether more pages follow; run.MergePlans puts them
+	// together. Errors: not_found.
 	LoadPlan(ctx context.Context, id run.ID, page int) (run.Plan, bool, error)
 	// Begin makes a queued run running, if it is admitted (auto, or started),
 	// and returns how it stands. On a run that began before it changes nothing.
@@ -107,10 +117,16 @@ type Progress interface {
 	// stored, are left out, and so is any change of a final run. A change to
 	// queued does not undo a claim: it is left out too while the same dispatch
 	// is running. What stands in the end is returned for each of the tasks
-	// named, in order.
+	// named, in order. What changes nothing makes neither a version nor an
+	// event. A dispatch that is new to the task forgets the executor, the
+	// start, the steps and the outputs of the one before. Steps that were
+	// running when the task ended, and of which its result says nothing, end
+	// with it. Errors: not_found (the run, or a task), conflict (Finish);
+	// nothing is written then.
 	Apply(ctx context.Context, id run.ID, c Changes) (Standing, []TaskStanding, error)
 	// Holders returns the executor of each task's newest dispatch that was
-	// claimed, for tasks of the run that are not final.
+	// claimed, for tasks of the run that are not final. The task may have been
+	// queued again since: compare the keys.
 	Holders(ctx context.Context, id run.ID) (map[int]Holder, error)
 }
 
@@ -170,14 +186,24 @@ type Executors interface {
 	// whose driver, os or arch contradict its pool is refused with
 	// CodeInvalid.
 	RegisterExecutor(ctx context.Context, e run.Executor) error
+	// RenewExecutor also answers not_found to a process whose journal is not
+	// the one that is registered, once the other is silent: it may register.
 	RenewExecutor(ctx context.Context, r run.Renewal) error
-	// Claim: see run.Desk. It sets the task running, its executor and start.
+	// Claim: see run.Desk. It sets the task running, its executor and start. A
+	// key that is newer than what is stored is accepted: the workflow may not
+	// have written it yet. Refused with conflict are keys of a run that is not
+	// running, or whose stop is wanted (but for a claim that is repeated), of
+	// a final task, and of an earlier dispatch.
 	Claim(ctx context.Context, c run.ClaimRequest) (run.Definition, error)
+	// ClaimStates: see run.Desk. A claim is open while its task is not final and
+	// was not queued again.
 	ClaimStates(ctx context.Context, executor string, keys []run.Key) (map[run.Key]run.ClaimState, error)
 	// ApplyFrames records that a batch is stored, and the states of steps and
 	// outputs that its frames tell, if the key is the task's newest dispatch
-	// and the task is not final. A batch that is known changes nothing.
-	// Errors: not_found (no claim), conflict (another's claim).
+	// and the task is not final. A batch that is known changes nothing; frames
+	// of outputs add up. Errors: not_found (no claim), conflict (another's
+	// claim), invalid (frames are left out, or come in other bounds than
+	// before).
 	ApplyFrames(ctx context.Context, b run.FrameBatch) error
 	ListExecutors(ctx context.Context) ([]run.Executor, error)
 	ListPools(ctx context.Context) ([]run.Pool, error)
@@ -223,16 +249,18 @@ type OutboxRow struct {
 // Outbox hands out what is to be delivered.
 type Outbox interface {
 	// TakeOutbox leases up to n rows that are due to the caller for the lease
-	// time, oldest first; a row not done by then is handed out again. Rows of
-	// one run are handed out in order, the next not before the one before it
-	// is done.
+	// time, those that are due longest; a row not done by then is handed out
+	// again. Rows of one run are handed out in order, the next not before the
+	// one before it is done. Attempts counts the times a row was handed out.
 	TakeOutbox(ctx context.Context, n int, lease time.Duration) ([]OutboxRow, error)
-	// DoneOutbox removes a delivered row.
+	// DoneOutbox removes a delivered row. Again is no error.
 	DoneOutbox(ctx context.Context, id int64) error
 	// RetryOutbox gives a row back, due after delay.
 	RetryOutbox(ctx context.Context, id int64, delay time.Duration) error
 	// OutboxWake is signalled (coalesced) when this process, or another on
-	// the same database where that can be known, has appended outbox rows.
+	// the same database, has appended outbox rows, and when the next row of a
+	// run may be taken. It is not signalled when a retry becomes due or a
+	// lease ends. All callers get the same channel: one of them should read.
 	OutboxWake() <-chan struct{}
 }
 

@@ -75,7 +75,7 @@ func RequirePostgres(t testing.TB) string {
 var errNoPostgres = errors.New("PostgreSQL is not installed")
 
 // startPostgres starts a server that lives as long as this process, once.
-var startPostgres = sync.OnceValues(func() (*postgresServer, error) { //nolint:gochecknoglobals // one server serves all tests
+var startPostgres = sync.OnceValues(func() (*postgresServer, error) {
 	bin, err := postgresBin()
 	if err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func (s *postgresServer) start() error {
 	if err != nil {
 		return err
 	}
-	initdb := exec.Command(filepath.Join(s.bin, "initdb"), "-D", filepath.Join(s.dir, "data"), //nolint:gosec,noctx // it is found on this machine, and ends
+	initdb := exec.Command(filepath.Join(s.bin, "initdb"), "-D", filepath.Join(s.dir, "data"),
 		"-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
 	initdb.Dir, initdb.SysProcAttr = s.dir, &syscall.SysProcAttr{Credential: credential}
 	if out, err := initdb.CombinedOutput(); err != nil {
@@ -143,7 +143,7 @@ func (s *postgresServer) start() error {
 	if s.port, err = freePort(); err != nil {
 		return err
 	}
-	sh := exec.Command("/bin/sh", "-c", watchdog, "postgres", s.bin, s.dir, strconv.Itoa(s.port)) //nolint:gosec,noctx // it lives as long as the process
+	sh := exec.Command("/bin/sh", "-c", watchdog, "postgres", s.bin, s.dir, strconv.Itoa(s.port))
 	sh.Dir, sh.SysProcAttr = s.dir, &syscall.SysProcAttr{Credential: credential, Setsid: true}
 	if s.life, err = sh.StdinPipe(); err != nil {
 		return err
@@ -206,7 +206,7 @@ func (s *postgresServer) await() error {
 }
 
 func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is closed at once
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, err
 	}

@@ -145,6 +145,9 @@ func testClaimStates(t *testing.T, d *database) {
 	states, err := s.ClaimStates(t.Context(), "x", keys)
 	require.NoError(t, err)
 	require.Equal(t, want, states)
+	states, err = s.ClaimStates(t.Context(), "y", []run.Key{key(0, 1, 1)})
+	require.NoError(t, err)
+	require.Equal(t, run.ClaimUnknown, states[key(0, 1, 1)], "another's claim is unknown")
 
 	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 2)}})
 	require.NoError(t, s.CloseLost(t.Context(), r.ID, "gone"))

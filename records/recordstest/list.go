@@ -30,7 +30,7 @@ func listTests() map[string]func(t *testing.T, d *database) {
 // at random, paged through in both directions.
 func testListModel(t *testing.T, d *database) {
 	s := d.store(t)
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // it is to be the same each time
+	random := rand.New(rand.NewPCG(1, 2)) // the same each time
 	all := listed(t, s, random)
 	for range 150 {
 		q := randomQuery(random, all)

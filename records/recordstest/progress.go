@@ -283,7 +283,7 @@ func testApplyReasons(t *testing.T, d *database) {
 // that no task goes back and that the counts are right.
 func testApplyRandom(t *testing.T, d *database) {
 	s := d.store(t)
-	random := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // it is to be the same each time
+	random := rand.New(rand.NewPCG(3, 4)) // the same each time
 	const width = 12
 	r := create(t, s, wide("/a/b", width))
 	begin(t, s, r.ID)

@@ -82,8 +82,8 @@ func testWatchAcross(t *testing.T, d *database) {
 	}
 	// A follower of events here sees what is written there.
 	stop()
-	any, stopAny := here.Watch("")
-	defer stopAny()
+	all, stopAll := here.Watch("")
+	defer stopAll()
 	last, err := here.LastEvent(t.Context())
 	require.NoError(t, err)
 	_, err = there.Begin(t.Context(), r.ID)
@@ -94,7 +94,7 @@ func testWatchAcross(t *testing.T, d *database) {
 		if len(events) > 0 && events[len(events)-1].Phase == run.PhaseRunning {
 			return
 		}
-		awaitSignal(t, any)
+		awaitSignal(t, all)
 	}
 }
 

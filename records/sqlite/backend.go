@@ -215,7 +215,7 @@ func (s *session) prepare(ctx context.Context, query string) (*sql.Stmt, error) 
 			break
 		}
 	}
-	stmt, err := s.conn.PrepareContext(ctx, query) //nolint:sqlclosecheck // kept until the session ends
+	stmt, err := s.conn.PrepareContext(ctx, query) // kept until the session ends
 	if err != nil {
 		return nil, fmt.Errorf("preparing %q: %w", query, err)
 	}

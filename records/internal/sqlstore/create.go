@@ -34,11 +34,11 @@ func prepare(r records.NewRun) (*newRun, error) {
 		return nil, err
 	}
 	if len(r.Spec.Secrets) > 0 {
-		clear := make(map[string]string, len(r.Spec.Secrets))
+		shown := make(map[string]string, len(r.Spec.Secrets))
 		for name, secret := range r.Spec.Secrets {
-			clear[name] = secret.Reveal()
+			shown[name] = secret.Reveal()
 		}
-		if n.secrets, err = marshal(clear); err != nil {
+		if n.secrets, err = marshal(shown); err != nil {
 			return nil, err
 		}
 	}

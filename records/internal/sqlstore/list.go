@@ -117,13 +117,13 @@ func newLister(q run.ListQuery) *lister {
 // filters adds what the sources do not select by.
 func (l *lister) filters(groups, keys []string, names map[string][]string) {
 	if len(groups) > 0 {
-		var any []string
+		var alternatives []string
 		for _, path := range groups {
 			low, high := below(path)
-			any = append(any, `r.group_path = ? OR r.group_path >= ? AND r.group_path < ?`)
+			alternatives = append(alternatives, `r.group_path = ? OR r.group_path >= ? AND r.group_path < ?`)
 			l.args = append(l.args, path, low, high)
 		}
-		l.filter += ` AND (` + strings.Join(any, ` OR `) + `)`
+		l.filter += ` AND (` + strings.Join(alternatives, ` OR `) + `)`
 	}
 	for _, key := range keys {
 		l.filter += ` AND EXISTS (SELECT 1 FROM run_annotations a WHERE a.run_id = r.id AND a.name = ? AND a.value IN (` + tuples(`?`, len(names[key])) + `))`
