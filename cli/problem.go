@@ -30,8 +30,8 @@ func tell(w io.Writer, command *cobra.Command, err error) {
 	_, _ = fmt.Fprintf(w, "drover: %s\n", err)
 	if errors.As(err, &coded) {
 		for _, f := range coded.Faults {
-			if text := faultText(f); !strings.Contains(err.Error(), text) {
-				_, _ = fmt.Fprintf(w, "  %s\n", text)
+			if !strings.Contains(err.Error(), f.Detail) { // one fault is all the error says
+				_, _ = fmt.Fprintf(w, "  %s\n", faultText(f))
 			}
 		}
 	}
