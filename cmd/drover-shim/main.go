@@ -21,6 +21,7 @@ import (
 const usage = `usage: drover-shim run  --dir DIR [--order FILE|-] [--stdout NONCE] [--host]
        drover-shim read --dir DIR [--from N] [--follow]
        drover-shim stop --dir DIR [--grace DURATION]
+       drover-shim await-port --ports PORT,... [--timeout DURATION]
        drover-shim version
 `
 
@@ -36,6 +37,7 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	flags := flag.NewFlagSet("drover-shim "+args[0], flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	dir := flags.String("dir", "", "the task's `directory`")
+	needDir := true
 	var do func() int
 	switch args[0] {
 	case "run":
@@ -57,6 +59,11 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	case "stop":
 		grace := flags.Duration("grace", run.StopGrace, "the `time` between SIGTERM and SIGKILL")
 		do = func() int { return stop(*dir, *grace, stderr) }
+	case "await-port":
+		ports := flags.String("ports", "", "TCP `ports`, separated by commas; one of them is enough")
+		timeout := flags.Duration("timeout", 30*time.Second, "how `long` to wait")
+		needDir = false
+		do = func() int { return awaitPort(ctx, *ports, *timeout, stdout, stderr) }
 	case "version":
 		_, _ = fmt.Fprintln(stdout, "drover-shim", version.String())
 		return shim.ExitDone
@@ -67,7 +74,7 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	if err := flags.Parse(args[1:]); err != nil {
 		return shim.ExitUsage
 	}
-	if *dir == "" || flags.NArg() > 0 {
+	if (*dir == "" && needDir) || flags.NArg() > 0 {
 		_, _ = io.WriteString(stderr, usage)
 		return shim.ExitUsage
 	}

@@ -65,7 +65,7 @@ func (p *process) await(kind run.FrameKind) run.Frame {
 			if run.CodeOf(err) == run.CodeNotFound && !ended {
 				break // it is about to begin
 			}
-			require.NoError(p.t, err, p.stderr)
+			require.NoError(p.t, err)
 			if f.Kind == kind {
 				return f
 			}

@@ -28,7 +28,7 @@ func (h *handle) Events(ctx context.Context, from int64) iter.Seq2[run.Frame, er
 	return func(yield func(run.Frame, error) bool) {
 		for f, err := range shim.Tail(ctx, h.dir, from, h.driver.watcher) {
 			if run.CodeOf(err) == run.CodeNotFound {
-				err = h.vanished()
+				err = h.vanished(ctx)
 			}
 			if !yield(f, err) || err != nil {
 				return
@@ -37,14 +37,18 @@ func (h *handle) Events(ctx context.Context, from int64) iter.Seq2[run.Frame, er
 	}
 }
 
-// vanished tells why a shim is gone that has not told the end.
-func (h *handle) vanished() error {
+// vanished tells why a shim is gone that has not told the end. What its steps
+// have left running is killed first: who hears of the end may rely on it.
+func (h *handle) vanished(ctx context.Context) error {
 	if _, err := os.Stat(h.dir); err != nil {
 		return run.Errorf(run.CodeNotFound, "the task's directory was removed from outside")
 	}
-	state, err := shim.ReadState(h.dir)
+	state, damage := shim.ReadState(h.dir)
+	if err := h.sweep(ctx, state); err != nil {
+		return run.Errorf(run.CodeUnavailable, "ending what the task has left running: %w", err)
+	}
 	switch {
-	case err != nil:
+	case damage != nil:
 		return run.Errorf(run.CodeNotFound, "the task's directory is damaged")
 	case state.Boot != "" && state.Boot != shim.BootID():
 		return run.Errorf(run.CodeNotFound, "the host was rebooted")

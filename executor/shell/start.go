@@ -72,7 +72,7 @@ func (d *Driver) Start(ctx context.Context, task executor.Task) (executor.Handle
 	}
 	first, err := task.Launch()
 	if err != nil {
-		return nil, run.Errorf(run.CodeOf(err), "recording the launch: %w", err)
+		return nil, d.giveUp(h, task, run.Errorf(run.CodeOf(err), "recording the launch: %w", err))
 	}
 	if err := d.launch(h, task.Definition, first, lock); err != nil {
 		return nil, err

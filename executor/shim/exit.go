@@ -10,4 +10,5 @@ const (
 	ExitLocked    = 6 // another shim lives in the directory; nothing was run
 	ExitFiles     = 7 // the directory can not be used; nothing was run
 	ExitEnded     = 8 // read --follow: the shim ended without telling the task's end
+	ExitNoPort    = 9 // await-port: nothing listens
 )

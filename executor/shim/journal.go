@@ -1,7 +1,6 @@
 package shim
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -104,14 +103,4 @@ func (j *journal) close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return errors.Join(j.file.Sync(), j.file.Close())
-}
-
-// appendFrame appends the frame as a line of JSON.
-func appendFrame(buf []byte, f *run.Frame) []byte {
-	text, err := json.Marshal(f)
-	if err != nil { // only a time outside years 0..9999 could
-		f.Time = time.Time{}
-		text, _ = json.Marshal(f)
-	}
-	return append(append(buf, text...), '\n')
 }

@@ -3,7 +3,6 @@ package shim
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -27,10 +26,6 @@ const (
 	tailBuffer = 64 << 10
 )
 
-// endMark is part of the line of the last frame, and of no other: within a
-// string its quotes would be escaped.
-const endMark = `"k":"` + string(run.FrameTaskEnd) + `"`
-
 // Tail yields the frames of a directory's journal from number from on, as they
 // are written, and ends after the task_end frame. w may be nil: then it looks
 // by itself. Errors: CodeNotFound where the shim ended without telling the
@@ -41,7 +36,7 @@ func Tail(ctx context.Context, dir string, from int64, w *Watcher) iter.Seq2[run
 		for line, err := range TailLines(ctx, dir, from, w) {
 			var f run.Frame
 			if err == nil {
-				f, err = decode(line)
+				f, err = Decode(line)
 			}
 			if !yield(f, err) || err != nil {
 				return
@@ -93,7 +88,7 @@ func Scan(r io.Reader, from int64) iter.Seq2[run.Frame, error] {
 	return func(yield func(run.Frame, error) bool) {
 		t := &tail{from: from, source: r}
 		_, err := t.read(func(line []byte) bool {
-			f, err := decode(line)
+			f, err := Decode(line)
 			return yield(f, err) && err == nil
 		})
 		if err != nil {
@@ -241,7 +236,7 @@ func (t *tail) lines(fresh int, yield func([]byte) bool) error {
 		line := rest[:seen+end+1]
 		rest, seen = rest[seen+end+1:], 0
 		if t.next == 0 {
-			first, err := decode(line)
+			first, err := Decode(line)
 			if err != nil {
 				return err
 			}
@@ -258,17 +253,6 @@ func (t *tail) lines(fresh int, yield func([]byte) bool) error {
 	}
 	t.buf = t.buf[:copy(t.buf, rest)]
 	return nil
-}
-
-func decode(line []byte) (run.Frame, error) {
-	var f run.Frame
-	if err := json.Unmarshal(line, &f); err != nil {
-		return f, run.Errorf(run.CodeInternal, "reading a frame of the journal: %w", err)
-	}
-	if f.Version < 1 || f.Version > run.FrameVersion {
-		return f, run.Errorf(run.CodeInternal, "the journal has a frame of version %d; up to %d are known", f.Version, run.FrameVersion)
-	}
-	return f, nil
 }
 
 func contextError(err error) error {

@@ -1,0 +1,127 @@
+package shim
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/drover-run/drover/run"
+)
+
+// The parts of the line of an output frame, as encoding/json writes it. Nearly
+// all bytes of a journal are in such lines, so they are written and read here
+// at a fraction of the cost; whatever looks otherwise goes through
+// encoding/json.
+const (
+	partVersion = `{"v":1,"n":`
+	partTime    = `,"t":"`
+	partStep    = `","k":"` + string(run.FrameOutput) + `","s":`
+	partStream  = `,"o":"`
+	partData    = `","d":"`
+	partEnd     = `"}`
+)
+
+// endMark is part of the line of the last frame, and of no other: within a
+// string its quotes would be escaped.
+const endMark = `"k":"` + string(run.FrameTaskEnd) + `"`
+
+// appendFrame appends the frame as a line of JSON.
+func appendFrame(buf []byte, f *run.Frame) []byte {
+	if isOutput(f) {
+		buf = append(buf, partVersion...)
+		buf = strconv.AppendInt(buf, f.N, 10)
+		buf = append(buf, partTime...)
+		buf = f.Time.AppendFormat(buf, time.RFC3339Nano)
+		buf = append(buf, partStep...)
+		buf = strconv.AppendInt(buf, int64(f.Step), 10)
+		buf = append(append(buf, partStream...), f.Stream...)
+		buf = append(buf, partData...)
+		buf = base64.StdEncoding.AppendEncode(buf, f.Data)
+		return append(buf, partEnd+"\n"...)
+	}
+	text, err := json.Marshal(f)
+	if err != nil { // only a time outside years 0..9999 could
+		f.Time = time.Time{}
+		text, _ = json.Marshal(f)
+	}
+	return append(append(buf, text...), '\n')
+}
+
+// isOutput reports whether the frame is output and nothing else.
+func isOutput(f *run.Frame) bool {
+	year := f.Time.Year()
+	return f.Version == 1 && f.Kind == run.FrameOutput && (f.Stream == run.StreamStdout || f.Stream == run.StreamStderr) && len(f.Data) > 0 &&
+		f.Status == "" && f.ExitCode == nil && !f.TimedOut && f.Outputs == nil && f.Result == nil &&
+		year > 0 && year < 10000 && f.Time.Location() == time.UTC
+}
+
+// Decode reads a line of a journal. Errors: CodeInternal.
+func Decode(line []byte) (run.Frame, error) {
+	if f, ok := decodeOutput(line); ok {
+		return f, nil
+	}
+	var f run.Frame
+	if err := json.Unmarshal(line, &f); err != nil {
+		return f, run.Errorf(run.CodeInternal, "reading a frame of the journal: %w", err)
+	}
+	if f.Version < 1 || f.Version > run.FrameVersion {
+		return f, run.Errorf(run.CodeInternal, "the journal has a frame of version %d; up to %d are known", f.Version, run.FrameVersion)
+	}
+	return f, nil
+}
+
+// decodeOutput reads the line of an output frame.
+func decodeOutput(line []byte) (run.Frame, bool) {
+	f := run.Frame{Version: 1, Kind: run.FrameOutput}
+	number, rest, ok := between(line, partVersion, partTime)
+	if !ok {
+		return f, false
+	}
+	var err error
+	if f.N, err = strconv.ParseInt(string(number), 10, 64); err != nil {
+		return f, false
+	}
+	moment, rest, ok := bytes.Cut(rest, []byte(partStep))
+	if !ok {
+		return f, false
+	}
+	if f.Time, err = time.Parse(time.RFC3339Nano, string(moment)); err != nil {
+		return f, false
+	}
+	step, rest, ok := bytes.Cut(rest, []byte(partStream))
+	if !ok {
+		return f, false
+	}
+	if f.Step, err = strconv.Atoi(string(step)); err != nil {
+		return f, false
+	}
+	stream, rest, ok := bytes.Cut(rest, []byte(partData))
+	if !ok {
+		return f, false
+	}
+	switch f.Stream = run.Stream(stream); f.Stream {
+	case run.StreamStdout, run.StreamStderr:
+	default:
+		return f, false
+	}
+	data, ok := bytes.CutSuffix(bytes.TrimSuffix(rest, []byte("\n")), []byte(partEnd))
+	if !ok || bytes.IndexByte(data, '"') >= 0 {
+		return f, false
+	}
+	f.Data = make([]byte, base64.StdEncoding.DecodedLen(len(data)))
+	n, err := base64.StdEncoding.Decode(f.Data, data)
+	f.Data = f.Data[:n]
+	return f, err == nil
+}
+
+// between returns what is between the words at the beginning of text, and what
+// follows.
+func between(text []byte, before, after string) (found, rest []byte, ok bool) {
+	text, ok = bytes.CutPrefix(text, []byte(before))
+	if !ok {
+		return nil, nil, false
+	}
+	return bytes.Cut(text, []byte(after))
+}
