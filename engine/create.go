@@ -55,12 +55,12 @@ func choosePool(name string, t *run.TaskSpec, pools []run.Pool) (string, []run.F
 	case t.Pool != "":
 		return "", []run.Fault{{
 			Path: "tasks." + name + ".pool", Code: "unknown_pool",
-			Detail: "no executor has ever served a pool named " + t.Pool + "; GET /api/v1/pools lists those that exist",
+			Detail: "no executor has ever served a pool named " + t.Pool + "; `drover pools list` shows those that exist",
 		}}
 	case t.Requires != nil:
 		return "", []run.Fault{{
 			Path: "tasks." + name + ".requires", Code: "unknown_pool",
-			Detail: "no pool offers all that is required; GET /api/v1/pools lists what there is",
+			Detail: "no pool offers all that is required; `drover pools list` shows what there is",
 		}}
 	case t.Image != "":
 		return "", []run.Fault{{

@@ -44,9 +44,12 @@ type Options struct {
 	// DrainFinish: when its context ends, Run waits for the tasks that run.
 	// Else it leaves them to their shims and to the next process.
 	DrainFinish bool
+	// Interfere, where set, is called at named points of each task's life,
+	// between two side effects: tests kill and freeze the process there. The
+	// names are those of Points, and the task waits until it returns.
+	Interfere func(point string, key run.Key)
 
 	timing timing
-	hook   func(p point, key run.Key) // of tests
 }
 
 // timing holds the times of the protocol; tests make some of them shorter.
@@ -333,7 +336,7 @@ func (a *Agent) now() time.Time { return time.Now() }
 
 // at is a point of the protocol at which tests interfere.
 func (a *Agent) at(p point, key run.Key) {
-	if a.opts.hook != nil {
-		a.opts.hook(p, key)
+	if a.opts.Interfere != nil {
+		a.opts.Interfere(string(p), key)
 	}
 }

@@ -21,3 +21,17 @@ const (
 	pointAnswered  point = "answered"  // answered is in the journal
 	pointRemoved   point = "removed"   // the environment was removed
 )
+
+// Points returns the names of the points at which Options.Interfere is called,
+// in the order of a task's life.
+func Points() []string {
+	all := []point{
+		pointDelivered, pointHeartbeat, pointClaimed, pointGranted, pointStarting, pointLaunch, pointLaunched,
+		pointStarted, pointEnd, pointEnded, pointShipped, pointAccepted, pointAnswered, pointRemoved,
+	}
+	names := make([]string, len(all))
+	for i, p := range all {
+		names[i] = string(p)
+	}
+	return names
+}

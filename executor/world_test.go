@@ -683,7 +683,7 @@ func (h *host) start(hook func(p *process, point string, key run.Key)) *process 
 	p := &process{w: h.w, host: h, ended: make(chan struct{})}
 	o := executor.Options{Pool: "pool", Slots: h.slots, StateDir: h.dir, DrainFinish: h.drainFinish}
 	if hook != nil {
-		executor.SetHook(&o, func(point string, key run.Key) { hook(p, point, key) })
+		o.Interfere = func(point string, key run.Key) { hook(p, point, key) }
 	}
 	logger := slog.New(slog.DiscardHandler)
 	if testing.Verbose() && os.Getenv("DROVER_TEST_LOG") != "" {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/drover-run/drover/cli"
 	"github.com/drover-run/drover/config"
 )
 
@@ -20,7 +21,7 @@ func configCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := config.Load(config.Source{File: file, Environ: os.Environ()})
 			if err != nil {
-				return err
+				return cli.UsageError(err)
 			}
 			text, err := cfg.Redacted()
 			if err != nil {
@@ -29,7 +30,10 @@ func configCommand() *cobra.Command {
 			if _, err := cmd.OutOrStdout().Write(text); err != nil {
 				return err
 			}
-			return cfg.Validate()
+			if err := cfg.Validate(); err != nil {
+				return cli.UsageError(err)
+			}
+			return nil
 		},
 	}
 	show.Flags().StringVar(&file, "config", "", "YAML file with the configuration")

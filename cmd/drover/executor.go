@@ -44,7 +44,7 @@ func (p *process) addExecutor(ctx context.Context, cfg config.Executor, c client
 func agentOptions(cfg config.Executor) executor.Options {
 	return executor.Options{
 		ID: cfg.ID, Pool: cfg.Pool, Slots: cfg.Slots, StateDir: cfg.StateDir, Labels: cfg.Labels,
-		Version: version.String(), DrainFinish: cfg.DrainFinish,
+		Version: version.String(), DrainFinish: cfg.DrainFinish, Interfere: interfere(),
 	}
 }
 

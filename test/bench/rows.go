@@ -208,7 +208,7 @@ func follower(ctx context.Context, d *dev, t *table, n int) error {
 
 const benchImage = "drover-example/busybox:local"
 
-func dockerThere() bool {
+func dockerThere() bool { // the daemon, and the image
 	return exec.Command("docker", "image", "inspect", benchImage).Run() == nil
 }
 

@@ -20,7 +20,10 @@ type line struct {
 
 type table struct{ lines []line }
 
-func (t *table) add(l line) { t.lines = append(t.lines, l) }
+func (t *table) add(l line) {
+	fmt.Fprintf(os.Stderr, "  %s: %s, bare %s, %s\n", l.name, l.drover, l.bare, l.ratio)
+	t.lines = append(t.lines, l)
+}
 
 func (t *table) print(w io.Writer, d *dev) {
 	fmt.Fprintf(w, "%s, %s, %d CPUs, load %s\n\n", time.Now().UTC().Format("2006-01-02 15:04 MST"), cpuModel(), runtime.NumCPU(), load())

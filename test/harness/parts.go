@@ -3,6 +3,7 @@ package harness
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,6 +30,7 @@ type Parts struct {
 	temporal  string
 	gateway   string
 	env       map[Part][]string
+	executor  []string // the environment of executors
 }
 
 // StartParts starts all parts; env adds to the environment of single parts.
@@ -36,7 +38,7 @@ func StartParts(t testing.TB, slots string, env map[Part][]string) *Parts {
 	t.Helper()
 	p := &Parts{
 		Processes: map[Part]*Process{}, Dir: t.TempDir(), t: t,
-		temporal: FreeAddress(t), gateway: FreeAddress(t), env: env,
+		temporal: FreeAddress(t), gateway: FreeAddress(t),
 	}
 	tokens := filepath.Join(p.Dir, "tokens.yaml")
 	admin := p.newToken(tokens, "admin")
@@ -58,8 +60,9 @@ func StartParts(t testing.TB, slots string, env map[Part][]string) *Parts {
 		"DROVER_EXECUTOR__GATEWAY_URL=http://" + p.gateway,
 		"DROVER_EXECUTOR__TOKEN_FILE=" + filepath.Join(p.Dir, "executor.token"),
 	}
+	p.executor = p.env[Executor]
 	for part, more := range env {
-		p.env[part] = append(p.env[part], more...)
+		p.env[part] = append(slices.Clone(p.env[part]), more...)
 	}
 	p.Client = NewClient(t, "http://"+p.gateway, admin)
 	for _, part := range []Part{Temporal, Gateway, Control, Executor} {
@@ -80,6 +83,15 @@ func (p *Parts) Launch(part Part) *Process {
 	}
 	p.Processes[part] = Start(p.t, p.Dir, p.env[part], args...)
 	return p.Processes[part]
+}
+
+// AddExecutor starts one more executor of the same pool, with a state dir of
+// its own and without what was added to the first one's environment.
+func (p *Parts) AddExecutor(name, slots string) *Process {
+	p.t.Helper()
+	env := append([]string{}, p.executor...)
+	env = append(env, "DROVER_EXECUTOR__SLOTS="+slots, "DROVER_EXECUTOR__STATE_DIR="+filepath.Join(p.Dir, name))
+	return Start(p.t, p.Dir, env, string(Executor))
 }
 
 func (p *Parts) newToken(file, scope string) string {

@@ -1,0 +1,59 @@
+package test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/test/harness"
+)
+
+// pastHeartbeat is longer than the heartbeat timeout of a task, after which
+// Temporal calls its executor silent.
+const pastHeartbeat = 45 * time.Second
+
+// TestFreeze stops an executor past the heartbeat timeout at every point of
+// the protocol, and lets it go on: nothing is lost, and no step runs twice. A
+// healthy second executor of the pool stands by to take whatever is queued
+// again.
+func TestFreeze(t *testing.T) {
+	points := executor.Points()
+	if !soak() {
+		// The places where a second start would be most likely.
+		points = []string{"delivered", "heartbeat", "granted", "launched", "ended"}
+	}
+	t.Run("at", func(t *testing.T) {
+		for _, point := range points {
+			t.Run(point, func(t *testing.T) {
+				t.Parallel()
+				freezeAt(t, point)
+			})
+		}
+	})
+}
+
+func freezeAt(t *testing.T, point string) {
+	t.Helper()
+	graph := tally{dir: t.TempDir(), tasks: 4, steps: 2, pause: "0.2"}
+	parts := harness.StartParts(t, "2", map[harness.Part][]string{
+		harness.Executor: {"DROVER_CHAOS_FREEZE=" + point, "DROVER_CHAOS_ONCE=" + filepath.Join(t.TempDir(), "frozen")},
+	})
+	id := parts.Submit(graph.spec("frozen-at-" + point)).ID
+	victim := parts.Processes[harness.Executor]
+	testenv.Await(t, time.Minute, func() (bool, string) { return victim.Frozen(), "the executor is not frozen at " + point })
+	parts.AddExecutor("second", "2").AwaitReady()
+	frozen := time.Now()
+	testenv.Await(t, pastHeartbeat+time.Minute, func() (bool, string) {
+		return time.Since(frozen) > pastHeartbeat, "waiting past the heartbeat timeout"
+	})
+	r := parts.Get(id)
+	require.NotEqual(t, api.Phase("finished"), r.Phase, "nobody may call it finished while its executor is silent, unless nothing was left to do there")
+	victim.Thaw()
+	r = parts.AwaitPhase(id, "finished", 3*time.Minute)
+	graph.check(t, r, func(task string) string { return parts.Logs(id, task) })
+}
