@@ -1,10 +1,7 @@
 package docker_test
 
 import (
-	"archive/tar"
-	"bytes"
 	"context"
-	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -16,7 +13,6 @@ import (
 
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/docker"
-	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/run"
 )
 
@@ -285,160 +281,6 @@ func TestDriver_Start_fills_the_volume(t *testing.T) {
 	}
 }
 
-func TestHandle_Events_tells_a_bad_end(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	begun := func(t *testing.T, h executor.Handle) {
-		t.Helper()
-		for f, err := range h.Events(t.Context(), 1) {
-			require.NoError(t, err)
-			if f.Kind == run.FrameOutput {
-				return
-			}
-		}
-	}
-	t.Run("killed from outside", func(t *testing.T) {
-		t.Parallel()
-		def := b.definition(t, "echo begun; sleep 60")
-		h := b.start(t, def)
-		begun(t, h)
-		require.NoError(t, b.cli.ContainerStop(t.Context(), "drover-"+def.Key.String(), container.StopOptions{}))
-		err := ruin(t, h)
-		require.Equal(t, run.CodeNotFound, run.CodeOf(err))
-		require.ErrorContains(t, err, "killed from outside")
-		_, err = b.driver.Start(t.Context(), executor.Task{Definition: def, Resume: true, Launch: func() (int64, error) {
-			t.Error("launched again")
-			return 1, nil
-		}})
-		require.NoError(t, err, "the steps have begun: it is only followed")
-	})
-	t.Run("removed from outside", func(t *testing.T) {
-		t.Parallel()
-		def := b.definition(t, "echo begun; sleep 60")
-		h := b.start(t, def)
-		begun(t, h)
-		require.NoError(t, b.cli.ContainerRemove(t.Context(), "drover-"+def.Key.String(), container.RemoveOptions{Force: true, RemoveVolumes: true}))
-		err := ruin(t, h)
-		require.Equal(t, run.CodeNotFound, run.CodeOf(err))
-		require.ErrorContains(t, err, "removed")
-	})
-	t.Run("while it is followed", func(t *testing.T) {
-		t.Parallel()
-		def := b.definition(t, "echo begun; sleep 60")
-		h := b.start(t, def)
-		var last error
-		for f, err := range h.Events(t.Context(), 1) {
-			if last = err; err == nil && f.Kind == run.FrameOutput {
-				require.NoError(t, b.cli.ContainerKill(t.Context(), "drover-"+def.Key.String(), "KILL"))
-			}
-		}
-		require.Equal(t, run.CodeNotFound, run.CodeOf(last))
-	})
-}
-
-func TestHandle_Events_goes_on(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	t.Run("for several followers at once", func(t *testing.T) {
-		t.Parallel()
-		h := b.start(t, b.definition(t, "for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.1; done"))
-		var group sync.WaitGroup
-		for range 3 {
-			group.Go(func() {
-				var output strings.Builder
-				for f, err := range h.Events(t.Context(), 1) {
-					if err != nil {
-						t.Error(err)
-					}
-					output.Write(f.Data)
-				}
-				if got := output.String(); got != "1\n2\n3\n4\n5\n6\n7\n8\n" {
-					t.Errorf("a follower got %q", got)
-				}
-			})
-		}
-		group.Wait()
-	})
-	t.Run("after its caller left", func(t *testing.T) {
-		t.Parallel()
-		def := b.definition(t, "for i in 1 2 3 4 5 6; do echo $i; sleep 0.2; done")
-		h := b.start(t, def)
-		next := int64(1)
-		var output string
-		for len(output) < 12 {
-			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-			for f, err := range h.Events(ctx, next) {
-				if err != nil {
-					require.Equal(t, run.CodeTimeout, run.CodeOf(err))
-					break
-				}
-				require.Equal(t, next, f.N)
-				next++
-				output += string(f.Data)
-			}
-			cancel()
-		}
-		require.Equal(t, "1\n2\n3\n4\n5\n6\n", output)
-	})
-	t.Run("from the journal of a container that has ended", func(t *testing.T) {
-		t.Parallel()
-		def := b.definition(t, "echo once")
-		h := b.start(t, def)
-		s := tell(t, h, 1)
-		require.NoError(t, h.Stop(t.Context(), time.Second), "it acknowledges the end")
-		testenv.Await(t, 20*time.Second, func() (bool, string) {
-			c, err := b.cli.ContainerInspect(t.Context(), "drover-"+def.Key.String())
-			require.NoError(t, err)
-			return !c.State.Running, c.State.Status
-		})
-		again, err := b.newDriver(t, docker.Options{}).Attach(t.Context(), def.Key)
-		require.NoError(t, err)
-		require.Len(t, tell(t, again, 1).frames, len(s.frames))
-		require.Equal(t, "once\n", tell(t, again, 2).output)
-		require.NoError(t, h.Stop(t.Context(), time.Second))
-	})
-}
-
-func TestHandle_Stop_honors_its_grace(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	def := b.definition(t, "trap '' TERM; echo begun; while :; do sleep 1; done")
-	def.Grace = time.Hour
-	h := b.start(t, def)
-	var result *run.TaskResult
-	for f, err := range h.Events(t.Context(), 1) {
-		require.NoError(t, err)
-		if f.Kind == run.FrameOutput {
-			require.NoError(t, h.Stop(t.Context(), 500*time.Millisecond))
-		}
-		result = f.Result
-	}
-	require.Equal(t, run.StatusStopped, result.Status)
-}
-
-func TestHandle_Copy(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	def := b.definition(t, "mkdir /in; echo ready; while ! [ -f /in/go ]; do sleep 0.05; done; cat /in/go; echo out >/out")
-	h := b.start(t, def)
-	var output string
-	for f, err := range h.Events(t.Context(), 1) {
-		require.NoError(t, err)
-		if output += string(f.Data); f.Kind == run.FrameOutput && output == "ready\n" {
-			require.NoError(t, h.CopyTo(t.Context(), "/in", fileNamed(t, "go")))
-		}
-	}
-	require.Equal(t, "ready\ngo\n", output)
-	content, err := h.CopyFrom(t.Context(), "/out")
-	require.NoError(t, err)
-	r := tar.NewReader(bytes.NewReader(readAll(t, content)))
-	header, err := r.Next()
-	require.NoError(t, err)
-	require.Equal(t, "out", header.Name)
-	_, err = h.CopyFrom(t.Context(), "/none")
-	require.Equal(t, run.CodeNotFound, run.CodeOf(err))
-}
-
 func TestDriver_memory_limit(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -458,32 +300,4 @@ func TestDriver_memory_limit(t *testing.T) {
 			require.Equal(t, 137, *result.ExitCode)
 		})
 	}
-}
-
-// TestHandle_Events_beside_a_stuck_reader has a first follower that holds its
-// connection and does not read, which blocks the daemon's copying of streams:
-// a second one gets everything all the same, and so does the first one later.
-func TestHandle_Events_beside_a_stuck_reader(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	def := b.definition(t, "for i in 1 2 3 4 5; do yes 0123456789 | head -c 1000000; sleep 0.2; done")
-	stuck := b.start(t, def)
-	other := b.newDriver(t, docker.Options{})
-	other.SetSilence(200 * time.Millisecond)
-	h, err := other.Attach(t.Context(), def.Key)
-	require.NoError(t, err)
-	require.Len(t, tell(t, h, 1).output, 5_000_000)
-	require.Len(t, tell(t, stuck, 1).output, 5_000_000)
-}
-
-// fileNamed packs a file that holds its name.
-func fileNamed(t testing.TB, name string) io.Reader {
-	t.Helper()
-	var archive bytes.Buffer
-	w := tar.NewWriter(&archive)
-	require.NoError(t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(name)) + 1}))
-	_, err := io.WriteString(w, name+"\n")
-	require.NoError(t, err)
-	require.NoError(t, w.Close())
-	return &archive
 }

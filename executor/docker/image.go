@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,6 +28,9 @@ import (
 // pullNews is how often a pull that goes on tells of itself in the setup's log.
 const pullNews = 5 * time.Second
 
+// maxPorts is how many of a service's ports are looked at.
+const maxPorts = 100
+
 // dockerHub is the registry of images whose name holds none.
 const dockerHub = "docker.io"
 
@@ -34,8 +40,7 @@ type imageInfo struct {
 	user        string
 	workingDir  string
 	environment map[string]string
-	ports       []string // that it says it serves, as in "5432/tcp"
-	health      bool     // it tells when it is ready
+	ports       []string // TCP ports that it says it serves, at most maxPorts
 }
 
 // ensureImage makes sure that the image is there, as the policy says, and
@@ -93,15 +98,33 @@ func (d *Driver) inspectImage(ctx context.Context, name string, platform *ocispe
 				info.environment[name] = value
 			}
 		}
-		for port := range c.ExposedPorts {
-			info.ports = append(info.ports, port)
-		}
-		info.health = c.Healthcheck != nil && len(c.Healthcheck.Test) > 0 && c.Healthcheck.Test[0] != "NONE"
+		info.ports = tcpPorts(c.ExposedPorts)
 	}
 	if info.workingDir == "" {
 		info.workingDir = "/"
 	}
 	return info, nil
+}
+
+// tcpPorts returns the TCP ports of a list as in "5432/tcp", "9000-9001".
+func tcpPorts(exposed map[string]struct{}) []string {
+	var ports []string
+	for _, text := range slices.Sorted(maps.Keys(exposed)) {
+		text, protocol, named := strings.Cut(text, "/")
+		if named && protocol != "tcp" {
+			continue
+		}
+		first, last, ranged := strings.Cut(text, "-")
+		from, err := strconv.ParseUint(first, 10, 16)
+		to := from
+		if err == nil && ranged {
+			to, err = strconv.ParseUint(last, 10, 16)
+		}
+		for port := from; err == nil && port <= to && len(ports) < maxPorts; port++ {
+			ports = append(ports, strconv.FormatUint(port, 10))
+		}
+	}
+	return ports
 }
 
 // pull fetches an image and tells of it in the setup's log.

@@ -87,3 +87,10 @@ func TestParsePlatform(t *testing.T) {
 	_, err := parsePlatform("x")
 	require.True(t, errors.As(err, &fault) && fault.Code == run.CodeInvalid)
 }
+
+func TestTCPPorts(t *testing.T) {
+	t.Parallel()
+	got := tcpPorts(map[string]struct{}{"5432/tcp": {}, "53/udp": {}, "80": {}, "9000-9002/tcp": {}, "x/tcp": {}, "70000/tcp": {}})
+	require.Equal(t, []string{"5432", "80", "9000", "9001", "9002"}, got)
+	require.Len(t, tcpPorts(map[string]struct{}{"1-60000/tcp": {}}), maxPorts)
+}

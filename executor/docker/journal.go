@@ -10,7 +10,6 @@ import (
 	"strconv"
 
 	cerrdefs "github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types/container"
 
 	"github.com/drover-run/drover/executor/shim"
 	"github.com/drover-run/drover/run"
@@ -58,38 +57,17 @@ func (f *follower) catchUp(ctx context.Context) error {
 
 // liveJournal has the shim in a running container read its journal.
 func (d *Driver) liveJournal(ctx context.Context, id string, from int64, take func(f run.Frame, size int64) bool) error {
-	made, err := d.client.ContainerExecCreate(ctx, id, container.ExecOptions{
-		User: "0:0", WorkingDir: "/", AttachStdout: true, AttachStderr: true,
-		Cmd: []string{path.Join(toolDir, shimFile), "read", "--dir", taskDir, "--from", strconv.FormatInt(from, 10)},
-	})
-	if cerrdefs.IsConflict(err) {
-		return errNotRunning
-	}
-	if err != nil {
-		return daemonError(err, "reading the journal in container %s", id)
-	}
-	conn, err := d.client.ContainerExecAttach(ctx, made.ID, container.ExecAttachOptions{})
-	if err != nil {
-		return daemonError(err, "reading the journal in container %s", id)
-	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, conn.Close)()
 	var complaint tail
-	wanted, err := readFrames(&demultiplexer{source: conn.Reader, stderr: &complaint}, from, take)
-	if ctx.Err() != nil {
-		return daemonError(context.Cause(ctx), "reading the journal in container %s", id)
-	}
-	if err != nil || !wanted {
+	wanted := true
+	code, err := d.exec(ctx, id, []string{"read", "--dir", taskDir, "--from", strconv.FormatInt(from, 10)},
+		&complaint, func(stdout io.Reader) (err error) {
+			wanted, err = readFrames(stdout, from, take)
+			return err
+		})
+	if err != nil || !wanted || code == shim.ExitDone || code == shim.ExitNoJournal {
 		return err
 	}
-	ended, err := d.client.ContainerExecInspect(ctx, made.ID)
-	if err != nil {
-		return daemonError(err, "reading the journal in container %s", id)
-	}
-	if ended.ExitCode != 0 && ended.ExitCode != shim.ExitNoJournal {
-		return run.Errorf(run.CodeInternal, "the shim's reader ended with exit code %d: %s", ended.ExitCode, complaint.String())
-	}
-	return nil
+	return run.Errorf(run.CodeInternal, "the shim's reader ended with exit code %d: %s", code, complaint.String())
 }
 
 // archivedJournal copies the journal out of a container, running or not.

@@ -24,6 +24,22 @@ func TestDriver_services(t *testing.T) {
 		s := b.finish(t, def)
 		require.Equal(t, "hello\nhello\nhello\n", s.output)
 	})
+	t.Run("are waited for where the image names a port", func(t *testing.T) {
+		t.Parallel()
+		slow := b.variant(t, "EXPOSE 9/udp 8125 8124-8125/tcp")
+		def := b.definition(t, "wget -q -O - http://localhost:8125/greeting")
+		def.Services = []run.ServiceSpec{{
+			Name: "slow", Image: slow,
+			Command: []string{"/bin/sh", "-c", "mkdir /www && echo hello >/www/greeting && sleep 2 && exec httpd -f -p 8125 -h /www"},
+		}}
+		var log setupLog
+		h, err := b.driver.Start(t.Context(), executor.Task{Definition: def, Log: log.add, Launch: launchAt(1)})
+		require.NoError(t, err)
+		b.removeAfter(t, h)
+		require.Equal(t, "hello\n", tell(t, h, 1).output)
+		require.Regexp(t, `service slow listens after [1-9]`, log.String())
+	})
+	late := b.variant(t, "EXPOSE 8126")
 	for _, c := range []struct {
 		name    string
 		service run.ServiceSpec
@@ -31,8 +47,12 @@ func TestDriver_services(t *testing.T) {
 		logged  string
 	}{{
 		"ended at once",
-		run.ServiceSpec{Name: "db", Image: b.image, Command: []string{"/bin/sh", "-c", "echo first; echo no disk >&2; exit 7"}},
+		run.ServiceSpec{Name: "db", Image: b.image, Command: []string{"/bin/sh", "-c", "(echo first; echo no disk) >&2; exit 7"}},
 		[]string{"service db", "exit code 7", "no disk"}, "service db: first",
+	}, {
+		"ended while it was waited for",
+		run.ServiceSpec{Name: "db", Image: late, Command: []string{"/bin/sh", "-c", "sleep 1; echo no password; exit 1"}},
+		[]string{"service db", "exit code 1", "no password"}, "service db: no password",
 	}, {
 		"has no such command",
 		run.ServiceSpec{Name: "db", Image: b.image, Command: []string{"/no/such/command"}},

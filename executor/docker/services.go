@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"strings"
+	"sync"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
@@ -12,12 +14,17 @@ import (
 	"github.com/docker/docker/pkg/stdcopy"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/drover-run/drover/executor/shim"
 	"github.com/drover-run/drover/run"
 )
 
 const (
-	// serviceWatch is how long a service must live to count as started.
+	// serviceWatch is how long a service must live to count as started where
+	// its image names no port.
 	serviceWatch = 250 * time.Millisecond
+	// servicePatience is how long a service may take to listen on a port that
+	// its image names.
+	servicePatience = 30 * time.Second
 	// serviceTail is how many of its last lines are told when a service dies.
 	serviceTail = "20"
 	// serviceLogSize bounds what the daemon keeps of a service's output.
@@ -62,14 +69,65 @@ func (s *starting) startService(ctx context.Context, i int, service run.ServiceS
 	if err := d.start(ctx, id); err != nil {
 		return refused(err, "starting service %s", service.Name)
 	}
-	ended, err := d.endsWithin(ctx, id, serviceWatch)
-	if err != nil {
-		return err
+	return s.awaitService(ctx, id, service, s.services[i].ports)
+}
+
+// awaitService waits until the service listens on one of the ports that its
+// image names, or for a short while where it names none. One that ended
+// meanwhile is a fault; one that does not listen is not: it may be meant so.
+func (s *starting) awaitService(ctx context.Context, id string, service run.ServiceSpec, ports []string) error {
+	d := s.driver
+	if len(ports) == 0 {
+		ended, err := d.endsWithin(ctx, id, serviceWatch)
+		if err != nil || !ended {
+			return err
+		}
+		return s.serviceDied(ctx, id, service)
 	}
-	if !ended {
+	began := time.Now()
+	listens := make(chan error, 1)
+	waiting, cancel := context.WithCancelCause(ctx)
+	var waiter sync.WaitGroup
+	waiter.Go(func() { listens <- d.awaitPort(waiting, s.id, ports) })
+	ended, fault := d.client.ContainerWait(waiting, id, container.WaitConditionNotRunning)
+	defer func() { cancel(nil); waiter.Wait() }()
+	select {
+	case <-ended:
+		return s.serviceDied(ctx, id, service)
+	case err := <-fault:
+		return daemonError(err, "waiting for service %s", service.Name)
+	case err := <-listens:
+		switch {
+		case ctx.Err() != nil:
+			return daemonError(context.Cause(ctx), "waiting for service %s", service.Name)
+		case err == nil:
+			s.log(fmt.Sprintf("service %s listens after %s", service.Name, time.Since(began).Round(10*time.Millisecond)))
+		default:
+			s.log(fmt.Sprintf("service %s: not waiting any longer for one of its ports %s: %v", service.Name, strings.Join(ports, ", "), err))
+		}
 		return nil
 	}
-	return s.serviceDied(ctx, id, service)
+}
+
+// awaitPort has the shim of the main container, whose network the services
+// share, wait for one of the ports.
+func (d *Driver) awaitPort(ctx context.Context, id string, ports []string) error {
+	var complaint tail
+	code, err := d.exec(ctx, id, []string{
+		"await-port", "--ports", strings.Join(ports, ","), "--timeout", servicePatience.String(),
+	}, &complaint, func(stdout io.Reader) error {
+		_, err := io.Copy(io.Discard, stdout)
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case code == shim.ExitNoPort:
+		return fmt.Errorf("nothing listens after %s", servicePatience)
+	case code != shim.ExitDone:
+		return fmt.Errorf("exit code %d: %s", code, complaint.String())
+	}
+	return nil
 }
 
 // serviceDied tells the service's last lines in the setup's log and returns

@@ -1,0 +1,44 @@
+package docker
+
+import (
+	"context"
+	"io"
+	"path"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+)
+
+// exec runs the shim with other arguments beside the one in a running main
+// container, lets read have its stdout, and returns its exit code. A container
+// that does not run is errNotRunning.
+func (d *Driver) exec(ctx context.Context, id string, args []string, stderr io.Writer, read func(stdout io.Reader) error) (code int, err error) {
+	made, err := d.client.ContainerExecCreate(ctx, id, container.ExecOptions{
+		User: "0:0", WorkingDir: "/", AttachStdout: true, AttachStderr: true,
+		Cmd: append([]string{path.Join(toolDir, shimFile)}, args...),
+	})
+	if cerrdefs.IsConflict(err) {
+		return 0, errNotRunning
+	}
+	if err != nil {
+		return 0, daemonError(err, "running the shim in container %s", id)
+	}
+	conn, err := d.client.ContainerExecAttach(ctx, made.ID, container.ExecAttachOptions{})
+	if err != nil {
+		return 0, daemonError(err, "running the shim in container %s", id)
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, conn.Close)()
+	err = read(&demultiplexer{source: conn.Reader, stderr: stderr})
+	if ctx.Err() != nil {
+		return 0, daemonError(context.Cause(ctx), "running the shim in container %s", id)
+	}
+	if err != nil {
+		return 0, err
+	}
+	ended, err := d.client.ContainerExecInspect(ctx, made.ID)
+	if err != nil {
+		return 0, daemonError(err, "running the shim in container %s", id)
+	}
+	return ended.ExitCode, nil
+}
