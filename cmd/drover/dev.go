@@ -154,6 +154,7 @@ func (d *dev) addParts(ctx context.Context, listener net.Listener) error {
 	}
 	d.addPump(deps, d.client)
 	d.addControl(d.stores, d.client, contract.Namespace)
+	d.addTelemetry(d.cfg.Telemetry, d.engine.Ready)
 	return d.addExecutors(ctx)
 }
 

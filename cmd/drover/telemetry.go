@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -36,11 +37,15 @@ func newTelemetry() (*telemetry, error) {
 	return &telemetry{registry: registry, meter: provider.Meter("temporal-sdk-go"), provider: provider}, nil
 }
 
-// serve answers /metrics, /healthz and /readyz for a process that has no
+// serve answers /metrics, /healthz, /readyz and /debug/pprof for a process that has no
 // gateway, until ctx ends. ready returns nil when the process does its work.
 func (t *telemetry) serve(ctx context.Context, address string, ready func(context.Context) error, logger *slog.Logger) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{}))
+	// The profiles lie beside the metrics: both are for operators, on a listener of their own.
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		if err := ready(r.Context()); err != nil {
