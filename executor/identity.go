@@ -21,9 +21,12 @@ const (
 	journalIDName = "id"
 )
 
-// maxHostPart bounds the part of a generated id that comes from the host name,
-// so that heartbeat details stay within 512 bytes.
-const maxHostPart = 40
+// Bounds of ids, so that heartbeat details stay within 512 bytes: maxHostPart
+// is of the part of a generated one that comes from the host's name.
+const (
+	maxID       = 100
+	maxHostPart = 40
+)
 
 // identity is who an executor is: it lasts as long as its state dir.
 type identity struct {
@@ -34,8 +37,12 @@ type identity struct {
 
 // openIdentity takes the lock of the state dir, which is made where it does not
 // exist, and reads or makes the ids. Errors: CodeConflict where another process
-// holds the state dir, or it belongs to another id than the one wanted.
+// holds the state dir, or it belongs to another id than the one wanted,
+// CodeInvalid where that is no id.
 func openIdentity(dir, wanted, host string) (*identity, error) {
+	if wanted != "" && !validID(wanted) {
+		return nil, run.Errorf(run.CodeInvalid, "%q is not an executor id: it has 1 to %d of a-z, A-Z, 0-9, '.', '_' and '-'", wanted, maxID)
+	}
 	if err := os.MkdirAll(filepath.Join(dir, journalName), 0o700); err != nil {
 		return nil, fmt.Errorf("making state dir: %w", err)
 	}
@@ -104,6 +111,17 @@ func replaceFile(path string, content []byte) error {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return nil
+}
+
+// validID reports whether an id is fit for queue names and heartbeat details.
+func validID(id string) bool {
+	for i := range len(id) {
+		c := id[i]
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return id != "" && len(id) <= maxID
 }
 
 // hostPart makes a host name fit for an id.

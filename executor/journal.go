@@ -159,6 +159,39 @@ type journalFile struct {
 	file    *os.File
 	size    int64 // of the lines that hold
 	named   bool  // the file's name was synced
+	rewrite int64 // the size from which compact is worth it; 0 means compactFrom
+}
+
+// compactFrom is the least size of a file that is written anew. Only tasks
+// that put out for long get there, by the notes of their batches.
+const compactFrom = 256 << 10
+
+// compact writes the file anew as one line, if it has grown enough. After an
+// error the old one holds.
+func (f *journalFile) compact(r record) error {
+	if f.size < max(f.rewrite, compactFrom) {
+		return nil
+	}
+	if f.journal.seal.Load() {
+		return errSealed
+	}
+	r.Version = recordVersion
+	line, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("encoding journal record: %w", err)
+	}
+	path := f.file.Name()
+	if err := replaceFile(path, append(line, '\n')); err != nil {
+		return fmt.Errorf("compacting journal: %w", err)
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return fmt.Errorf("opening journal entry: %w", err)
+	}
+	old := f.file
+	f.file, f.size, f.named = file, int64(len(line))+1, false
+	f.rewrite = 4 * f.size
+	return errors.Join(old.Close(), f.sync())
 }
 
 // append writes a line, and with sync makes it and all before it last. After

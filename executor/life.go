@@ -135,6 +135,8 @@ func (t *task) newShipper() *shipper {
 			defer t.mu.Unlock()
 			if err := t.append(record{Flight: &b, Steps: steps}, false); err != nil {
 				t.log.Warn("noting a batch failed", slog.Any("error", err))
+			} else if err := t.file.compact(t.entry.record); err != nil {
+				t.log.Warn("compacting the journal failed", slog.Any("error", err))
 			}
 		},
 		refused: t.framesRefused,

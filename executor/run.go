@@ -55,7 +55,8 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	group.Go(func() { a.sweepLoop(work) })
 
 	var verdict error // why Run ends when the last task has
-	for done := ctx.Done(); done != nil || running > 0; {
+	done, ending := ctx.Done(), false
+	for !ending || running > 0 {
 		select {
 		case t := <-a.spawn:
 			start(t)
@@ -67,14 +68,14 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 			for _, t := range a.all() {
 				t.closeClaim()
 			}
-			done = nil
+			ending = true
 		case <-done:
 			a.drain()
-			if !a.opts.DrainFinish {
-				return nil
+			if verdict != nil || !a.opts.DrainFinish {
+				return verdict
 			}
 			a.log.Info("waiting for tasks to finish", slog.Int("tasks", running))
-			done = nil
+			done, ending = nil, true
 		}
 	}
 	if verdict != nil {
