@@ -1,0 +1,239 @@
+package executor_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/run"
+)
+
+// process is one executor process on a host.
+type process struct {
+	w     *world
+	host  *host
+	agent *executor.Agent
+
+	cancel context.CancelFunc
+	ended  chan struct{}
+	err    error // of Run
+
+	mu     sync.Mutex
+	dead   bool
+	frozen chan struct{} // closed at the thaw; nil: it runs
+}
+
+// gate is passed before and after everything that a process does to others.
+func (p *process) gate() error {
+	for {
+		p.mu.Lock()
+		dead, frozen := p.dead, p.frozen
+		p.mu.Unlock()
+		switch {
+		case dead:
+			return run.Errorf(run.CodeUnavailable, "the process is dead")
+		case frozen == nil:
+			return nil
+		}
+		select {
+		case <-frozen:
+		case <-p.w.ctx.Done():
+			return p.w.ctx.Err()
+		}
+	}
+}
+
+// through makes a call as the process does.
+func through[T any](p *process, f func() (T, error)) (T, error) {
+	if err := p.gate(); err != nil {
+		var zero T
+		return zero, err
+	}
+	v, err := f()
+	if gateErr := p.gate(); gateErr != nil {
+		return v, gateErr
+	}
+	return v, err
+}
+
+func do(p *process, f func() error) error {
+	_, err := through(p, func() (struct{}, error) { return struct{}{}, f() })
+	return err
+}
+
+// kill ends the process as SIGKILL does.
+func (p *process) kill() {
+	p.mu.Lock()
+	p.dead = true
+	if p.frozen != nil {
+		close(p.frozen)
+		p.frozen = nil
+	}
+	p.mu.Unlock()
+	p.agent.Seal()
+	p.cancel()
+	if err := p.agent.Unlock(); err != nil {
+		p.w.t.Error(err)
+	}
+}
+
+func (p *process) isDead() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.dead
+}
+
+// freeze stops the process for a while, as SIGSTOP does.
+func (p *process) freeze(d time.Duration) {
+	p.mu.Lock()
+	if p.frozen == nil && !p.dead {
+		frozen := make(chan struct{})
+		p.frozen = frozen
+		p.w.group.Go(func() {
+			p.w.sleep(d)
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if p.frozen == frozen {
+				close(frozen)
+				p.frozen = nil
+			}
+		})
+	}
+	p.mu.Unlock()
+	_ = p.gate()
+}
+
+type procTokens struct{ *process }
+
+func (p procTokens) Heartbeat(_ context.Context, token []byte, d executor.HeartbeatDetails) error {
+	return do(p.process, func() error { return p.w.tokens.heartbeat(token, d) })
+}
+
+func (p procTokens) Complete(_ context.Context, token []byte, out executor.Outcome) error {
+	return do(p.process, func() error { return p.w.tokens.complete(token, out) })
+}
+
+type procDesk struct{ *process }
+
+func (p procDesk) Register(ctx context.Context, e run.Executor) error {
+	return do(p.process, func() error { return p.w.desk.Register(ctx, e) })
+}
+
+func (p procDesk) Renew(ctx context.Context, r run.Renewal) error {
+	return do(p.process, func() error { return p.w.desk.Renew(ctx, r) })
+}
+
+func (p procDesk) Claim(ctx context.Context, c run.ClaimRequest) (run.Definition, error) {
+	return through(p.process, func() (run.Definition, error) { return p.w.desk.Claim(ctx, c) })
+}
+
+func (p procDesk) Ship(ctx context.Context, b run.FrameBatch) error {
+	return do(p.process, func() error { return p.w.desk.Ship(ctx, b) })
+}
+
+func (p procDesk) ClaimStates(ctx context.Context, id string, keys []run.Key) (map[run.Key]run.ClaimState, error) {
+	return through(p.process, func() (map[run.Key]run.ClaimState, error) { return p.w.desk.ClaimStates(ctx, id, keys) })
+}
+
+// start starts an executor process on the host.
+func (h *host) start(hook func(p *process, point string, key run.Key)) *process {
+	h.w.t.Helper()
+	p := &process{w: h.w, host: h, ended: make(chan struct{})}
+	o := executor.Options{Pool: "pool", Slots: h.slots, StateDir: h.dir, DrainFinish: h.drainFinish}
+	if hook != nil {
+		o.Interfere = func(point string, key run.Key) { hook(p, point, key) }
+	}
+	logger := slog.New(slog.DiscardHandler)
+	if testing.Verbose() && os.Getenv("DROVER_TEST_LOG") != "" {
+		logger = slog.New(slog.NewTextHandler(h.w.t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	agent, err := executor.NewAgent(executor.Deps{
+		Driver: &procDriver{process: p}, Desk: procDesk{p}, Tokens: procTokens{p}, Logger: logger,
+	}, o)
+	require.NoError(h.w.t, err)
+	p.agent = agent
+	ctx, cancel := context.WithCancel(h.w.ctx)
+	p.cancel = cancel
+	h.w.group.Go(func() {
+		defer close(p.ended)
+		p.err = agent.Run(ctx)
+	})
+	for range h.slots {
+		h.w.group.Go(func() { p.takeTasks(ctx) })
+	}
+	h.w.group.Go(func() { p.takeOrders(ctx) })
+	return p
+}
+
+// takeTasks is what the worker of the pool does.
+func (p *process) takeTasks(ctx context.Context) {
+	for ctx.Err() == nil {
+		if err := p.agent.Reserve(ctx); err != nil {
+			return
+		}
+		if d := p.w.tokens.poll(ctx, "pool"); d != nil && p.gate() == nil {
+			out := p.agent.Execute(ctx, executor.Delivery{
+				Key: d.key, Token: []byte(d.token), Attempt: d.attempt, Last: d.details,
+			})
+			p.answer(d, out)
+		}
+		p.agent.Unreserve()
+	}
+}
+
+// takeOrders is what the worker of the executor's own queue does.
+func (p *process) takeOrders(ctx context.Context) {
+	for ctx.Err() == nil {
+		d := p.w.tokens.poll(ctx, "executor:"+p.agent.ID())
+		if d == nil || p.gate() != nil {
+			return
+		}
+		out, err := p.agent.Adopt(ctx, executor.Adoption{Key: d.key, Token: []byte(d.token), JournalID: d.journal})
+		if err == nil {
+			p.answer(d, out)
+		}
+	}
+}
+
+func (p *process) answer(d *delivery, out executor.Outcome) {
+	if !out.Pending() {
+		_ = do(p, func() error { return p.w.tokens.complete([]byte(d.token), out) })
+	}
+}
+
+// journalKeys returns the keys that the journal of a host has files of.
+func (h *host) journalKeys() []string {
+	list, err := os.ReadDir(filepath.Join(h.dir, "journal"))
+	require.NoError(h.w.t, err)
+	var keys []string
+	for _, d := range list {
+		if key, ok := strings.CutSuffix(d.Name(), ".jsonl"); ok {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// dump returns the journal of a host, and how its claims stand.
+func (h *host) dump() string {
+	var b strings.Builder
+	for _, key := range h.journalKeys() {
+		content, err := os.ReadFile(filepath.Join(h.dir, "journal", key+".jsonl"))
+		fmt.Fprintf(&b, "%s: %v\n%s", key, err, content)
+	}
+	h.w.desk.mu.Lock()
+	defer h.w.desk.mu.Unlock()
+	for key, c := range h.w.desk.claims {
+		fmt.Fprintf(&b, "claim %s: %+v\n", key, *c)
+	}
+	return b.String()
+}
