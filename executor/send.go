@@ -1,0 +1,168 @@
+package executor
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/drover-run/drover/run"
+)
+
+// run sends until all frames up to the last are stored, or the context ends.
+func (s *shipper) run(ctx context.Context) {
+	var lastShip time.Time
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		batch, pause, finished := s.cut(time.Now(), lastShip)
+		switch {
+		case finished:
+			close(s.done)
+			return
+		case batch == nil:
+			timer.Reset(pause)
+			select {
+			case <-s.wake:
+			case <-timer.C:
+			case <-ctx.Done():
+				return
+			}
+			continue
+		}
+		if !s.ship(ctx, batch) {
+			return
+		}
+		lastShip = time.Now()
+	}
+}
+
+// idlePause is how long the sender sleeps when nothing is queued: it is woken.
+const idlePause = time.Hour
+
+// cut returns the batch that is due, or else how long to wait.
+func (s *shipper) cut(now, lastShip time.Time) (batch []run.Frame, pause time.Duration, finished bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.given || s.last > 0 && s.next > s.last {
+		return nil, 0, true
+	}
+	if len(s.queue) == 0 {
+		return nil, idlePause, false
+	}
+	if s.flight.Last >= s.next {
+		// Bounds that were noted must not change: wait for all of it.
+		if s.want <= s.flight.Last {
+			return nil, idlePause, false
+		}
+		return s.frames(int(s.flight.Last - s.next + 1)), 0, false
+	}
+	n, size := 0, 0
+	for n < len(s.queue) && size < batchBytes {
+		size += frameSize(s.queue[n].frame)
+		n++
+	}
+	due := s.due
+	if next := lastShip.Add(batchPause); next.After(due) {
+		due = next
+	}
+	complete := s.last > 0 && s.want > s.last
+	if size < batchBytes && !complete && now.Before(due) {
+		return nil, due.Sub(now), false
+	}
+	return s.frames(n), 0, false
+}
+
+// frames returns the first n frames of the queue; the lock is held.
+func (s *shipper) frames(n int) []run.Frame {
+	batch := make([]run.Frame, n)
+	for i := range batch {
+		batch[i] = s.queue[i].frame
+	}
+	return batch
+}
+
+// ship sends a batch until it is stored or given up; false means that the
+// context ended.
+func (s *shipper) ship(ctx context.Context, batch []run.Frame) bool {
+	first, last := batch[0].N, batch[len(batch)-1].N
+	s.note(bounds{First: first, Last: last}, s.steps.changed())
+	retry := pauses(batchPause, shipRetryLimit)
+	for {
+		err := s.try(ctx, run.FrameBatch{Key: s.key, Executor: s.executor, Frames: batch})
+		if ctx.Err() != nil {
+			return false
+		}
+		switch run.CodeOf(err) {
+		case "":
+			s.stored(batch)
+			return true
+		case run.CodeConflict, run.CodeNotFound, run.CodeForbidden:
+			s.log.Warn("desk refuses frames", slog.Any("error", err))
+			if s.refused() {
+				s.giveUp()
+			}
+		case run.CodeInvalid, run.CodeTooLarge, run.CodeNotSupported:
+			// It would be refused for ever; what follows may still be stored.
+			s.log.Error("dropping frames that the desk can not take", slog.Any("error", err),
+				slog.Int64("first", first), slog.Int64("last", last))
+			s.stored(batch)
+			return true
+		default:
+			s.log.Debug("shipping frames failed", slog.Any("error", err))
+		}
+		s.setFailing(true)
+		if s.isGiven() {
+			return true
+		}
+		if !retry.wait(ctx, nil) {
+			return false
+		}
+	}
+}
+
+// try makes one call, and counts as failing while it takes long.
+func (s *shipper) try(ctx context.Context, b run.FrameBatch) error {
+	slow := time.AfterFunc(shipTimeout/5, func() { s.setFailing(true) })
+	defer slow.Stop()
+	callCtx, cancel := context.WithTimeout(ctx, shipTimeout)
+	defer cancel()
+	return s.desk.Ship(callCtx, b)
+}
+
+func (s *shipper) setFailing(failing bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failing = failing
+	s.wakeReader()
+}
+
+func (s *shipper) isGiven() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.given
+}
+
+// stored removes a batch from the queue.
+func (s *shipper) stored(batch []run.Frame) {
+	for _, f := range batch {
+		s.steps.add(f)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failing = false
+	s.next = batch[len(batch)-1].N + 1
+	if s.given {
+		return
+	}
+	for _, f := range batch {
+		s.bytes -= frameSize(f)
+	}
+	s.queue = append([]queued(nil), s.queue[len(batch):]...)
+	for i, q := range s.queue {
+		if i == 0 || q.due.Before(s.due) {
+			s.due = q.due
+		}
+	}
+	s.wakeReader()
+	s.goBack()
+}
