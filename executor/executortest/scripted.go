@@ -2,67 +2,12 @@ package executortest
 
 import (
 	"context"
-	"io"
-	"iter"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/run"
 )
-
-// Script is what an environment of a Scripted driver does.
-type Script struct {
-	// Setup are lines of the setup's log.
-	Setup []string
-	// StartErr fails Start before Launch is called; nothing is left.
-	StartErr error
-	// LaunchedErr fails the first Start after Launch was called; the
-	// environment is left, and has not begun.
-	LaunchedErr error
-	// Frames are told as soon as the task has begun; number, version and time
-	// are filled in.
-	Frames []run.Frame
-	// Result ends the task after the frames. Without one it goes on until
-	// Scripted.End, a Stop, or Scripted.Vanish.
-	Result *run.TaskResult
-	// Vanished ends the environment after the frames, without an end told.
-	Vanished error
-	// IgnoreStop lets the task go on when it is stopped.
-	IgnoreStop bool
-}
-
-// Succeeds is the script of a task with one step that prints the lines.
-func Succeeds(lines ...string) Script {
-	s := Script{Frames: []run.Frame{{Kind: run.FrameStepStart, Status: run.StatusRunning}}}
-	for _, line := range lines {
-		s.Frames = append(s.Frames, run.Frame{Kind: run.FrameOutput, Stream: run.StreamStdout, Data: []byte(line + "\n")})
-	}
-	code := 0
-	s.Frames = append(s.Frames, run.Frame{Kind: run.FrameStepEnd, Status: run.StatusSuccess, ExitCode: &code})
-	s.Result = &run.TaskResult{Status: run.StatusSuccess, ExitCode: &code, Steps: []run.StepResult{{Status: run.StatusSuccess, ExitCode: &code}}}
-	return s
-}
-
-// Fails is the script of a task whose only step exits with the code.
-func Fails(code int) Script {
-	return Script{
-		Frames: []run.Frame{
-			{Kind: run.FrameStepStart, Status: run.StatusRunning},
-			{Kind: run.FrameStepEnd, Status: run.StatusFailed, ExitCode: &code},
-		},
-		Result: &run.TaskResult{
-			Status: run.StatusFailed, Cause: run.CauseStep, Reason: "step 1 exited with a code that is not 0",
-			ExitCode: &code, Steps: []run.StepResult{{Status: run.StatusFailed, ExitCode: &code}},
-		},
-	}
-}
-
-// Hangs is the script of a task whose only step goes on until it is stopped.
-func Hangs() Script {
-	return Script{Frames: []run.Frame{{Kind: run.FrameStepStart, Status: run.StatusRunning}}}
-}
 
 // Counts says what was done to a key.
 type Counts struct {
@@ -383,97 +328,4 @@ func (s *Scripted) drop(key run.Key) {
 func (s *Scripted) notify() {
 	close(s.changed)
 	s.changed = make(chan struct{})
-}
-
-type scriptedHandle struct {
-	driver *Scripted
-	key    run.Key
-}
-
-var _ executor.Handle = (*scriptedHandle)(nil)
-
-// Events implements executor.Handle.
-func (h *scriptedHandle) Events(ctx context.Context, from int64) iter.Seq2[run.Frame, error] {
-	return func(yield func(run.Frame, error) bool) {
-		for {
-			frames, ended, err, changed := h.next(from)
-			for _, f := range frames {
-				if !yield(f, nil) {
-					return
-				}
-				from = f.N + 1
-			}
-			if err != nil {
-				yield(run.Frame{}, err)
-				return
-			}
-			if ended {
-				return
-			}
-			select {
-			case <-changed:
-			case <-ctx.Done():
-				yield(run.Frame{}, run.Errorf(run.CodeCanceled, "following the task: %w", context.Cause(ctx)))
-				return
-			}
-		}
-	}
-}
-
-func (h *scriptedHandle) next(from int64) (frames []run.Frame, ended bool, err error, changed <-chan struct{}) { //nolint:revive // the error is a finding among others
-	s := h.driver
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.down != nil {
-		return nil, false, s.down, nil
-	}
-	e := s.envs[h.key]
-	if e == nil {
-		return nil, false, run.Errorf(run.CodeNotFound, "the environment was removed"), nil
-	}
-	if !e.begun {
-		return nil, false, run.Errorf(run.CodeNotFound, "the task did not begin"), nil
-	}
-	skip := min(max(from-e.first, 0), int64(len(e.frames)))
-	return slices.Clone(e.frames[skip:]), e.ended, e.gone, s.changed
-}
-
-// CopyTo implements executor.Handle: it is not supported.
-func (h *scriptedHandle) CopyTo(context.Context, string, io.Reader) error {
-	return run.Errorf(run.CodeNotSupported, "the scripted driver copies nothing")
-}
-
-// CopyFrom implements executor.Handle: it is not supported.
-func (h *scriptedHandle) CopyFrom(context.Context, string) (io.ReadCloser, error) {
-	return nil, run.Errorf(run.CodeNotSupported, "the scripted driver copies nothing")
-}
-
-// Stop implements executor.Handle.
-func (h *scriptedHandle) Stop(context.Context, time.Duration) error {
-	s := h.driver
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.down != nil {
-		return s.down
-	}
-	s.count(h.key).Stops++
-	if e := s.envs[h.key]; e != nil && e.begun && !e.script.IgnoreStop {
-		s.end(e, run.TaskResult{Status: run.StatusStopped, Reason: "stopped"})
-	}
-	s.notify()
-	return nil
-}
-
-// Remove implements executor.Handle.
-func (h *scriptedHandle) Remove(context.Context) error {
-	s := h.driver
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.down != nil {
-		return s.down
-	}
-	s.count(h.key).Removes++
-	s.drop(h.key)
-	s.notify()
-	return nil
 }

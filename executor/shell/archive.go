@@ -19,7 +19,7 @@ import (
 // entry gets outside of it, whatever names and links the stream has: an
 // archive that tries is refused with CodeInvalid.
 func unpack(ctx context.Context, dir string, source io.Reader) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // like any checkout
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return run.Errorf(run.CodeInvalid, "making %s: %w", dir, err)
 	}
 	root, err := os.OpenRoot(dir)

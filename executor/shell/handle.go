@@ -2,7 +2,9 @@ package shell
 
 import (
 	"context"
+	"errors"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -71,10 +73,11 @@ func (h *handle) complaint() string {
 
 // Stop implements executor.Handle.
 func (h *handle) Stop(_ context.Context, grace time.Duration) error {
-	if _, err := os.Stat(h.dir); err != nil {
+	err := shim.WriteStop(h.dir, shim.StopWish{Grace: grace})
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil // it has ended, and was removed
 	}
-	if err := shim.WriteStop(h.dir, shim.StopWish{Grace: grace}); err != nil {
+	if err != nil {
 		return run.Errorf(run.CodeUnavailable, "stopping task %s: %w", h.key, err)
 	}
 	if _, err := shim.Wake(h.dir); err != nil {

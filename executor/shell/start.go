@@ -124,13 +124,13 @@ func (h *handle) lock(ctx context.Context) (*os.File, error) {
 		switch {
 		case err == nil && shim.HasJournal(h.dir):
 			_ = lock.Close()
-			return nil, nil //nolint:nilnil // told above
+			return nil, nil // told above
 		case err == nil:
 			return lock, nil
 		case !errors.Is(err, shim.ErrLocked):
 			return nil, run.Errorf(run.CodeUnavailable, "locking the task's directory: %w", err)
 		case shim.HasJournal(h.dir):
-			return nil, nil //nolint:nilnil // told above
+			return nil, nil // told above
 		case time.Now().After(deadline):
 			return nil, run.Errorf(run.CodeUnavailable, "the directory of task %s is locked, and no task has begun in it", h.key)
 		}

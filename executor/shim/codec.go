@@ -101,9 +101,7 @@ func decodeOutput(line []byte) (run.Frame, bool) {
 	if !ok {
 		return f, false
 	}
-	switch f.Stream = run.Stream(stream); f.Stream {
-	case run.StreamStdout, run.StreamStderr:
-	default:
+	if f.Stream = run.Stream(stream); f.Stream != run.StreamStdout && f.Stream != run.StreamStderr {
 		return f, false
 	}
 	data, ok := bytes.CutSuffix(bytes.TrimSuffix(rest, []byte("\n")), []byte(partEnd))

@@ -82,7 +82,7 @@ func makeDir(dir string, who account) error {
 			return err
 		}
 	}
-	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) { //nolint:gosec // like any checkout
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("making the working directory: %w", err)
 	}
 	return who.own(dir)

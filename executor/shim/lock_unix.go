@@ -73,7 +73,6 @@ func AwaitEnd(dir string) error {
 
 func flock(f *os.File, how int) error {
 	for {
-		//nolint:gosec // a descriptor fits an int
 		if err := unix.Flock(int(f.Fd()), how); !errors.Is(err, unix.EINTR) {
 			return err
 		}

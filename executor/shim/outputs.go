@@ -19,7 +19,7 @@ import (
 func readOutputs(path string, budget int) (map[string]string, error) {
 	f, err := openOutputs(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil //nolint:nilnil // no outputs, and no fault
+		return nil, nil // no outputs, and no fault
 	}
 	if err != nil {
 		return nil, fmt.Errorf("put out what can not be read: %w", err)

@@ -96,7 +96,7 @@ func findUser(name string) (*user.User, error) {
 	u, err := user.LookupId(name)
 	var unknown user.UnknownUserIdError
 	if errors.As(err, &unknown) || errors.Is(err, os.ErrNotExist) {
-		return nil, nil //nolint:nilnil // nobody, and no fault
+		return nil, nil // nobody, and no fault
 	}
 	if err != nil {
 		return nil, fmt.Errorf("looking up user %q: %w", name, err)

@@ -72,7 +72,7 @@ func (w *Watcher) unwatch(file *os.File, id int, one *watch) {
 	delete(list, one)
 	if list != nil && len(list) == 0 {
 		delete(w.watched, id)
-		_, _ = unix.InotifyRmWatch(w.fd, uint32(id)) //nolint:gosec // came from the kernel
+		_, _ = unix.InotifyRmWatch(w.fd, uint32(id))
 	}
 }
 
@@ -108,7 +108,7 @@ func (w *Watcher) read(file *os.File, done chan<- struct{}) {
 		}
 		w.mu.Lock()
 		for events := buf[:n]; len(events) >= unix.SizeofInotifyEvent; {
-			id := int(int32(binary.NativeEndian.Uint32(events))) //nolint:gosec // the kernel's type
+			id := int(int32(binary.NativeEndian.Uint32(events)))
 			mask := binary.NativeEndian.Uint32(events[4:])
 			end := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(events[12:]))
 			name := strings.TrimRight(string(events[unix.SizeofInotifyEvent:end]), "\x00")
