@@ -17,5 +17,6 @@ printf 'POSTGRES_PWD=%s\n' "$password" > "$dir/temporal.env"
 : > "$dir/tokens.yaml"
 bin/drover token new --name admin --scopes admin --file "$dir/tokens.yaml" > "$dir/admin.token"
 bin/drover token new --name executor --scopes executor --file "$dir/tokens.yaml" > "$dir/executor.token"
+bin/drover token new --name prometheus --scopes read --file "$dir/tokens.yaml" > "$dir/metrics.token"
 chmod 644 "$dir"/* # the containers read them as users of their own; the directory is yours alone
 echo "made $dir"
