@@ -2,15 +2,14 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
-
-	"github.com/drover-run/drover/run"
 )
 
 // errCheckDue stands for "nothing is known yet".
-var errCheckDue = run.Errorf(run.CodeUnavailable, "the executor has not been checked yet")
+var errCheckDue = errors.New("the executor has not been checked yet")
 
 // Health returns nil when the executor takes tasks, and else why not.
 func (a *Agent) Health() error {

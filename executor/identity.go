@@ -8,8 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/drover-run/drover/run"
 	"github.com/gofrs/flock"
+
+	"github.com/drover-run/drover/run"
 )
 
 // Names in a state dir. The journal's id lies with the journal: who removes

@@ -26,7 +26,7 @@ type journal struct {
 
 const journalSuffix = ".jsonl"
 
-var errSealed = run.Errorf(run.CodeUnavailable, "the journal is closed")
+var errSealed = errors.New("the journal is closed")
 
 // loaded is one file as it was found.
 type loaded struct {

@@ -12,7 +12,7 @@ import (
 var (
 	errShutdown      = errors.New("the executor is shutting down")
 	errClaimClosed   = errors.New("the claim is closed")
-	errNotRegistered = run.Errorf(run.CodeUnavailable, "the executor is not registered yet")
+	errNotRegistered = errors.New("the executor is not registered yet")
 )
 
 // Run registers the executor, takes up what the journal holds and runs tasks

@@ -93,7 +93,7 @@ func TestShipper_sends_sparse_lines_soon(t *testing.T) {
 		for n := range int64(3) {
 			at := time.Now()
 			s.push(output(n+1, 10))
-			time.Sleep(time.Second)
+			pass(time.Second)
 			synctest.Wait()
 			require.Len(t, d.times, int(n)+1)
 			require.Equal(t, batchLinger, d.times[n].Sub(at))
@@ -105,9 +105,9 @@ func TestShipper_gathers_dense_lines(t *testing.T) {
 	shipIt(t, &entry{}, func(t *testing.T, s *shipper, d *takingDesk) {
 		for n := range int64(1000) {
 			s.push(output(n+1, 10))
-			time.Sleep(time.Millisecond)
+			pass(time.Millisecond)
 		}
-		time.Sleep(time.Second)
+		pass(time.Second)
 		synctest.Wait()
 		require.LessOrEqual(t, len(d.batches), 12)
 		for i := 1; i < len(d.times); i++ {
@@ -162,7 +162,7 @@ func TestShipper_keeps_little_while_the_desk_is_away(t *testing.T) {
 		require.Less(t, time.Since(began), time.Minute, "the reader is not held up")
 		s.finish(last)
 		require.True(t, s.isBehind())
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		d.set(nil, 0)
 		<-back
 		for n := s.wanted(); n <= last; n++ {
@@ -185,7 +185,7 @@ func TestShipper_keeps_the_bounds_of_an_earlier_process(t *testing.T) {
 		for n := int64(4); n <= 6; n++ {
 			s.push(output(n, 10))
 		}
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		synctest.Wait()
 		require.Empty(t, d.batches)
 		for n := int64(7); n <= 9; n++ {
@@ -201,7 +201,7 @@ func TestShipper_leaves_out_what_the_desk_can_not_take(t *testing.T) {
 	shipIt(t, &entry{}, func(t *testing.T, s *shipper, d *takingDesk) {
 		d.set(run.Errorf(run.CodeTooLarge, "too large"), 0)
 		s.push(output(1, 10))
-		time.Sleep(time.Second)
+		pass(time.Second)
 		d.set(nil, 0)
 		s.push(output(2, 10))
 		s.finish(2)
@@ -226,7 +226,7 @@ func TestShipper_note_comes_before_the_batch(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
 		group.Go(func() { s.run(ctx) })
-		time.Sleep(time.Second)
+		pass(time.Second)
 		s.push(run.Frame{N: 2, Kind: run.FrameStepEnd, Status: run.StatusSuccess})
 		s.finish(2)
 		<-s.done
@@ -236,3 +236,6 @@ func TestShipper_note_comes_before_the_batch(t *testing.T) {
 		require.Equal(t, run.StatusSuccess, s.steps.results()[0].Status)
 	})
 }
+
+// pass lets virtual time pass.
+func pass(d time.Duration) { <-time.After(d) }

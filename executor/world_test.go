@@ -149,7 +149,7 @@ func (w *world) await(limit time.Duration, cond func() (bool, string)) {
 			}
 			w.t.Fatalf("gave up after %s; last state: %s", limit, state)
 		}
-		time.Sleep(pause) // virtual
+		pass(pause)
 		pause = min(2*pause, time.Second)
 	}
 }
@@ -199,3 +199,6 @@ func (w *world) beginnings(task int) int {
 	}
 	return n
 }
+
+// pass lets virtual time pass.
+func pass(d time.Duration) { <-time.After(d) }

@@ -82,14 +82,14 @@ func TestExecutor_serve_makes_a_worker_anew(t *testing.T) {
 				return w, nil
 			})
 		})
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		synctest.Wait()
 		require.Len(t, made, 4)
 		require.False(t, made[3].stopped)
 
 		fail(errors.New("the namespace is gone"))
 		fail(errors.New("again"))
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		synctest.Wait()
 		require.Len(t, made, 5)
 
@@ -98,3 +98,6 @@ func TestExecutor_serve_makes_a_worker_anew(t *testing.T) {
 		require.True(t, made[4].stopped)
 	})
 }
+
+// pass lets virtual time pass.
+func pass(d time.Duration) { <-time.After(d) }
