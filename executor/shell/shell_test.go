@@ -3,10 +3,12 @@ package shell_test
 import (
 	"context"
 	"github.com/drover-run/drover/executor/shim"
+	"iter"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -32,8 +34,7 @@ func definition(n int, scripts ...string) run.Definition {
 
 // BenchmarkDriver_no_op is a task from Start to the frame of its end.
 func BenchmarkDriver_no_op(b *testing.B) {
-	d, err := shell.New(shell.Options{StateDir: b.TempDir(), ShimPath: testenv.BuildShim(b)})
-	require.NoError(b, err)
+	d, _ := newDriver(b)
 	var times []time.Duration
 	for b.Loop() {
 		began := time.Now()
@@ -206,5 +207,26 @@ func BenchmarkDriver_output(b *testing.B) {
 			total += len(f.Data)
 		}
 		require.Equal(b, size, total)
+	}
+}
+
+// BenchmarkDriver_line is the way of a line from a step to a follower.
+func BenchmarkDriver_line(b *testing.B) {
+	d, _ := newDriver(b)
+	h := start(b, d, definition(1, "while true; do date +%s%N; sleep 0.03; done"))
+	next, stop := iter.Pull2(h.Events(b.Context(), 1))
+	defer stop()
+	var times []time.Duration
+	for b.Loop() {
+		f, err, ok := next()
+		require.NoError(b, err)
+		require.True(b, ok)
+		now := time.Now()
+		if ns, err := strconv.ParseInt(strings.TrimSpace(string(f.Data)), 10, 64); err == nil {
+			times = append(times, now.Sub(time.Unix(0, ns)))
+		}
+	}
+	if len(times) > 0 {
+		report(b, times)
 	}
 }
