@@ -87,8 +87,9 @@ func TestExecutor_serve_makes_a_worker_anew(t *testing.T) {
 		require.Len(t, made, 4)
 		require.False(t, made[3].stopped)
 
-		fail(errors.New("the namespace is gone"))
-		fail(errors.New("again"))
+		last := fail
+		last(errors.New("the namespace is gone"))
+		last(errors.New("again"))
 		pass(time.Minute)
 		synctest.Wait()
 		require.Len(t, made, 5)
