@@ -133,6 +133,7 @@ type ExecuteResult struct {
 	// value is the reason.
 	NeverStarted string `json:"never_started,omitempty"`
 	// Claimed: Temporal delivered the activity again; another has it already.
+	// Its Executor is "" where it is not known who: the records know.
 	Claimed *Heartbeat `json:"claimed,omitempty"`
 }
 
