@@ -19,30 +19,20 @@ type reaper struct {
 	running map[int]*process
 	groups  []int // that outlived their first process, where orphans go elsewhere
 	reaped  chan struct{}
-	signals chan os.Signal
 }
 
-// newReaper starts to wait for children.
+// newReaper starts to wait for children, for the rest of the process.
 func newReaper() *reaper {
-	r := &reaper{
-		running: make(map[int]*process),
-		reaped:  make(chan struct{}, 1),
-		signals: make(chan os.Signal, 1),
-	}
+	r := &reaper{running: make(map[int]*process), reaped: make(chan struct{}, 1)}
 	adoptOrphans()
-	signal.Notify(r.signals, syscall.SIGCHLD)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGCHLD)
 	go func() {
-		for range r.signals {
+		for range signals {
 			r.reap()
 		}
 	}()
 	return r
-}
-
-// close ends the waiting.
-func (r *reaper) close() {
-	signal.Stop(r.signals)
-	close(r.signals)
 }
 
 // process is the first process of a group of its own.

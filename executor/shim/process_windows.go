@@ -16,8 +16,6 @@ type reaper struct{}
 
 func newReaper() *reaper { return &reaper{} }
 
-func (*reaper) close() {}
-
 // process is the first process of a step.
 type process struct {
 	cmd  *exec.Cmd

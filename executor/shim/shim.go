@@ -41,7 +41,8 @@ type Options struct {
 // drainCopy bounds the wait for the copy's reader when the shim ends.
 const drainCopy = 2 * time.Second
 
-// Run runs the task of the order, and returns the exit code of the process.
+// Run runs the task of the order, and returns the exit code of the process,
+// which is to end then: its signals and its children are Run's for good.
 // When ctx ends it goes on: a task ends by its steps, its timeouts or a signal.
 func Run(ctx context.Context, o Options) int {
 	started := time.Now().UTC()
@@ -70,8 +71,7 @@ func Run(ctx context.Context, o Options) int {
 		return ExitExists
 	}
 	control := newControl(o.Dir, o.Host, order.Definition.Grace)
-	unlisten := control.listen()
-	defer unlisten()
+	control.listen()
 	state := State{PID: os.Getpid(), Boot: BootID()}
 	// Before the look for a stop wish: who leaves one later finds the number.
 	if err := state.write(lock); err != nil {
@@ -101,7 +101,6 @@ func Run(ctx context.Context, o Options) int {
 		secrets: mask.NewSet(order.Definition.Secrets), started: started,
 	}
 	result := t.run()
-	t.reaper.close()
 
 	control.end()
 	state.Clean = true

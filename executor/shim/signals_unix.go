@@ -9,25 +9,23 @@ import (
 	"syscall"
 )
 
-// listen takes signals until the returned function is called.
-func (c *control) listen() (unlisten func()) {
+// listen takes signals for the rest of the process. Each signal costs some
+// changes of threads to ask for, which a task of a few milliseconds feels, so
+// it asks for no more than are needed and gives none back.
+func (c *control) listen() {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR1)
-	// Taken and dropped, for good. What is ignored instead would be ignored by
-	// the steps too, whose pipelines live on SIGPIPE.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGPIPE)
-	done := make(chan struct{})
 	go func() {
-		defer close(done)
 		for s := range signals {
 			c.signal(s == syscall.SIGUSR1)
 		}
 	}()
-	return func() {
-		signal.Stop(signals)
-		close(signals)
-		<-done
+	if c.host {
+		return // in a session of its own, with no reader that could go away
 	}
+	// Taken and dropped. What is ignored instead would be ignored by the steps
+	// too, whose pipelines live on SIGPIPE.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGPIPE)
 }
 
 // Wake makes the living shim of the directory look for a stop wish. It

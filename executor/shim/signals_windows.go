@@ -10,20 +10,15 @@ import (
 // lookForStop is how often the stop file is looked for: there are no signals.
 const lookForStop = 200 * time.Millisecond
 
-// listen takes Ctrl-C and looks for the stop file until the returned function
-// is called. A shim that lingers is ended from outside.
-func (c *control) listen() (unlisten func()) {
+// listen takes Ctrl-C and looks for the stop file for the rest of the process.
+// A shim that lingers is ended from outside.
+func (c *control) listen() {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt)
-	quit, done := make(chan struct{}), make(chan struct{})
+	ticker := time.NewTicker(lookForStop)
 	go func() {
-		defer close(done)
-		ticker := time.NewTicker(lookForStop)
-		defer ticker.Stop()
 		for {
 			select {
-			case <-quit:
-				return
 			case <-signals:
 				c.signal(false)
 			case <-ticker.C:
@@ -31,11 +26,6 @@ func (c *control) listen() (unlisten func()) {
 			}
 		}
 	}()
-	return func() {
-		signal.Stop(signals)
-		close(quit)
-		<-done
-	}
 }
 
 // Wake reports whether a shim lives in the directory: it looks by itself.
