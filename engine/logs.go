@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/drover-run/drover/records"
@@ -48,6 +49,7 @@ type logReader struct {
 	stop    func()
 
 	at     records.BatchRef // of the batch read last
+	seen   int64            // greatest frame number of its key so far
 	frames []run.Frame      // of it, not yet given out
 	skip   int64            // bytes still to be left out
 	offset int64            // of the next chunk
@@ -137,7 +139,13 @@ func (r *logReader) load(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	r.frames, r.at = frames, records.BatchRef{Key: b.Key, First: b.First}
+	if b.Key != r.at.Key {
+		r.seen = 0
+	}
+	// A host that lost power may have sent a batch again in other bounds.
+	r.frames = slices.DeleteFunc(frames, func(f run.Frame) bool { return f.N <= r.seen })
+	r.at = records.BatchRef{Key: b.Key, First: b.First}
+	r.seen = max(r.seen, b.Last)
 	return true, nil
 }
 
