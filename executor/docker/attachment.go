@@ -45,7 +45,9 @@ type attachment struct {
 func (d *Driver) attach(ctx context.Context, id, nonce string, stdin bool) (*attachment, error) {
 	conn, err := d.client.ContainerAttach(ctx, id, container.AttachOptions{Stream: true, Stdin: stdin, Stdout: true, Stderr: true})
 	if err != nil {
-		return nil, daemonError(err, "attaching to container %s", id)
+		// The client tells no more than the status of a refusal; what it means
+		// the next look at the container tells.
+		return nil, &run.Error{Code: run.CodeUnavailable, Message: "attaching to container " + id + ": " + daemonText(err), Err: err}
 	}
 	a := &attachment{conn: conn, nonce: []byte(nonce + " ")}
 	a.lines = bufio.NewReaderSize(&demultiplexer{source: conn.Reader, stderr: &a.tail}, lineBuffer)

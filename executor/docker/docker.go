@@ -1,9 +1,3 @@
-// Package docker runs tasks in containers of a Docker daemon.
-//
-// A task is one main container, whose first process is the shim, and one
-// container for each of its services, which share the main container's network
-// namespace. All are found again by name and label, so the driver itself keeps
-// nothing that must outlive its process.
 package docker
 
 import (
@@ -27,6 +21,9 @@ import (
 
 // DefaultPrefix begins the names and labels of what the driver makes.
 const DefaultPrefix = "drover"
+
+// linux is the only system of containers that the shim is for.
+const linux = "linux"
 
 // Options configures a Driver.
 type Options struct {
@@ -126,8 +123,12 @@ func (d *Driver) Features() executor.Features {
 
 // Check implements executor.Driver.
 func (d *Driver) Check(ctx context.Context) error {
-	if _, err := d.client.Ping(ctx); err != nil {
+	ping, err := d.client.Ping(ctx)
+	if err != nil {
 		return daemonError(err, "asking the docker daemon")
+	}
+	if ping.OSType != "" && ping.OSType != linux {
+		return run.Errorf(run.CodeUnavailable, "the docker daemon runs %s containers; tasks need %s ones", ping.OSType, linux)
 	}
 	return nil
 }

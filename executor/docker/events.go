@@ -11,6 +11,7 @@ import (
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 
+	"github.com/drover-run/drover/executor/shim"
 	"github.com/drover-run/drover/run"
 )
 
@@ -40,6 +41,7 @@ func (f *follower) follow(ctx context.Context) error {
 	a := f.driver.take(f.key) // of Start, with all that was written since
 	if a != nil {
 		f.known.begin(a.first)
+		f.next = max(f.next, a.first)
 	}
 	for {
 		if a == nil {
@@ -51,6 +53,9 @@ func (f *follower) follow(ctx context.Context) error {
 				return f.finish(ctx, state)
 			}
 			if a, err = f.driver.attach(ctx, f.id, f.nonce, false); err != nil {
+				if _, gone := f.look(ctx); gone != nil {
+					return gone
+				}
 				return err
 			}
 			// What was written before is in the journal alone. A container
@@ -162,6 +167,12 @@ func (f *follower) finish(ctx context.Context, state *container.State) error {
 // why tells how a container ended that should not have.
 func (f *follower) why(state *container.State) string {
 	text := whyEnded(state)
+	switch state.ExitCode {
+	case shim.ExitOrder:
+		text = "its definition did not reach the shim"
+	case shim.ExitFiles:
+		text = "the shim could not write to its volume"
+	}
 	if lines := strings.Split(f.tail, "\n"); f.tail != "" {
 		text += ": " + lines[len(lines)-1]
 	}

@@ -27,7 +27,7 @@ var _ executor.Handle = (*handle)(nil)
 func (h *handle) Events(ctx context.Context, from int64) iter.Seq2[run.Frame, error] {
 	return func(yield func(run.Frame, error) bool) {
 		f := &follower{handle: h, next: from, yield: func(frame run.Frame) bool { return yield(frame, nil) }}
-		if err := f.follow(ctx); err != nil {
+		if err := f.follow(ctx); err != nil && !f.done {
 			yield(run.Frame{}, err)
 		}
 	}

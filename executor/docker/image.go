@@ -87,8 +87,8 @@ func (d *Driver) inspectImage(ctx context.Context, name string, platform *ocispe
 		platform.Variant != "" && found.Variant != platform.Variant) {
 		return nil, fmt.Errorf("image %s is for %s/%s: %w", name, found.Os, found.Architecture, cerrdefs.ErrNotFound)
 	}
-	if found.Os != "" && found.Os != "linux" {
-		return nil, run.Errorf(run.CodeInvalid, "image %s is for %s; only linux images can be run", name, found.Os)
+	if found.Os != "" && found.Os != linux {
+		return nil, run.Errorf(run.CodeInvalid, "image %s is for %s; only %s images can be run", name, found.Os, linux)
 	}
 	info := &imageInfo{id: found.ID, environment: make(map[string]string)}
 	if c := found.Config; c != nil {

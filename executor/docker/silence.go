@@ -3,6 +3,8 @@ package docker
 import (
 	"context"
 	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
 )
 
 const (
@@ -59,7 +61,10 @@ func (f *follower) checkSilence(ctx context.Context) error {
 
 func (f *follower) measureJournal(ctx context.Context) (int64, error) {
 	journal, err := f.driver.client.ContainerStatPath(ctx, f.id, journalPath())
-	if err != nil {
+	switch {
+	case cerrdefs.IsNotFound(err): // not begun; or removed, which the streams' end tells
+		return 0, nil
+	case err != nil:
 		return 0, daemonError(err, "measuring the journal of %s", f.key)
 	}
 	return journal.Size, nil

@@ -85,8 +85,9 @@ type starting struct {
 	services []*imageInfo
 	id       string // of the main container
 	nonce    string
-	idle     bool // no step has run, and none can until the order is given
-	launched bool // task.Launch was called by this call
+	found    string // the image of a container that was there before
+	idle     bool   // no step has run, and none can until the order is given
+	launched bool   // task.Launch has agreed
 	attached *attachment
 }
 
@@ -118,7 +119,17 @@ func (s *starting) giveUp(ctx context.Context) {
 // prepare has the images, the shim and the main container ready.
 func (s *starting) prepare(ctx context.Context) (begun bool, err error) {
 	d, def := s.driver, s.task.Definition
-	if s.image, err = d.ensureImage(ctx, def, def.Image, s.plan.platform, s.log); err != nil {
+	if s.task.Resume {
+		// All was there when it was launched; a registry must not have a say.
+		def.PullPolicy = run.PullIfNotPresent
+	}
+	if s.found != "" {
+		s.image, err = d.inspectImage(ctx, s.found, nil)
+	}
+	if s.image == nil {
+		s.image, err = d.ensureImage(ctx, def, def.Image, s.plan.platform, s.log)
+	}
+	if err != nil {
 		return false, err
 	}
 	for _, service := range def.Services {
@@ -167,7 +178,7 @@ func (s *starting) find(ctx context.Context) (begun bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	s.id, s.nonce = c.ID, c.Config.Labels[d.label("nonce")]
+	s.id, s.nonce, s.found = c.ID, c.Config.Labels[d.label("nonce")], c.Image
 	if d.delivered(s.key()) {
 		return true, nil
 	}
@@ -241,11 +252,11 @@ func (s *starting) launch(ctx context.Context) (_ *handle, err error) {
 	if err := s.startServices(ctx); err != nil {
 		return nil, err
 	}
-	s.launched = true
 	first, err := s.task.Launch()
 	if err != nil {
-		return nil, run.Errorf(run.CodeOf(err), "recording the launch: %w", err)
+		return nil, run.Errorf(codeOf(err), "recording the launch: %w", err)
 	}
+	s.launched = true
 	if err := s.attached.send(ctx, s.order(first)); err != nil {
 		return nil, &run.Error{Code: run.CodeUnavailable, Message: "handing the definition to the shim failed", Err: err}
 	}
