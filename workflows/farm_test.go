@@ -28,6 +28,10 @@ import (
 // server to test against.
 const serverVariable = "DROVER_TEST_TEMPORAL"
 
+// uncachedVariable names the environment variable that, set to anything, makes
+// every workflow task replay the history so far.
+const uncachedVariable = "DROVER_TEST_UNCACHED"
+
 // farm is a control worker, and executors that do as tests say, on a real
 // server. All scenarios share it.
 type farm struct {
@@ -44,11 +48,14 @@ type farm struct {
 type duty func(ctx context.Context, f *farm, in contract.ExecuteInput) (contract.ExecuteResult, error)
 
 // newFarm starts the workers, or skips the test where there is no server.
-func newFarm(t *testing.T) *farm {
+func newFarm(t testing.TB) *farm {
 	t.Helper()
 	address := os.Getenv(serverVariable)
 	if address == "" {
 		testenv.Missing(t, "temporal", serverVariable+" is not set", "run make histories, or start drover temporal and set it to its address")
+	}
+	if os.Getenv(uncachedVariable) != "" {
+		worker.SetStickyWorkflowCacheSize(0)
 	}
 	c, err := client.Dial(client.Options{HostPort: address, Namespace: contract.Namespace, Logger: log.NewStructuredLogger(quiet())})
 	require.NoError(t, err)
@@ -228,14 +235,14 @@ func never() bool { return false }
 
 // game is one scenario under way.
 type game struct {
-	t  *testing.T
+	t  testing.TB
 	f  *farm
 	id run.ID
 	*fakeRecords
 }
 
 // play starts a run.
-func (f *farm) play(t *testing.T, s scenario) *game {
+func (f *farm) play(t testing.TB, s scenario) *game {
 	t.Helper()
 	g := &game{t: t, f: f, id: newRunID(), fakeRecords: newFakeRecords(s.plan)}
 	g.admitted = !s.manual
@@ -299,7 +306,7 @@ func (g *game) finished(result run.Result, statuses ...run.Status) {
 
 // histories returns the histories of the run's workflow, oldest first, once it
 // has closed, or of one of its batches.
-func (f *farm) histories(t *testing.T, workflowID string) []*historypb.History {
+func (f *farm) histories(t testing.TB, workflowID string) []*historypb.History {
 	t.Helper()
 	var out []*historypb.History
 	for runID := ""; ; {

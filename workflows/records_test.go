@@ -29,6 +29,7 @@ type fakeRecords struct {
 	applies  int
 	down     int // calls that fail before it answers
 	onApply  func(records.Changes)
+	over     chan struct{} // closed when the run is finished
 }
 
 type fakeTask struct {
@@ -45,7 +46,7 @@ type change struct {
 }
 
 func newFakeRecords(plan run.Plan) *fakeRecords {
-	f := &fakeRecords{plan: plan, phase: run.PhaseQueued, result: run.ResultUnknown, admitted: true, tasks: map[int]*fakeTask{}}
+	f := &fakeRecords{plan: plan, phase: run.PhaseQueued, result: run.ResultUnknown, admitted: true, tasks: map[int]*fakeTask{}, over: make(chan struct{})}
 	for _, n := range plan.Nodes {
 		for i := range n.Width {
 			f.tasks[n.First+i] = &fakeTask{TaskChange: records.TaskChange{Task: n.First + i, Status: run.StatusNotStarted}}
@@ -138,6 +139,7 @@ func (f *fakeRecords) Apply(_ context.Context, _ run.ID, c records.Changes) (rec
 			}
 		}
 		f.phase = run.PhaseFinished
+		close(f.over)
 	}
 	var out []records.TaskStanding
 	for _, x := range c.Tasks {

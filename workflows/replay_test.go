@@ -105,7 +105,7 @@ func (g *game) keepOne(workflowType, name string, h *historypb.History) {
 	require.NoError(g.t, os.WriteFile(filepath.Join(dir, name+".json.gz"), packed.Bytes(), 0o644))
 }
 
-func newReplayer(t *testing.T) worker.WorkflowReplayer {
+func newReplayer(t testing.TB) worker.WorkflowReplayer {
 	t.Helper()
 	r, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{DisableRegistrationAliasing: true})
 	require.NoError(t, err)

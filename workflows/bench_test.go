@@ -1,0 +1,83 @@
+package workflows_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/drover-run/drover/run"
+)
+
+// The benchmarks measure the workflows alone: records in memory and executors
+// that answer at once, on the server of DROVER_TEST_TEMPORAL. BenchmarkBare is
+// the floor: a workflow of one activity.
+
+func bareWorkflow(ctx workflow.Context, n int) error {
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute, DisableEagerExecution: true})
+	futures := make([]workflow.Future, n)
+	for i := range futures {
+		futures[i] = workflow.ExecuteActivity(ctx, "bare")
+	}
+	for _, f := range futures {
+		if err := f.Get(ctx, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func BenchmarkBare(b *testing.B) {
+	f := newFarm(b)
+	w := worker.New(f.client, "bare", worker.Options{MaxConcurrentWorkflowTaskPollers: 8, MaxConcurrentActivityTaskPollers: 8})
+	w.RegisterWorkflowWithOptions(bareWorkflow, workflow.RegisterOptions{Name: "bare"})
+	w.RegisterActivityWithOptions(func(context.Context) error { return nil }, activity.RegisterOptions{Name: "bare"})
+	require.NoError(b, w.Start())
+	defer w.Stop()
+	for _, n := range []int{1, 100, 1000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			for i := range b.N {
+				h, err := f.client.ExecuteWorkflow(b.Context(), client.StartWorkflowOptions{
+					ID: fmt.Sprintf("bare-%d-%d-%d", n, time.Now().UnixNano(), i), TaskQueue: "bare",
+				}, "bare", n)
+				require.NoError(b, err)
+				require.NoError(b, h.Get(b.Context(), nil))
+			}
+		})
+	}
+}
+
+func BenchmarkRun(b *testing.B) {
+	f := newFarm(b)
+	chain := []run.Node{node("n0")}
+	for i := 1; i < 300; i++ {
+		chain = append(chain, node(fmt.Sprintf("n%d", i), i-1))
+	}
+	for _, bench := range []struct {
+		name string
+		plan run.Plan
+	}{
+		{"1", newPlan(node("a"))},
+		{"1+100+1", newPlan(node("a"), wide("b", 100, 0), node("c", 1))},
+		{"250", newPlan(wide("a", 250))},
+		{"1000", newPlan(wide("a", 1000))},
+		{"10000", newPlan(wide("a", 10000))},
+		{"chain_of_100", newPlan(chain[:100]...)},
+		{"chain_of_300", newPlan(chain...)},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			for range b.N {
+				g := f.play(b, scenario{plan: bench.plan})
+				<-g.over
+				require.Equal(b, run.ResultSuccess, g.result)
+			}
+			b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N*(len(newFakeRecords(bench.plan).tasks))), "ms/task")
+		})
+	}
+}
