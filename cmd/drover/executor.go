@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,7 +37,11 @@ func (p *process) addExecutor(ctx context.Context, cfg config.Executor, c client
 	}
 	worker := workers.NewExecutor(c, agent, p.logger)
 	p.stages.add("executor of pool "+cfg.Pool, func(ctx context.Context) error {
-		return errors.Join(worker.Run(ctx), agent.Close())
+		err := errors.Join(worker.Run(ctx), agent.Close())
+		if closer, ok := driver.(io.Closer); ok {
+			err = errors.Join(err, closer.Close())
+		}
+		return err
 	})
 	return agent, nil
 }
@@ -55,7 +60,12 @@ func newDriver(ctx context.Context, cfg config.Executor, p *process) (executor.D
 	}
 	switch cfg.Driver {
 	case "shell":
-		return shell.New(shell.Options{StateDir: cfg.StateDir, ShimPath: shim, Logger: p.logger})
+		return shell.New(shell.Options{
+			StateDir: cfg.StateDir, ShimPath: shim, Logger: p.logger,
+			// Of the executor's own environment tasks get the search path
+			// alone: what is installed beside it is meant for them.
+			Environment: map[string]string{"PATH": os.Getenv("PATH")},
+		})
 	case "docker":
 		id, err := executor.StateDirID(cfg.StateDir, cfg.ID)
 		if err != nil {
