@@ -56,8 +56,7 @@ func FromTemporal(err error) error {
 	if err == nil {
 		return nil
 	}
-	var application *temporal.ApplicationError
-	if errors.As(err, &application) {
+	if application, ok := errors.AsType[*temporal.ApplicationError](err); ok {
 		if _, known := retryable[run.Code(application.Type())]; known {
 			return &run.Error{Code: run.Code(application.Type()), Message: application.Message(), Err: err}
 		}

@@ -47,7 +47,7 @@ func TestErrors_every_code_has_its_place(t *testing.T) {
 		require.True(t, known, "code %s", code)
 		err := toTemporal(fmt.Errorf("doing it: %w", run.Errorf(code, "because")))
 		var application *temporal.ApplicationError
-		require.True(t, errors.As(err, &application))
+		require.ErrorAs(t, err, &application)
 		require.Equal(t, string(code), application.Type())
 		require.Equal(t, again, !application.NonRetryable(), "code %s", code)
 		back := FromTemporal(fmt.Errorf("wrapped: %w", err))
@@ -60,7 +60,7 @@ func TestErrors_others(t *testing.T) {
 	require.NoError(t, toTemporal(nil))
 	require.NoError(t, FromTemporal(nil))
 	var application *temporal.ApplicationError
-	require.True(t, errors.As(toTemporal(errors.New("odd")), &application))
+	require.ErrorAs(t, toTemporal(errors.New("odd")), &application)
 	require.Equal(t, string(run.CodeInternal), application.Type())
 	require.False(t, application.NonRetryable(), "what is not known is tried again")
 	require.Equal(t, run.CodeInternal, run.CodeOf(FromTemporal(errors.New("odd"))))

@@ -108,10 +108,10 @@ func TestRun_Holders(t *testing.T) {
 	a := activities.NewRun(p)
 	out, err := a.Holders(t.Context(), contract.HoldersInput{Run: "r"})
 	require.NoError(t, err)
-	require.Equal(t, []contract.Holder{{2, 1, 1, "a"}, {7, 2, 3, "b"}}, out.Holders)
+	require.Equal(t, []contract.Holder{{Task: 2, Attempt: 1, Dispatch: 1, Executor: "a"}, {Task: 7, Attempt: 2, Dispatch: 3, Executor: "b"}}, out.Holders)
 	out, err = a.Holders(t.Context(), contract.HoldersInput{Run: "r", Tasks: []int{7, 8}})
 	require.NoError(t, err)
-	require.Equal(t, []contract.Holder{{7, 2, 3, "b"}}, out.Holders)
+	require.Equal(t, []contract.Holder{{Task: 7, Attempt: 2, Dispatch: 3, Executor: "b"}}, out.Holders)
 }
 
 func TestRun_errors_cross_by_code(t *testing.T) {
@@ -123,7 +123,7 @@ func TestRun_errors_cross_by_code(t *testing.T) {
 	_, holders := a.Holders(t.Context(), contract.HoldersInput{Run: "r"})
 	for _, err := range []error{begin, load, apply, holders} {
 		var application *temporal.ApplicationError
-		require.True(t, errors.As(err, &application))
+		require.ErrorAs(t, err, &application)
 		require.Equal(t, string(run.CodeNotFound), application.Type())
 		require.True(t, application.NonRetryable())
 	}

@@ -77,7 +77,7 @@ func (s *Store) get(ctx context.Context, key string) ([]byte, error) {
 }
 
 func codeOf(err error) run.Code {
-	switch gcerrors.Code(err) { //nolint:exhaustive // all others mean that the store did not do its work
+	switch gcerrors.Code(err) {
 	case gcerrors.NotFound:
 		return run.CodeNotFound
 	case gcerrors.Canceled:

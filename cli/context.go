@@ -17,7 +17,7 @@ import (
 // Variables of the environment that clients read.
 const (
 	variableServer  = "DROVER_SERVER"
-	variableToken   = "DROVER_TOKEN" //nolint:gosec // the name of a variable
+	variableToken   = "DROVER_TOKEN"
 	variableContext = "DROVER_CONTEXT"
 )
 

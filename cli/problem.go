@@ -15,20 +15,18 @@ import (
 
 // tell writes an error for people, with what to do about it.
 func tell(w io.Writer, command *cobra.Command, err error) {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // only what was joined last is taken apart
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, err := range joined.Unwrap() {
 			tell(w, command, err)
 		}
 		return
 	}
-	var faulty *faultyFile
-	if errors.As(err, &faulty) {
+	if faulty, ok := errors.AsType[*faultyFile](err); ok {
 		faulty.tell(w)
 		return
 	}
-	var coded *run.Error
 	_, _ = fmt.Fprintf(w, "drover: %s\n", err)
-	if errors.As(err, &coded) {
+	if coded, ok := errors.AsType[*run.Error](err); ok {
 		for _, f := range coded.Faults {
 			if !strings.Contains(err.Error(), f.Detail) { // one fault is all the error says
 				_, _ = fmt.Fprintf(w, "  %s\n", faultText(f))

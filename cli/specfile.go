@@ -27,8 +27,7 @@ type specFile struct {
 func readSpecFile(env Env, name string) (*specFile, error) {
 	data, err := readFile(env, name)
 	if err != nil {
-		var path *os.PathError
-		if errors.As(err, &path) {
+		if path, ok := errors.AsType[*os.PathError](err); ok {
 			err = path.Err
 		}
 		return nil, run.Errorf(run.CodeInvalid, "reading %s: %w", name, err)

@@ -143,8 +143,7 @@ func (p *Pump) tell(ctx context.Context, row records.OutboxRow) error {
 	default:
 		return run.Errorf(run.CodeInternal, "outbox row %d has the unknown kind %q", row.ID, row.Kind)
 	}
-	var started *serviceerror.WorkflowExecutionAlreadyStarted
-	if errors.As(err, &started) {
+	if _, ok := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); ok {
 		return nil
 	}
 	return err

@@ -10,7 +10,6 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
-
 	"go.temporal.io/sdk/client"
 
 	"github.com/drover-run/drover/contract"
@@ -116,7 +115,7 @@ func (r *Reconciler) check(ctx context.Context, id run.ID) error {
 }
 
 func closedWord(s enumspb.WorkflowExecutionStatus) string {
-	switch s { //nolint:exhaustive // the default covers the rest
+	switch s {
 	case enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED:
 		return "terminated"
 	case enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED:

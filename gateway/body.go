@@ -90,8 +90,7 @@ func (s *Server) readBody(c echo.Context) (data []byte, media string, err error)
 }
 
 func (s *Server) bodyError(r *http.Request, err error) error {
-	var large *http.MaxBytesError
-	if errors.As(err, &large) {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return s.tooLarge(r)
 	}
 	return &run.Error{Code: run.CodeUnreadable, Message: "the body broke off or is badly encoded", Err: err}

@@ -104,7 +104,8 @@ func (a answer) read(t *testing.T, v any) {
 	require.NoError(t, json.Unmarshal([]byte(a.body), v))
 }
 
-func ptr[T any](v T) *T { return &v }
+//go:fix inline
+func ptr[T any](v T) *T { return new(v) }
 
 // readCloser hides what it reads from, so that its length is not known.
 type readCloser struct{ io.Reader }

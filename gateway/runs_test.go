@@ -29,12 +29,12 @@ func fullRun() run.Run {
 		Version: 12,
 		Tasks: []run.Task{{
 			Number: 0, Name: "a[GO=1.25,OS=linux]", Status: run.StatusFailed, Reason: "step 0 exited with 3", Pool: "linux", Executor: "host-7",
-			Attempt: 2, Dispatch: 1, ExitCode: ptr(3), TimedOut: true, QueuedAt: at, StartedAt: at, EndedAt: at,
+			Attempt: 2, Dispatch: 1, ExitCode: new(3), TimedOut: true, QueuedAt: at, StartedAt: at, EndedAt: at,
 			Depends: []run.Depend{{Task: "b"}, {Task: "c", On: []run.Condition{run.OnFailure, run.OnSkipped}}},
 			Outputs: map[string]string{"o": "1"}, Annotations: map[string]string{"x": "y"},
 			Approval: run.Approval{Approvers: 2}, ApprovedBy: []string{"me"},
 			Steps: []run.StepState{{Name: "s", Type: "run", StepResult: run.StepResult{
-				Status: run.StatusFailed, ExitCode: ptr(3), TimedOut: true, Started: at, Ended: at,
+				Status: run.StatusFailed, ExitCode: new(3), TimedOut: true, Started: at, Ended: at,
 			}}},
 		}, {Number: 1, Name: "b", Status: run.StatusNotStarted}},
 	}

@@ -84,7 +84,7 @@ func TestServer_logs_as_text(t *testing.T) {
 	l, queries := runtest.NewLog(), make(chan run.LogQuery, 1)
 	base := serve(t, gateway.Deps{Runs: logService(l, queries)}, gateway.Options{})
 	s := open(t, base+logPath+"?follow=true&step=2&attempt=3&offset=10", nil)
-	require.Equal(t, run.LogQuery{Run: runID, Task: "a", Attempt: 3, Step: ptr(2), Offset: 10, Follow: true}, <-queries)
+	require.Equal(t, run.LogQuery{Run: runID, Task: "a", Attempt: 3, Step: new(2), Offset: 10, Follow: true}, <-queries)
 	require.Equal(t, "text/plain; charset=utf-8", s.Header.Get("Content-Type"))
 	for _, text := range []string{"one\n", "two\n", "\xff\x00\n"} {
 		l.Send(run.LogChunk{Data: []byte(text)})
@@ -190,7 +190,7 @@ func TestServer_events(t *testing.T) {
 	conforms(t, "Event", got.data)
 	events <- run.Event{
 		Number: 9, Type: run.EventTask, Time: at, Run: runID, Group: "/a/b", Task: "a", Status: run.StatusFailed, Attempt: 1,
-		Executor: "e", ExitCode: ptr(0), Reason: "x",
+		Executor: "e", ExitCode: new(0), Reason: "x",
 	}
 	got = s.next(t)
 	require.Equal(t, event{"9", "task", got.data}, got)

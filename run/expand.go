@@ -117,9 +117,9 @@ func appendTasks(tasks []ExpandedTask, index int, n Node, t *TaskSpec, pool stri
 			task.Axis = make(map[string]string, len(axes))
 		}
 		rest := i
-		for a := len(axes) - 1; a >= 0; a-- {
-			values := t.Matrix[axes[a]]
-			task.Axis[axes[a]] = values[rest%len(values)]
+		for _, axe := range slices.Backward(axes) {
+			values := t.Matrix[axe]
+			task.Axis[axe] = values[rest%len(values)]
 			rest /= len(values)
 		}
 		tasks = append(tasks, task)

@@ -98,7 +98,7 @@ func NewGraph(nodes []Node, failFast bool) (*Graph, error) {
 	g.nodeOf = make([]int32, tasks)
 	for i, n := range nodes {
 		for t := n.First; t < n.First+n.Width; t++ {
-			g.nodeOf[t] = int32(i) //nolint:gosec // there are at most MaxTasks nodes
+			g.nodeOf[t] = int32(i)
 		}
 	}
 	if i, ok := g.cyclic(); ok {
@@ -296,7 +296,7 @@ func (g *Graph) rebuild(statuses []byte) {
 		st := &g.states[i]
 		for b, count := range st.counts {
 			g.totals[b] += count
-			if finalByte(byte(b)) { //nolint:gosec // b < statusCount
+			if finalByte(byte(b)) {
 				g.final += count
 			}
 		}

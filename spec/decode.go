@@ -164,7 +164,7 @@ func (d *decoder) object(p run.Path, n *yaml.Node, v reflect.Value) {
 		to := v.Field(fields[i].index)
 		// A field without a value counts as not given. An archive step's key
 		// tells what the step is all the same.
-		if _, raw := to.Interface().(json.RawMessage); null(e.value) && !raw {
+		if _, raw := reflect.TypeAssert[json.RawMessage](to); null(e.value) && !raw {
 			continue
 		}
 		d.value(at, e.value, to, fields[i])

@@ -74,7 +74,7 @@ func checkReads(t *testing.T, s *run.Spec) {
 func checkError(t *testing.T, err error) {
 	t.Helper()
 	var e *run.Error
-	require.True(t, errors.As(err, &e))
+	require.ErrorAs(t, err, &e)
 	require.Contains(t, []run.Code{run.CodeInvalid, run.CodeUnreadable, run.CodeTooLarge}, e.Code)
 	require.NotEmpty(t, e.Message)
 	require.Equal(t, e.Code == run.CodeInvalid || e.Code == run.CodeUnreadable, len(e.Faults) > 0)

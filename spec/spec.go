@@ -194,7 +194,7 @@ func invalid(faults []run.Fault) *run.Error {
 }
 
 // order puts what has no line last.
-func order(f run.Fault) uint { return uint(f.Line) - 1 } //nolint:gosec // wrapping is meant
+func order(f run.Fault) uint { return uint(f.Line) - 1 }
 
 func unreadable(line int, detail string) *run.Error {
 	message := detail

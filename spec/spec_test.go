@@ -110,9 +110,9 @@ func TestRead_KnowsEveryType(t *testing.T) {
 		case reflect.Pointer, reflect.Slice, reflect.Map:
 			walk(typ.Elem())
 		case reflect.Struct:
-			for i := range typ.NumField() {
-				require.NotEmpty(t, typ.Field(i).Tag.Get("json"), "%s.%s", typ, typ.Field(i).Name)
-				walk(typ.Field(i).Type)
+			for field := range typ.Fields() {
+				require.NotEmpty(t, field.Tag.Get("json"), "%s.%s", typ, field.Name)
+				walk(field.Type)
 			}
 		case reflect.String, reflect.Bool, reflect.Int, reflect.Uint8:
 		default:
@@ -158,8 +158,7 @@ func TestValidate_OK(t *testing.T) {
 }
 
 func faults(err error) []run.Fault {
-	var e *run.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*run.Error](err); ok {
 		return e.Faults
 	}
 	return nil
@@ -185,7 +184,7 @@ func TestValidate_Faults(t *testing.T) {
 		"a string":                {"hello", []string{"1  wrong_type"}, ""},
 		"empty map":               {"{}", []string{"1 name required", "1 group required", "1 tasks required"}, ""},
 		"unknown field":           {minimal + "    stesp: 1\n", []string{"6 tasks.a.stesp unknown_field"}, `did you mean "steps"?`},
-		"unknown top field":       {minimal + "enviroment: 1\n", []string{"6 enviroment unknown_field"}, `did you mean "environment"?`},
+		"unknown top field":       {minimal + "environment: 1\n", []string{"6 environment unknown_field"}, `did you mean "environment"?`},
 		"case counts":             {minimal + "Timeout: 1s\n", []string{"6 Timeout unknown_field"}, `did you mean "timeout"?`},
 		"duplicate key":           {minimal + "name: m\n", []string{"6 name duplicate"}, "in line 1"},
 		"duplicate task":          {minimal + "  a: {}\n", []string{"6 tasks.a duplicate"}, ""},
@@ -249,7 +248,8 @@ func TestValidate_Faults(t *testing.T) {
 			[]string{
 				"1 group required", "1 name wrong_type", "2 grup unknown_field", "4 tasks.A bad_format", "5 tasks.A.steps[0].when bad_value",
 				"6 tasks.A.image bad_format", "7 tasks.b.steps required", "8 tasks.b.depends[0].task unknown_dependency",
-			}, "",
+			},
+			"",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -41,7 +41,7 @@ func TestKill_dev(t *testing.T) {
 		dev.Restart()
 		r = dev.AwaitPhase(id, "finished", 3*time.Minute)
 		graph.check(t, r, func(task string) string { return dev.Logs(id, task) })
-		require.NoError(t, dev.Process.Stop())
+		require.NoError(t, dev.Stop())
 	}
 }
 
@@ -52,8 +52,8 @@ func TestRestart_gracefully(t *testing.T) {
 	dev := harness.StartDev(t, []string{"DROVER_DEV__SLOTS=20"}, "--executor", "shell")
 	id := dev.Submit(graph.spec("restarted")).ID
 	dev.Await(id, time.Minute, func(r api.Run) bool { return running(r) == 20 })
-	require.NoError(t, dev.Process.Stop())
+	require.NoError(t, dev.Stop())
 	dev.Restart()
 	graph.check(t, dev.AwaitPhase(id, "finished", 2*time.Minute), func(task string) string { return dev.Logs(id, task) })
-	require.NoError(t, dev.Process.Stop())
+	require.NoError(t, dev.Stop())
 }

@@ -72,7 +72,7 @@ func TestScenarios(t *testing.T) {
 			})
 		}
 	})
-	require.NoError(t, dev.Process.Stop())
+	require.NoError(t, dev.Stop())
 }
 
 func playScenario(t *testing.T, client *harness.Client, file string) {

@@ -3,6 +3,7 @@ package workflows_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/run"
 )
 
@@ -73,11 +75,19 @@ func BenchmarkRun(b *testing.B) {
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			for range b.N {
-				g := f.play(b, scenario{plan: bench.plan})
+				g := f.play(b, scenario{plan: bench.plan, limits: benchLimits()})
 				<-g.over
 				require.Equal(b, run.ResultSuccess, g.result)
 			}
-			b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N*(len(newFakeRecords(bench.plan).tasks))), "ms/task")
+			b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N*len(newFakeRecords(bench.plan).tasks)), "ms/task")
 		})
 	}
+}
+
+func benchLimits() *contract.Limits {
+	var n int
+	if _, err := fmt.Sscan(os.Getenv("BENCH_OPEN"), &n); err != nil {
+		return nil
+	}
+	return &contract.Limits{Open: n}
 }

@@ -57,15 +57,18 @@ func TestContact_delivered_twice(t *testing.T) {
 		want    []string
 	}{
 		"with details": {
-			contract.Heartbeat{Executor: "host-7"}, true,
+			contract.Heartbeat{Executor: "host-7"},
+			true,
 			[]string{"execute a 1.1 on pool:linux", "adopt a 1.1 on executor:host-7"},
 		},
 		"without details, but claimed": {
-			contract.Heartbeat{}, true,
+			contract.Heartbeat{},
+			true,
 			[]string{"execute a 1.1 on pool:linux", "adopt a 1.1 on executor:host-7"},
 		},
 		"without details, and not claimed": {
-			contract.Heartbeat{}, false,
+			contract.Heartbeat{},
+			false,
 			[]string{"execute a 1.1 on pool:linux", "execute a 1.2 on pool:linux"},
 		},
 	} {

@@ -18,7 +18,7 @@ func (w *world) continued() contract.RunInput {
 	w.t.Helper()
 	require.True(w.t, w.env.IsWorkflowCompleted())
 	var next *workflow.ContinueAsNewError
-	require.True(w.t, errors.As(w.env.GetWorkflowError(), &next), "ended with %v", w.env.GetWorkflowError())
+	require.ErrorAs(w.t, w.env.GetWorkflowError(), &next, "ended with %v", w.env.GetWorkflowError())
 	require.Equal(w.t, contract.RunWorkflow, next.WorkflowType.Name)
 	var in contract.RunInput
 	require.NoError(w.t, converter.GetDefaultDataConverter().FromPayloads(next.Input, &in))

@@ -198,11 +198,9 @@ func doThenOr(deaf bool, over func() bool, result contract.ExecuteResult) duty {
 			return contract.ExecuteResult{}, givenBack("host-1", "the claim was refused")
 		}
 		token := activity.GetInfo(ctx).TaskToken
-		f.pending.Add(1)
-		go func() {
-			defer f.pending.Done()
+		f.pending.Go(func() {
 			f.beat(context.WithoutCancel(ctx), in.Key, token, deaf, over, result)
-		}()
+		})
 		return contract.ExecuteResult{}, activity.ErrResultPending
 	}
 }
@@ -210,7 +208,7 @@ func doThenOr(deaf bool, over func() bool, result contract.ExecuteResult) duty {
 func (f *farm) beat(ctx context.Context, key run.Key, token []byte, deaf bool, over func() bool, result contract.ExecuteResult) {
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()
-	for n := 0; n < 2_000; n++ {
+	for n := range 2_000 {
 		<-ticker.C
 		switch {
 		case over():
@@ -276,8 +274,8 @@ func (g *game) signal(name string, payload any) {
 func (g *game) await(what string, cond func(f *fakeRecords) bool) {
 	g.t.Helper()
 	testenv.Await(g.t, 90*time.Second, func() (bool, string) {
-		g.fakeRecords.mu.Lock()
-		defer g.fakeRecords.mu.Unlock()
+		g.mu.Lock()
+		defer g.mu.Unlock()
 		state := fmt.Sprintf("%s: phase %s, result %s", what, g.phase, g.result)
 		for task := range len(g.tasks) {
 			if x := g.tasks[task]; !x.Status.Final() {

@@ -11,7 +11,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // fakeRecords keeps one run as records.Progress says.
 type fakeRecords struct {

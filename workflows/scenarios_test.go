@@ -93,9 +93,9 @@ func simple() []scenario {
 			name: "manual", manual: true, plan: newPlan(node("a")),
 			drive: func(g *game) {
 				g.signal(contract.SignalAdmit, nil)
-				g.fakeRecords.mu.Lock()
+				g.mu.Lock()
 				g.admitted = true
-				g.fakeRecords.mu.Unlock()
+				g.mu.Unlock()
 				g.signal(contract.SignalAdmit, nil)
 				g.finished(run.ResultSuccess, run.StatusSuccess)
 			},
@@ -103,9 +103,9 @@ func simple() []scenario {
 		{
 			name: "cancelled", manual: true, plan: newPlan(node("a")),
 			drive: func(g *game) {
-				g.fakeRecords.mu.Lock()
+				g.mu.Lock()
 				g.phase = run.PhaseCancelled
-				g.fakeRecords.mu.Unlock()
+				g.mu.Unlock()
 				g.signal(contract.SignalCancel, nil)
 			},
 		},
@@ -254,8 +254,8 @@ func batched() []scenario {
 
 // wantStop is what a client's stop does: the records first, then the signal.
 func (g *game) wantStop() {
-	g.fakeRecords.mu.Lock()
-	g.fakeRecords.stop = true
-	g.fakeRecords.mu.Unlock()
+	g.mu.Lock()
+	g.stop = true
+	g.mu.Unlock()
 	g.signal(contract.SignalStop, nil)
 }

@@ -2,6 +2,7 @@ package clitest
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -21,9 +22,7 @@ func (g *Gateway) add(s *run.Spec) api.Run {
 	}
 	shown := r
 	shown.Tasks = make(map[string]api.Task)
-	for name, t := range r.Tasks {
-		shown.Tasks[name] = t
-	}
+	maps.Copy(shown.Tasks, r.Tasks)
 	return shown
 }
 

@@ -30,8 +30,7 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 		err = cause
 	}
 	// What the transport adds is known: the method and the URL.
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
 	}
 	var op *net.OpError

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 )
@@ -83,8 +84,8 @@ func (s *stages) stop() {
 	list := s.list
 	s.list = nil
 	s.mu.Unlock()
-	for i := len(list) - 1; i >= 0; i-- {
-		st := list[i]
+	for _, st := range slices.Backward(list) {
+
 		st.cancel(errStopping)
 		timer := time.NewTimer(stopTimeout)
 		select {

@@ -22,15 +22,18 @@ func TestRegistryAuth(t *testing.T) {
 	}{
 		{"none for this host", "ghcr.io", map[string]run.Auth{"quay.io": alice}, registry.AuthConfig{}},
 		{
-			"by host", "ghcr.io", map[string]run.Auth{"ghcr.io": alice},
+			"by host", "ghcr.io",
+			map[string]run.Auth{"ghcr.io": alice},
 			registry.AuthConfig{Username: "alice", Password: "secret", ServerAddress: "ghcr.io"},
 		},
 		{
-			"with port", "localhost:5000", map[string]run.Auth{"localhost:5000": alice},
+			"with port", "localhost:5000",
+			map[string]run.Auth{"localhost:5000": alice},
 			registry.AuthConfig{Username: "alice", Password: "secret", ServerAddress: "localhost:5000"},
 		},
 		{
-			"hub by its old name", "docker.io", map[string]run.Auth{"https://index.docker.io/v1/": alice},
+			"hub by its old name", "docker.io",
+			map[string]run.Auth{"https://index.docker.io/v1/": alice},
 			registry.AuthConfig{Username: "alice", Password: "secret", ServerAddress: "https://index.docker.io/v1/"},
 		},
 	} {

@@ -48,19 +48,23 @@ func TestDriver_services(t *testing.T) {
 	}{{
 		"ended at once",
 		run.ServiceSpec{Name: "db", Image: b.image, Command: []string{"/bin/sh", "-c", "(echo first; echo no disk) >&2; exit 7"}},
-		[]string{"service db", "exit code 7", "no disk"}, "service db: first",
+		[]string{"service db", "exit code 7", "no disk"},
+		"service db: first",
 	}, {
 		"ended while it was waited for",
 		run.ServiceSpec{Name: "db", Image: late, Command: []string{"/bin/sh", "-c", "sleep 1; echo no password; exit 1"}},
-		[]string{"service db", "exit code 1", "no password"}, "service db: no password",
+		[]string{"service db", "exit code 1", "no password"},
+		"service db: no password",
 	}, {
 		"has no such command",
 		run.ServiceSpec{Name: "db", Image: b.image, Command: []string{"/no/such/command"}},
-		[]string{"service db", "/no/such/command"}, "",
+		[]string{"service db", "/no/such/command"},
+		"",
 	}, {
 		"has no image",
 		run.ServiceSpec{Name: "db", Image: "drover-test/none:1"},
-		[]string{"service db", "drover-test/none:1", "pull policy is never"}, "",
+		[]string{"service db", "drover-test/none:1", "pull policy is never"},
+		"",
 	}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -2,7 +2,6 @@ package shell_test
 
 import (
 	"context"
-	"github.com/drover-run/drover/executor/shim"
 	"iter"
 	"os"
 	"os/exec"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/shell"
+	"github.com/drover-run/drover/executor/shim"
 	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/run"
 )

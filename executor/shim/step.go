@@ -225,8 +225,7 @@ func (t *task) spawn(c command, n int) (_ *process, _ []*pump, _ *sink, err erro
 
 // plain tells the fault of a start without its operation.
 func plain(err error) error {
-	var fault *fs.PathError
-	if errors.As(err, &fault) {
+	if fault, ok := errors.AsType[*fs.PathError](err); ok {
 		return fmt.Errorf("%s: %w", fault.Path, fault.Err)
 	}
 	return err

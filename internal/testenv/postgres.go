@@ -101,7 +101,7 @@ func postgresBin() (string, error) {
 		return "", errNoPostgres
 	}
 	version := func(path string) int {
-		n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path)))) //nolint:errcheck // 0 for what is no number
+		n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path))))
 		return n
 	}
 	slices.SortFunc(found, func(a, b string) int { return version(b) - version(a) })
@@ -188,7 +188,7 @@ func (s *postgresServer) await() error {
 	if err != nil {
 		return err
 	}
-	defer db.Close() //nolint:errcheck // it was only asked whether it is there
+	defer db.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	for {
@@ -199,7 +199,7 @@ func (s *postgresServer) await() error {
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
-			log, _ := os.ReadFile(filepath.Join(s.dir, "log")) //nolint:errcheck // the first error matters more
+			log, _ := os.ReadFile(filepath.Join(s.dir, "log"))
 			return fmt.Errorf("the server does not answer: %w: %s", err, log)
 		}
 	}
@@ -210,6 +210,6 @@ func freePort() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer l.Close()                          //nolint:errcheck // it served its purpose
+	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port, nil //nolint:errcheck,forcetypeassert // of a TCP listener
 }

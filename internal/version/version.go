@@ -4,7 +4,7 @@ package version
 import "runtime/debug"
 
 // version is set by the linker.
-var version string //nolint:gochecknoglobals // the linker can set nothing else
+var version string
 
 // String returns the version of this build: what the linker was told, else
 // what the Go command knows of the module, else "devel".

@@ -122,7 +122,7 @@ func number(ctx context.Context, tx *sql.Tx, a *announcement) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer rows.Close() //nolint:errcheck // Err tells
+	defer rows.Close()
 	var ids []int64
 	for rows.Next() {
 		var id int64

@@ -47,7 +47,7 @@ func (b *backend) listenOnce(ctx context.Context) (heard bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("connecting: %w", err)
 	}
-	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // it is lost, or no longer needed
+	defer conn.Close(context.WithoutCancel(ctx))
 	if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
 		return false, fmt.Errorf("listening: %w", err)
 	}

@@ -100,7 +100,7 @@ func migrate(ctx context.Context, db *sql.DB) (*sqlstore.Schema, error) {
 	}
 	// The lock is released with the connection, which must not go back to the
 	// pool with it.
-	defer conn.Close() //nolint:errcheck // it has been unlocked, or is broken
+	defer conn.Close()
 	if _, err := conn.ExecContext(ctx, `SELECT pg_advisory_lock($1)`, int64(lockMigrations)); err != nil {
 		return nil, fmt.Errorf("locking the schema: %w", err)
 	}
@@ -113,8 +113,7 @@ func migrate(ctx context.Context, db *sql.DB) (*sqlstore.Schema, error) {
 }
 
 func opening(config *pgx.ConnConfig, err error) error {
-	var coded *run.Error
-	if errors.As(err, &coded) {
+	if _, ok := errors.AsType[*run.Error](err); ok {
 		return err
 	}
 	return &run.Error{

@@ -85,7 +85,7 @@ func use(ctx context.Context, sessions chan *session, fn func(*session) error) e
 // gaveUp returns why ctx has ended.
 func gaveUp(ctx context.Context) error {
 	err := ctx.Err()
-	if cause := context.Cause(ctx); cause != err {
+	if cause := context.Cause(ctx); !errors.Is(cause, err) {
 		err = fmt.Errorf("%w: %w", err, cause)
 	}
 	return err

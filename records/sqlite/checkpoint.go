@@ -14,7 +14,7 @@ const checkpointEvery = 500
 // not wait for the disk.
 func (b *backend) checkpoint(ctx context.Context, logger *slog.Logger) {
 	s := &session{db: b.db}
-	defer s.close() //nolint:errcheck // nothing hangs on it
+	defer s.close()
 	for {
 		select {
 		case <-ctx.Done():

@@ -106,7 +106,7 @@ func migrate(ctx context.Context, db *sql.DB, path string) (*sqlstore.Schema, er
 	if _, err := lock.TryLockContext(ctx, lockRetry); err != nil {
 		return nil, fmt.Errorf("locking %s: %w", lock.Path(), err)
 	}
-	defer lock.Close() //nolint:errcheck // it ends with the process at the latest
+	defer lock.Close()
 	// The records hold secrets: nobody else may read them. SQLite gives the
 	// files beside it the same mode.
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -124,8 +124,7 @@ func migrate(ctx context.Context, db *sql.DB, path string) (*sqlstore.Schema, er
 }
 
 func opening(path string, err error) error {
-	var coded *run.Error
-	if errors.As(err, &coded) {
+	if _, ok := errors.AsType[*run.Error](err); ok {
 		return err
 	}
 	return &run.Error{

@@ -68,7 +68,7 @@ func (d *dev) usage() usage {
 	}
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", d.cmd.Process.Pid))
 	if err == nil {
-		for _, l := range strings.Split(string(data), "\n") {
+		for l := range strings.SplitSeq(string(data), "\n") {
 			if v, ok := strings.CutPrefix(l, "write_bytes: "); ok {
 				u.written, _ = strconv.ParseInt(v, 10, 64)
 			}
@@ -88,7 +88,7 @@ func procValue(file, key string) string {
 	if err != nil {
 		return "unknown"
 	}
-	for _, l := range strings.Split(string(data), "\n") {
+	for l := range strings.SplitSeq(string(data), "\n") {
 		if v, ok := strings.CutPrefix(l, key); ok {
 			return strings.TrimSpace(v)
 		}

@@ -15,8 +15,7 @@ func (s *Store) wrap(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var coded *run.Error
-	if errors.As(err, &coded) {
+	if _, ok := errors.AsType[*run.Error](err); ok {
 		return err
 	}
 	cause := fmt.Errorf("%s: %w", doing, err)

@@ -161,7 +161,7 @@ func each(ctx context.Context, q Querier, fn func(row scanner) error, query stri
 	if err != nil {
 		return err
 	}
-	defer rows.Close() //nolint:errcheck // Err tells
+	defer rows.Close()
 	for rows.Next() {
 		if err := fn(rows); err != nil {
 			return err

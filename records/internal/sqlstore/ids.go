@@ -60,7 +60,7 @@ func idTime(id run.ID) (time.Time, error) {
 func idBound(at time.Time, greatest bool) run.ID {
 	var id ulid.ULID
 	ms := max(0, at.UnixMilli())
-	if err := id.SetTime(min(uint64(ms), ulid.MaxTime())); err != nil { //nolint:gosec // not negative
+	if err := id.SetTime(min(uint64(ms), ulid.MaxTime())); err != nil {
 		return ""
 	}
 	if greatest {

@@ -6,6 +6,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"slices"
 	"time"
 
 	"github.com/drover-run/drover/run"
@@ -123,10 +124,8 @@ func (s *Store) read(ctx context.Context, doing string, fn func(q Querier) error
 
 // touch notes that the run has changed.
 func (t *tx) touch(id run.ID) {
-	for _, known := range t.commit.Runs {
-		if known == id {
-			return
-		}
+	if slices.Contains(t.commit.Runs, id) {
+		return
 	}
 	t.commit.Runs = append(t.commit.Runs, id)
 }

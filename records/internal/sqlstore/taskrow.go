@@ -69,7 +69,7 @@ func queryTasks(ctx context.Context, q Querier, where string, args ...any) ([]ta
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close() //nolint:errcheck // Err tells
+	defer rows.Close()
 	var out []taskRow
 	for rows.Next() {
 		var t taskRow
