@@ -1,7 +1,6 @@
 package spec_test
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"

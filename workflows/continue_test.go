@@ -1,7 +1,6 @@
 package workflows_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 

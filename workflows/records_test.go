@@ -2,7 +2,6 @@ package workflows_test
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"slices"
 	"sync"

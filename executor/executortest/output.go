@@ -1,7 +1,6 @@
 package executortest
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
