@@ -1,7 +1,7 @@
 package workflows
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 
 	"go.temporal.io/sdk/temporal"
@@ -60,12 +60,11 @@ func (r *runner) publish(ctx workflow.Context) {
 
 // counts tells the state in a form that is cheap to compare.
 func (r *runner) counts() string {
-	var s strings.Builder
-	s.WriteString(string(r.phase))
+	s := string(r.phase)
 	for _, status := range run.Statuses() {
-		fmt.Fprintf(&s, " %d", r.graph.Count(status))
+		s += " " + strconv.Itoa(r.graph.Count(status))
 	}
-	return s.String()
+	return s
 }
 
 // maxDetailTasks is how many failed tasks the details name.
@@ -73,24 +72,23 @@ const maxDetailTasks = 20
 
 // details describes the run in Markdown.
 func (r *runner) details() string {
-	var s strings.Builder
-	fmt.Fprintf(&s, "**%s** `%s` is %s", r.plan.Name, r.in.Run, r.phase)
+	s := "**" + r.plan.Name + "** `" + string(r.in.Run) + "` is " + string(r.phase)
 	if r.written.Result != run.ResultUnknown {
-		fmt.Fprintf(&s, ", result **%s**", r.written.Result)
+		s += ", result **" + string(r.written.Result) + "**"
 	}
 	if r.written.Reason != "" {
-		fmt.Fprintf(&s, " (%s)", r.written.Reason)
+		s += " (" + r.written.Reason + ")"
 	}
-	s.WriteString("\n\n")
+	s += "\n\n"
 	for _, status := range run.Statuses() {
 		if n := r.graph.Count(status); n > 0 {
-			fmt.Fprintf(&s, "- %s: %d\n", strings.ReplaceAll(string(status), "_", " "), n)
+			s += "- " + strings.ReplaceAll(string(status), "_", " ") + ": " + strconv.Itoa(n) + "\n"
 		}
 	}
 	if failed := r.named(run.StatusFailed, maxDetailTasks); len(failed) > 0 {
-		s.WriteString("\nFailed: " + strings.Join(failed, ", ") + "\n")
+		s += "\nFailed: " + strings.Join(failed, ", ") + "\n"
 	}
-	return s.String()
+	return s
 }
 
 // named returns the names of up to n tasks with a status.
