@@ -21,7 +21,6 @@ type batchRunner struct {
 	report report
 
 	orphan bool // there is no run to report to
-	closed bool // the records have the run as final
 }
 
 func newBatchRunner(root workflow.Context, in contract.BatchInput) *batchRunner {
