@@ -184,7 +184,7 @@ func TestValidate_Faults(t *testing.T) {
 		"a string":                {"hello", []string{"1  wrong_type"}, ""},
 		"empty map":               {"{}", []string{"1 name required", "1 group required", "1 tasks required"}, ""},
 		"unknown field":           {minimal + "    stesp: 1\n", []string{"6 tasks.a.stesp unknown_field"}, `did you mean "steps"?`},
-		"unknown top field":       {minimal + "environment: 1\n", []string{"6 environment unknown_field"}, `did you mean "environment"?`},
+		"unknown top field":       {minimal + "envronment: 1\n", []string{"6 envronment unknown_field"}, `did you mean "environment"?`},
 		"case counts":             {minimal + "Timeout: 1s\n", []string{"6 Timeout unknown_field"}, `did you mean "timeout"?`},
 		"duplicate key":           {minimal + "name: m\n", []string{"6 name duplicate"}, "in line 1"},
 		"duplicate task":          {minimal + "  a: {}\n", []string{"6 tasks.a duplicate"}, ""},
