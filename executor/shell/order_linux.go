@@ -18,7 +18,7 @@ func orderFile(_ string, text []byte) (*os.File, error) {
 		return nil, fmt.Errorf("making a file in memory: %w", err)
 	}
 	f := os.NewFile(uintptr(fd), "order")
-	if _, err := f.Write(text); err == nil {
+	if _, err = f.Write(text); err == nil {
 		_, err = f.Seek(0, io.SeekStart)
 	}
 	if err != nil {

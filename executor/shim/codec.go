@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"time"
 
@@ -42,11 +43,25 @@ func appendFrame(buf []byte, f *run.Frame) []byte {
 		return append(buf, partEnd+"\n"...)
 	}
 	text, err := json.Marshal(f)
-	if err != nil { // only a time outside years 0..9999 could
-		f.Time = time.Time{}
-		text, _ = json.Marshal(f)
+	if err != nil { // only times outside years 0..9999 could
+		*f = undated(*f)
+		text, _ = json.Marshal(f) //nolint:errchkjson // it has no such times any more
 	}
 	return append(append(buf, text...), '\n')
+}
+
+// undated returns the frame without its times and those of its result.
+func undated(f run.Frame) run.Frame {
+	f.Time = time.Time{}
+	if f.Result != nil {
+		r := *f.Result
+		r.Started, r.Ended, r.Steps = time.Time{}, time.Time{}, slices.Clone(r.Steps)
+		for i := range r.Steps {
+			r.Steps[i].Started, r.Steps[i].Ended = time.Time{}, time.Time{}
+		}
+		f.Result = &r
+	}
+	return f
 }
 
 // isOutput reports whether the frame is output and nothing else.

@@ -42,6 +42,20 @@ func TestCodec_is_that_of_the_standard_library(t *testing.T) {
 	})
 }
 
+func TestCodec_keeps_what_a_clock_gone_wrong_dates(t *testing.T) {
+	t.Parallel()
+	never := time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
+	f := run.Frame{Version: 1, N: 1, Kind: run.FrameTaskEnd, Time: never, Status: run.StatusSuccess, Result: &run.TaskResult{
+		Status: run.StatusSuccess, Started: never, Ended: never,
+		Steps: []run.StepResult{{Status: run.StatusSuccess, Started: never, Ended: never}},
+	}}
+	got, err := Decode(appendFrame(nil, &f))
+	require.NoError(t, err)
+	require.Equal(t, run.Frame{Version: 1, N: 1, Kind: run.FrameTaskEnd, Status: run.StatusSuccess, Result: &run.TaskResult{
+		Status: run.StatusSuccess, Steps: []run.StepResult{{Status: run.StatusSuccess}},
+	}}, got)
+}
+
 func FuzzDecode(f *testing.F) {
 	f.Add(`{"v":1,"n":1,"t":"2026-11-21T03:00:00Z","k":"output","s":0,"o":"stdout","d":"aGk="}` + "\n")
 	f.Add(`{"v":1,"n":1,"t":"2026-11-21T03:00:00Z","k":"output","s":0,"o":"stdout","d":"aGk=","st":"x"}` + "\n")
