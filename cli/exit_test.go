@@ -85,7 +85,7 @@ func TestExitOf(t *testing.T) {
 		{fmt.Errorf("more: %w", UsageError(errors.New("any"))), ExitInvalid},
 		{&exitError{code: ExitStopped}, ExitStopped},
 		{run.Errorf(run.CodeForbidden, "no"), ExitNoAccess},
-		{&faultyFile{name: "f", err: run.InvalidError("faults", nil)}, ExitInvalid},
+		{&faultyFileError{name: "f", err: run.InvalidError("faults", nil)}, ExitInvalid},
 		{errors.Join(run.Errorf(run.CodeNotFound, "no"), run.Errorf(run.CodeForbidden, "no")), ExitOther},
 	}
 	for _, tt := range tests {

@@ -88,7 +88,7 @@ func (f *runsFlags) printAllLogs(c *cobra.Command, client *remote.Client, q remo
 			continue // it has not begun
 		}
 		q.Task = name
-		w := io.Writer(f.env.Stdout)
+		w := f.env.Stdout
 		if f.output == formatTable {
 			w = &prefixer{w: w, prefix: name + " | "}
 		}

@@ -21,7 +21,7 @@ func tell(w io.Writer, command *cobra.Command, err error) {
 		}
 		return
 	}
-	if faulty, ok := errors.AsType[*faultyFile](err); ok {
+	if faulty, ok := errors.AsType[*faultyFileError](err); ok {
 		faulty.tell(w)
 		return
 	}
@@ -63,20 +63,20 @@ func faultText(f run.Fault) string {
 	return f.Path + ": " + f.Detail
 }
 
-// faultyFile is the error of a specification that is no good.
-type faultyFile struct {
+// faultyFileError is the error of a specification that is no good.
+type faultyFileError struct {
 	name string
 	err  *run.Error
 }
 
 // Error implements error.
-func (e *faultyFile) Error() string { return e.name + ": " + e.err.Error() }
+func (e *faultyFileError) Error() string { return e.name + ": " + e.err.Error() }
 
 // Unwrap returns the cause.
-func (e *faultyFile) Unwrap() error { return e.err }
+func (e *faultyFileError) Unwrap() error { return e.err }
 
 // tell writes one line for each fault, as compilers do.
-func (e *faultyFile) tell(w io.Writer) {
+func (e *faultyFileError) tell(w io.Writer) {
 	if len(e.err.Faults) == 0 {
 		_, _ = fmt.Fprintf(w, "%s: %s\n", e.name, e.err.Error())
 		return

@@ -104,5 +104,5 @@ func (f *specFile) fault(err error) error {
 		return err
 	}
 	coded = &run.Error{Code: coded.Code, Message: coded.Message, Err: coded.Err, Faults: spec.Locate(coded.Faults, f.data, f.format)}
-	return &faultyFile{name: f.name, err: coded}
+	return &faultyFileError{name: f.name, err: coded}
 }

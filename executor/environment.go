@@ -100,7 +100,7 @@ func (t *task) notLaunched(ctx context.Context, err error) error {
 	t.mu.Unlock()
 	switch {
 	case state == stateClosed || ctx.Err() != nil:
-		return nil // nothing more to do, or environment sees to it
+		return nil //nolint:nilerr // nothing more to do, or environment sees to it
 	case stopped:
 		t.conclude(t.stoppedResult(), "")
 		return nil
@@ -230,6 +230,7 @@ func (t *task) redefine(ctx context.Context) error {
 		if t.state().launchable() {
 			return t.giveBack(fmt.Sprintf("the claim was refused: %v", err))
 		}
+	default:
 	}
 	return fmt.Errorf("claiming again: %w", err)
 }

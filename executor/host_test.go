@@ -272,7 +272,7 @@ func (h *procHandle) Events(ctx context.Context, from int64) iter.Seq2[run.Frame
 				yield(run.Frame{}, err)
 				return
 			}
-			f, ok, ended, changed := h.env.at(next)
+			f, ok, changed, ended := h.env.at(next)
 			switch {
 			case ok:
 				if !yield(f, nil) || f.Kind == run.FrameTaskEnd {
@@ -295,16 +295,16 @@ func (h *procHandle) Events(ctx context.Context, from int64) iter.Seq2[run.Frame
 }
 
 // at returns frame n if it is there.
-func (e *env) at(n int64) (f run.Frame, ok bool, ended error, changed <-chan struct{}) {
+func (e *env) at(n int64) (f run.Frame, ok bool, changed <-chan struct{}, ended error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if i := n - e.first; e.delivered && i >= 0 && i < int64(len(e.frames)) {
 		return e.frames[i], true, nil, nil
 	}
 	if e.removed {
-		return run.Frame{}, false, run.Errorf(run.CodeNotFound, "the environment was removed"), nil
+		return run.Frame{}, false, nil, run.Errorf(run.CodeNotFound, "the environment was removed")
 	}
-	return run.Frame{}, false, e.ended, e.changed
+	return run.Frame{}, false, e.changed, e.ended
 }
 
 func (h *procHandle) Stop(context.Context, time.Duration) error {

@@ -36,7 +36,7 @@ func (a *Agent) register(ctx context.Context) error {
 		cancel()
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // the call failed because ctx ended
 		case err == nil:
 			a.log.Info("executor registered", slog.String("pool", a.opts.Pool), slog.Int("slots", a.opts.Slots))
 			a.suspend(errCheckDue)

@@ -40,13 +40,13 @@ func (s *Server) StreamEvents(c echo.Context, params api.StreamEventsParams) err
 // the gateway shuts down is no failure of the call.
 func endEvents(ctx context.Context, c echo.Context, w *streamWriter, err error) error {
 	if err == nil || c.Request().Context().Err() != nil || run.CodeOf(err) == run.CodeCanceled {
-		return nil
+		return nil //nolint:nilerr // nobody is there to be told
 	}
 	if werr := w.problem(err); werr != nil {
 		breakOff(c)
 	}
 	if ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // the gateway shuts down
 	}
 	return err
 }

@@ -67,11 +67,12 @@ func (c call) do(t *testing.T, base string) answer {
 		r.Header.Set("Content-Type", "application/json")
 	}
 	for k, v := range c.header {
-		if k == "Host" {
+		switch {
+		case k == "Host":
 			r.Host = v
-		} else if v == "" {
+		case v == "":
 			r.Header.Del(k)
-		} else {
+		default:
 			r.Header.Set(k, v)
 		}
 	}
@@ -103,9 +104,6 @@ func (a answer) read(t *testing.T, v any) {
 	require.Less(t, a.status, 300, a.body)
 	require.NoError(t, json.Unmarshal([]byte(a.body), v))
 }
-
-//go:fix inline
-func ptr[T any](v T) *T { return new(v) }
 
 // readCloser hides what it reads from, so that its length is not known.
 type readCloser struct{ io.Reader }

@@ -60,7 +60,7 @@ func (s *Server) shutDown(ctx context.Context, server *http.Server, served <-cha
 		s.logger.WarnContext(ctx, "calls cut off at shutdown", "error", context.Cause(ctx))
 		err = server.Close()
 	}
-	<-served
+	<-served //nolint:errcheck // that the server was closed, which it was
 	if err != nil {
 		return fmt.Errorf("shutting down the gateway: %w", err)
 	}

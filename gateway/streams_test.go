@@ -105,7 +105,7 @@ func TestServer_logs_of_setup(t *testing.T) {
 	l.End(nil)
 	base := serve(t, gateway.Deps{Runs: logService(l, queries)}, gateway.Options{})
 	require.Equal(t, http.StatusOK, call{path: logPath + "?step=setup"}.do(t, base).status)
-	require.Equal(t, run.LogQuery{Run: runID, Task: "a", Step: ptr(run.SetupStep)}, <-queries)
+	require.Equal(t, run.LogQuery{Run: runID, Task: "a", Step: new(run.SetupStep)}, <-queries)
 }
 
 func TestServer_logs_as_text_break_off(t *testing.T) {

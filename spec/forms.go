@@ -164,6 +164,7 @@ func (d *decoder) plain(p run.Path, n *yaml.Node, depth int) any {
 			out = append(out, d.plain(p, item, depth+1))
 		}
 		return out
+	default:
 	}
 	switch n.ShortTag() {
 	case "!!null":
@@ -220,8 +221,9 @@ func describe(n *yaml.Node) string {
 		default:
 			return "a value with the tag " + quote(tag)
 		}
+	default:
+		return "something else"
 	}
-	return "something else"
 }
 
 // quote returns s quoted, shortened where it is long.

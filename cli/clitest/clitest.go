@@ -262,13 +262,13 @@ func (g *Gateway) handler() http.Handler {
 func answer(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v)
+	_ = json.NewEncoder(w).Encode(v) //nolint:errchkjson // a client that went away; the types can all be encoded
 }
 
 func problem(w http.ResponseWriter, status int, code, detail string, faults ...api.Fault) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(api.Problem{
+	_ = json.NewEncoder(w).Encode(api.Problem{ //nolint:errchkjson // a client that went away
 		Type: "urn:drover:problem:" + code, Title: strings.ReplaceAll(code, "_", " "), Status: status, Code: code, Detail: detail, Errors: faults,
 	})
 }

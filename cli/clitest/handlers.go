@@ -287,7 +287,7 @@ func begin(w http.ResponseWriter) {
 }
 
 func send(w http.ResponseWriter, id int64, name string, v any) {
-	data, _ := json.Marshal(v)
+	data, _ := json.Marshal(v) //nolint:errchkjson // the types can all be encoded
 	_, _ = fmt.Fprintf(w, ": a comment\n\nid: %d\nevent: %s\ndata: %s\n\n", id, name, data)
 	_ = http.NewResponseController(w).Flush()
 }

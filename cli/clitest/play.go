@@ -68,6 +68,7 @@ func (g *Gateway) play(id string, s *run.Spec) {
 			g.Emit(api.Event{Type: api.EventTypeRun, Run: id, Phase: api.PhaseRunning, Result: result})
 		case api.StatusStopped:
 			result = api.ResultStopped
+		default:
 		}
 	}
 	g.Emit(api.Event{Type: api.EventTypeRun, Run: id, Phase: api.PhaseFinished, Result: result})

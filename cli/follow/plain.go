@@ -193,7 +193,7 @@ func (p *plain) output(o output) {
 
 // write prints the lines that data completes.
 func (p *plain) write(key partialKey, data []byte) {
-	rest := append(p.partial[key], data...)
+	rest := slices.Concat(p.partial[key], data)
 	for {
 		i := bytes.IndexByte(rest, '\n')
 		if i < 0 && len(rest) >= maxLine {

@@ -122,7 +122,7 @@ func (f *follower) stream(ctx context.Context, a *attachment) error {
 		case err != nil && !isStreamEnd(err):
 			return err
 		case err != nil:
-			return nil // the next look at the container tells what it means
+			return nil //nolint:nilerr // the next look at the container tells what it means
 		}
 		patience = f.driver.silence
 		if frame.N > f.next {

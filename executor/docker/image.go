@@ -195,6 +195,7 @@ func pullError(name string, err error) error {
 		if client.IsErrConnectionFailed(err) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 			return daemonError(err, "pulling the image")
 		}
+	default:
 	}
 	text := daemonText(err)
 	if !strings.Contains(text, name) {

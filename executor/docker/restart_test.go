@@ -38,7 +38,7 @@ func newOwnDaemon(t *testing.T, flags ...string) *ownDaemon {
 	if _, err := exec.LookPath("dockerd"); err != nil || os.Getuid() != 0 {
 		testenv.Missing(t, "dockerd", "a daemon of its own can be started by root only, where dockerd is installed", "run the test as root")
 	}
-	dir, err := os.MkdirTemp("", "drover-dockerd-") // a socket's path must be short
+	dir, err := os.MkdirTemp("", "drover-dockerd-") //nolint:usetesting // a socket's path must be short
 	require.NoError(t, err)
 	d := &ownDaemon{dir: dir, flags: append([]string{
 		"--data-root", filepath.Join(dir, "data"), "--exec-root", filepath.Join(dir, "exec"),

@@ -129,7 +129,7 @@ func badResources(b *bench) {
 	for _, r := range []run.Resources{{CPU: "many"}, {Memory: "12 bananas"}} {
 		d := b.define("true")
 		d.Resources = r
-		b.refused(d)
+		_ = b.refused(d)
 	}
 }
 

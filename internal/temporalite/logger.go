@@ -30,7 +30,7 @@ func (l logger) write(level slog.Level, msg string, tags []tag.Tag) {
 	for _, t := range tags {
 		attrs = append(attrs, slog.Any(t.Key(), t.Value()))
 	}
-	l.out.LogAttrs(context.Background(), level, "temporal: "+msg, attrs...)
+	l.out.LogAttrs(context.Background(), level, "temporal: "+msg, attrs...) //nolint:sloglint // the message is the server's
 }
 
 // discard is the logger of the client that only waits for the server.

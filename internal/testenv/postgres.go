@@ -211,5 +211,5 @@ func freePort() (int, error) {
 		return 0, err
 	}
 	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil //nolint:errcheck,forcetypeassert // of a TCP listener
+	return l.Addr().(*net.TCPAddr).Port, nil
 }

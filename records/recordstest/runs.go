@@ -246,7 +246,8 @@ func testOpenRuns(t *testing.T, d *database) {
 		got = append(got, id)
 	}
 	require.Equal(t, want, got)
-	for range s.OpenRuns(t.Context()) {
+	for _, err := range s.OpenRuns(t.Context()) {
+		require.NoError(t, err)
 		break // it may be left early
 	}
 	d.clock.advance(time.Minute)

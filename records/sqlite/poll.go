@@ -3,8 +3,6 @@ package sqlite
 import (
 	"context"
 	"time"
-
-	"github.com/drover-run/drover/records/internal/sqlstore"
 )
 
 // pollInterval is how often a process looks for commits of others: SQLite has
@@ -49,7 +47,7 @@ func (b *backend) dataVersion(ctx context.Context) int64 {
 		if err := s.connect(ctx); err != nil {
 			return err
 		}
-		return sqlstore.Row(s.QueryRow(ctx, "PRAGMA data_version")).Scan(&v)
+		return s.QueryRow(ctx, "PRAGMA data_version").Scan(&v)
 	})
 	if err != nil {
 		return 0

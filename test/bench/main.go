@@ -19,8 +19,9 @@ func main() {
 	drover := flag.String("drover", "bin/drover", "the drover binary to measure")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := measure(ctx, *drover, *quick); err != nil {
+	err := measure(ctx, *drover, *quick)
+	stop()
+	if err != nil {
 		log.Fatal("bench: ", err)
 	}
 }
