@@ -87,7 +87,7 @@ check-clean: generate ## Fail where generated code or go.mod is not what is comm
 
 .PHONY: soak
 soak: build ## The long runs: ten kills in a row, chaos, fuzzing, the full self-build
-	DROVER_SOAK=1 $(GO) test -count=1 -v -timeout 60m ./test/...
+	DROVER_SOAK=1 $(GO) test -count=1 -v -parallel 8 -timeout 60m ./test/...
 	$(GO) test -fuzz FuzzRead -fuzztime 5m ./spec/
 
 .PHONY: bench

@@ -22,6 +22,7 @@ const pastHeartbeat = 45 * time.Second
 // healthy second executor of the pool stands by to take whatever is queued
 // again.
 func TestFreeze(t *testing.T) {
+	t.Parallel()
 	points := executor.Points()
 	if !soak() {
 		// The places where a second start would be most likely.

@@ -48,6 +48,7 @@ func TestKill_dev(t *testing.T) {
 // TestRestart_gracefully is the same with SIGTERM: tasks are left to their
 // shims and taken back.
 func TestRestart_gracefully(t *testing.T) {
+	t.Parallel()
 	graph := tally{dir: t.TempDir(), tasks: 20, steps: 2, pause: "1"}
 	dev := harness.StartDev(t, []string{"DROVER_DEV__SLOTS=20"}, "--executor", "shell")
 	id := dev.Submit(graph.spec("restarted")).ID

@@ -13,6 +13,7 @@ import (
 // TestKill_each_part kills every part in turn while tasks run, with the other
 // parts going on.
 func TestKill_each_part(t *testing.T) {
+	t.Parallel()
 	graph := tally{dir: t.TempDir(), tasks: 60, steps: 3, pause: "1"}
 	parts := harness.StartParts(t, "20", nil)
 	id := parts.Submit(graph.spec("in-parts")).ID

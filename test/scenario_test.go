@@ -60,6 +60,7 @@ func (e *expected) UnmarshalJSON(data []byte) error {
 // TestScenarios runs every specification of testdata's kind under scenarios/
 // through the HTTP API of one drover, all at once.
 func TestScenarios(t *testing.T) {
+	t.Parallel()
 	dev := harness.StartDev(t, []string{"DROVER_DEV__SLOTS=16"}, "--executor", "shell")
 	files, err := filepath.Glob("scenarios/*.yaml")
 	require.NoError(t, err)
