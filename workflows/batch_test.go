@@ -35,11 +35,7 @@ func TestBatches_fan_out_and_in(t *testing.T) {
 
 func TestBatches_chain_joins_the_newest_batch(t *testing.T) {
 	t.Parallel()
-	nodes := []run.Node{node("n0")}
-	for i := 1; i < 30; i++ {
-		nodes = append(nodes, node(fmt.Sprintf("n%d", i), i-1))
-	}
-	w := inBatches(t, 10, newPlan(nodes...))
+	w := inBatches(t, 10, newPlan(ladder(15)...))
 	var started []string
 	w.env.SetOnChildWorkflowStartedListener(func(info *workflow.Info, _ workflow.Context, _ converterArgs) {
 		started = append(started, info.WorkflowExecution.ID)
@@ -47,6 +43,28 @@ func TestBatches_chain_joins_the_newest_batch(t *testing.T) {
 	require.Equal(t, run.ResultSuccess, w.run().Result)
 	require.Len(t, w.requests(), 30)
 	require.Equal(t, []string{contract.BatchWorkflowID(runID, 1), contract.BatchWorkflowID(runID, 2), contract.BatchWorkflowID(runID, 3)}, started)
+}
+
+// ladder is a chain of pairs of tasks.
+func ladder(n int) []run.Node {
+	nodes := []run.Node{wide("n0", 2)}
+	for i := 1; i < n; i++ {
+		nodes = append(nodes, wide(fmt.Sprintf("n%d", i), 2, i-1))
+	}
+	return nodes
+}
+
+// A task for which all others wait needs no batch.
+func TestBatches_chain_needs_none(t *testing.T) {
+	t.Parallel()
+	nodes := []run.Node{node("n0")}
+	for i := 1; i < 30; i++ {
+		nodes = append(nodes, node(fmt.Sprintf("n%d", i), i-1))
+	}
+	w := inBatches(t, 10, newPlan(nodes...))
+	w.env.SetOnChildWorkflowStartedListener(func(*workflow.Info, workflow.Context, converterArgs) { t.Error("a batch was started") })
+	require.Equal(t, run.ResultSuccess, w.run().Result)
+	require.Len(t, w.requests(), 30)
 }
 
 func TestBatches_after_a_pause_longer_than_a_batch_lingers(t *testing.T) {

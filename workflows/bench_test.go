@@ -37,22 +37,28 @@ func bareWorkflow(ctx workflow.Context, n int) error {
 
 func BenchmarkBare(b *testing.B) {
 	f := newFarm(b)
-	w := worker.New(f.client, "bare", worker.Options{MaxConcurrentWorkflowTaskPollers: 8, MaxConcurrentActivityTaskPollers: 8})
-	w.RegisterWorkflowWithOptions(bareWorkflow, workflow.RegisterOptions{Name: "bare"})
-	w.RegisterActivityWithOptions(func(context.Context) error { return nil }, activity.RegisterOptions{Name: "bare"})
-	require.NoError(b, w.Start())
-	defer w.Stop()
+	defer startBare(b, f)()
 	for _, n := range []int{1, 100, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			for i := range b.N {
+			for range b.N {
 				h, err := f.client.ExecuteWorkflow(b.Context(), client.StartWorkflowOptions{
-					ID: fmt.Sprintf("bare-%d-%d-%d", n, time.Now().UnixNano(), i), TaskQueue: "bare",
+					ID: "bare-" + string(newRunID()), TaskQueue: "bare",
 				}, "bare", n)
 				require.NoError(b, err)
 				require.NoError(b, h.Get(b.Context(), nil))
 			}
 		})
 	}
+}
+
+// startBare starts a worker of bare workflows.
+func startBare(b *testing.B, f *farm) (stop func()) {
+	b.Helper()
+	w := worker.New(f.client, "bare", worker.Options{MaxConcurrentWorkflowTaskPollers: 8, MaxConcurrentActivityTaskPollers: 8})
+	w.RegisterWorkflowWithOptions(bareWorkflow, workflow.RegisterOptions{Name: "bare"})
+	w.RegisterActivityWithOptions(func(context.Context) error { return nil }, activity.RegisterOptions{Name: "bare"})
+	require.NoError(b, w.Start())
+	return w.Stop
 }
 
 func BenchmarkRun(b *testing.B) {
@@ -90,4 +96,34 @@ func benchLimits() *contract.Limits {
 		return nil
 	}
 	return &contract.Limits{Open: n}
+}
+
+// BenchmarkRuns has eight clients with a run of one task each at a time.
+func BenchmarkRuns(b *testing.B) {
+	f := newFarm(b)
+	b.SetParallelism(4)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			g := f.play(b, scenario{plan: newPlan(node("a"))})
+			<-g.over
+		}
+	})
+}
+
+// BenchmarkBares is BenchmarkRuns of bare workflows.
+func BenchmarkBares(b *testing.B) {
+	f := newFarm(b)
+	defer startBare(b, f)()
+	b.SetParallelism(4)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			h, err := f.client.ExecuteWorkflow(b.Context(), client.StartWorkflowOptions{ID: "bare-" + string(newRunID()), TaskQueue: "bare"}, "bare", 1)
+			if err == nil {
+				err = h.Get(b.Context(), nil)
+			}
+			if err != nil {
+				b.Error(err)
+			}
+		}
+	})
 }

@@ -60,11 +60,12 @@ func (r *runner) publish(ctx workflow.Context) {
 
 // counts tells the state in a form that is cheap to compare.
 func (r *runner) counts() string {
-	s := string(r.phase)
+	var s strings.Builder
+	s.WriteString(string(r.phase))
 	for _, status := range run.Statuses() {
-		s += " " + strconv.Itoa(r.graph.Count(status))
+		s.WriteString(" " + strconv.Itoa(r.graph.Count(status)))
 	}
-	return s
+	return s.String()
 }
 
 // maxDetailTasks is how many failed tasks the details name.
@@ -72,23 +73,24 @@ const maxDetailTasks = 20
 
 // details describes the run in Markdown.
 func (r *runner) details() string {
-	s := "**" + r.plan.Name + "** `" + string(r.in.Run) + "` is " + string(r.phase)
+	var s strings.Builder
+	s.WriteString("**" + r.plan.Name + "** `" + string(r.in.Run) + "` is " + string(r.phase))
 	if r.written.Result != run.ResultUnknown {
-		s += ", result **" + string(r.written.Result) + "**"
+		s.WriteString(", result **" + string(r.written.Result) + "**")
 	}
 	if r.written.Reason != "" {
-		s += " (" + r.written.Reason + ")"
+		s.WriteString(" (" + r.written.Reason + ")")
 	}
-	s += "\n\n"
+	s.WriteString("\n\n")
 	for _, status := range run.Statuses() {
 		if n := r.graph.Count(status); n > 0 {
-			s += "- " + strings.ReplaceAll(string(status), "_", " ") + ": " + strconv.Itoa(n) + "\n"
+			s.WriteString("- " + strings.ReplaceAll(string(status), "_", " ") + ": " + strconv.Itoa(n) + "\n")
 		}
 	}
 	if failed := r.named(run.StatusFailed, maxDetailTasks); len(failed) > 0 {
-		s += "\nFailed: " + strings.Join(failed, ", ") + "\n"
+		s.WriteString("\nFailed: " + strings.Join(failed, ", ") + "\n")
 	}
-	return s
+	return s.String()
 }
 
 // named returns the names of up to n tasks with a status.

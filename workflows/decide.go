@@ -70,7 +70,7 @@ func (r *runner) decide(ctx workflow.Context) {
 		}
 		r.ledger.put(contract.TaskChange{Task: d.Task, Status: d.Status, Reason: d.Reason})
 	}
-	if r.inline(ctx) {
+	if r.inline(ctx, len(start)) {
 		r.crew.start(ctx, start...)
 	} else {
 		r.batches.queue(start...)
@@ -78,9 +78,15 @@ func (r *runner) decide(ctx workflow.Context) {
 	r.batches.handOut(ctx)
 }
 
-// inline reports whether this execution itself runs what is to start now.
-func (r *runner) inline(ctx workflow.Context) bool {
-	return r.graph.Len() <= r.limits.Inline && !r.crew.spent(ctx)
+// inline reports whether this execution itself runs the tasks that are to
+// start now. In a small run it does. In a large one it does where all else
+// waits for a single task: no batch would be faster, and nothing can fill the
+// history while the task keeps this execution from continuing as new.
+func (r *runner) inline(ctx workflow.Context, tasks int) bool {
+	if r.crew.spent(ctx) {
+		return false
+	}
+	return r.graph.Len() <= r.limits.Inline || tasks == 1 && r.crew.idle() && r.batches.idle()
 }
 
 // withdraw takes back, once, what fail fast forbids to begin.

@@ -2,8 +2,10 @@ package workflows_test
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -260,10 +262,7 @@ func (f *farm) play(t testing.TB, s scenario) *game {
 	return g
 }
 
-func newRunID() run.ID {
-	n := time.Now().UnixNano()
-	return run.ID(fmt.Sprintf("01k%023d", n))
-}
+func newRunID() run.ID { return run.ID("01" + strings.ToLower(rand.Text()[:24])) }
 
 func (g *game) signal(name string, payload any) {
 	g.t.Helper()

@@ -99,8 +99,9 @@ func rank(s run.Status) int {
 		return 3
 	case run.StatusNotStarted:
 		return 0
+	default:
+		return 4
 	}
-	return 4
 }
 
 func (f *fakeRecords) Apply(_ context.Context, _ run.ID, c records.Changes) (records.Standing, []records.TaskStanding, error) {

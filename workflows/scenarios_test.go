@@ -1,7 +1,6 @@
 package workflows_test
 
 import (
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -202,10 +201,7 @@ func contacts() []scenario {
 
 func batched() []scenario {
 	small := &contract.Limits{Inline: 2, Batch: 5}
-	chain := []run.Node{node("n0")}
-	for i := 1; i < 12; i++ {
-		chain = append(chain, node(fmt.Sprintf("n%d", i), i-1))
-	}
+	chain := append(ladder(6), node("last", 5))
 	var over atomic.Bool
 	failFast := newPlan(node("a"), wide("b", 8))
 	failFast.FailFast = true
@@ -213,7 +209,7 @@ func batched() []scenario {
 	failFast.Nodes[1].Pool = 1
 	return []scenario{
 		{
-			name: "batches", limits: small, batches: 5, plan: newPlan(node("a"), wide("b", 20, 0), node("c", 1)),
+			name: "batches", limits: small, batches: 4, plan: newPlan(node("a"), wide("b", 20, 0), node("c", 1)),
 			drive: func(g *game) { g.finished(run.ResultSuccess) },
 		},
 		{

@@ -45,7 +45,7 @@ func record(ctx context.Context, flags []string) error {
 	if len(flags) == 0 {
 		flags = []string{"-update-histories"}
 	}
-	test := exec.CommandContext(ctx, "go", append([]string{"test", "-count=1", "-run", "TestServer", "./workflows"}, flags...)...)
+	test := exec.CommandContext(ctx, "go", append([]string{"test", "-count=1", "-run", "TestServer", "./workflows"}, flags...)...) //nolint:gosec // the flags are those of the maintainer who runs it
 	test.Env = append(os.Environ(), "DROVER_TEST_TEMPORAL="+address, "DROVER_REQUIRE=temporal")
 	test.Stdout, test.Stderr = os.Stdout, os.Stderr
 	if err := test.Run(); err != nil {
