@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,14 +24,34 @@ func Lock(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the lock: %w", err)
 	}
-	if err := flock(f, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := lockFile(f); err != nil {
 		_ = f.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, ErrLocked
-		}
-		return nil, fmt.Errorf("locking: %w", err)
+		return nil, err
 	}
 	return f, nil
+}
+
+// lockFile takes the lock alone. Those who only ask whether a shim lives hold
+// it shared for a moment, and must not be taken for one that does.
+func lockFile(f *os.File) error {
+	for {
+		err := flock(f, unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return fmt.Errorf("locking: %w", err)
+		}
+		if err := flock(f, unix.LOCK_SH|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
+			return ErrLocked // held by a shim: not even sharing is possible
+		} else if err != nil {
+			return fmt.Errorf("trying the lock: %w", err)
+		}
+		if err := flock(f, unix.LOCK_UN); err != nil {
+			return fmt.Errorf("giving back the lock: %w", err)
+		}
+		runtime.Gosched()
+	}
 }
 
 // Alive reports whether a shim lives in the directory.
