@@ -67,9 +67,10 @@ func (t *task) live(ctx context.Context, side *sync.WaitGroup) {
 		if ctx.Err() != nil {
 			return
 		}
-		side.Go(func() { t.read(ctx, h) })
-		if h != nil {
-			side.Go(func() { t.stopWhenWanted(ctx, h) })
+		started := h // h may be found anew below, while these still run
+		side.Go(func() { t.read(ctx, started) })
+		if started != nil {
+			side.Go(func() { t.stopWhenWanted(ctx, started) })
 		}
 	}
 	if !t.finish(ctx) {

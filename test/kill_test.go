@@ -30,12 +30,13 @@ func TestKill_dev(t *testing.T) {
 		rounds = 10
 	}
 	for round := range rounds {
-		graph := tally{dir: t.TempDir(), tasks: 200, steps: 2, pause: "1"}
+		// The steps are long enough for all 200 to run at once.
+		graph := tally{dir: t.TempDir(), tasks: 200, steps: 2, pause: "4"}
 		dev := harness.StartDev(t, []string{"DROVER_DEV__SLOTS=200"}, "--executor", "shell")
 		id := dev.Submit(graph.spec("killed")).ID
-		// At any moment from the first start to the last end.
+		// At any moment from the first start until all run.
 		enough := rand.IntN(graph.tasks)
-		r := dev.Await(id, time.Minute, func(r api.Run) bool { return running(r) > enough || r.Phase == "finished" })
+		r := dev.Await(id, time.Minute, func(r api.Run) bool { return running(r) > enough })
 		t.Logf("round %d: killing while %d tasks run", round, running(r))
 		dev.Kill()
 		dev.Restart()
