@@ -33,6 +33,13 @@ func TestControl_options(t *testing.T) {
 	require.Equal(t, workflow.VersioningBehaviorAutoUpgrade, o.DeploymentOptions.DefaultVersioningBehavior)
 }
 
+func TestControl_cache(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, cachedWorkflows, cacheSize(ControlOptions{}))
+	require.Equal(t, 7, cacheSize(ControlOptions{CachedWorkflows: 7}))
+	require.Zero(t, cacheSize(ControlOptions{CachedWorkflows: -1}))
+}
+
 // registered notes the names of what is registered.
 type registered struct {
 	worker.Registry

@@ -56,8 +56,9 @@ func newFarm(t testing.TB) *farm {
 	if address == "" {
 		testenv.Missing(t, "temporal", serverVariable+" is not set", "run make histories, or start drover temporal and set it to its address")
 	}
+	options := workers.ControlOptions{StopTimeout: time.Second}
 	if os.Getenv(uncachedVariable) != "" {
-		worker.SetStickyWorkflowCacheSize(0)
+		options.CachedWorkflows = -1
 	}
 	c, err := client.Dial(client.Options{HostPort: address, Namespace: contract.Namespace, Logger: log.NewStructuredLogger(quiet())})
 	require.NoError(t, err)
@@ -65,7 +66,7 @@ func newFarm(t testing.TB) *farm {
 		client: c, records: map[run.ID]*fakeRecords{}, duties: map[run.ID]map[string][]duty{},
 		calls: map[run.ID]map[string]int{}, stopped: map[run.Key]bool{},
 	}
-	running := []worker.Worker{workers.NewControl(c, workers.ControlDeps{Progress: f}, workers.ControlOptions{StopTimeout: time.Second})}
+	running := []worker.Worker{workers.NewControl(c, workers.ControlDeps{Progress: f}, options)}
 	for _, queue := range []string{contract.PoolQueue("linux"), contract.ExecutorQueue("host-1"), contract.ExecutorQueue("host-2")} {
 		w := worker.New(c, queue, worker.Options{DisableWorkflowWorker: true, DisableRegistrationAliasing: true, MaxConcurrentActivityTaskPollers: 4})
 		w.RegisterActivityWithOptions(f.execute, activity.RegisterOptions{Name: contract.ActivityExecuteTask})
