@@ -16,7 +16,9 @@ type RunState struct {
 	// LastBatch is the number of the newest batch.
 	LastBatch int         `json:"last_batch,omitempty"`
 	Batches   []OpenBatch `json:"batches,omitempty"`
-	Stop      *Stop       `json:"stop,omitempty"`
+	// Ready are tasks that no batch had room for yet.
+	Ready []Assignment `json:"ready,omitempty"`
+	Stop  *Stop        `json:"stop,omitempty"`
 	// Cut says that the stop kept a task from its end.
 	Cut bool `json:"cut,omitempty"`
 	// Culprit is the task whose failure made the result failed, -1 for none.

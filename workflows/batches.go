@@ -39,11 +39,10 @@ func newBatches(r *runner) *batches {
 // queue takes tasks to be given to a batch.
 func (b *batches) queue(tasks ...contract.Assignment) { b.ready = append(b.ready, tasks...) }
 
-// ended forgets a task that its batch reported, and reports whether it was
-// with one.
-func (b *batches) ended(task int) bool {
-	n, ok := b.of[task]
-	if !ok {
+// ended forgets a task that a batch reported, and reports whether it was with
+// that batch.
+func (b *batches) ended(n, task int) bool {
+	if has, ok := b.of[task]; !ok || has != n {
 		return false
 	}
 	delete(b.of, task)
@@ -56,7 +55,7 @@ func (b *batches) idle() bool { return len(b.of) == 0 && len(b.ready) == 0 && b.
 
 // quiet reports whether nothing is under way between this execution and its
 // batches, which go on without it.
-func (b *batches) quiet() bool { return b.busy == 0 && len(b.ready) == 0 && !b.woken }
+func (b *batches) quiet() bool { return b.busy == 0 && !b.woken }
 
 // news reports whether handOut has something to do. It is fit for conditions.
 func (b *batches) news() bool { return b.woken || b.ping != nil && b.ping.IsReady() }
@@ -156,7 +155,7 @@ func (b *batches) more(ctx workflow.Context, to *batch, tasks []contract.Assignm
 	b.tellOne(ctx, to, contract.SignalBatchMore, contract.BatchMore{Tasks: given}, func() {
 		// It ended meanwhile, and never saw these.
 		for _, a := range given {
-			if b.ended(a.Task) {
+			if b.ended(to.n, a.Task) {
 				b.queue(a)
 			}
 		}
@@ -260,7 +259,7 @@ func (b *batches) look(ctx workflow.Context) {
 
 // save notes the batches in a state to be carried over.
 func (b *batches) save(s *contract.RunState) {
-	s.LastBatch = b.last
+	s.LastBatch, s.Ready = b.last, b.ready
 	for _, n := range workflow.DeterministicKeys(b.open) {
 		s.Batches = append(s.Batches, contract.OpenBatch{
 			Batch: n, Given: b.open[n].given, Tasks: workflow.DeterministicKeys(b.open[n].tasks),
@@ -271,6 +270,7 @@ func (b *batches) save(s *contract.RunState) {
 // restore goes on with the batches of an earlier execution.
 func (b *batches) restore(s *contract.RunState) {
 	b.last = s.LastBatch
+	b.queue(s.Ready...)
 	for _, o := range s.Batches {
 		to := &batch{n: o.Batch, given: o.Given, tasks: map[int]contract.Assignment{}, started: true}
 		b.open[o.Batch] = to

@@ -27,12 +27,12 @@ func (r *runner) absorb() {
 // absorbReport takes what a batch tells. Hearing it again changes nothing.
 func (r *runner) absorbReport(rep contract.Report) {
 	for _, e := range rep.Ended {
-		if r.batches.ended(e.Task) {
+		if r.batches.ended(rep.Batch, e.Task) {
 			r.ended(e.Task, e.Status)
 		}
 	}
 	for _, a := range rep.Returned {
-		if r.batches.ended(a.Task) {
+		if r.batches.ended(rep.Batch, a.Task) {
 			r.batches.queue(a)
 		}
 	}

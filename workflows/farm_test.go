@@ -124,6 +124,13 @@ func (f *farm) next(kind string, in contract.ExecuteInput) duty {
 	return list[min(n, len(list)-1)]
 }
 
+// count returns how often executors were asked for something.
+func (f *farm) count(id run.ID, call string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls[id][call]
+}
+
 func (f *farm) execute(ctx context.Context, in contract.ExecuteInput) (contract.ExecuteResult, error) {
 	return f.next("execute", in)(ctx, f, in)
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
@@ -26,7 +27,8 @@ type fakeRecords struct {
 	tasks    map[int]*fakeTask
 	history  []change // what was written
 	applies  int
-	down     int // calls that fail before it answers
+	down     int       // calls that fail before it answers
+	back     time.Time // when it answers again
 	onApply  func(records.Changes)
 	over     chan struct{} // closed when the run is finished
 }
@@ -56,8 +58,8 @@ func newFakeRecords(plan run.Plan) *fakeRecords {
 
 func (f *fakeRecords) lock() (unlock func(), err error) {
 	f.mu.Lock()
-	if f.down > 0 {
-		f.down--
+	if f.down > 0 || time.Now().Before(f.back) {
+		f.down = max(0, f.down-1)
 		return f.mu.Unlock, run.Errorf(run.CodeUnavailable, "%w", errOutage)
 	}
 	return f.mu.Unlock, nil

@@ -1,10 +1,13 @@
 package workflows_test
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/api/workflowservice/v1"
 
 	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/run"
@@ -26,7 +29,7 @@ type scenario struct {
 
 // scenarios returns new ones: they have state.
 func scenarios() []scenario {
-	return concat(simple(), stopping(), contacts(), batched())
+	return concat(simple(), stopping(), contacts(), batched(), outside())
 }
 
 func concat(lists ...[]scenario) []scenario {
@@ -243,6 +246,46 @@ func batched() []scenario {
 				g.signal(contract.SignalApprove, contract.Approve{Task: 99})
 				over.Store(true)
 				g.finished(run.ResultSuccess)
+			},
+		},
+	}
+}
+
+// outside are faults of what is around the workflows.
+func outside() []scenario {
+	return []scenario{
+		{
+			// The records are away for longer than a local activity tries.
+			name: "outage", slow: true, plan: newPlan(node("a"), node("b", 0)),
+			duties: map[string][]duty{"execute a": {func(ctx context.Context, f *farm, in contract.ExecuteInput) (contract.ExecuteResult, error) {
+				out, err := doSucceed(ctx, f, in)
+				records := f.of(in.Key.Run)
+				records.mu.Lock()
+				records.back = time.Now().Add(9 * time.Second)
+				records.mu.Unlock()
+				return out, err
+			}}},
+			drive: func(g *game) { g.finished(run.ResultSuccess, run.StatusSuccess, run.StatusSuccess) },
+		},
+		{
+			// Somebody resets the workflow: what it did before stands.
+			name: "reset", plan: newPlan(node("done"), node("running"), node("queued"), node("later", 0, 1, 2)),
+			duties: map[string][]duty{
+				"execute running": {doVanish("host-1")}, "adopt running": {doAnswer(ended(run.StatusSuccess, "", ""))},
+				"execute queued": {doGiveBack, doGiveBack, doGiveBack, doSucceed},
+			},
+			drive: func(g *game) {
+				g.is(0, run.StatusSuccess)
+				g.is(1, run.StatusRunning)
+				g.await("task 2 is to be queued for the fourth time", func(f *fakeRecords) bool { return f.tasks[2].Dispatch == 4 })
+				_, err := g.f.client.ResetWorkflowExecution(g.t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
+					Namespace: contract.Namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: contract.RunWorkflowID(g.id)},
+					Reason: "a test", WorkflowTaskFinishEventId: 4, RequestId: string(newRunID()),
+				})
+				require.NoError(g.t, err)
+				g.finished(run.ResultSuccess, run.StatusSuccess, run.StatusSuccess, run.StatusSuccess, run.StatusSuccess)
+				require.Equal(g.t, 1, g.f.count(g.id, "execute done"))
+				require.Equal(g.t, 1, g.f.count(g.id, "execute running"))
 			},
 		},
 	}
