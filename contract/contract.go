@@ -19,6 +19,10 @@ const Namespace = "drover"
 const (
 	RunWorkflow   = "run"
 	BatchWorkflow = "task-batch"
+	// ChangeGroupWorkflow grants the slots of one change group. It holds no
+	// list: the records do. It ends when nothing has come for a while, and the
+	// next signal starts it again.
+	ChangeGroupWorkflow = "change-group"
 )
 
 // Signals of the run workflow.
@@ -35,6 +39,10 @@ const (
 	// moment that allows it; no payload. It is the operator's handle.
 	SignalForceContinue = "force-continue-as-new"
 )
+
+// SignalGrant tells a change group's workflow that a slot may be free, or
+// asked for; no payload.
+const SignalGrant = "grant"
 
 // Signals of the batch workflow.
 const (
@@ -55,6 +63,7 @@ const (
 	ActivityExecuteTask = "execute-task"
 	ActivityAdoptTask   = "adopt-task"
 	ActivityStopTask    = "stop-task"
+	ActivityGrant       = "grant"
 )
 
 // ControlQueue is the task queue of all workflows and control activities.
@@ -73,6 +82,27 @@ func RunWorkflowID(id run.ID) string { return runPrefix + string(id) }
 
 // BatchWorkflowID is the workflow id of a run's n-th batch.
 func BatchWorkflowID(id run.ID, n int) string { return fmt.Sprintf("%s%s/%d", runPrefix, id, n) }
+
+// ChangeGroupWorkflowID is the workflow id of a change group.
+func ChangeGroupWorkflowID(name string) string { return "changegroup:" + name }
+
+// ChangeGroupInput starts the workflow of a change group.
+type ChangeGroupInput struct {
+	Name string `json:"name"`
+	// Limits bound the execution; nil means the defaults.
+	Limits *Limits `json:"limits,omitempty"`
+}
+
+// GrantInput is the input of the activity grant.
+type GrantInput struct {
+	Name string `json:"name"`
+}
+
+// GrantResult is the result of the activity grant.
+type GrantResult struct {
+	Granted int  `json:"granted"`
+	More    bool `json:"more,omitempty"` // to be called again at once
+}
 
 // RunOfWorkflow returns the run of a run's workflow id, and whether it is one
 // (a batch's is not).

@@ -79,39 +79,41 @@ func (e *Engine) List(ctx context.Context, q run.ListQuery) (run.Page, error) {
 }
 
 // Start implements run.Service.
-func (e *Engine) Start(ctx context.Context, id run.ID) (run.Run, error) {
-	return e.change(ctx, id, e.store.StartRun)
+func (e *Engine) Start(ctx context.Context, id run.ID, token run.Token) (run.Run, error) {
+	return e.change(ctx, id, token, e.store.StartRun)
 }
 
 // Cancel implements run.Service.
-func (e *Engine) Cancel(ctx context.Context, id run.ID) (run.Run, error) {
-	return e.change(ctx, id, e.store.CancelRun)
+func (e *Engine) Cancel(ctx context.Context, id run.ID, token run.Token) (run.Run, error) {
+	return e.change(ctx, id, token, e.store.CancelRun)
 }
 
 // Stop implements run.Service.
-func (e *Engine) Stop(ctx context.Context, id run.ID) (run.Run, error) {
-	return e.change(ctx, id, e.store.StopRun)
+func (e *Engine) Stop(ctx context.Context, id run.ID, token run.Token) (run.Run, error) {
+	return e.change(ctx, id, token, e.store.StopRun)
 }
 
 // Approve implements run.Service.
-func (e *Engine) Approve(ctx context.Context, id run.ID, task, subject string) (run.Run, error) {
-	return e.change(ctx, id, func(ctx context.Context, id run.ID) error {
-		return e.store.ApproveTask(ctx, id, task, subject)
+func (e *Engine) Approve(ctx context.Context, id run.ID, task, subject string, token run.Token) (run.Run, error) {
+	return e.change(ctx, id, token, func(ctx context.Context, id run.ID, token run.Token) error {
+		return e.store.ApproveTask(ctx, id, task, subject, token)
 	})
 }
 
 // Annotate implements run.Service.
-func (e *Engine) Annotate(ctx context.Context, id run.ID, task string, annotations map[string]string) (run.Run, error) {
+func (e *Engine) Annotate(ctx context.Context, id run.ID, task string, annotations map[string]string, token run.Token) (run.Run, error) {
 	if faults := run.ValidateAnnotations(annotations); len(faults) > 0 {
 		return run.Run{}, run.InvalidError("the annotations are not valid", faults)
 	}
-	return e.change(ctx, id, func(ctx context.Context, id run.ID) error {
-		return e.store.Annotate(ctx, id, task, annotations)
+	return e.change(ctx, id, token, func(ctx context.Context, id run.ID, token run.Token) error {
+		return e.store.Annotate(ctx, id, task, annotations, token)
 	})
 }
 
-func (e *Engine) change(ctx context.Context, id run.ID, change func(context.Context, run.ID) error) (run.Run, error) {
-	if err := change(ctx, id); err != nil {
+func (e *Engine) change(
+	ctx context.Context, id run.ID, token run.Token, change func(context.Context, run.ID, run.Token) error,
+) (run.Run, error) {
+	if err := change(ctx, id, token); err != nil {
 		return run.Run{}, err
 	}
 	return e.Get(ctx, id)

@@ -9,8 +9,8 @@ import (
 )
 
 // Get implements run.Service.
-func (e *Engine) Get(ctx context.Context, id run.ID) (run.Run, error) {
-	r, err := e.store.GetRun(ctx, id)
+func (e *Engine) Get(ctx context.Context, id run.ID, tokenFor ...string) (run.Run, error) {
+	r, err := e.store.GetRun(ctx, id, tokenFor...)
 	if err != nil {
 		return run.Run{}, err
 	}

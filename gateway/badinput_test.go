@@ -28,14 +28,14 @@ func strictService(t *testing.T) *runtest.Service {
 			t.Error("a bad query came through")
 			return run.Page{}, nil
 		},
-		GetFunc:    func(_ context.Context, id run.ID) (run.Run, error) { return run.Run{}, notFound(id) },
-		StopFunc:   func(_ context.Context, id run.ID) (run.Run, error) { return run.Run{}, wrongPhase() },
-		CancelFunc: func(_ context.Context, id run.ID) (run.Run, error) { return run.Run{}, wrongPhase() },
-		StartFunc:  func(_ context.Context, id run.ID) (run.Run, error) { return run.Run{}, notFound(id) },
-		ApproveFunc: func(_ context.Context, _ run.ID, task, _ string) (run.Run, error) {
+		GetFunc:    func(_ context.Context, id run.ID, _ ...string) (run.Run, error) { return run.Run{}, notFound(id) },
+		StopFunc:   func(_ context.Context, id run.ID, _ run.Token) (run.Run, error) { return run.Run{}, wrongPhase() },
+		CancelFunc: func(_ context.Context, id run.ID, _ run.Token) (run.Run, error) { return run.Run{}, wrongPhase() },
+		StartFunc:  func(_ context.Context, id run.ID, _ run.Token) (run.Run, error) { return run.Run{}, notFound(id) },
+		ApproveFunc: func(_ context.Context, _ run.ID, task, _ string, _ run.Token) (run.Run, error) {
 			return run.Run{}, run.Errorf(run.CodeNotWaitingApproval, "task %s is queued", task)
 		},
-		AnnotateFunc: func(context.Context, run.ID, string, map[string]string) (run.Run, error) {
+		AnnotateFunc: func(context.Context, run.ID, string, map[string]string, run.Token) (run.Run, error) {
 			return run.Run{}, run.InvalidError("an annotation is too long", []run.Fault{{Path: "k", Code: run.CodeTooLarge}})
 		},
 		LogsFunc: func(_ context.Context, q run.LogQuery) (run.LogReader, error) {

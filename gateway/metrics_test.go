@@ -19,7 +19,7 @@ import (
 func TestServer_metrics(t *testing.T) {
 	t.Parallel()
 	service := &runtest.Service{
-		GetFunc: func(_ context.Context, id run.ID) (run.Run, error) { return run.Run{}, notFound(id) },
+		GetFunc: func(_ context.Context, id run.ID, _ ...string) (run.Run, error) { return run.Run{}, notFound(id) },
 		PoolsFunc: func(context.Context) ([]run.Pool, error) {
 			return []run.Pool{{Name: "linux", Slots: 8, SlotsUsed: 3, Queued: 2, Running: 3}}, nil
 		},

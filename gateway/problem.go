@@ -49,6 +49,8 @@ func kindOf(code run.Code) problemKind {
 		return problemKind{http.StatusConflict, "A change group has changed"}
 	case run.CodeChangeGroupBusy:
 		return problemKind{http.StatusConflict, "A change group is busy"}
+	case run.CodeIdempotencyMismatch:
+		return problemKind{http.StatusUnprocessableEntity, "The idempotency key was used for another request"}
 	case run.CodeUnauthenticated:
 		return problemKind{http.StatusUnauthorized, "A token is needed"}
 	case run.CodeForbidden:

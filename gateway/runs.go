@@ -49,17 +49,17 @@ func (s *Server) StopRun(c echo.Context, id api.RunID) error { return s.act(c, i
 
 // ApproveTask implements ServerInterface.
 func (s *Server) ApproveTask(c echo.Context, id api.RunID, task api.TaskName) error {
-	return s.act(c, id, func(ctx context.Context, id run.ID) (run.Run, error) {
-		return s.runs.Approve(ctx, id, task, subject(c))
+	return s.act(c, id, func(ctx context.Context, id run.ID, token run.Token) (run.Run, error) {
+		return s.runs.Approve(ctx, id, task, subject(c), token)
 	})
 }
 
 // act makes a call that has no arguments of its own and answers with the run.
-func (s *Server) act(c echo.Context, id string, call func(context.Context, run.ID) (run.Run, error)) error {
+func (s *Server) act(c echo.Context, id string, call func(context.Context, run.ID, run.Token) (run.Run, error)) error {
 	if err := s.decode(c, &struct{}{}, strict); err != nil {
 		return err
 	}
-	r, err := call(c.Request().Context(), run.ID(id))
+	r, err := call(c.Request().Context(), run.ID(id), nil)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (s *Server) annotate(c echo.Context, id, task string) error {
 	if annotations == nil {
 		return run.Errorf(run.CodeInvalid, "the body must be an object of texts; {} removes all annotations")
 	}
-	r, err := s.runs.Annotate(c.Request().Context(), run.ID(id), task, annotations)
+	r, err := s.runs.Annotate(c.Request().Context(), run.ID(id), task, annotations, nil)
 	if err != nil {
 		return err
 	}

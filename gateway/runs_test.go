@@ -43,7 +43,7 @@ func fullRun() run.Run {
 func TestServer_GetRun(t *testing.T) {
 	t.Parallel()
 	now := fullRun()
-	service := &runtest.Service{GetFunc: func(_ context.Context, id run.ID) (run.Run, error) {
+	service := &runtest.Service{GetFunc: func(_ context.Context, id run.ID, _ ...string) (run.Run, error) {
 		if id != runID {
 			return run.Run{}, notFound(id)
 		}
@@ -80,7 +80,7 @@ func conforms(t *testing.T, schema, document string) {
 func TestServer_GetRun_etag(t *testing.T) {
 	t.Parallel()
 	now := fullRun()
-	service := &runtest.Service{GetFunc: func(context.Context, run.ID) (run.Run, error) { return now, nil }}
+	service := &runtest.Service{GetFunc: func(context.Context, run.ID, ...string) (run.Run, error) { return now, nil }}
 	base := serve(t, gateway.Deps{Runs: service}, gateway.Options{})
 	get := func(known string) answer {
 		return call{path: "/api/v1/runs/" + runID, header: map[string]string{"If-None-Match": known}}.do(t, base)
@@ -128,7 +128,7 @@ func TestServer_actions(t *testing.T) {
 	t.Parallel()
 	type made struct{ Call, Task, Subject, Note string }
 	calls := make(chan made, 1)
-	act := func(name string) func(context.Context, run.ID) (run.Run, error) {
+	act := func(name string) func(context.Context, run.ID, run.Token) (run.Run, error) {
 		return func(_ context.Context, id run.ID) (run.Run, error) {
 			calls <- made{Call: name}
 			return run.Run{ID: id}, nil
@@ -136,11 +136,11 @@ func TestServer_actions(t *testing.T) {
 	}
 	service := &runtest.Service{
 		StartFunc: act("start"), StopFunc: act("stop"), CancelFunc: act("cancel"),
-		ApproveFunc: func(_ context.Context, id run.ID, task, subject string) (run.Run, error) {
+		ApproveFunc: func(_ context.Context, id run.ID, task, subject string, _ run.Token) (run.Run, error) {
 			calls <- made{Call: "approve", Task: task, Subject: subject}
 			return run.Run{ID: id}, nil
 		},
-		AnnotateFunc: func(_ context.Context, id run.ID, task string, a map[string]string) (run.Run, error) {
+		AnnotateFunc: func(_ context.Context, id run.ID, task string, a map[string]string, _ run.Token) (run.Run, error) {
 			calls <- made{Call: "annotate", Task: task, Note: a["note"]}
 			return run.Run{ID: id}, nil
 		},
@@ -250,9 +250,9 @@ func TestServer_health(t *testing.T) {
 func TestServer_faults_of_its_own(t *testing.T) {
 	t.Parallel()
 	service := &runtest.Service{
-		StartFunc:  func(context.Context, run.ID) (run.Run, error) { return run.Run{}, errors.New("hunter2") },
-		StopFunc:   func(context.Context, run.ID) (run.Run, error) { panic("hunter2") },
-		CancelFunc: func(ctx context.Context, _ run.ID) (run.Run, error) { <-ctx.Done(); return run.Run{}, ctx.Err() },
+		StartFunc:  func(context.Context, run.ID, run.Token) (run.Run, error) { return run.Run{}, errors.New("hunter2") },
+		StopFunc:   func(context.Context, run.ID, run.Token) (run.Run, error) { panic("hunter2") },
+		CancelFunc: func(ctx context.Context, _ run.ID, _ run.Token) (run.Run, error) { <-ctx.Done(); return run.Run{}, ctx.Err() },
 	}
 	base := serve(t, gateway.Deps{Runs: service}, gateway.Options{RequestTimeout: 20 * time.Millisecond})
 	for action, want := range map[string]struct {

@@ -21,9 +21,11 @@ import (
 type Store interface {
 	Runs
 	Progress
+	ChangeGroups
 	Executors
 	Outbox
 	Events
+	Garbage
 
 	// Check returns nil when the database answers and its schema is current.
 	Check(ctx context.Context) error
@@ -38,11 +40,25 @@ type Runs interface {
 	// whose time is taken inside the transaction, and the counter. Ids and
 	// counters of one group root are in the same order. It appends an outbox
 	// row of OutboxStart, except for setup_error. What it returns is what
-	// GetRun would. Errors: conflict.
+	// GetRun would. A run of change groups takes its place in them: where it
+	// may begin it holds its slots from then on, else it waits, after what
+	// on_busy says was done. An idempotency key that is known is looked at
+	// before anything else; the run that it made is returned. Errors: conflict,
+	// changegroup_conflict, changegroup_busy, idempotency_mismatch.
 	CreateRun(ctx context.Context, r NewRun) (run.Run, error)
+	// RestartSource returns what a new run is made of from an old one: its
+	// specification with the secrets, and its tasks. Errors: not_found.
+	RestartSource(ctx context.Context, id run.ID) (*run.Spec, run.Run, error)
+	// DeleteRun removes a final run and everything of it; its logs' bytes are
+	// left to Garbage. Errors: not_found, wrong_phase.
+	DeleteRun(ctx context.Context, id run.ID) error
+	// DeleteRuns: see run.Service. It may take several transactions.
+	DeleteRuns(ctx context.Context, q run.DeleteQuery) (run.Deleted, error)
+	// Groups: see run.Service.
+	Groups(ctx context.Context, q run.GroupQuery) (run.GroupPage, error)
 	// GetRun returns a run with its tasks, from one snapshot. Reasons are as
 	// stored; the engine adds those that are computed. Errors: not_found.
-	GetRun(ctx context.Context, id run.ID) (run.Run, error)
+	GetRun(ctx context.Context, id run.ID, tokenFor ...string) (run.Run, error)
 	// GetSummary returns a run as lists have it, without tasks. Errors: not_found.
 	GetSummary(ctx context.Context, id run.ID) (run.Run, error)
 	// GetTask returns one task without loading the rest of its run. Errors:
@@ -51,24 +67,29 @@ type Runs interface {
 	// ListRuns returns a page without tasks. Annotations of one key are
 	// alternatives, those of several keys must all match; the bounds of the
 	// time of creation are not included. A cursor belongs to its query: only
-	// the limit may change between pages. Errors: invalid (a bad cursor).
+	// the limit, and the groups of the token, may change between pages. The
+	// token is of the same snapshot. Errors: invalid (a bad cursor).
 	ListRuns(ctx context.Context, q run.ListQuery) (run.Page, error)
 	// StartRun, CancelRun and StopRun check the phase, write what the call
 	// means and append an outbox row, together. StartRun is for a queued run
 	// of manual admission and marks it admitted; CancelRun makes a queued run
 	// cancelled and its tasks with it; StopRun marks a running run as stop
 	// wanted. To start or stop again is no error and tells nobody again, as
-	// long as the phase is still right. Errors: not_found, wrong_phase.
-	StartRun(ctx context.Context, id run.ID) error
-	CancelRun(ctx context.Context, id run.ID) error
-	StopRun(ctx context.Context, id run.ID) error
+	// long as the phase is still right. A started run is running at once where
+	// its change groups let it. These and the calls that follow check the
+	// token, and change the versions of its groups and of those of the run.
+	// Errors: not_found, wrong_phase, changegroup_conflict, and
+	// changegroup_busy (StartRun).
+	StartRun(ctx context.Context, id run.ID, token run.Token) error
+	CancelRun(ctx context.Context, id run.ID, token run.Token) error
+	StopRun(ctx context.Context, id run.ID, token run.Token) error
 	// ApproveTask records an approval by subject; when the task has as many
 	// as it needs, it appends an outbox row of OutboxApprove. Errors:
 	// not_found, not_waiting_approval (also when this subject has approved,
 	// or when the task has all approvals that it needs).
-	ApproveTask(ctx context.Context, id run.ID, task, subject string) error
+	ApproveTask(ctx context.Context, id run.ID, task, subject string, token run.Token) error
 	// Annotate replaces the annotations of the run, or of the task if named.
-	Annotate(ctx context.Context, id run.ID, task string, annotations map[string]string) error
+	Annotate(ctx context.Context, id run.ID, task string, annotations map[string]string, token run.Token) error
 	// Batches lists what log batches of a task are stored, in order. A task
 	// that has none yields an empty list. attempt 0 means the newest that was
 	// queued. Errors: not_found (for attempt 0: the run, or the task).
@@ -101,6 +122,25 @@ type NewRun struct {
 	// Tasks in the order of their numbers.
 	Tasks []run.ExpandedTask
 	Time  time.Time // zero: the store's clock; for tests
+
+	Token          run.Token // nil for none
+	IdempotencyKey IdempotencyKey
+	Restart        *Restart // nil unless it is made of an old run
+}
+
+// IdempotencyKey makes a creation happen once; the zero value is none.
+type IdempotencyKey struct {
+	Subject string // who uses it: keys of different subjects have nothing in common
+	Key     string
+	Digest  string // of the request; another one for the same key is refused
+}
+
+// Restart says of what a new run is made.
+type Restart struct {
+	From run.ID
+	// Kept maps the numbers of tasks that keep how they ended, with their logs
+	// and outputs, to their numbers in the old run.
+	Kept map[int]int
 }
 
 // Progress is what the run workflow reads and writes through its activities.
@@ -179,6 +219,53 @@ type TaskStanding struct {
 	Status   run.Status
 }
 
+// ChangeGroups is the truth about change groups: a run holds a slot from the
+// transaction that lets it begin to the one that makes it final. Slots are
+// given by priority, then first come; all groups of a run together or none.
+// Nobody overtakes: a run is let in only if, in each of its groups that has a
+// limit, the runs before it and those that hold leave a slot for it.
+type ChangeGroups interface {
+	// ChangeGroups and PutChangeGroup: see run.Service.
+	ChangeGroups(ctx context.Context, q run.ChangeGroupQuery) ([]run.ChangeGroup, run.Token, error)
+	PutChangeGroup(ctx context.Context, g run.ChangeGroup, token run.Token) (run.ChangeGroup, run.Token, error)
+	// Grant gives free slots of a group to runs that wait: it makes them
+	// running and tells their workflows by the outbox. more says that it may
+	// be called again at once with effect. Errors: none for an unknown group.
+	Grant(ctx context.Context, name string) (granted []run.ID, more bool, err error)
+	// Waits says for each change group with a limit of a queued run what it
+	// waits for there, from one snapshot. Errors: not_found.
+	Waits(ctx context.Context, id run.ID) ([]GroupWait, error)
+	// Places returns the place in line, from 1, of tasks of a run that are
+	// queued, by their numbers: in their pool, by priority and then by the
+	// time since when they are queued.
+	Places(ctx context.Context, id run.ID) (map[int]int, error)
+}
+
+// GroupWait is how a run stands in one change group that it waits for.
+type GroupWait struct {
+	Group      string
+	MaxRunning int
+	Holding    int      // runs that hold a slot
+	Holders    []run.ID // the first few of them
+	Place      int      // in line, from 1
+}
+
+// Garbage is what deleted runs left in the blob store.
+type Garbage interface {
+	// TakeGarbage returns up to n log batches that no run names any more, by
+	// the key under which their bytes lie. It does not lease them: to remove
+	// bytes twice is harmless.
+	TakeGarbage(ctx context.Context, n int) ([]GarbageBatch, error)
+	// DoneGarbage forgets batches whose bytes are removed.
+	DoneGarbage(ctx context.Context, done []GarbageBatch) error
+}
+
+// GarbageBatch is a stored batch of frames to be removed.
+type GarbageBatch struct {
+	Key   run.Key
+	First int64
+}
+
 // Executors is what the desk and the engine need about executors and pools.
 type Executors interface {
 	// RegisterExecutor and RenewExecutor: see run.Desk. Registering makes the
@@ -211,7 +298,10 @@ type Executors interface {
 
 // Batch is a stored batch of frames; its bytes lie in the blob store.
 type Batch struct {
-	Key   run.Key
+	Key run.Key
+	// Source is the key under which the bytes lie: another run's for a task
+	// that was kept at a restart.
+	Source run.Key
 	First int64 // frame number; likewise Last
 	Last  int64
 	// End says that it holds the task_end frame of its key.
@@ -234,13 +324,16 @@ const (
 	OutboxStop    OutboxKind = "stop"    // tell it to stop
 	OutboxCancel  OutboxKind = "cancel"  // tell it that it was cancelled
 	OutboxApprove OutboxKind = "approve" // tell it that Task was approved
+	OutboxGrant   OutboxKind = "grant"   // tell the workflow of ChangeGroup that a slot may be free
 )
 
 // OutboxRow is one thing to tell.
 type OutboxRow struct {
-	ID       int64
-	Run      run.ID
-	Kind     OutboxKind
+	ID  int64
+	Run run.ID // "" for OutboxGrant
+	// ChangeGroup of OutboxGrant.
+	ChangeGroup string
+	Kind        OutboxKind
 	Task     int // of OutboxApprove
 	Attempts int
 	Created  time.Time

@@ -20,6 +20,7 @@ const (
 	CodeNotWaitingApproval  Code = "not_waiting_approval"   // the task does not wait for an approval, or the caller has given it
 	CodeChangeGroupConflict Code = "changegroup_conflict"   // an update token is stale
 	CodeChangeGroupBusy     Code = "changegroup_busy"       // on_busy: reject
+	CodeIdempotencyMismatch Code = "idempotency_mismatch"   // an idempotency key came with another request before
 	CodeUnauthenticated     Code = "unauthenticated"        // no credentials, or bad ones
 	CodeForbidden           Code = "forbidden"              // the credentials do not allow the call
 	CodeTooLarge            Code = "too_large"              // over a stated limit

@@ -14,6 +14,10 @@ type Plan struct {
 	Name      string    `json:"name"`
 	Pools     []string  `json:"pools"` // Node.Pool is an index into it
 	Nodes     []Node    `json:"nodes"`
+	// Kept has, in a run that was restarted, the tasks that keep how they
+	// ended: a byte a task as Graph.Statuses has them, 0 (not started) for
+	// those that run again. Empty where all of them run.
+	Kept []byte `json:"kept,omitempty"`
 }
 
 // Node is a task of the specification, or an expansion of it: Width tasks with

@@ -30,6 +30,9 @@ type Run struct {
 	Tasks []Task
 	// TaskCounts has the number of tasks by status; statuses without tasks are absent.
 	TaskCounts map[Status]int
+	// Token is of the change groups that the reader asked for, from the same
+	// snapshot; nil where none were.
+	Token Token
 }
 
 // Task is a task of a run as clients see it.

@@ -13,26 +13,53 @@ import (
 type Service interface {
 	// Create validates the specification, stores the run and starts it; the
 	// run goes on by itself from the moment Create returns, whatever process
-	// dies. Errors: invalid with all faults, not_supported.
+	// dies. Errors: invalid with all faults, not_supported,
+	// changegroup_conflict, changegroup_busy, and idempotency_mismatch (the
+	// key was used with another request).
 	Create(ctx context.Context, req CreateRequest) (Run, error)
-	// Get returns a run with its tasks, steps and the reasons for waiting.
-	// Errors: not_found.
-	Get(ctx context.Context, id ID) (Run, error)
+	// Get returns a run with its tasks, steps and the reasons for waiting, and
+	// the update token of the change groups named, from one snapshot. Errors:
+	// not_found.
+	Get(ctx context.Context, id ID, tokenFor ...string) (Run, error)
 	// List returns one page of runs without their tasks. Errors: invalid.
 	List(ctx context.Context, q ListQuery) (Page, error)
-	// Start lets a queued run start. Errors: not_found, wrong_phase.
-	Start(ctx context.Context, id ID) (Run, error)
+	// Start lets a queued run of manual admission start: it is running when
+	// the call returns, unless it has to wait for its change groups. This and
+	// the other calls that change something take an update token, nil for
+	// none. Errors: not_found, wrong_phase, changegroup_busy,
+	// changegroup_conflict; likewise below, where the last is not named again.
+	Start(ctx context.Context, id ID, token Token) (Run, error)
 	// Cancel ends a queued run for good. Errors: not_found, wrong_phase.
-	Cancel(ctx context.Context, id ID) (Run, error)
+	Cancel(ctx context.Context, id ID, token Token) (Run, error)
 	// Stop stops a running run: it returns at once, and the run is finished
 	// when no task of it executes any more. Errors: not_found, wrong_phase.
-	Stop(ctx context.Context, id ID) (Run, error)
+	Stop(ctx context.Context, id ID, token Token) (Run, error)
 	// Approve approves a waiting task on behalf of subject. Errors: not_found,
 	// not_waiting_approval.
-	Approve(ctx context.Context, id ID, task, subject string) (Run, error)
+	Approve(ctx context.Context, id ID, task, subject string, token Token) (Run, error)
 	// Annotate replaces the annotations of the run, or of the task where one
 	// is named. Errors: not_found, invalid.
-	Annotate(ctx context.Context, id ID, task string, annotations map[string]string) (Run, error)
+	Annotate(ctx context.Context, id ID, task string, annotations map[string]string, token Token) (Run, error)
+	// Restart makes a new run of one that is final. Errors: not_found,
+	// wrong_phase (it is not final, or there is nothing to restart), invalid,
+	// and those of Create.
+	Restart(ctx context.Context, req RestartRequest) (Run, error)
+	// Delete removes a final run with its logs for good. Errors: not_found,
+	// wrong_phase.
+	Delete(ctx context.Context, id ID) error
+	// DeleteRuns removes final runs, oldest first, and says how many; it stops
+	// at MaxDelete, and is to be called again then. Errors: invalid.
+	DeleteRuns(ctx context.Context, q DeleteQuery) (Deleted, error)
+	// ChangeGroups returns change groups by name, and the update token of them
+	// all, from one snapshot. Errors: invalid.
+	ChangeGroups(ctx context.Context, q ChangeGroupQuery) ([]ChangeGroup, Token, error)
+	// PutChangeGroup sets the limit and policy of a change group, and grants
+	// the slots that there are more. It returns the group and its new token.
+	// Errors: invalid.
+	PutChangeGroup(ctx context.Context, g ChangeGroup, token Token) (ChangeGroup, Token, error)
+	// Groups counts the open runs of groups and tells the last run of each.
+	// Errors: invalid.
+	Groups(ctx context.Context, q GroupQuery) (GroupPage, error)
 	// Logs opens the log of a task. Errors: not_found (run, task, attempt),
 	// invalid (a step that the task does not have, a negative offset).
 	Logs(ctx context.Context, q LogQuery) (LogReader, error)
@@ -53,6 +80,86 @@ type CreateRequest struct {
 	Spec *Spec
 	// Subject is who asks.
 	Subject string
+	Token   Token // nil for none
+	// IdempotencyKey, where not "", makes Create return the run that an
+	// equal request of the subject with this key made in the last
+	// IdempotencyTime, instead of making another.
+	IdempotencyKey string
+}
+
+// IdempotencyTime is how long an idempotency key is remembered.
+const IdempotencyTime = 24 * time.Hour
+
+// RestartFrom says what of a run is to run again.
+type RestartFrom string
+
+// Where to restart from.
+const (
+	RestartStart RestartFrom = "start" // all of it
+	// RestartFailed is what failed or was stopped, with all that depends on
+	// it; what succeeded otherwise is kept. Not for a run that succeeded.
+	RestartFailed RestartFrom = "failed"
+)
+
+// RestartRequest asks for a new run of an old one. Exactly one of From and
+// Tasks is set.
+type RestartRequest struct {
+	Run  ID
+	From RestartFrom
+	// Tasks are to run again, with all that depend on them; all others keep
+	// how they ended. An expansion may be named whole.
+	Tasks []string
+	// Environment and Secrets are laid over those of the old run.
+	Environment map[string]string
+	Secrets     map[string]Secret
+
+	Subject        string
+	Token          Token
+	IdempotencyKey string
+}
+
+// MaxDelete is how many runs one call of DeleteRuns removes at most.
+const MaxDelete = 1000
+
+// DeleteQuery selects final runs to delete: all conditions that are set hold.
+// At least one of Before and Keep must be set.
+type DeleteQuery struct {
+	Group  string    // this path and below; "" means all
+	Before time.Time // created before
+	// Keep spares the newest runs of each group (of each exact path), as many
+	// as it says; 0 means none are spared for that.
+	Keep int
+	// DryRun only counts.
+	DryRun bool
+}
+
+// Deleted says what DeleteRuns did.
+type Deleted struct {
+	Runs int
+	More bool // there are more to delete
+}
+
+// GroupQuery selects groups: those of Paths, each counted with all below it,
+// or else every exact path that has runs at Under or below it, by path.
+type GroupQuery struct {
+	Paths []string
+	Under string // without Paths; "" means all
+	After string // without Paths: greater paths
+	Limit int    // without Paths: 1 to 100; 0 means 25
+}
+
+// Group is how the runs of a group stand.
+type Group struct {
+	Path    string
+	Queued  int
+	Running int
+	Last    *Run // the newest, without tasks; nil where there is none
+}
+
+// GroupPage is one page of groups. After is for the next query, "" at the end.
+type GroupPage struct {
+	Groups []Group
+	After  string
 }
 
 // ListQuery selects runs: values of one field are alternatives, fields must
@@ -61,12 +168,15 @@ type ListQuery struct {
 	Phases        []Phase
 	Results       []Result
 	Groups        []string // the path itself or anything below it
+	ChangeGroups  []string
 	Annotations   []Annotation
 	CreatedAfter  time.Time
 	CreatedBefore time.Time
 	Limit         int    // 1 to 100; 0 means 25
 	Cursor        string // from a page's Next or Prev
 	Ascending     bool   // oldest first
+	// TokenFor names the change groups of the page's token.
+	TokenFor []string
 }
 
 // Annotation is one key and value.
@@ -78,6 +188,8 @@ type Page struct {
 	Runs []Run
 	Next string
 	Prev string
+	// Token is of the same snapshot as the runs; nil where no groups were named.
+	Token Token
 }
 
 // LogQuery selects a log.

@@ -116,7 +116,7 @@ func TestStore_lost_connections(t *testing.T) {
 			}
 		}
 		testenv.Await(t, 20*time.Second, func() (bool, string) {
-			err := there.Annotate(t.Context(), r.ID, "", map[string]string{"a": "b"})
+			err := there.Annotate(t.Context(), r.ID, "", map[string]string{"a": "b"}, nil)
 			return err == nil, "annotating: " + errText(err)
 		})
 		select {
@@ -209,10 +209,10 @@ func TestStore_statement_timeout(t *testing.T) {
 	require.NoError(t, err)
 	short, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, context.DeadlineExceeded)
 	defer cancel()
-	err = s.CancelRun(short, r.ID)
+	err = s.CancelRun(short, r.ID, nil)
 	require.Equal(t, run.CodeTimeout, run.CodeOf(err), "%v", err)
 	other := open(t, dsn+"&statement_timeout=100")
-	err = other.CancelRun(t.Context(), r.ID)
+	err = other.CancelRun(t.Context(), r.ID, nil)
 	require.Equal(t, run.CodeCanceled, run.CodeOf(err), "%v", err)
 	require.NotContains(t, err.Error(), "secret")
 }

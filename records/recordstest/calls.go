@@ -35,26 +35,26 @@ func testStart(t *testing.T, d *database) {
 	standing, err := s.Begin(t.Context(), r.ID)
 	require.NoError(t, err)
 	require.Equal(t, run.PhaseQueued, standing.Phase, "it is not admitted")
-	require.NoError(t, s.StartRun(t.Context(), r.ID))
-	require.NoError(t, s.StartRun(t.Context(), r.ID), "a repeated start changes nothing")
+	require.NoError(t, s.StartRun(t.Context(), r.ID, nil))
+	require.NoError(t, s.StartRun(t.Context(), r.ID, nil), "a repeated start changes nothing")
 	require.Equal(t, []records.OutboxKind{records.OutboxStart, records.OutboxAdmit}, drain(t, s))
 	begin(t, s, r.ID)
-	requireCode(t, run.CodeWrongPhase, s.StartRun(t.Context(), r.ID))
+	requireCode(t, run.CodeWrongPhase, s.StartRun(t.Context(), r.ID, nil))
 	require.False(t, get(t, s, r.ID).StartedAt.IsZero())
 }
 
 func testStartWrongPhase(t *testing.T, d *database) {
 	s := d.store(t)
 	r := create(t, s, oneTask("/a/b"))
-	requireCode(t, run.CodeWrongPhase, s.StartRun(t.Context(), r.ID))
+	requireCode(t, run.CodeWrongPhase, s.StartRun(t.Context(), r.ID, nil))
 	begin(t, s, r.ID)
-	requireCode(t, run.CodeWrongPhase, s.StartRun(t.Context(), r.ID))
+	requireCode(t, run.CodeWrongPhase, s.StartRun(t.Context(), r.ID, nil))
 }
 
 func testCancel(t *testing.T, d *database) {
 	s := d.store(t)
 	r := create(t, s, wide("/a/b", 20))
-	require.NoError(t, s.CancelRun(t.Context(), r.ID))
+	require.NoError(t, s.CancelRun(t.Context(), r.ID, nil))
 	got := get(t, s, r.ID)
 	require.Equal(t, run.PhaseCancelled, got.Phase)
 	require.Equal(t, run.ResultUnknown, got.Result)
@@ -66,7 +66,7 @@ func testCancel(t *testing.T, d *database) {
 		require.False(t, task.EndedAt.IsZero())
 	}
 	require.Equal(t, []records.OutboxKind{records.OutboxStart, records.OutboxCancel}, drain(t, s))
-	requireCode(t, run.CodeWrongPhase, s.CancelRun(t.Context(), r.ID))
+	requireCode(t, run.CodeWrongPhase, s.CancelRun(t.Context(), r.ID, nil))
 
 	standing, err := s.Begin(t.Context(), r.ID)
 	require.NoError(t, err)
@@ -77,16 +77,16 @@ func testCancel(t *testing.T, d *database) {
 
 	other := create(t, s, oneTask("/a/b"))
 	begin(t, s, other.ID)
-	requireCode(t, run.CodeWrongPhase, s.CancelRun(t.Context(), other.ID))
+	requireCode(t, run.CodeWrongPhase, s.CancelRun(t.Context(), other.ID, nil))
 }
 
 func testStop(t *testing.T, d *database) {
 	s := d.store(t)
 	r := create(t, s, oneTask("/a/b"))
-	requireCode(t, run.CodeWrongPhase, s.StopRun(t.Context(), r.ID))
+	requireCode(t, run.CodeWrongPhase, s.StopRun(t.Context(), r.ID, nil))
 	begin(t, s, r.ID)
-	require.NoError(t, s.StopRun(t.Context(), r.ID))
-	require.NoError(t, s.StopRun(t.Context(), r.ID))
+	require.NoError(t, s.StopRun(t.Context(), r.ID, nil))
+	require.NoError(t, s.StopRun(t.Context(), r.ID, nil))
 	require.Equal(t, []records.OutboxKind{records.OutboxStart, records.OutboxStop}, drain(t, s))
 	standing, err := s.Begin(t.Context(), r.ID)
 	require.NoError(t, err)
@@ -95,7 +95,7 @@ func testStop(t *testing.T, d *database) {
 		Tasks:  []records.TaskChange{{Task: 0, Status: run.StatusSkipped, Reason: "the run was stopped"}},
 		Result: run.ResultStopped, Finish: true,
 	})
-	requireCode(t, run.CodeWrongPhase, s.StopRun(t.Context(), r.ID))
+	requireCode(t, run.CodeWrongPhase, s.StopRun(t.Context(), r.ID, nil))
 	require.Equal(t, run.ResultStopped, get(t, s, r.ID).Result)
 }
 
@@ -111,25 +111,25 @@ func testApprove(t *testing.T, d *database) {
 	r := create(t, s, approvable(2))
 	begin(t, s, r.ID)
 	drain(t, s)
-	requireCode(t, run.CodeNotWaitingApproval, s.ApproveTask(ctx, r.ID, "build", "ann"))
-	requireCode(t, run.CodeNotFound, s.ApproveTask(ctx, r.ID, "other", "ann"))
+	requireCode(t, run.CodeNotWaitingApproval, s.ApproveTask(ctx, r.ID, "build", "ann", nil))
+	requireCode(t, run.CodeNotFound, s.ApproveTask(ctx, r.ID, "other", "ann", nil))
 	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{{Task: 0, Status: run.StatusWaitingApproval}}})
 
 	version := get(t, s, r.ID).Version
-	require.NoError(t, s.ApproveTask(ctx, r.ID, "build", "bob"))
+	require.NoError(t, s.ApproveTask(ctx, r.ID, "build", "bob", nil))
 	require.Greater(t, get(t, s, r.ID).Version, version)
-	requireCode(t, run.CodeNotWaitingApproval, s.ApproveTask(ctx, r.ID, "build", "bob"))
+	requireCode(t, run.CodeNotWaitingApproval, s.ApproveTask(ctx, r.ID, "build", "bob", nil))
 	require.Empty(t, drain(t, s))
-	require.NoError(t, s.ApproveTask(ctx, r.ID, "build", "ann"))
+	require.NoError(t, s.ApproveTask(ctx, r.ID, "build", "ann", nil))
 	rows := takeAll(t, s)
 	require.Len(t, rows, 1)
 	require.Equal(t, records.OutboxApprove, rows[0].Kind)
 	require.Equal(t, 0, rows[0].Task)
-	requireCode(t, run.CodeNotWaitingApproval, s.ApproveTask(ctx, r.ID, "build", "cyd"))
+	requireCode(t, run.CodeNotWaitingApproval, s.ApproveTask(ctx, r.ID, "build", "cyd", nil))
 	require.Equal(t, []string{"bob", "ann"}, get(t, s, r.ID).Tasks[0].ApprovedBy)
 	standing, _ := apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
 	require.Equal(t, []int{0}, standing.Approved)
-	requireCode(t, run.CodeNotWaitingApproval, s.ApproveTask(ctx, r.ID, "build", "cyd"))
+	requireCode(t, run.CodeNotWaitingApproval, s.ApproveTask(ctx, r.ID, "build", "cyd", nil))
 }
 
 func testApproveOnce(t *testing.T, d *database) {
@@ -138,7 +138,7 @@ func testApproveOnce(t *testing.T, d *database) {
 	begin(t, s, r.ID)
 	drain(t, s)
 	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{{Task: 0, Status: run.StatusWaitingApproval}}})
-	wins := race(t, 8, func(i int) error { return s.ApproveTask(t.Context(), r.ID, "build", "subject-"+itoa(int64(i))) },
+	wins := race(t, 8, func(i int) error { return s.ApproveTask(t.Context(), r.ID, "build", "subject-"+itoa(int64(i)), nil) },
 		run.CodeNotWaitingApproval)
 	require.Equal(t, 1, wins)
 	require.Equal(t, []records.OutboxKind{records.OutboxApprove}, drain(t, s))
@@ -156,17 +156,17 @@ func testAnnotate(t *testing.T, d *database) {
 		return len(page.Runs)
 	}
 	require.Equal(t, 1, find("commit", "1"))
-	require.NoError(t, s.Annotate(ctx, r.ID, "", map[string]string{"commit": "2"}))
+	require.NoError(t, s.Annotate(ctx, r.ID, "", map[string]string{"commit": "2"}, nil))
 	require.Equal(t, 0, find("commit", "1"))
 	require.Equal(t, 0, find("keep", "x"))
 	require.Equal(t, 1, find("commit", "2"))
-	require.NoError(t, s.Annotate(ctx, r.ID, "build", map[string]string{"cost": "3"}))
-	requireCode(t, run.CodeNotFound, s.Annotate(ctx, r.ID, "other", nil))
+	require.NoError(t, s.Annotate(ctx, r.ID, "build", map[string]string{"cost": "3"}, nil))
+	requireCode(t, run.CodeNotFound, s.Annotate(ctx, r.ID, "other", nil, nil))
 	got := get(t, s, r.ID)
 	require.Equal(t, map[string]string{"commit": "2"}, got.Annotations)
 	require.Equal(t, map[string]string{"cost": "3"}, got.Tasks[0].Annotations)
 	require.Equal(t, r.Version+2, got.Version)
-	require.NoError(t, s.Annotate(ctx, r.ID, "", nil))
+	require.NoError(t, s.Annotate(ctx, r.ID, "", nil, nil))
 	require.Empty(t, get(t, s, r.ID).Annotations)
 }
 

@@ -103,7 +103,7 @@ func testClaimRefused(t *testing.T, d *database) {
 	refused(run.CodeConflict, first)                                                // dispatched again
 	refused(run.CodeConflict, run.Key{Run: r.ID, Task: 1, Attempt: 1, Dispatch: 1}) // final
 	refused(run.CodeConflict, run.Key{Run: r.ID, Task: 1, Attempt: 2, Dispatch: 1})
-	require.NoError(t, s.StopRun(ctx, r.ID))
+	require.NoError(t, s.StopRun(ctx, r.ID, nil))
 	refused(run.CodeConflict, run.Key{Run: r.ID, Attempt: 1, Dispatch: 2})
 
 	require.NoError(t, s.CloseLost(ctx, r.ID, "gone"))
@@ -113,7 +113,7 @@ func testClaimRefused(t *testing.T, d *database) {
 func testClaimStopWanted(t *testing.T, d *database) {
 	s := d.store(t)
 	id, key := running(t, s, oneTask("/a/b"))
-	require.NoError(t, s.StopRun(t.Context(), id))
+	require.NoError(t, s.StopRun(t.Context(), id, nil))
 	claim(t, s, key) // its own: the stop reaches it otherwise
 }
 

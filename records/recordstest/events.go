@@ -90,7 +90,7 @@ func testEvents(t *testing.T, d *database) {
 func testEventsCancel(t *testing.T, d *database) {
 	s := d.store(t)
 	r := create(t, s, wide("/a/b", 25))
-	require.NoError(t, s.CancelRun(t.Context(), r.ID))
+	require.NoError(t, s.CancelRun(t.Context(), r.ID, nil))
 	lastEvent(t, s, 1+25+1)
 	all := readAll(t, s, run.EventQuery{After: 1})
 	for i, e := range all[:25] {
@@ -241,8 +241,8 @@ func testWatch(t *testing.T, d *database) {
 		func() { claim(t, s, key) },
 		func() { require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 1, run.FrameOutput))) },
 		func() { require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 2, run.FrameStepStart))) },
-		func() { require.NoError(t, s.Annotate(ctx, r.ID, "", map[string]string{"a": "b"})) },
-		func() { require.NoError(t, s.StopRun(ctx, r.ID)) },
+		func() { require.NoError(t, s.Annotate(ctx, r.ID, "", map[string]string{"a": "b"}, nil)) },
+		func() { require.NoError(t, s.StopRun(ctx, r.ID, nil)) },
 		func() { require.NoError(t, s.CloseLost(ctx, r.ID, "gone")) },
 	} {
 		for quiet(signal) {

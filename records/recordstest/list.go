@@ -109,7 +109,7 @@ func listed(t *testing.T, s records.Store, random *rand.Rand) []run.Run {
 		switch {
 		case r.Phase.Final():
 		case random.IntN(6) == 0:
-			require.NoError(t, s.CancelRun(t.Context(), r.ID))
+			require.NoError(t, s.CancelRun(t.Context(), r.ID, nil))
 		case random.IntN(2) == 0:
 			begin(t, s, r.ID)
 			if random.IntN(3) > 0 {

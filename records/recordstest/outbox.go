@@ -27,7 +27,7 @@ func testOutboxOrder(t *testing.T, d *database) {
 	s := d.store(t)
 	ctx := t.Context()
 	first := create(t, s, manual("/a/b"))
-	require.NoError(t, s.StartRun(ctx, first.ID))
+	require.NoError(t, s.StartRun(ctx, first.ID, nil))
 	second := create(t, s, oneTask("/a/b"))
 
 	rows := takeAll(t, s)
@@ -67,7 +67,7 @@ func testOutboxRetry(t *testing.T, d *database) {
 	s := d.store(t)
 	ctx := t.Context()
 	r := create(t, s, manual("/a/b"))
-	require.NoError(t, s.StartRun(ctx, r.ID))
+	require.NoError(t, s.StartRun(ctx, r.ID, nil))
 	rows := takeAll(t, s)
 	require.NoError(t, s.RetryOutbox(ctx, rows[0].ID, 10*time.Second))
 	require.Empty(t, takeAll(t, s), "neither it nor what comes after it")
@@ -82,7 +82,7 @@ func testOutboxTakers(t *testing.T, d *database) {
 	const runs = 40
 	for range runs {
 		r := create(t, stores[0], manual("/a/b"))
-		require.NoError(t, stores[0].StartRun(t.Context(), r.ID))
+		require.NoError(t, stores[0].StartRun(t.Context(), r.ID, nil))
 	}
 	var mu sync.Mutex
 	taken := make(map[run.ID][]records.OutboxKind)
@@ -127,7 +127,7 @@ func testOutboxWake(t *testing.T, d *database) {
 	r := create(t, s, oneTask("/a/b"))
 	awaitSignal(t, wake)
 	begin(t, s, r.ID)
-	require.NoError(t, s.StopRun(t.Context(), r.ID))
+	require.NoError(t, s.StopRun(t.Context(), r.ID, nil))
 	awaitSignal(t, wake)
 	rows := takeAll(t, s)
 	drainSignal(wake)

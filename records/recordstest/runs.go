@@ -104,7 +104,7 @@ func testSetupError(t *testing.T, d *database) {
 	require.Equal(t, r.CreatedAt, r.EndedAt)
 	require.Empty(t, cmp.Diff(r, get(t, s, r.ID)))
 	require.Empty(t, drain(t, s))
-	requireCode(t, run.CodeWrongPhase, s.CancelRun(t.Context(), r.ID))
+	requireCode(t, run.CodeWrongPhase, s.CancelRun(t.Context(), r.ID, nil))
 }
 
 // testCounters has many creators in several roots at once, through two stores.
@@ -218,11 +218,11 @@ func testGetNotFound(t *testing.T, d *database) {
 	requireCode(t, run.CodeNotFound, err)
 	_, err = s.Batches(ctx, nobody, 0, 0, records.BatchRef{})
 	requireCode(t, run.CodeNotFound, err)
-	requireCode(t, run.CodeNotFound, s.StartRun(ctx, nobody))
-	requireCode(t, run.CodeNotFound, s.CancelRun(ctx, nobody))
-	requireCode(t, run.CodeNotFound, s.StopRun(ctx, nobody))
-	requireCode(t, run.CodeNotFound, s.ApproveTask(ctx, nobody, "build", "me"))
-	requireCode(t, run.CodeNotFound, s.Annotate(ctx, nobody, "", nil))
+	requireCode(t, run.CodeNotFound, s.StartRun(ctx, nobody, nil))
+	requireCode(t, run.CodeNotFound, s.CancelRun(ctx, nobody, nil))
+	requireCode(t, run.CodeNotFound, s.StopRun(ctx, nobody, nil))
+	requireCode(t, run.CodeNotFound, s.ApproveTask(ctx, nobody, "build", "me", nil))
+	requireCode(t, run.CodeNotFound, s.Annotate(ctx, nobody, "", nil, nil))
 	requireCode(t, run.CodeNotFound, s.CloseLost(ctx, nobody, "why"))
 }
 
@@ -233,7 +233,7 @@ func testOpenRuns(t *testing.T, d *database) {
 		r := create(t, s, oneTask("/a/b"))
 		switch i % 3 {
 		case 0:
-			require.NoError(t, s.CancelRun(t.Context(), r.ID))
+			require.NoError(t, s.CancelRun(t.Context(), r.ID, nil))
 			continue
 		case 1:
 			begin(t, s, r.ID)

@@ -74,7 +74,7 @@ func testWatchAcross(t *testing.T, d *database) {
 	defer stop()
 	for i := range 3 {
 		settle(t, signal)
-		require.NoError(t, there.Annotate(t.Context(), r.ID, "", map[string]string{"n": itoa(int64(i))}))
+		require.NoError(t, there.Annotate(t.Context(), r.ID, "", map[string]string{"n": itoa(int64(i))}, nil))
 		begin := time.Now()
 		awaitSignal(t, signal)
 		require.Less(t, time.Since(begin), 5*time.Second)

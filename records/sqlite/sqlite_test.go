@@ -146,10 +146,10 @@ func TestStore_busy(t *testing.T) {
 	require.NoError(t, err, "reads go on")
 	short, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, context.DeadlineExceeded)
 	defer cancel()
-	require.Equal(t, run.CodeTimeout, run.CodeOf(s.StopRun(short, r.ID)))
+	require.Equal(t, run.CodeTimeout, run.CodeOf(s.StopRun(short, r.ID, nil)))
 
 	done := make(chan error, 1)
-	go func() { done <- s.StopRun(t.Context(), r.ID) }()
+	go func() { done <- s.StopRun(t.Context(), r.ID, nil) }()
 	_, err = conn.ExecContext(t.Context(), "ROLLBACK")
 	require.NoError(t, err)
 	require.NoError(t, <-done)

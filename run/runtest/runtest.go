@@ -16,19 +16,25 @@ func unset(name string) error { return run.Errorf(run.CodeNotSupported, "%s was 
 
 // Service is a run.Service made of functions.
 type Service struct {
-	CreateFunc    func(context.Context, run.CreateRequest) (run.Run, error)
-	GetFunc       func(context.Context, run.ID) (run.Run, error)
-	ListFunc      func(context.Context, run.ListQuery) (run.Page, error)
-	StartFunc     func(context.Context, run.ID) (run.Run, error)
-	CancelFunc    func(context.Context, run.ID) (run.Run, error)
-	StopFunc      func(context.Context, run.ID) (run.Run, error)
-	ApproveFunc   func(ctx context.Context, id run.ID, task, subject string) (run.Run, error)
-	AnnotateFunc  func(ctx context.Context, id run.ID, task string, annotations map[string]string) (run.Run, error)
-	LogsFunc      func(context.Context, run.LogQuery) (run.LogReader, error)
-	EventsFunc    func(context.Context, run.EventQuery) iter.Seq2[run.Event, error]
-	ExecutorsFunc func(context.Context) ([]run.Executor, error)
-	PoolsFunc     func(context.Context) ([]run.Pool, error)
-	ReadyFunc     func(context.Context) error
+	CreateFunc         func(context.Context, run.CreateRequest) (run.Run, error)
+	GetFunc            func(ctx context.Context, id run.ID, tokenFor ...string) (run.Run, error)
+	ListFunc           func(context.Context, run.ListQuery) (run.Page, error)
+	StartFunc          func(context.Context, run.ID, run.Token) (run.Run, error)
+	CancelFunc         func(context.Context, run.ID, run.Token) (run.Run, error)
+	StopFunc           func(context.Context, run.ID, run.Token) (run.Run, error)
+	ApproveFunc        func(ctx context.Context, id run.ID, task, subject string, token run.Token) (run.Run, error)
+	AnnotateFunc       func(ctx context.Context, id run.ID, task string, annotations map[string]string, token run.Token) (run.Run, error)
+	RestartFunc        func(context.Context, run.RestartRequest) (run.Run, error)
+	DeleteFunc         func(context.Context, run.ID) error
+	DeleteRunsFunc     func(context.Context, run.DeleteQuery) (run.Deleted, error)
+	ChangeGroupsFunc   func(context.Context, run.ChangeGroupQuery) ([]run.ChangeGroup, run.Token, error)
+	PutChangeGroupFunc func(context.Context, run.ChangeGroup, run.Token) (run.ChangeGroup, run.Token, error)
+	GroupsFunc         func(context.Context, run.GroupQuery) (run.GroupPage, error)
+	LogsFunc           func(context.Context, run.LogQuery) (run.LogReader, error)
+	EventsFunc         func(context.Context, run.EventQuery) iter.Seq2[run.Event, error]
+	ExecutorsFunc      func(context.Context) ([]run.Executor, error)
+	PoolsFunc          func(context.Context) ([]run.Pool, error)
+	ReadyFunc          func(context.Context) error
 }
 
 var _ run.Service = (*Service)(nil)
@@ -42,8 +48,11 @@ func (s *Service) Create(ctx context.Context, req run.CreateRequest) (run.Run, e
 }
 
 // Get implements run.Service.
-func (s *Service) Get(ctx context.Context, id run.ID) (run.Run, error) {
-	return act(ctx, "Get", s.GetFunc, id)
+func (s *Service) Get(ctx context.Context, id run.ID, tokenFor ...string) (run.Run, error) {
+	if s.GetFunc == nil {
+		return run.Run{}, unset("Get")
+	}
+	return s.GetFunc(ctx, id, tokenFor...)
 }
 
 // List implements run.Service.
@@ -55,41 +64,91 @@ func (s *Service) List(ctx context.Context, q run.ListQuery) (run.Page, error) {
 }
 
 // Start implements run.Service.
-func (s *Service) Start(ctx context.Context, id run.ID) (run.Run, error) {
-	return act(ctx, "Start", s.StartFunc, id)
+func (s *Service) Start(ctx context.Context, id run.ID, token run.Token) (run.Run, error) {
+	return act(ctx, "Start", s.StartFunc, id, token)
 }
 
 // Cancel implements run.Service.
-func (s *Service) Cancel(ctx context.Context, id run.ID) (run.Run, error) {
-	return act(ctx, "Cancel", s.CancelFunc, id)
+func (s *Service) Cancel(ctx context.Context, id run.ID, token run.Token) (run.Run, error) {
+	return act(ctx, "Cancel", s.CancelFunc, id, token)
 }
 
 // Stop implements run.Service.
-func (s *Service) Stop(ctx context.Context, id run.ID) (run.Run, error) {
-	return act(ctx, "Stop", s.StopFunc, id)
+func (s *Service) Stop(ctx context.Context, id run.ID, token run.Token) (run.Run, error) {
+	return act(ctx, "Stop", s.StopFunc, id, token)
 }
 
-func act(ctx context.Context, name string, f func(context.Context, run.ID) (run.Run, error), id run.ID) (run.Run, error) {
+func act(
+	ctx context.Context, name string, f func(context.Context, run.ID, run.Token) (run.Run, error), id run.ID, token run.Token,
+) (run.Run, error) {
 	if f == nil {
 		return run.Run{}, unset(name)
 	}
-	return f(ctx, id)
+	return f(ctx, id, token)
 }
 
 // Approve implements run.Service.
-func (s *Service) Approve(ctx context.Context, id run.ID, task, subject string) (run.Run, error) {
+func (s *Service) Approve(ctx context.Context, id run.ID, task, subject string, token run.Token) (run.Run, error) {
 	if s.ApproveFunc == nil {
 		return run.Run{}, unset("Approve")
 	}
-	return s.ApproveFunc(ctx, id, task, subject)
+	return s.ApproveFunc(ctx, id, task, subject, token)
 }
 
 // Annotate implements run.Service.
-func (s *Service) Annotate(ctx context.Context, id run.ID, task string, annotations map[string]string) (run.Run, error) {
+func (s *Service) Annotate(ctx context.Context, id run.ID, task string, annotations map[string]string, token run.Token) (run.Run, error) {
 	if s.AnnotateFunc == nil {
 		return run.Run{}, unset("Annotate")
 	}
-	return s.AnnotateFunc(ctx, id, task, annotations)
+	return s.AnnotateFunc(ctx, id, task, annotations, token)
+}
+
+// Restart implements run.Service.
+func (s *Service) Restart(ctx context.Context, req run.RestartRequest) (run.Run, error) {
+	if s.RestartFunc == nil {
+		return run.Run{}, unset("Restart")
+	}
+	return s.RestartFunc(ctx, req)
+}
+
+// Delete implements run.Service.
+func (s *Service) Delete(ctx context.Context, id run.ID) error {
+	if s.DeleteFunc == nil {
+		return unset("Delete")
+	}
+	return s.DeleteFunc(ctx, id)
+}
+
+// DeleteRuns implements run.Service.
+func (s *Service) DeleteRuns(ctx context.Context, q run.DeleteQuery) (run.Deleted, error) {
+	if s.DeleteRunsFunc == nil {
+		return run.Deleted{}, unset("DeleteRuns")
+	}
+	return s.DeleteRunsFunc(ctx, q)
+}
+
+// ChangeGroups implements run.Service.
+func (s *Service) ChangeGroups(ctx context.Context, q run.ChangeGroupQuery) ([]run.ChangeGroup, run.Token, error) {
+	if s.ChangeGroupsFunc == nil {
+		return nil, nil, unset("ChangeGroups")
+	}
+	return s.ChangeGroupsFunc(ctx, q)
+}
+
+// PutChangeGroup implements run.Service.
+func (s *Service) PutChangeGroup(ctx context.Context, g run.ChangeGroup, token run.Token) (run.ChangeGroup, run.Token, error) {
+	if s.PutChangeGroupFunc == nil {
+		return run.ChangeGroup{}, nil, unset("PutChangeGroup")
+	}
+	return s.PutChangeGroupFunc(ctx, g, token)
+}
+
+// Groups implements run.Service.
+func (s *Service) Groups(ctx context.Context, q run.GroupQuery) (run.GroupPage, error) {
+	if s.GroupsFunc == nil {
+		return run.GroupPage{}, unset("Groups")
+	}
+	return s.GroupsFunc(ctx, q)
 }
 
 // Logs implements run.Service.

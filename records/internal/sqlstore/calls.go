@@ -9,7 +9,7 @@ import (
 )
 
 // StartRun implements records.Store.
-func (s *Store) StartRun(ctx context.Context, id run.ID) error {
+func (s *Store) StartRun(ctx context.Context, id run.ID, token run.Token) error {
 	return s.change(ctx, "starting a run", id, func(t *tx, r *runRow) error {
 		switch {
 		case r.phase != run.PhaseQueued:
@@ -25,7 +25,7 @@ func (s *Store) StartRun(ctx context.Context, id run.ID) error {
 }
 
 // CancelRun implements records.Store.
-func (s *Store) CancelRun(ctx context.Context, id run.ID) error {
+func (s *Store) CancelRun(ctx context.Context, id run.ID, token run.Token) error {
 	return s.change(ctx, "cancelling a run", id, func(t *tx, r *runRow) error {
 		if r.phase != run.PhaseQueued {
 			return wrongPhase(r, "only a queued run can be cancelled")
@@ -46,7 +46,7 @@ func (s *Store) CancelRun(ctx context.Context, id run.ID) error {
 }
 
 // StopRun implements records.Store.
-func (s *Store) StopRun(ctx context.Context, id run.ID) error {
+func (s *Store) StopRun(ctx context.Context, id run.ID, token run.Token) error {
 	return s.change(ctx, "stopping a run", id, func(t *tx, r *runRow) error {
 		switch {
 		case r.phase != run.PhaseRunning:
@@ -60,7 +60,7 @@ func (s *Store) StopRun(ctx context.Context, id run.ID) error {
 }
 
 // ApproveTask implements records.Store.
-func (s *Store) ApproveTask(ctx context.Context, id run.ID, task, subject string) error {
+func (s *Store) ApproveTask(ctx context.Context, id run.ID, task, subject string, token run.Token) error {
 	return s.change(ctx, "approving a task", id, func(t *tx, r *runRow) error {
 		x, err := taskNamed(ctx, t, id, task)
 		if err != nil {
@@ -98,7 +98,7 @@ func (s *Store) ApproveTask(ctx context.Context, id run.ID, task, subject string
 }
 
 // Annotate implements records.Store.
-func (s *Store) Annotate(ctx context.Context, id run.ID, task string, annotations map[string]string) error {
+func (s *Store) Annotate(ctx context.Context, id run.ID, task string, annotations map[string]string, token run.Token) error {
 	return s.change(ctx, "annotating", id, func(t *tx, r *runRow) error {
 		text, err := marshal(annotations)
 		if err != nil {

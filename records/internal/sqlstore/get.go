@@ -10,7 +10,7 @@ import (
 )
 
 // GetRun implements records.Store.
-func (s *Store) GetRun(ctx context.Context, id run.ID) (run.Run, error) {
+func (s *Store) GetRun(ctx context.Context, id run.ID, tokenFor ...string) (run.Run, error) {
 	var out run.Run
 	err := s.read(ctx, "reading a run", func(q Querier) error {
 		var err error

@@ -1,0 +1,12 @@
+package sqlstore
+
+import (
+	"context"
+
+	"github.com/drover-run/drover/run"
+)
+
+// RestartSource implements records.Store.
+func (s *Store) RestartSource(context.Context, run.ID) (*run.Spec, run.Run, error) {
+	return nil, run.Run{}, errUnbuilt
+}

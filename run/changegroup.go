@@ -1,0 +1,92 @@
+package run
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"slices"
+)
+
+// OnBusy says what becomes of a run that comes while its change group has no
+// free slot.
+type OnBusy string
+
+// The policies of a busy group.
+const (
+	OnBusyQueue OnBusy = "queue" // it waits its turn; the default
+	// OnBusyStopRunning stops as many of the group's running runs, those that
+	// began first, as the new run and those before it need.
+	OnBusyStopRunning OnBusy = "stop_running"
+	// OnBusyCancelQueued cancels the runs that wait for a slot of the group,
+	// so that the new one is next.
+	OnBusyCancelQueued OnBusy = "cancel_queued"
+	OnBusyReject       OnBusy = "reject" // CodeChangeGroupBusy, and nothing is stored
+)
+
+// OnBusyPolicies lists all policies, the default first.
+func OnBusyPolicies() []OnBusy {
+	return []OnBusy{OnBusyQueue, OnBusyStopRunning, OnBusyCancelQueued, OnBusyReject}
+}
+
+// ChangeGroup limits how many of the runs that name it run at once. A group
+// exists from the moment that a run names it, without a limit.
+type ChangeGroup struct {
+	Name       string
+	MaxRunning int // 0 is no limit
+	OnBusy     OnBusy
+	// Running has the runs that hold a slot, in the order in which they got
+	// it. A run holds its slot from when it may begin until it is final.
+	Running []ID
+	// Queued has the runs that wait for a slot, next first, and after them
+	// those that wait to be started.
+	Queued []ID
+	// Version grows with every change of the group, or of the phase of one of
+	// its runs, and with every call that changes one of its runs.
+	Version int64
+}
+
+// ChangeGroupQuery selects change groups: those of Names, each of them whether
+// anything has named it yet or not, or else all by name.
+type ChangeGroupQuery struct {
+	Names []string
+	After string // without Names: those with greater names
+	Limit int    // without Names: 1 to 100; 0 means 25
+}
+
+// Token is an update token: the versions of change groups as somebody read
+// them. A call that carries it succeeds only if none of them has changed since,
+// and then changes them all. nil is none.
+type Token map[string]int64
+
+// String returns the token as clients carry it, "" for none.
+func (t Token) String() string {
+	if t == nil {
+		return ""
+	}
+	text, err := json.Marshal(tokenText{Versions: t})
+	if err != nil {
+		return "" // texts and numbers can be marshalled
+	}
+	return base64.RawURLEncoding.EncodeToString(text)
+}
+
+// Groups returns the names of the token's groups, sorted.
+func (t Token) Groups() []string { return slices.Sorted(maps.Keys(t)) }
+
+type tokenText struct {
+	Versions map[string]int64 `json:"v"`
+}
+
+// ParseToken reads what Token.String returned; "" is no token. Errors:
+// CodeUnreadable.
+func ParseToken(text string) (Token, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var t tokenText
+	data, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || json.Unmarshal(data, &t) != nil || len(t.Versions) == 0 || len(t.Versions) > MaxChangeGroups {
+		return nil, Errorf(CodeUnreadable, "the changegroup_token cannot be read; pass it as a list of runs or change groups gave it")
+	}
+	return Token(t.Versions), nil
+}
