@@ -129,7 +129,7 @@ func TestServer_actions(t *testing.T) {
 	type made struct{ Call, Task, Subject, Note string }
 	calls := make(chan made, 1)
 	act := func(name string) func(context.Context, run.ID, run.Token) (run.Run, error) {
-		return func(_ context.Context, id run.ID) (run.Run, error) {
+		return func(_ context.Context, id run.ID, _ run.Token) (run.Run, error) {
 			calls <- made{Call: name}
 			return run.Run{ID: id}, nil
 		}
