@@ -45,8 +45,8 @@ busybox-image: ## Make the local image of examples/service.yaml from the host's 
 	examples/busybox-image.sh
 
 .PHONY: image
-image: ## Build the Drover image FROM scratch
-	docker build -t drover:$(VERSION) .
+image: build ## Build the Drover image FROM scratch, tagged with the version and as latest
+	docker build -t drover:$(VERSION) -t drover:latest .
 
 ##@ Check
 .PHONY: test
