@@ -26,6 +26,7 @@ type Store interface {
 	Outbox
 	Events
 	Garbage
+	Webhooks
 
 	// Check returns nil when the database answers and its schema is current.
 	Check(ctx context.Context) error
@@ -302,8 +303,8 @@ type Batch struct {
 	// Source is the key under which the bytes lie: another run's for a task
 	// that was kept at a restart.
 	Source run.Key
-	First int64 // frame number; likewise Last
-	Last  int64
+	First  int64 // frame number; likewise Last
+	Last   int64
 	// End says that it holds the task_end frame of its key.
 	End bool
 }
@@ -325,18 +326,20 @@ const (
 	OutboxCancel  OutboxKind = "cancel"  // tell it that it was cancelled
 	OutboxApprove OutboxKind = "approve" // tell it that Task was approved
 	OutboxGrant   OutboxKind = "grant"   // tell the workflow of ChangeGroup that a slot may be free
+	OutboxWebhook OutboxKind = "webhook" // tell the workflow of Webhook that it was made, changed or deleted
 )
 
 // OutboxRow is one thing to tell.
 type OutboxRow struct {
 	ID  int64
-	Run run.ID // "" for OutboxGrant
+	Run run.ID // "" for OutboxGrant and OutboxWebhook
 	// ChangeGroup of OutboxGrant.
 	ChangeGroup string
+	Webhook     string // of OutboxWebhook
 	Kind        OutboxKind
-	Task     int // of OutboxApprove
-	Attempts int
-	Created  time.Time
+	Task        int // of OutboxApprove
+	Attempts    int
+	Created     time.Time
 }
 
 // Outbox hands out what is to be delivered.

@@ -33,6 +33,7 @@ func Run(t *testing.T, newDatabase func(t *testing.T) Open) {
 		{"Executors", executorTests()},
 		{"Outbox", outboxTests()},
 		{"Events", eventTests()},
+		{"Webhooks", webhookTests()},
 		{"Sharing", sharingTests()},
 	} {
 		t.Run(group.name, func(t *testing.T) {

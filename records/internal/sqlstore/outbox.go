@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/drover-run/drover/records"
@@ -35,6 +36,9 @@ func (s *Store) TakeOutbox(ctx context.Context, n int, lease time.Duration) ([]r
 				return err
 			}
 			o.Created = toTime(created)
+			if name, ok := strings.CutPrefix(string(o.Run), webhookKey); ok {
+				o.Run, o.Webhook = "", name
+			}
 			out = append(out, o)
 			return nil
 		}, `WITH due AS (

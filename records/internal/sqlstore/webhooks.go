@@ -1,0 +1,236 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// webhookKey precedes the name of a webhook where the id of a run stands
+// otherwise: in the outbox, and among what is watched.
+const webhookKey = "webhook:"
+
+const webhookColumns = `name, url, secret, events, group_path, run_id, enabled, created_at, updated_at, version, epoch, delivered,
+	batch_end, last_error, last_attempt, next_attempt, failures`
+
+func scanWebhook(row scanner) (records.Delivery, error) {
+	var d records.Delivery
+	var secret, events string
+	var created, updated, last, next int64
+	if err := row.Scan(&d.Name, &d.URL, &secret, &events, &d.Group, &d.Run, &d.Enabled, &created, &updated, &d.Version, &d.Epoch,
+		&d.Delivered, &d.BatchEnd, &d.LastError, &last, &next, &d.Failures); err != nil {
+		return d, err
+	}
+	d.Secret = run.Secret(secret)
+	d.CreatedAt, d.UpdatedAt, d.LastAttemptAt, d.NextAttemptAt = toTime(created), toTime(updated), toTime(last), toTime(next)
+	if err := unmarshal(events, &d.Events); err != nil {
+		return d, err
+	}
+	if len(d.Events) == 0 {
+		d.Events = run.EventTypes()
+	}
+	return d, nil
+}
+
+func readWebhook(ctx context.Context, q Querier, name, lock string) (records.Delivery, error) {
+	d, err := scanWebhook(q.QueryRow(ctx, `SELECT `+webhookColumns+` FROM webhooks WHERE name = ?`+lock, name))
+	if errors.Is(err, sql.ErrNoRows) {
+		return d, run.Errorf(run.CodeNotFound, "there is no webhook %s", name)
+	}
+	return d, err
+}
+
+// ListWebhooks implements records.Store.
+func (s *Store) ListWebhooks(ctx context.Context) (all []run.Webhook, err error) {
+	err = s.read(ctx, "listing webhooks", func(q Querier) error {
+		all = nil
+		return each(ctx, q, func(row scanner) error {
+			d, err := scanWebhook(row)
+			all = append(all, d.Webhook)
+			return err
+		}, `SELECT `+webhookColumns+` FROM webhooks ORDER BY name`)
+	})
+	return all, err
+}
+
+// GetWebhook implements records.Store.
+func (s *Store) GetWebhook(ctx context.Context, name string) (w run.Webhook, err error) {
+	err = s.read(ctx, "reading a webhook", func(q Querier) error {
+		d, err := readWebhook(ctx, q, name, "")
+		w = d.Webhook
+		return err
+	})
+	return w, err
+}
+
+// PutWebhook implements records.Store.
+func (s *Store) PutWebhook(ctx context.Context, w run.WebhookSpec) (out run.Webhook, created bool, err error) {
+	err = s.write(ctx, "putting a webhook", func(t *tx) error {
+		was, err := readWebhook(ctx, t, w.Name, t.dialect.ForUpdate)
+		if created = run.CodeOf(err) == run.CodeNotFound; created {
+			was, created, err = t.makeWebhook(ctx, w)
+		}
+		if err != nil {
+			return err
+		}
+		if !created {
+			if err := t.changeWebhook(ctx, was, w); err != nil {
+				return err
+			}
+		}
+		now, err := readWebhook(ctx, t, w.Name, "")
+		if err != nil {
+			return err
+		}
+		out = now.Webhook
+		return t.tellWebhook(ctx, w.Name)
+	})
+	return out, created, err
+}
+
+// makeWebhook inserts a webhook, unless another has done so meanwhile, which
+// it returns then.
+func (t *tx) makeWebhook(ctx context.Context, w run.WebhookSpec) (was records.Delivery, created bool, err error) {
+	counted, err := t.Exec(ctx, `UPDATE webhook_count SET n = n + 1 WHERE n < ?`, run.MaxWebhooks)
+	if err != nil {
+		return was, false, err
+	}
+	room, err := counted.RowsAffected()
+	if err != nil {
+		return was, false, err
+	}
+	if was, err = readWebhook(ctx, t, w.Name, ""); run.CodeOf(err) != run.CodeNotFound {
+		if err == nil && room > 0 {
+			_, err = t.Exec(ctx, `UPDATE webhook_count SET n = n - 1`)
+		}
+		return was, false, err
+	}
+	if room == 0 {
+		return was, false, run.Errorf(run.CodeExhausted, "there are %d webhooks, which is the limit", run.MaxWebhooks)
+	}
+	if w.Secret == "" {
+		return was, false, run.InvalidError("the webhook is not valid", []run.Fault{
+			{Path: "secret", Code: run.FaultRequired, Detail: "a new webhook has a secret, with which what is delivered is signed"},
+		})
+	}
+	events, err := marshal(w.Events)
+	if err != nil {
+		return was, false, err
+	}
+	first, _ := w.Start()
+	if first == 0 {
+		if err := t.QueryRow(ctx, t.dialect.LastEvent).Scan(&first); err != nil {
+			return was, false, err
+		}
+		first++
+	}
+	_, err = t.Exec(ctx, `INSERT INTO webhooks (name, url, secret, events, group_path, run_id, enabled, created_at, updated_at, delivered)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		w.Name, w.URL, w.Secret.Reveal(), events, w.Group, w.Run, w.Enabled, t.now, t.now, first-1)
+	return was, true, err
+}
+
+// changeWebhook makes a webhook what a client says. Its failures are forgotten:
+// what waited to be tried again is tried at once, and cut anew.
+func (t *tx) changeWebhook(ctx context.Context, was records.Delivery, w run.WebhookSpec) error {
+	events, err := marshal(w.Events)
+	if err != nil {
+		return err
+	}
+	if w.Secret == "" {
+		w.Secret = was.Secret
+	}
+	delivered := was.Delivered
+	switch first, _ := w.Start(); {
+	case w.From == run.FromNow:
+		if err := t.QueryRow(ctx, t.dialect.LastEvent).Scan(&delivered); err != nil {
+			return err
+		}
+	case first > 0:
+		delivered = first - 1
+	}
+	_, err = t.Exec(ctx, `UPDATE webhooks SET url = ?, secret = ?, events = ?, group_path = ?, run_id = ?, enabled = ?, updated_at = ?,
+		version = version + 1, delivered = ?, batch_end = 0, last_error = '', next_attempt = 0, failures = 0 WHERE name = ?`,
+		w.URL, w.Secret.Reveal(), events, w.Group, w.Run, w.Enabled, t.now, delivered, w.Name)
+	return err
+}
+
+// DeleteWebhook implements records.Store.
+func (s *Store) DeleteWebhook(ctx context.Context, name string) error {
+	return s.write(ctx, "deleting a webhook", func(t *tx) error {
+		if _, err := readWebhook(ctx, t, name, t.dialect.ForUpdate); err != nil {
+			return err
+		}
+		if _, err := t.Exec(ctx, `DELETE FROM webhooks WHERE name = ?`, name); err != nil {
+			return err
+		}
+		if _, err := t.Exec(ctx, `UPDATE webhook_count SET n = n - 1`); err != nil {
+			return err
+		}
+		return t.tellWebhook(ctx, name)
+	})
+}
+
+// TakeWebhook implements records.Store.
+func (s *Store) TakeWebhook(ctx context.Context, name string) (d records.Delivery, err error) {
+	err = s.write(ctx, "taking a webhook", func(t *tx) error {
+		if _, err := t.Exec(ctx, `UPDATE webhooks SET epoch = epoch + 1 WHERE name = ?`, name); err != nil {
+			return err
+		}
+		d, err = readWebhook(ctx, t, name, "")
+		return err
+	})
+	return d, err
+}
+
+// ReadWebhook implements records.Store.
+func (s *Store) ReadWebhook(ctx context.Context, name string, epoch int64) (d records.Delivery, err error) {
+	err = s.read(ctx, "reading a webhook", func(q Querier) error {
+		if d, err = readWebhook(ctx, q, name, ""); err == nil && d.Epoch != epoch {
+			err = takenWebhook(name)
+		}
+		return err
+	})
+	return d, err
+}
+
+// MoveWebhook implements records.Store.
+func (s *Store) MoveWebhook(ctx context.Context, name string, epoch, version int64, to records.Progression) error {
+	return s.write(ctx, "moving a webhook on", func(t *tx) error {
+		set := `delivered = ?, batch_end = ?, last_error = ?, next_attempt = ?, failures = ?`
+		args := []any{to.Delivered, to.BatchEnd, clip(to.LastError), fromTime(to.NextAttempt), to.Failures}
+		if !to.LastAttempt.IsZero() {
+			set, args = set+`, last_attempt = ?`, append(args, fromTime(to.LastAttempt))
+		}
+		done, err := t.Exec(ctx, `UPDATE webhooks SET `+set+` WHERE name = ? AND epoch = ? AND version = ?`, append(args, name, epoch, version)...)
+		if err != nil {
+			return err
+		}
+		if n, err := done.RowsAffected(); err != nil || n > 0 {
+			return err
+		}
+		if d, err := readWebhook(ctx, t, name, ""); err != nil || d.Epoch != epoch {
+			return orElse(err, takenWebhook(name))
+		}
+		return run.Errorf(run.CodeConflict, "webhook %s was changed meanwhile", name)
+	})
+}
+
+// WatchWebhook implements records.Store.
+func (s *Store) WatchWebhook(name string) (signal <-chan struct{}, stop func()) {
+	return s.hub.Watch(run.ID(webhookKey + name))
+}
+
+func takenWebhook(name string) error {
+	return run.Errorf(run.CodeConflict, "another delivers webhook %s now", name)
+}
+
+// tellWebhook wakes the one that delivers, and has one started.
+func (t *tx) tellWebhook(ctx context.Context, name string) error {
+	key := run.ID(webhookKey + name)
+	t.touch(key)
+	return t.tell(ctx, key, records.OutboxWebhook, 0)
+}
