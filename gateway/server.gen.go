@@ -74,6 +74,18 @@ type ServerInterface interface {
 	// GetTaskLogs Read the log of a task
 	// (GET /api/v1/runs/{id}/tasks/{task}/logs)
 	GetTaskLogs(ctx echo.Context, id RunID, task TaskName, params GetTaskLogsParams) error
+	// ListWebhooks List the webhooks
+	// (GET /api/v1/webhooks)
+	ListWebhooks(ctx echo.Context) error
+	// DeleteWebhook Delete a webhook
+	// (DELETE /api/v1/webhooks/{name})
+	DeleteWebhook(ctx echo.Context, name WebhookName) error
+	// GetWebhook Get a webhook and how its delivery stands
+	// (GET /api/v1/webhooks/{name})
+	GetWebhook(ctx echo.Context, name WebhookName) error
+	// PutWebhook Make or change a webhook
+	// (PUT /api/v1/webhooks/{name})
+	PutWebhook(ctx echo.Context, name WebhookName) error
 	// GetHealth Say that the gateway serves
 	// (GET /healthz)
 	GetHealth(ctx echo.Context) error
@@ -539,6 +551,63 @@ func (w *ServerInterfaceWrapper) GetTaskLogs(ctx echo.Context) error {
 	return err
 }
 
+// ListWebhooks converts echo context to params.
+func (w *ServerInterfaceWrapper) ListWebhooks(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListWebhooks(ctx)
+	return err
+}
+
+// DeleteWebhook converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteWebhook(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name WebhookName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteWebhook(ctx, name)
+	return err
+}
+
+// GetWebhook converts echo context to params.
+func (w *ServerInterfaceWrapper) GetWebhook(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name WebhookName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetWebhook(ctx, name)
+	return err
+}
+
+// PutWebhook converts echo context to params.
+func (w *ServerInterfaceWrapper) PutWebhook(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name WebhookName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PutWebhook(ctx, name)
+	return err
+}
+
 // GetHealth converts echo context to params.
 func (w *ServerInterfaceWrapper) GetHealth(ctx echo.Context) error {
 	var err error
@@ -633,6 +702,10 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/api/v1/runs/:id/tasks/:task/approve", wrapper.ApproveTask, options.OperationMiddlewares["approveTask"]...)
 	router.GET(options.BaseURL+"/api/v1/runs/:id/tasks/:task/logs", wrapper.GetTaskLogs, options.OperationMiddlewares["getTaskLogs"]...)
 	router.GET(options.BaseURL+"/api/v1/events", wrapper.StreamEvents, options.OperationMiddlewares["streamEvents"]...)
+	router.GET(options.BaseURL+"/api/v1/webhooks", wrapper.ListWebhooks, options.OperationMiddlewares["listWebhooks"]...)
+	router.DELETE(options.BaseURL+"/api/v1/webhooks/:name", wrapper.DeleteWebhook, options.OperationMiddlewares["deleteWebhook"]...)
+	router.GET(options.BaseURL+"/api/v1/webhooks/:name", wrapper.GetWebhook, options.OperationMiddlewares["getWebhook"]...)
+	router.PUT(options.BaseURL+"/api/v1/webhooks/:name", wrapper.PutWebhook, options.OperationMiddlewares["putWebhook"]...)
 	router.GET(options.BaseURL+"/api/v1/executors", wrapper.ListExecutors, options.OperationMiddlewares["listExecutors"]...)
 	router.GET(options.BaseURL+"/api/v1/executors/:id", wrapper.GetExecutor, options.OperationMiddlewares["getExecutor"]...)
 	router.GET(options.BaseURL+"/api/v1/pools", wrapper.ListPools, options.OperationMiddlewares["listPools"]...)
