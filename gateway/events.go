@@ -31,7 +31,7 @@ func (s *Server) StreamEvents(c echo.Context, params api.StreamEventsParams) err
 	}
 	source := func(ctx context.Context) iter.Seq2[run.Event, error] { return s.runs.Events(ctx, q) }
 	err = relay(ctx, w, s.opts.Heartbeat, source, func(e run.Event) error {
-		return w.event(e.Number, string(e.Type), viewEvent(e))
+		return w.event(e.Number, string(e.Type), api.EventOf(e))
 	})
 	return endEvents(ctx, c, w, err)
 }
@@ -78,12 +78,4 @@ func lastEventID(header string) (int64, error) {
 		return 0, run.Errorf(run.CodeInvalid, "Last-Event-ID must be the id of an event of this stream, not %q", header)
 	}
 	return n, nil
-}
-
-func viewEvent(e run.Event) api.Event {
-	return api.Event{
-		Number: e.Number, Type: api.EventType(e.Type), Time: e.Time.UTC(), Run: string(e.Run), Group: e.Group,
-		Phase: api.Phase(e.Phase), Result: api.Result(e.Result), Reason: e.Reason, Task: e.Task, Status: api.Status(e.Status),
-		Attempt: e.Attempt, Executor: e.Executor, ExitCode: e.ExitCode,
-	}
 }

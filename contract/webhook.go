@@ -1,0 +1,40 @@
+package contract
+
+// WebhookWorkflow delivers the events of one webhook. It ends when the webhook
+// is deleted or disabled, and the next signal starts it again.
+const WebhookWorkflow = "webhook"
+
+// SignalWebhook tells the workflow of a webhook that a client made, changed or
+// deleted it; no payload.
+const SignalWebhook = "webhook-changed"
+
+// ActivityDeliver delivers the events of a webhook, for as long as there is
+// one to deliver to.
+const ActivityDeliver = "deliver"
+
+// WaitQueue is the task queue of the control activities that last: they do
+// little but wait, and there may be many at once.
+const WaitQueue = "wait"
+
+// WebhookWorkflowID is the workflow id of a webhook.
+func WebhookWorkflowID(name string) string { return "webhook:" + name }
+
+// WebhookInput starts the workflow of a webhook.
+type WebhookInput struct {
+	Name string `json:"name"`
+	// Limits bound the execution; nil means the defaults.
+	Limits *Limits `json:"limits,omitempty"`
+}
+
+// DeliverInput is the input of deliver.
+type DeliverInput struct {
+	Name string `json:"name"`
+}
+
+// DeliverResult is the result of deliver.
+type DeliverResult struct {
+	// Again says that its worker ends, and that there is more to deliver.
+	Again bool `json:"again,omitempty"`
+	// Why there is nothing to deliver to any more; for people.
+	Why string `json:"why,omitempty"`
+}

@@ -1,0 +1,135 @@
+package webhooks
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// Bounds of an attempt that nobody needs to set.
+const (
+	dialTimeout = 5 * time.Second
+	// maxAnswer is what is read of an answer, so that its connection can be
+	// used again; nothing looks at it.
+	maxAnswer      = 64 << 10
+	maxHeaderBytes = 64 << 10
+)
+
+// newClient returns a client for one receiver. Redirects are answers like any
+// other: to follow one would send events where nobody told us to.
+func newClient() *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			Proxy:                  http.ProxyFromEnvironment,
+			DialContext:            (&net.Dialer{Timeout: dialTimeout}).DialContext,
+			TLSHandshakeTimeout:    dialTimeout,
+			MaxIdleConns:           1,
+			IdleConnTimeout:        time.Minute,
+			MaxResponseHeaderBytes: maxHeaderBytes,
+			DisableCompression:     true,
+			ForceAttemptHTTP2:      true,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// notTakenError says why a batch was not taken.
+type notTakenError struct {
+	why   string
+	after time.Duration // for which the receiver asks to be left alone
+}
+
+// Error implements error.
+func (e *notTakenError) Error() string { return e.why }
+
+// batch is what goes with one request.
+type batch struct {
+	id   string
+	body []byte
+	last int64 // event
+}
+
+func newBatch(name string, events []run.Event) (batch, error) {
+	payload := api.WebhookDelivery{Webhook: name, Events: make([]api.Event, len(events))}
+	for i, e := range events {
+		payload.Events[i] = api.EventOf(e)
+	}
+	body, err := json.Marshal(payload)
+	if err != nil {
+		return batch{}, fmt.Errorf("encoding events: %w", err)
+	}
+	first, last := events[0].Number, events[len(events)-1].Number
+	return batch{id: deliveryID(name, first, last), body: body, last: last}, nil
+}
+
+// send makes one attempt. Any error is one of the receiver, or of the way
+// there, unless ctx has ended.
+func (d *Deliverer) send(ctx context.Context, client *http.Client, w records.Delivery, b batch) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, d.opts.Timeout, errSlow)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.URL, bytes.NewReader(b.body))
+	if err != nil {
+		return &notTakenError{why: "the URL cannot be called"}
+	}
+	timestamp := strconv.FormatInt(time.Now().Unix(), 10)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", d.opts.UserAgent)
+	req.Header.Set(HeaderWebhook, w.Name)
+	req.Header.Set(HeaderDelivery, b.id)
+	req.Header.Set(HeaderTimestamp, timestamp)
+	req.Header.Set(HeaderSignature, Sign(w.Secret, timestamp, b.body))
+	resp, err := client.Do(req)
+	if err != nil {
+		return &notTakenError{why: "no answer: " + reason(ctx, err)}
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if _, err := io.CopyN(io.Discard, resp.Body, maxAnswer); err != nil && !errors.Is(err, io.EOF) && context.Cause(ctx) != nil {
+		return &notTakenError{why: "the answer did not end: " + reason(ctx, err)}
+	}
+	if resp.StatusCode >= http.StatusOK && resp.StatusCode < http.StatusMultipleChoices {
+		return nil
+	}
+	return &notTakenError{
+		why:   fmt.Sprintf("the receiver answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode)),
+		after: min(retryAfter(resp.Header.Get("Retry-After"), time.Now()), d.opts.MaxRetryAfter),
+	}
+}
+
+var errSlow = errors.New("it took too long")
+
+// reason tells an error without the URL, which may have a password in its query.
+func reason(ctx context.Context, err error) string {
+	if errors.Is(context.Cause(ctx), errSlow) {
+		return errSlow.Error()
+	}
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		err = wrapped.Err
+	}
+	return err.Error()
+}
+
+// retryAfter reads the header of that name: seconds, or a date.
+func retryAfter(value string, now time.Time) time.Duration {
+	if value == "" {
+		return 0
+	}
+	if n, err := strconv.ParseInt(value, 10, 32); err == nil {
+		return max(0, time.Duration(n)*time.Second)
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return max(0, at.Sub(now))
+	}
+	return 0
+}
