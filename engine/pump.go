@@ -120,6 +120,9 @@ func (p *Pump) deliverRow(ctx context.Context, row records.OutboxRow) {
 func (p *Pump) tell(ctx context.Context, row records.OutboxRow) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errors.New("temporal did not answer in time"))
 	defer cancel()
+	if row.Kind == records.OutboxWebhook {
+		return p.tellWebhook(ctx, row.Webhook)
+	}
 	r, err := p.store.GetSummary(ctx, row.Run)
 	if run.CodeOf(err) == run.CodeNotFound {
 		return nil // deleted meanwhile

@@ -78,6 +78,7 @@ func NewControl(c client.Client, deps ControlDeps, opts ControlOptions) worker.W
 func RegisterControl(r worker.Registry, deps ControlDeps) {
 	r.RegisterWorkflowWithOptions(workflows.Run, workflow.RegisterOptions{Name: contract.RunWorkflow})
 	r.RegisterWorkflowWithOptions(workflows.Batch, workflow.RegisterOptions{Name: contract.BatchWorkflow})
+	r.RegisterWorkflowWithOptions(workflows.Webhook, workflow.RegisterOptions{Name: contract.WebhookWorkflow})
 	a := activities.NewRun(deps.Progress)
 	r.RegisterActivityWithOptions(a.LoadPlan, activity.RegisterOptions{Name: contract.ActivityLoadPlan})
 	r.RegisterActivityWithOptions(a.Begin, activity.RegisterOptions{Name: contract.ActivityBegin})

@@ -18,6 +18,13 @@ const forever = 10 * 365 * 24 * time.Hour
 // It restarts within that time in all but a disaster.
 const heartbeatTimeout = 30 * time.Second
 
+// An activity that waits is done by another worker this long after its own was
+// killed, and tried again this soon after it failed.
+const (
+	waitHeartbeat = 15 * time.Second
+	waitRetry     = 200 * time.Millisecond
+)
+
 // maxSummary is how much of a name the summary of an activity shows, in bytes;
 // the server refuses 400.
 const maxSummary = 200

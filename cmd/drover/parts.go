@@ -7,10 +7,13 @@ import (
 	"net"
 
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
 
 	"github.com/drover-run/drover/config"
 	"github.com/drover-run/drover/engine"
 	"github.com/drover-run/drover/gateway"
+	"github.com/drover-run/drover/internal/version"
+	"github.com/drover-run/drover/webhooks"
 	"github.com/drover-run/drover/workers"
 )
 
@@ -33,7 +36,7 @@ func (p *process) addGateway(cfg config.Gateway, s *stores, service *engine.Engi
 		return err
 	}
 	server, err := gateway.New(gateway.Deps{
-		Runs: service, Desk: service, Auth: auth, Logger: p.logger, Registry: p.telemetry.registry,
+		Runs: service, Desk: service, Webhooks: service, Auth: auth, Logger: p.logger, Registry: p.telemetry.registry,
 		Stats: func(ctx context.Context) (gateway.Stats, error) {
 			stats, err := s.records.Stats(ctx)
 			return gateway.Stats(stats), err
@@ -52,9 +55,21 @@ func (p *process) addGateway(cfg config.Gateway, s *stores, service *engine.Engi
 func (p *process) addControl(s *stores, c client.Client, namespace string) {
 	deps := engine.Deps{Store: s.records, Logs: s.blobs, Logger: p.logger}
 	p.stages.add("reconciler", engine.NewReconciler(deps, c, namespace).Run)
-	p.stages.add("control worker", func(ctx context.Context) error {
+	p.addWorker("control worker", func(opts workers.ControlOptions) worker.Worker {
+		return workers.NewControl(c, workers.ControlDeps{Progress: s.records}, opts)
+	})
+	p.addWorker("waiting worker", func(opts workers.ControlOptions) worker.Worker {
+		return workers.NewWait(c, workers.WaitDeps{
+			Webhooks: webhooks.New(s.records, p.logger, webhooks.Options{UserAgent: "drover/" + version.String()}),
+		}, opts)
+	})
+}
+
+// addWorker runs a worker until it is stopped.
+func (p *process) addWorker(name string, newWorker func(workers.ControlOptions) worker.Worker) {
+	p.stages.add(name, func(ctx context.Context) error {
 		fatal := make(chan error, 1)
-		w := workers.NewControl(c, workers.ControlDeps{Progress: s.records}, workers.ControlOptions{
+		w := newWorker(workers.ControlOptions{
 			OnFatalError: func(err error) {
 				select {
 				case fatal <- err:

@@ -1,0 +1,71 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/webhooks"
+)
+
+// EventDeliverer delivers the events of a webhook until there is nothing to
+// deliver to, and says why.
+type EventDeliverer interface {
+	Deliver(ctx context.Context, name string) (why string, err error)
+}
+
+var _ EventDeliverer = (*webhooks.Deliverer)(nil)
+
+// Webhooks holds the activity of webhooks.
+type Webhooks struct{ deliverer EventDeliverer }
+
+// NewWebhooks returns the activity over a deliverer.
+func NewWebhooks(deliverer EventDeliverer) *Webhooks { return &Webhooks{deliverer: deliverer} }
+
+// Deliver is contract.ActivityDeliver.
+func (a *Webhooks) Deliver(ctx context.Context, in contract.DeliverInput) (contract.DeliverResult, error) {
+	ctx, end := alive(ctx)
+	defer end()
+	why, err := a.deliverer.Deliver(ctx, in.Name)
+	if errors.Is(context.Cause(ctx), errWorkerStops) {
+		return contract.DeliverResult{Again: true}, nil
+	}
+	return contract.DeliverResult{Why: why}, toTemporal(err)
+}
+
+// errWorkerStops is the cause of the end of an activity whose worker stops:
+// another is to go on with it at once.
+var errWorkerStops = errors.New("the worker stops")
+
+// heartbeatEvery is far below any heartbeat timeout. The SDK passes on fewer.
+const heartbeatEvery = 2 * time.Second
+
+// alive heartbeats for an activity that lasts, until end is called. The
+// context that it returns also ends when the worker stops.
+func alive(ctx context.Context) (_ context.Context, end func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(heartbeatEvery)
+		defer ticker.Stop()
+		for {
+			activity.RecordHeartbeat(ctx)
+			select {
+			case <-ticker.C:
+			case <-activity.GetWorkerStopChannel(ctx):
+				cancel(errWorkerStops)
+				return
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return ctx, func() {
+		cancel(nil)
+		<-done
+	}
+}

@@ -1,0 +1,37 @@
+package workers
+
+import (
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+
+	"github.com/drover-run/drover/activities"
+	"github.com/drover-run/drover/contract"
+)
+
+// WaitDeps are what a worker of activities that wait works with. Every field
+// is required.
+type WaitDeps struct {
+	Webhooks activities.EventDeliverer
+}
+
+// waitSlots is how many activities that wait one process has at once: each is
+// a goroutine or two that sleep.
+const waitSlots = 5_000
+
+// NewWait returns the worker of the activities that last, on queue wait. It is
+// not started.
+func NewWait(c client.Client, deps WaitDeps, opts ControlOptions) worker.Worker {
+	o := controlOptions(opts)
+	o.MaxConcurrentActivityExecutionSize = waitSlots
+	o.DisableWorkflowWorker = true
+	w := worker.New(c, contract.WaitQueue, o)
+	RegisterWait(w, deps)
+	return w
+}
+
+// RegisterWait registers the activities that last by their contract names.
+func RegisterWait(r worker.ActivityRegistry, deps WaitDeps) {
+	w := activities.NewWebhooks(deps.Webhooks)
+	r.RegisterActivityWithOptions(w.Deliver, activity.RegisterOptions{Name: contract.ActivityDeliver})
+}

@@ -1,0 +1,114 @@
+package workflows
+
+import (
+	"errors"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/drover-run/drover/contract"
+)
+
+// webhookEvents is the length of a history after which the workflow of a
+// webhook continues as new: it grows by each change of the webhook, and each
+// restart of a worker.
+const webhookEvents = 1000
+
+// Webhook is the workflow of a webhook: it sees to it that somebody delivers
+// its events, for as long as there is something to deliver to. How far that
+// has come is known to the records alone.
+func Webhook(ctx workflow.Context, in contract.WebhookInput) error {
+	w := &webhookRunner{in: in, most: webhookEvents}
+	if in.Limits != nil && in.Limits.Events > 0 {
+		w.most = in.Limits.Events
+	}
+	w.inbox = inbox{
+		onBare(ctx, contract.SignalWebhook, func(workflow.Context) { w.told = true }),
+		onBare(ctx, contract.SignalForceContinue, func(workflow.Context) { w.forced = true }),
+	}
+	return w.run(ctx)
+}
+
+// webhookRunner is one execution of the workflow of a webhook.
+type webhookRunner struct {
+	in     contract.WebhookInput
+	most   int // events of the history
+	inbox  inbox
+	told   bool // a client changed the webhook after the delivery began
+	forced bool
+}
+
+func (w *webhookRunner) run(ctx workflow.Context) error {
+	for {
+		w.inbox.drain(ctx)
+		if w.full(ctx) {
+			return w.continueAsNew(ctx)
+		}
+		w.told = false
+		out, err := w.deliver(ctx)
+		switch {
+		case errors.Is(err, errFull):
+			return w.continueAsNew(ctx)
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return err
+		}
+		// What came while the delivery ended may have undone why it did.
+		w.inbox.drain(ctx)
+		if !out.Again && !w.told && !w.forced {
+			return nil
+		}
+	}
+}
+
+var errFull = errors.New("the history is full")
+
+// deliver has events delivered until that ends. Whoever does it watches the
+// webhook itself: what is told here matters only once it has ended. Where the
+// history is full it is left to the next execution, which takes it over.
+func (w *webhookRunner) deliver(ctx workflow.Context) (contract.DeliverResult, error) {
+	ctx, cancel := workflow.WithCancel(ctx)
+	defer cancel()
+	var out contract.DeliverResult
+	delivery := deliverEvents(ctx, w.in.Name)
+	for !delivery.IsReady() {
+		if err := workflow.Await(ctx, func() bool { return delivery.IsReady() || w.inbox.waiting() }); err != nil {
+			return out, err
+		}
+		w.inbox.drain(ctx)
+		if !delivery.IsReady() && w.full(ctx) {
+			return out, errFull
+		}
+	}
+	return out, delivery.Get(ctx, &out)
+}
+
+func (w *webhookRunner) full(ctx workflow.Context) bool {
+	info := workflow.GetInfo(ctx)
+	return w.forced || info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() > w.most
+}
+
+func (w *webhookRunner) continueAsNew(ctx workflow.Context) error {
+	return workflow.NewContinueAsNewError(ctx, contract.WebhookWorkflow, contract.WebhookInput{Name: w.in.Name, Limits: w.in.Limits})
+}
+
+// deliverEvents begins deliver.
+func deliverEvents(ctx workflow.Context, name string) workflow.Future {
+	ctx = workflow.WithActivityOptions(ctx, waitOptions("deliver events to "+name))
+	return workflow.ExecuteActivity(ctx, contract.ActivityDeliver, contract.DeliverInput{Name: name})
+}
+
+// waitOptions are those of an activity that lasts: its worker tells by
+// heartbeats that it is there, and where it is not another goes on. It is left
+// to itself when it is cancelled.
+func waitOptions(name string) workflow.ActivityOptions {
+	return workflow.ActivityOptions{
+		TaskQueue:             contract.WaitQueue,
+		StartToCloseTimeout:   forever,
+		HeartbeatTimeout:      waitHeartbeat,
+		RetryPolicy:           &temporal.RetryPolicy{InitialInterval: waitRetry, BackoffCoefficient: 2, MaximumInterval: waitHeartbeat},
+		DisableEagerExecution: true,
+		Summary:               shorten(name),
+	}
+}
