@@ -72,6 +72,7 @@ func (b *batchRunner) turn(ctx workflow.Context) (again bool, err error) {
 	if b.root.Err() != nil {
 		b.crew.stop(ctx, contract.Stop{Reason: "the workflow of its batch was cancelled"})
 	}
+	b.crew.wake(ctx)
 	endings := b.crew.take()
 	for !b.ledger.empty() {
 		standing, err := b.ledger.flush(ctx, b.crew.calls, contract.ApplyInput{})
@@ -105,8 +106,8 @@ func (b *batchRunner) await(ctx workflow.Context) {
 	// The context is never cancelled.
 	_ = workflow.Await(ctx, func() bool {
 		idle := b.crew.idle()
-		return b.inbox.waiting() || len(b.crew.endings) > 0 || !b.ledger.empty() || b.report.due(idle) ||
-			b.report.gone != b.orphan || idle && b.report.restless() || (b.crew.stopped == nil && b.root.Err() != nil)
+		return b.inbox.waiting() || len(b.crew.endings) > 0 || b.crew.answered() || !b.ledger.empty() ||
+			b.report.due(idle) || b.report.gone != b.orphan || idle && b.report.restless() || (b.crew.stopped == nil && b.root.Err() != nil)
 	})
 }
 

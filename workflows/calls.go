@@ -33,11 +33,10 @@ func (c calls) holders(ctx workflow.Context, tasks ...int) (contract.HoldersResu
 	return progress[contract.HoldersResult](ctx, contract.ActivityHolders, contract.HoldersInput{Run: c.run, Tasks: tasks})
 }
 
-func (c calls) execute(ctx workflow.Context, a contract.Assignment) (contract.ExecuteResult, error) {
+// execute returns the future of a contract.ExecuteResult.
+func (c calls) execute(ctx workflow.Context, a contract.Assignment) workflow.Future {
 	ctx = workflow.WithActivityOptions(ctx, taskOptions(contract.PoolQueue(a.Pool), a.Name, a.Attempt, c.priority))
-	var out contract.ExecuteResult
-	err := workflow.ExecuteActivity(ctx, contract.ActivityExecuteTask, contract.ExecuteInput{Key: c.key(a), Name: a.Name}).Get(ctx, &out)
-	return out, err
+	return workflow.ExecuteActivity(ctx, contract.ActivityExecuteTask, contract.ExecuteInput{Key: c.key(a), Name: a.Name})
 }
 
 func (c calls) adopt(ctx workflow.Context, a contract.Assignment) (contract.ExecuteResult, error) {

@@ -7,8 +7,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// crew runs tasks within one execution, a coroutine each. Its owner, a run or
-// a batch, gives it tasks, writes its ledger and takes the endings.
+// crew runs tasks within one execution. Its owner, a run or a batch, gives it
+// tasks, wakes it, writes its ledger and takes the endings.
 type crew struct {
 	calls   calls
 	ledger  *ledger
@@ -45,6 +45,28 @@ func (c *crew) start(ctx workflow.Context, tasks ...contract.Assignment) {
 		c.jobs[a.Task] = newJob(ctx, c, a)
 	}
 	c.pursueIfStopped(ctx)
+}
+
+// answered reports whether there is a task to wake. It is fit for conditions.
+func (c *crew) answered() bool {
+	for _, j := range c.jobs {
+		if j.answered() {
+			return true
+		}
+	}
+	return false
+}
+
+// wake goes on with the tasks whose executors have answered.
+func (c *crew) wake(ctx workflow.Context) {
+	if !c.answered() {
+		return
+	}
+	c.each(func(j *job) {
+		if j.answered() {
+			j.wake(ctx)
+		}
+	})
 }
 
 // take returns the endings since the last call.

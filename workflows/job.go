@@ -10,28 +10,32 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// job is one task in the hands of a crew, with a coroutine of its own. The
-// assignment in it says how far the task has come, so that another execution
-// can go on from there.
+// job is one task in the hands of a crew. The assignment in it says how far
+// the task has come, so that another execution can go on from there.
+//
+// It has a coroutine of its own while it does anything but wait for the answer
+// to execute-task: then the crew wakes it. Every coroutine is resumed at every
+// event of the workflow, and most jobs of a crew wait so most of their time.
 type job struct {
 	contract.Assignment
 	crew *crew
 
 	// ctx and cancel are of all that a wish to stop may cut short: waiting,
-	// and execute-task.
+	// and execute-task. ctx is of the coroutine, base has none.
 	ctx    workflow.Context
+	base   workflow.Context
 	cancel workflow.CancelFunc
 	// abandon ends the wait for adopt-task; nil while there is none.
 	abandon workflow.CancelFunc
 
-	recorded  workflow.Future // of the change to queued
-	executing bool            // execute-task is scheduled
-	holder    string          // executor that fell out of contact, "" before
-	gone      bool            // the records have it as skipped
-	ended     bool
-	careful   bool                // somebody may have claimed it: queue it only if nobody did
-	told      bool                // whoever has it knows that it is to stop
-	hush      workflow.CancelFunc // ends the telling; nil while there is none
+	recorded workflow.Future // of the change to queued
+	answer   workflow.Future // to execute-task; nil while that is not scheduled
+	holder   string          // executor that fell out of contact, "" before
+	gone     bool            // the records have it as skipped
+	ended    bool
+	careful  bool                // somebody may have claimed it: queue it only if nobody did
+	told     bool                // whoever has it knows that it is to stop
+	hush     workflow.CancelFunc // ends the telling; nil while there is none
 }
 
 // newJob notes the task as queued, and sets off its coroutine.
@@ -41,14 +45,19 @@ func newJob(ctx workflow.Context, c *crew, a contract.Assignment) *job {
 	if j.Adopt == nil && !j.Recover && c.stopped == nil {
 		j.enqueue(ctx)
 	}
-	var cancellable workflow.Context
-	cancellable, j.cancel = workflow.WithCancel(ctx)
-	workflow.Go(cancellable, func(ctx workflow.Context) {
+	j.base, j.cancel = workflow.WithCancel(ctx)
+	j.proceed(j.first)
+	return j
+}
+
+// proceed sets off a coroutine that brings the task to its end, or to where it
+// waits for an answer. Its context outlives a wish to stop.
+func (j *job) proceed(from func(workflow.Context) outcome) {
+	workflow.Go(j.base, func(ctx workflow.Context) {
 		j.ctx = ctx
 		lasting, _ := workflow.NewDisconnectedContext(ctx)
-		j.run(lasting)
+		j.run(lasting, from(lasting))
 	})
-	return j
 }
 
 // enqueue notes the dispatch as queued. What is noted is written before the
@@ -62,13 +71,32 @@ func (j *job) enqueue(ctx workflow.Context) {
 }
 
 // run brings the task to its end, through as many dispatches and attempts as
-// that takes. Its context outlives a wish to stop.
-func (j *job) run(ctx workflow.Context) {
-	out := j.first(ctx)
+// that takes, or to where it waits for an answer.
+func (j *job) run(ctx workflow.Context, out outcome) {
 	for j.follow(ctx, out) {
-		out = j.dispatch(ctx)
+		if out = j.dispatch(ctx); j.answer != nil {
+			return
+		}
 	}
 	j.cancel()
+}
+
+// answered reports whether execute-task has its answer.
+func (j *job) answered() bool { return j.answer != nil && j.answer.IsReady() }
+
+// wake goes on from the answer to execute-task. The plain end of a task, which
+// needs no waiting, needs no coroutine either.
+func (j *job) wake(ctx workflow.Context) {
+	var result contract.ExecuteResult
+	err := j.answer.Get(ctx, &result)
+	j.answer = nil
+	if err == nil && result.Ended != nil && result.Ended.Status.Final() &&
+		(result.Ended.Status != run.StatusFailed || !j.retries(*result.Ended)) {
+		j.follow(ctx, answered(result))
+		j.cancel()
+		return
+	}
+	j.proceed(func(ctx workflow.Context) outcome { return j.read(ctx, result, err) })
 }
 
 // first returns what is known of a task before anything was dispatched here.
@@ -83,7 +111,8 @@ func (j *job) first(ctx workflow.Context) outcome {
 }
 
 // dispatch waits until the task is recorded as queued and its backoff is over,
-// and sees one dispatch through.
+// and schedules execute-task. Where that is not to be, it returns what is
+// instead.
 func (j *job) dispatch(ctx workflow.Context) outcome {
 	var standing contract.TaskStanding
 	_ = j.recorded.Get(ctx, &standing) // never fails: it is settled by value
@@ -97,10 +126,8 @@ func (j *job) dispatch(ctx workflow.Context) outcome {
 	if j.unwanted() {
 		return outcome{kind: outcomeUntaken}
 	}
-	j.executing = true
-	result, err := j.crew.calls.execute(j.ctx, j.Assignment)
-	j.executing = false
-	return j.read(ctx, result, err)
+	j.answer = j.crew.calls.execute(j.ctx, j.Assignment)
+	return outcome{}
 }
 
 // compare goes on from how the task stands in the records. ok is false where
@@ -157,7 +184,7 @@ func (j *job) withdraw(ctx workflow.Context, reason string) {
 		return
 	}
 	j.Withdrawn = reason
-	if !j.executing {
+	if j.answer == nil {
 		j.cancel() // it waits; an adopted one goes on
 		return
 	}

@@ -86,6 +86,7 @@ func (r *runner) run(root workflow.Context) (contract.RunOutput, error) {
 func (r *runner) turn(ctx workflow.Context) (again bool, err error) {
 	r.inbox.drain(ctx)
 	r.heed(ctx)
+	r.crew.wake(ctx)
 	r.absorb()
 	r.decide(ctx)
 	if r.dirty() {
@@ -101,7 +102,7 @@ func (r *runner) turn(ctx workflow.Context) (again bool, err error) {
 func (r *runner) await(ctx workflow.Context) {
 	// The context is never cancelled.
 	_ = workflow.Await(ctx, func() bool {
-		return r.inbox.waiting() || len(r.crew.endings) > 0 || !r.ledger.empty() || r.batches.news() ||
+		return r.inbox.waiting() || len(r.crew.endings) > 0 || r.crew.answered() || !r.ledger.empty() || r.batches.news() ||
 			r.timedOut() || (r.stopped == nil && r.root.Err() != nil)
 	})
 }
