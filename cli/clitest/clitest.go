@@ -34,6 +34,7 @@ type Gateway struct {
 	changed  chan struct{} // closed and replaced at each change
 	stopped  map[string]bool
 	approved map[string]bool
+	webhooks map[string]api.Webhook
 	requests []string
 	away     bool
 	refused  map[string]bool
@@ -232,6 +233,7 @@ func (g *Gateway) handler() http.Handler {
 	mux.HandleFunc("POST /api/v1/runs/{id}/tasks/{task}/approve", g.approve)
 	mux.HandleFunc("GET /api/v1/runs/{id}/tasks/{task}/logs", g.streamLog)
 	mux.HandleFunc("GET /api/v1/events", g.streamEvents)
+	g.serveWebhooks(mux)
 	mux.HandleFunc("GET /api/v1/executors", g.executors)
 	mux.HandleFunc("GET /api/v1/executors/{id}", g.executor)
 	mux.HandleFunc("GET /api/v1/pools", g.pools)

@@ -143,6 +143,9 @@ func call[T any](ctx context.Context, c *Client, do func(context.Context) (*http
 	if resp.StatusCode >= http.StatusMultipleChoices {
 		return answer, c.refused(resp, body)
 	}
+	if resp.StatusCode == http.StatusNoContent {
+		return answer, nil
+	}
 	if err := json.Unmarshal(body, &answer.Value); err != nil {
 		return answer, &run.Error{
 			Code: run.CodeInternal, Message: fmt.Sprintf("%s answers, but not as a Drover gateway does", c.opts.Server), Err: err,

@@ -1,0 +1,283 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/cli/remote"
+	"github.com/drover-run/drover/run"
+)
+
+// webhooksFlags are shared by all commands on webhooks.
+type webhooksFlags struct {
+	env    Env
+	conn   *connection
+	output format
+}
+
+func webhooksCommand(env Env) *cobra.Command {
+	f := &webhooksFlags{env: env, conn: &connection{env: env}}
+	c := &cobra.Command{
+		Use:   "webhooks",
+		Short: "Have events delivered to receivers over HTTP",
+		Example: `  drover webhooks set ci --url https://ci.example.com/drover --secret-file secret --event run
+  drover webhooks list
+  drover webhooks get ci`,
+	}
+	parent(c)
+	f.conn.addTo(c)
+	f.output.addTo(c, formatTable)
+	c.AddCommand(listWebhooksCommand(f), getWebhookCommand(f), setWebhookCommand(f), deleteWebhookCommand(f))
+	return c
+}
+
+func listWebhooksCommand(f *webhooksFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the webhooks, and how their deliveries stand", Example: "  drover webhooks list -o json",
+		Args: cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(c *cobra.Command, _ []string) error {
+			client, err := f.conn.open()
+			if err != nil {
+				return err
+			}
+			answer, err := client.Webhooks(c.Context())
+			if err != nil {
+				return err
+			}
+			if f.output == formatJSON {
+				return printJSON(f.env.Stdout, answer.Raw)
+			}
+			t := newTable(f.env.Stdout, "NAME", "URL", "EVENTS", "STATE", "DELIVERED", "LAST ATTEMPT", "LAST ERROR")
+			for _, w := range answer.Value.Webhooks {
+				t.row(w.Name, w.URL, strings.Join(texts(w.Events), ","), webhookState(w), strconv.FormatInt(w.Delivered, 10),
+					f.env.ago(w.LastAttemptAt), w.LastError)
+			}
+			return t.flush()
+		},
+	}
+}
+
+// webhookState tells in a word or two how the delivery stands.
+func webhookState(w api.Webhook) string {
+	switch {
+	case !w.Enabled:
+		return "disabled"
+	case w.Failures > 0:
+		return "failing (" + strconv.Itoa(w.Failures) + ")"
+	}
+	return "ok"
+}
+
+func getWebhookCommand(f *webhooksFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "get NAME", Short: "Show a webhook, and how its delivery stands", Example: "  drover webhooks get ci",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: completeWebhooks(f.conn, 1),
+		RunE: func(c *cobra.Command, args []string) error {
+			client, err := f.conn.open()
+			if err != nil {
+				return err
+			}
+			answer, err := client.Webhook(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return f.print(answer)
+		},
+	}
+}
+
+func (f *webhooksFlags) print(answer remote.Answer[api.Webhook]) error {
+	if f.output == formatJSON {
+		return printJSON(f.env.Stdout, answer.Raw)
+	}
+	w := answer.Value
+	t := newTable(f.env.Stdout)
+	t.field("name", w.Name)
+	t.field("url", w.URL)
+	t.field("events", strings.Join(texts(w.Events), ", "))
+	t.field("group", w.Group)
+	t.field("run", w.Run)
+	t.field("state", webhookState(w))
+	t.field("delivered", "up to event "+strconv.FormatInt(w.Delivered, 10))
+	t.field("last attempt", f.env.clock(w.LastAttemptAt))
+	t.field("last error", w.LastError)
+	t.field("next attempt", f.env.clock(w.NextAttemptAt))
+	t.field("created", f.env.clock(w.CreatedAt))
+	t.field("updated", f.env.clock(w.UpdatedAt))
+	return t.flush()
+}
+
+// webhookChange is the flags of set.
+type webhookChange struct {
+	url, secretFile, group, run, from string
+	events                            []string
+	enabled                           bool
+}
+
+func setWebhookCommand(f *webhooksFlags) *cobra.Command {
+	var change webhookChange
+	c := &cobra.Command{
+		Use:   "set NAME",
+		Short: "Make a webhook, or change the one there is",
+		Long: `Makes a webhook, or changes what is named of the one there is; the rest stays. It takes effect at once: what failed is
+tried again now.
+
+The secret signs what is delivered. It is read from a file, or from standard input with --secret-file -.`,
+		Example: `  openssl rand -hex 32 > secret
+  drover webhooks set ci --url https://ci.example.com/drover --secret-file secret --event run --group /project/42
+  drover webhooks set ci --enabled=false
+  drover webhooks set ci --from 1200`,
+		Args: cobra.ExactArgs(1), ValidArgsFunction: completeWebhooks(f.conn, 1),
+		RunE: func(c *cobra.Command, args []string) error {
+			client, err := f.conn.open()
+			if err != nil {
+				return err
+			}
+			spec, err := change.merge(c, client, args[0])
+			if err != nil {
+				return err
+			}
+			if change.secretFile != "" {
+				if spec.Secret, err = readSecret(f.env, change.secretFile); err != nil {
+					return err
+				}
+			}
+			answer, err := client.PutWebhook(c.Context(), args[0], spec)
+			if err != nil {
+				return err
+			}
+			return f.print(answer)
+		},
+	}
+	flags := c.Flags()
+	flags.StringVar(&change.url, "url", "", "where to deliver to, http or https")
+	flags.StringVar(&change.secretFile, "secret-file", "", "a file with the secret, - for standard input; a new webhook needs one")
+	flags.StringSliceVar(&change.events, "event", nil, "run or task (repeatable; default both)")
+	flags.StringVar(&change.group, "group", "", "only events of this group, and of all groups below it")
+	flags.StringVar(&change.run, "run", "", "only events of this run")
+	flags.BoolVar(&change.enabled, "enabled", true, "whether to deliver")
+	flags.StringVar(&change.from, "from", "", `where to go on: "now", or the number of an event (default: where it is; a new one begins with now)`)
+	_ = c.RegisterFlagCompletionFunc("event", cobra.FixedCompletions(texts(run.EventTypes()), cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+// merge returns the webhook that there is, as the flags change it. The gateway
+// replaces it as a whole, so of two that change it at the same moment one loses.
+func (w webhookChange) merge(c *cobra.Command, client *remote.Client, name string) (api.WebhookSpec, error) {
+	spec := api.WebhookSpec{Enabled: new(true)}
+	was, err := client.Webhook(c.Context(), name)
+	switch {
+	case err == nil:
+		v := was.Value
+		spec = api.WebhookSpec{URL: v.URL, Events: v.Events, Group: v.Group, Run: v.Run, Enabled: &v.Enabled}
+	case run.CodeOf(err) != run.CodeNotFound:
+		return spec, err
+	}
+	given := c.Flags().Changed
+	if given("url") {
+		spec.URL = w.url
+	}
+	if given("event") {
+		spec.Events = as[api.EventType](w.events)
+	}
+	if given("group") {
+		spec.Group = w.group
+	}
+	if given("run") {
+		spec.Run = w.run
+	}
+	if given("enabled") {
+		spec.Enabled = &w.enabled
+	}
+	spec.From = api.EventPlace(w.from)
+	return spec, nil
+}
+
+// maxSecretFile is more than any secret has.
+const maxSecretFile = 4096
+
+// readSecret reads a secret, without the line break at its end.
+func readSecret(env Env, name string) (string, error) {
+	in := env.Stdin
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return "", run.Errorf(run.CodeInvalid, "reading the secret: %w", err)
+		}
+		defer func() { _ = file.Close() }()
+		in = file
+	}
+	data, err := io.ReadAll(io.LimitReader(in, maxSecretFile))
+	if err != nil {
+		return "", run.Errorf(run.CodeInvalid, "reading the secret: %w", err)
+	}
+	secret := strings.TrimRight(string(data), "\r\n")
+	if secret == "" {
+		return "", run.Errorf(run.CodeInvalid, "the secret in %s is empty", name)
+	}
+	return secret, nil
+}
+
+func deleteWebhookCommand(f *webhooksFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "delete NAME...", Short: "Delete webhooks", Example: "  drover webhooks delete ci",
+		Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeWebhooks(f.conn, 0),
+		RunE: func(c *cobra.Command, names []string) error {
+			client, err := f.conn.open()
+			if err != nil {
+				return err
+			}
+			return each(names, func(name string) error {
+				if err := client.DeleteWebhook(c.Context(), name); err != nil {
+					return err
+				}
+				if f.output == formatJSON {
+					return nil
+				}
+				_, err := fmt.Fprintf(f.env.Stdout, "webhook %s deleted\n", name)
+				return err
+			})
+		},
+	}
+}
+
+// completeWebhooks completes names for the first most arguments, or for all
+// with 0.
+func completeWebhooks(conn *connection, most int) completer {
+	return completeNames(conn, most, func(ctx context.Context, client *remote.Client) ([]string, error) {
+		answer, err := client.Webhooks(ctx)
+		var names []string
+		for _, w := range answer.Value.Webhooks {
+			names = append(names, cobra.CompletionWithDesc(w.Name, plain(w.URL)))
+		}
+		return names, err
+	})
+}
+
+// completeNames completes what the gateway lists, for the first most arguments
+// or for all with 0.
+func completeNames(conn *connection, most int, list func(context.Context, *remote.Client) ([]string, error)) completer {
+	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if most > 0 && len(args) >= most {
+			return nil, noFiles
+		}
+		ctx, cancel := completionContext(c)
+		defer cancel()
+		client, err := conn.open()
+		if err != nil {
+			return nil, noFiles
+		}
+		names, err := list(ctx, client)
+		if err != nil {
+			return nil, noFiles
+		}
+		return names, noFiles
+	}
+}
