@@ -37,6 +37,7 @@ func TestServer_scopes(t *testing.T) {
 		"none":     {"", "wrong", "read", "write", "admin", "executor"},
 		"read":     {"read", "write", "admin"},
 		"write":    {"write", "admin"},
+		"admin":    {"admin"},
 		"executor": {"executor", "admin"},
 	}
 	base := serve(t, gateway.Deps{Desk: &runtest.Desk{}, Auth: tokens(t)}, gateway.Options{})

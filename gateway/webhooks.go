@@ -85,6 +85,6 @@ func viewWebhook(w run.Webhook) api.Webhook {
 	return api.Webhook{
 		Name: w.Name, URL: w.URL, Events: convert[api.EventType](w.Events), Group: w.Group, Run: string(w.Run), Enabled: w.Enabled,
 		CreatedAt: w.CreatedAt.UTC(), UpdatedAt: w.UpdatedAt.UTC(), Delivered: w.Delivered, LastError: w.LastError,
-		LastAttemptAt: w.LastAttemptAt, NextAttemptAt: w.NextAttemptAt, Failures: w.Failures,
+		LastAttemptAt: w.LastAttemptAt.UTC(), NextAttemptAt: w.NextAttemptAt.UTC(), Failures: w.Failures,
 	}
 }
