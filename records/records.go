@@ -27,6 +27,7 @@ type Store interface {
 	Events
 	Garbage
 	Webhooks
+	Schedules
 
 	// Check returns nil when the database answers and its schema is current.
 	Check(ctx context.Context) error

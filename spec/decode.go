@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"gopkg.in/yaml.v3"
 
@@ -97,6 +98,9 @@ func (d *decoder) value(p run.Path, n *yaml.Node, v reflect.Value, f field) {
 	switch to := v.Addr().Interface().(type) {
 	case *run.Duration:
 		d.duration(p, n, to)
+		return
+	case *time.Time:
+		d.time(p, n, to)
 		return
 	case *run.Secret:
 		v.SetString(d.text(p, n, true))

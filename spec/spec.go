@@ -168,6 +168,11 @@ func locate(faults []run.Fault, root *yaml.Node) {
 	d := newDecoder(nil)
 	d.lines = make(map[run.Path]int)
 	d.document(root)
+	d.locate(faults)
+}
+
+// locate does so with the lines that the decoder has noted.
+func (d *decoder) locate(faults []run.Fault) {
 	for i := range faults {
 		f := &faults[i]
 		if f.Code == run.FaultTooMany {

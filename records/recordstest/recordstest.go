@@ -34,6 +34,7 @@ func Run(t *testing.T, newDatabase func(t *testing.T) Open) {
 		{"Outbox", outboxTests()},
 		{"Events", eventTests()},
 		{"Webhooks", webhookTests()},
+		{"Schedules", scheduleTests()},
 		{"Sharing", sharingTests()},
 	} {
 		t.Run(group.name, func(t *testing.T) {

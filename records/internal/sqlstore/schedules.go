@@ -1,0 +1,195 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+const scheduleColumns = `s.name, s.run_name, s.group_path, s.options, s.version, s.created_at, s.updated_at`
+
+func scanSchedule(row scanner, more ...any) (records.Schedule, error) {
+	var s records.Schedule
+	var options string
+	var created, updated int64
+	if err := row.Scan(append([]any{&s.Name, &s.RunName, &s.Group, &options, &s.Version, &created, &updated}, more...)...); err != nil {
+		return s, err
+	}
+	s.CreatedAt, s.UpdatedAt = toTime(created), toTime(updated)
+	return s, unmarshal(options, &s.ScheduleSpec)
+}
+
+// ListSchedules implements records.Store.
+func (s *Store) ListSchedules(ctx context.Context, after string, n int) (all []records.Schedule, err error) {
+	err = s.read(ctx, "listing schedules", func(q Querier) error {
+		all = nil
+		return each(ctx, q, func(row scanner) error {
+			x, err := scanSchedule(row)
+			all = append(all, x)
+			return err
+		}, `SELECT `+scheduleColumns+` FROM schedules s WHERE s.name > ? ORDER BY s.name LIMIT ?`, after, n)
+	})
+	return all, err
+}
+
+// GetSchedule implements records.Store.
+func (s *Store) GetSchedule(ctx context.Context, name string) (x records.Schedule, err error) {
+	err = s.read(ctx, "reading a schedule", func(q Querier) error {
+		var text string
+		var hidden sql.NullString
+		x, err = scanSchedule(q.QueryRow(ctx, `SELECT `+scheduleColumns+`, d.spec, h.secrets FROM schedules s
+			JOIN schedule_specs d ON d.schedule = s.name LEFT JOIN schedule_secrets h ON h.schedule = s.name WHERE s.name = ?`, name),
+			&text, &hidden)
+		if errors.Is(err, sql.ErrNoRows) {
+			return noSchedule(name)
+		}
+		if err != nil {
+			return err
+		}
+		x.Spec = new(run.Spec)
+		if err := unmarshal(text, x.Spec); err != nil {
+			return err
+		}
+		return unmarshal(hidden.String, &x.Spec.Secrets)
+	})
+	return x, err
+}
+
+func noSchedule(name string) error {
+	return run.Errorf(run.CodeNotFound, "there is no schedule %s", name)
+}
+
+// PutSchedule implements records.Store.
+func (s *Store) PutSchedule(ctx context.Context, x run.ScheduleSpec, version int64) error {
+	row, err := prepareSchedule(x)
+	if err != nil {
+		return s.wrap("preparing a schedule", err)
+	}
+	return s.write(ctx, "putting a schedule", func(t *tx) error {
+		var done sql.Result
+		var err error
+		if version == 0 {
+			done, err = t.Exec(ctx, `INSERT INTO schedules (name, run_name, group_path, options, version, created_at, updated_at)
+				VALUES (?, ?, ?, ?, 1, ?, ?) ON CONFLICT DO NOTHING`, x.Name, x.Spec.Name, x.Spec.Group, row.options, t.now, t.now)
+		} else {
+			done, err = t.Exec(ctx, `UPDATE schedules SET run_name = ?, group_path = ?, options = ?, version = version + 1, updated_at = ?
+				WHERE name = ? AND version = ?`, x.Spec.Name, x.Spec.Group, row.options, t.now, x.Name, version)
+		}
+		if err != nil {
+			return err
+		}
+		if n, err := done.RowsAffected(); err != nil || n == 0 {
+			return orElse(err, run.Errorf(run.CodeConflict, "schedule %s was changed meanwhile", x.Name))
+		}
+		for _, table := range []string{"schedule_specs", "schedule_secrets"} {
+			if _, err := t.Exec(ctx, `DELETE FROM `+table+` WHERE schedule = ?`, x.Name); err != nil {
+				return err
+			}
+		}
+		if _, err := t.Exec(ctx, `INSERT INTO schedule_specs (schedule, spec) VALUES (?, ?)`, x.Name, row.spec); err != nil {
+			return err
+		}
+		if row.secrets == "" {
+			return nil
+		}
+		_, err = t.Exec(ctx, `INSERT INTO schedule_secrets (schedule, secrets) VALUES (?, ?)`, x.Name, row.secrets)
+		return err
+	})
+}
+
+// scheduleTexts is a schedule as it is stored.
+type scheduleTexts struct{ options, spec, secrets string }
+
+func prepareSchedule(x run.ScheduleSpec) (row scheduleTexts, err error) {
+	bare := *x.Spec
+	bare.Secrets = nil
+	if row.spec, err = marshal(bare); err != nil {
+		return row, err
+	}
+	if len(x.Spec.Secrets) > 0 {
+		shown := make(map[string]string, len(x.Spec.Secrets))
+		for name, secret := range x.Spec.Secrets {
+			shown[name] = secret.Reveal()
+		}
+		if row.secrets, err = marshal(shown); err != nil {
+			return row, err
+		}
+	}
+	x.Spec, x.Paused, x.Note = nil, nil, ""
+	row.options, err = marshal(x)
+	return row, err
+}
+
+// DeleteSchedule implements records.Store.
+func (s *Store) DeleteSchedule(ctx context.Context, name string) error {
+	return s.write(ctx, "deleting a schedule", func(t *tx) error {
+		done, err := t.Exec(ctx, `DELETE FROM schedules WHERE name = ?`, name)
+		if err != nil {
+			return err
+		}
+		if n, err := done.RowsAffected(); err != nil || n == 0 {
+			return orElse(err, noSchedule(name))
+		}
+		for _, table := range []string{"schedule_specs", "schedule_secrets", "schedule_firings"} {
+			if _, err := t.Exec(ctx, `DELETE FROM `+table+` WHERE schedule = ?`, name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// PutFiring implements records.Store.
+func (s *Store) PutFiring(ctx context.Context, schedule string, f records.Firing) error {
+	return s.write(ctx, "noting a firing", func(t *tx) error {
+		var known string
+		err := t.QueryRow(ctx, `SELECT name FROM schedules WHERE name = ?`+t.dialect.ForUpdate, schedule).Scan(&known)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := t.Exec(ctx, `INSERT INTO schedule_firings (schedule, firing, for_time, at, run_id, error) VALUES (?, ?, ?, ?, ?, ?)
+			ON CONFLICT (schedule, firing) DO UPDATE SET run_id = excluded.run_id, error = excluded.error`,
+			schedule, f.Key, fromTime(f.For), fromTime(f.At), f.Run, clip(f.Error)); err != nil {
+			return err
+		}
+		_, err = t.Exec(ctx, `DELETE FROM schedule_firings WHERE schedule = ? AND at <
+			(SELECT at FROM schedule_firings WHERE schedule = ? ORDER BY at DESC LIMIT 1 OFFSET ?)
+			AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = run_id AND r.phase IN ('queued', 'running'))`,
+			schedule, schedule, run.MaxFirings-1)
+		return err
+	})
+}
+
+// Firings implements records.Store.
+func (s *Store) Firings(ctx context.Context, schedule string, n int) ([]records.Firing, error) {
+	return s.firings(ctx, `f.schedule = ? ORDER BY f.at DESC, f.firing DESC LIMIT ?`, schedule, n)
+}
+
+// OpenFirings implements records.Store.
+func (s *Store) OpenFirings(ctx context.Context, schedule string) ([]records.Firing, error) {
+	return s.firings(ctx, `f.schedule = ? AND r.phase IN ('queued', 'running') ORDER BY f.at, f.firing`, schedule)
+}
+
+func (s *Store) firings(ctx context.Context, where string, args ...any) (all []records.Firing, err error) {
+	err = s.read(ctx, "reading firings", func(q Querier) error {
+		all = nil
+		return each(ctx, q, func(row scanner) error {
+			var f records.Firing
+			var wanted, at int64
+			if err := row.Scan(&f.Key, &wanted, &at, &f.Run, &f.Error, &f.Phase, &f.Result); err != nil {
+				return err
+			}
+			f.For, f.At = toTime(wanted), toTime(at)
+			all = append(all, f)
+			return nil
+		}, `SELECT f.firing, f.for_time, f.at, f.run_id, f.error, coalesce(r.phase, ''), coalesce(r.result, '')
+			FROM schedule_firings f LEFT JOIN runs r ON r.id = f.run_id WHERE `+where, args...)
+	})
+	return all, err
+}

@@ -1,0 +1,270 @@
+package run
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Schedules is what clients may ask about schedules: specifications of runs
+// with times at which a run of each is made. Temporal keeps the times; what
+// its documentation says of schedules holds. Implementations are safe for
+// concurrent use. All calls fail with CodeUnavailable where Temporal, or the
+// records store, is out of reach.
+type Schedules interface {
+	// Schedules returns one page of schedules by name, without specifications
+	// and firings.
+	Schedules(ctx context.Context, q ScheduleQuery) (SchedulePage, error)
+	// Schedule returns one with all that is known of it. Errors: not_found.
+	Schedule(ctx context.Context, name string) (Schedule, error)
+	// PutSchedule makes a schedule, or changes the one of that name, and says
+	// whether it is new. Errors: invalid with all faults, not_supported.
+	PutSchedule(ctx context.Context, s ScheduleSpec) (_ Schedule, created bool, _ error)
+	// DeleteSchedule ends a schedule for good. Its runs go on. Errors:
+	// not_found.
+	DeleteSchedule(ctx context.Context, name string) error
+	// PauseSchedule and ResumeSchedule say whether it fires; the note says
+	// why. Again is no error. Errors: not_found, invalid (the note).
+	PauseSchedule(ctx context.Context, name, note string) (Schedule, error)
+	ResumeSchedule(ctx context.Context, name, note string) (Schedule, error)
+	// TriggerSchedule fires it now, paused or not; overlap "" is the
+	// schedule's own. Errors: not_found, invalid.
+	TriggerSchedule(ctx context.Context, name string, overlap Overlap) (Schedule, error)
+	// BackfillSchedule fires it for all its times in a span of time that has
+	// passed. Errors: not_found, invalid.
+	BackfillSchedule(ctx context.Context, name string, b Backfill) (Schedule, error)
+}
+
+// Overlap says what becomes of a firing while a run of the one before is open.
+// The words are Temporal's.
+type Overlap string
+
+// The overlap policies.
+const (
+	OverlapSkip           Overlap = "skip"            // it is left out; the default
+	OverlapBufferOne      Overlap = "buffer_one"      // it comes when the run has ended; only one waits
+	OverlapBufferAll      Overlap = "buffer_all"      // likewise; all wait
+	OverlapCancelOther    Overlap = "cancel_other"    // the run is stopped, and it comes when that has ended
+	OverlapTerminateOther Overlap = "terminate_other" // the run is stopped, and it comes at once
+	OverlapAllowAll       Overlap = "allow_all"       // it comes
+)
+
+// Overlaps lists all overlap policies, the default first.
+func Overlaps() []Overlap {
+	return []Overlap{OverlapSkip, OverlapBufferOne, OverlapBufferAll, OverlapCancelOther, OverlapTerminateOther, OverlapAllowAll}
+}
+
+// The annotations of runs that a schedule made.
+const (
+	AnnotationSchedule     = "drover.schedule"      // its name
+	AnnotationScheduledFor = "drover.scheduled_for" // the time that it was made for, RFC 3339
+)
+
+// ScheduleSpec is what a client says of a schedule. Package spec reads it.
+type ScheduleSpec struct {
+	Name string `json:"name,omitempty"`
+	// Spec is of the runs. Where its secrets are nil, those of the schedule
+	// there is are kept.
+	Spec *Spec `json:"spec"`
+	// Cron and Intervals are the times: all of both.
+	Cron          []string   `json:"cron,omitempty"`
+	Intervals     []Interval `json:"intervals,omitempty"`
+	Timezone      string     `json:"timezone,omitempty"` // of cron; "" means UTC
+	Jitter        Duration   `json:"jitter,omitempty"`   // each firing is late by up to so much
+	StartAt       time.Time  `json:"start_at,omitzero"`  // no firing before
+	EndAt         time.Time  `json:"end_at,omitzero"`    // nor after
+	Overlap       Overlap    `json:"overlap,omitempty"`
+	CatchupWindow Duration   `json:"catchup_window,omitempty"` // how late a firing may be after an outage; 0: a year
+	// PauseOnFailure pauses it when a run of it fails.
+	PauseOnFailure bool   `json:"pause_on_failure,omitempty"`
+	Paused         *bool  `json:"paused,omitempty"` // nil leaves it as it is; a new one fires
+	Note           string `json:"note,omitempty"`   // for people; "" leaves it as it is
+}
+
+// Interval is the times that are a multiple of Every since 1970, and Offset.
+type Interval struct {
+	Every  Duration `json:"every"`
+	Offset Duration `json:"offset,omitempty"`
+}
+
+// Schedule is a schedule as clients see it.
+type Schedule struct {
+	ScheduleSpec           // without secrets; Spec is nil in lists
+	RunName       string   // of Spec
+	Group         string   // likewise
+	SecretNames   []string // nil in lists
+	CreatedAt     time.Time
+	UpdatedAt     time.Time
+	Next          []time.Time // of the next firings, none while it is paused
+	Fired         int         // how often; likewise below
+	Overlapped    int         // firings left out because of their overlap policy
+	MissedCatchup int         // firings left out because they were too late
+	Recent        []Firing    // the last ones, newest first; nil in lists
+}
+
+// Firing is one firing of a schedule.
+type Firing struct {
+	For time.Time // the time that it was meant for
+	At  time.Time // when its run was made
+	Run ID        // "" where none was made
+	// Error says why none was made.
+	Error  string
+	Phase  Phase // of the run; "" where it was deleted
+	Result Result
+}
+
+// Backfill is a span of time, bounds included, whose firings are wanted.
+type Backfill struct {
+	From, To time.Time
+	Overlap  Overlap // "" is the schedule's own
+}
+
+// ScheduleQuery selects schedules.
+type ScheduleQuery struct {
+	After string // those with greater names
+	Limit int    // 1 to 100; 0 means 25
+}
+
+// SchedulePage is one page of schedules. After is for the next query, "" at
+// the end.
+type SchedulePage struct {
+	Schedules []Schedule
+	After     string
+}
+
+// Limits of schedules.
+const (
+	MaxScheduleTimes = 100 // cron expressions and intervals
+	MaxCronLength    = 500
+	MaxNoteLength    = 1000
+	MinInterval      = time.Second      // Temporal's clock for schedules
+	MinCatchupWindow = 10 * time.Second // likewise
+	MaxFirings       = 100              // remembered of a schedule
+)
+
+// ScheduledSpec returns the specification of a run that a schedule makes for
+// a time.
+func (s ScheduleSpec) ScheduledSpec(at time.Time) *Spec {
+	made := *s.Spec
+	made.Annotations = maps.Clone(s.Spec.Annotations)
+	if made.Annotations == nil {
+		made.Annotations = make(map[string]string)
+	}
+	made.Annotations[AnnotationSchedule] = s.Name
+	made.Annotations[AnnotationScheduledFor] = at.UTC().Format(time.RFC3339)
+	return &made
+}
+
+// ValidateSchedule returns all faults of what a client says of a schedule, but
+// for what Temporal alone knows: whether expressions and time zones are good.
+func ValidateSchedule(s ScheduleSpec) []Fault {
+	l := newFaultList()
+	if !ValidName(s.Name) {
+		l.add("name", FaultBadFormat, "%s is not a name: 1 to %d of a to z, 0 to 9, dot, underscore and dash", brief(s.Name), MaxNameLength)
+	}
+	if s.Spec == nil {
+		l.add("spec", FaultRequired, "a schedule has the specification of its runs")
+	} else {
+		l.faults = append(l.faults, Under("spec", Validate(s.ScheduledSpec(time.Time{})))...)
+	}
+	checkTimes(l, s)
+	if s.Jitter < 0 {
+		l.add("jitter", FaultOutOfRange, "%s is negative", s.Jitter.Std())
+	}
+	if !s.StartAt.IsZero() && !s.EndAt.IsZero() && s.EndAt.Before(s.StartAt) {
+		l.add("end_at", FaultContradiction, "it ends before it starts")
+	}
+	checkEnum(l, "overlap", s.Overlap, Overlaps()...)
+	if w := s.CatchupWindow.Std(); w != 0 && w < MinCatchupWindow {
+		l.add("catchup_window", FaultOutOfRange, "it is %s; it must be at least %s", w, MinCatchupWindow)
+	}
+	l.faults = append(l.faults, ValidateNote(s.Note)...)
+	return l.faults
+}
+
+func checkTimes(l *faultList, s ScheduleSpec) {
+	switch n := len(s.Cron) + len(s.Intervals); {
+	case n == 0:
+		l.add("", FaultRequired, "a schedule has times: cron or intervals")
+	case n > MaxScheduleTimes:
+		l.add("cron", FaultOverLimit, "there are %d cron expressions and intervals; the limit is %d", n, MaxScheduleTimes)
+		return
+	}
+	for i, c := range s.Cron {
+		path := Path("cron").Index(i)
+		switch {
+		case strings.TrimSpace(c) == "":
+			l.add(path, FaultRequired, "an expression is not empty")
+		case len(c) > MaxCronLength:
+			l.add(path, FaultOverLimit, "the expression has %d bytes; the limit is %d", len(c), MaxCronLength)
+		}
+		checkText(l, path, c)
+	}
+	for i, v := range s.Intervals {
+		path := Path("intervals").Index(i)
+		if v.Every.Std() < MinInterval {
+			l.add(path.Key("every"), FaultOutOfRange, "it is %s; it must be at least %s", v.Every.Std(), MinInterval)
+		}
+		if v.Offset < 0 || v.Offset > 0 && v.Offset >= v.Every {
+			l.add(path.Key("offset"), FaultOutOfRange, "it is %s; it must be within the interval", v.Offset.Std())
+		}
+	}
+	checkText(l, "timezone", s.Timezone)
+	if len(s.Timezone) > MaxNameLength {
+		l.add("timezone", FaultOverLimit, "it has %d bytes; the limit is %d", len(s.Timezone), MaxNameLength)
+	}
+}
+
+// ValidateNote returns the faults of the note of a schedule.
+func ValidateNote(note string) []Fault {
+	l := newFaultList()
+	if len(note) > MaxNoteLength {
+		l.add("note", FaultOverLimit, "the note has %d bytes; the limit is %d", len(note), MaxNoteLength)
+	}
+	checkText(l, "note", note)
+	return l.faults
+}
+
+// ValidateBackfill returns the faults of a backfill at the time now.
+func ValidateBackfill(b Backfill, now time.Time) []Fault {
+	l := newFaultList()
+	for path, at := range map[Path]time.Time{"from": b.From, "to": b.To} {
+		switch {
+		case at.IsZero():
+			l.add(path, FaultRequired, "a backfill has two bounds")
+		case at.After(now):
+			l.add(path, FaultOutOfRange, "%s has not come yet", at.UTC().Format(time.RFC3339))
+		}
+	}
+	slices.SortFunc(l.faults, func(a, b Fault) int { return strings.Compare(a.Path, b.Path) })
+	if b.To.Before(b.From) {
+		l.add("to", FaultContradiction, "it ends before it begins")
+	}
+	checkEnum(l, "overlap", b.Overlap, Overlaps()...)
+	return l.faults
+}
+
+// ValidateOverlap returns the faults of the overlap policy of a trigger.
+func ValidateOverlap(o Overlap) []Fault {
+	l := newFaultList()
+	checkEnum(l, "overlap", o, Overlaps()...)
+	return l.faults
+}
+
+// Under returns faults with their paths under another.
+func Under(path Path, faults []Fault) []Fault {
+	under := slices.Clone(faults)
+	for i := range under {
+		switch p := under[i].Path; {
+		case p == "":
+			under[i].Path = string(path)
+		case p[0] == '[':
+			under[i].Path = string(path) + p
+		default:
+			under[i].Path = string(path) + "." + p
+		}
+	}
+	return under
+}
