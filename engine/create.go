@@ -10,14 +10,28 @@ import (
 
 // Create implements run.Service.
 func (e *Engine) Create(ctx context.Context, req run.CreateRequest) (run.Run, error) {
-	faults := run.Validate(req.Spec)
+	expansion, err := e.expand(ctx, req.Spec)
+	if err != nil {
+		return run.Run{}, err
+	}
+	created, err := e.store.CreateRun(ctx, records.NewRun{Spec: req.Spec, Plan: expansion.Plan, Tasks: expansion.Tasks})
+	if err != nil {
+		return run.Run{}, err
+	}
+	e.metrics.created.Inc()
+	return e.explain(ctx, created)
+}
+
+// expand checks a specification, and makes the tasks of it.
+func (e *Engine) expand(ctx context.Context, spec *run.Spec) (run.Expansion, error) {
+	faults := run.Validate(spec)
 	var expansion run.Expansion
 	if len(faults) == 0 {
 		pools, err := e.store.ListPools(ctx)
 		if err != nil {
-			return run.Run{}, err
+			return run.Expansion{}, err
 		}
-		expansion, faults = run.Expand(req.Spec, func(name string, t *run.TaskSpec) (string, error) {
+		expansion, faults = run.Expand(spec, func(name string, t *run.TaskSpec) (string, error) {
 			pool, faults := choosePool(name, t, pools)
 			if len(faults) > 0 {
 				return "", run.InvalidError("no pool fits", faults)
@@ -26,14 +40,9 @@ func (e *Engine) Create(ctx context.Context, req run.CreateRequest) (run.Run, er
 		})
 	}
 	if len(faults) > 0 {
-		return run.Run{}, refused(faults)
+		return run.Expansion{}, refused(faults)
 	}
-	created, err := e.store.CreateRun(ctx, records.NewRun{Spec: req.Spec, Plan: expansion.Plan, Tasks: expansion.Tasks})
-	if err != nil {
-		return run.Run{}, err
-	}
-	e.metrics.created.Inc()
-	return e.explain(ctx, created)
+	return expansion, nil
 }
 
 // refused makes the error for a faulty specification: not_supported only where
