@@ -16,6 +16,7 @@ import (
 	"github.com/docker/docker/client"
 
 	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/internal/keylock"
 	"github.com/drover-run/drover/run"
 )
 
@@ -54,7 +55,7 @@ type Driver struct {
 	options Options
 	log     *slog.Logger
 	shim    shimBinary
-	locks   keyLocks
+	locks   keylock.Locks[run.Key]
 	volume  volumeState
 
 	silence       time.Duration // silenceFirst, but in tests

@@ -55,9 +55,9 @@ func (h *handle) Stop(ctx context.Context, grace time.Duration) error {
 
 // Remove implements executor.Handle.
 func (h *handle) Remove(ctx context.Context) error {
-	unlock, err := h.driver.locks.lock(ctx, h.key)
+	unlock, err := h.driver.locks.Lock(ctx, h.key)
 	if err != nil {
-		return err
+		return daemonError(err, "waiting for another call about %s", h.key)
 	}
 	defer unlock()
 	if a := h.driver.take(h.key); a != nil {

@@ -41,9 +41,9 @@ func (d *Driver) Start(ctx context.Context, task executor.Task) (_ executor.Hand
 	if err != nil {
 		return nil, err
 	}
-	unlock, err := d.locks.lock(ctx, key)
+	unlock, err := d.locks.Lock(ctx, key)
 	if err != nil {
-		return nil, err
+		return nil, daemonError(err, "waiting for another call about %s", key)
 	}
 	defer unlock()
 

@@ -23,9 +23,9 @@ const (
 
 // Remove implements executor.Handle.
 func (h *handle) Remove(ctx context.Context) error {
-	unlock, err := h.driver.locks.lock(ctx, h.key)
+	unlock, err := h.driver.locks.Lock(ctx, h.key)
 	if err != nil {
-		return err
+		return canceled(ctx)
 	}
 	defer unlock()
 	if _, err := os.Stat(h.dir); errors.Is(err, fs.ErrNotExist) {

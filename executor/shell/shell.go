@@ -17,6 +17,7 @@ import (
 
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/internal/keylock"
 	"github.com/drover-run/drover/run"
 )
 
@@ -50,7 +51,7 @@ type Driver struct {
 	who     string
 	log     *slog.Logger
 	watcher *shim.Watcher
-	locks   keyLocks
+	locks   keylock.Locks[run.Key]
 
 	children children
 }

@@ -37,9 +37,9 @@ func (d *Driver) Start(ctx context.Context, task executor.Task) (executor.Handle
 		return nil, err
 	}
 	key := task.Definition.Key
-	unlock, err := d.locks.lock(ctx, key)
+	unlock, err := d.locks.Lock(ctx, key)
 	if err != nil {
-		return nil, err
+		return nil, canceled(ctx)
 	}
 	defer unlock()
 
