@@ -1,16 +1,53 @@
 package config
 
 import (
-	"github.com/knadh/koanf/providers/structs"
-	"github.com/knadh/koanf/v2"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
 )
 
 // Value returns a setting by its key as a text, "" for one that does not
-// exist. Secrets come out as they are.
+// exist. The text is what the environment or a flag would set it with: the
+// items of a list are separated by commas, those of a map are key=value.
+// Secrets come out as they are.
 func (c Config) Value(key string) string {
-	k := koanf.New(levels)
-	if err := k.Load(structs.Provider(c, "koanf"), nil); err != nil {
+	value := reflect.ValueOf(c)
+	for part := range strings.SplitSeq(key, levels) {
+		if value.Kind() != reflect.Struct {
+			return ""
+		}
+		field, ok := fieldOf(value.Type(), part)
+		if !ok {
+			return ""
+		}
+		value = value.FieldByIndex(field.Index)
+	}
+	switch v := value.Interface().(type) {
+	case Secret:
+		return v.Reveal()
+	case []string:
+		return strings.Join(v, ",")
+	case map[string]string:
+		pairs := make([]string, 0, len(v))
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			pairs = append(pairs, k+"="+v[k])
+		}
+		return strings.Join(pairs, ",")
+	}
+	if value.Kind() == reflect.Struct {
 		return ""
 	}
-	return k.String(key)
+	return fmt.Sprint(value.Interface())
+}
+
+// fieldOf returns the field of a section that a part of a key names.
+func fieldOf(t reflect.Type, part string) (reflect.StructField, bool) {
+	for field := range t.Fields() {
+		if field.Tag.Get("koanf") == part {
+			return field, true
+		}
+	}
+	return reflect.StructField{}, false
 }
