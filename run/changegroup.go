@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // OnBusy says what becomes of a run that comes while its change group has no
@@ -89,4 +92,18 @@ func ParseToken(text string) (Token, error) {
 		return nil, Errorf(CodeUnreadable, "the changegroup_token cannot be read; pass it as a list of runs or change groups gave it")
 	}
 	return Token(t.Versions), nil
+}
+
+// CheckChangeGroupName returns what is wrong with the name of a change group,
+// "" where nothing is.
+func CheckChangeGroupName(name string) string {
+	switch {
+	case name == "":
+		return "a change group has a name"
+	case len(name) > MaxNameLength:
+		return "the name of a change group has at most 100 bytes"
+	case strings.ContainsFunc(name, unicode.IsControl) || !utf8.ValidString(name):
+		return "the name of a change group has characters that cannot be shown"
+	}
+	return ""
 }

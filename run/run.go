@@ -30,6 +30,8 @@ type Run struct {
 	Tasks []Task
 	// TaskCounts has the number of tasks by status; statuses without tasks are absent.
 	TaskCounts map[Status]int
+	// Replayed says that an earlier call with the same idempotency key made it.
+	Replayed bool
 	// Token is of the change groups that the reader asked for, from the same
 	// snapshot; nil where none were.
 	Token Token

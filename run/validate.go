@@ -65,8 +65,13 @@ func checkHeader(l *faultList, s *Spec) {
 	if len(s.ChangeGroups) > MaxChangeGroups {
 		l.add("changegroups", FaultOverLimit, "there are %d change groups; the limit is %d", len(s.ChangeGroups), MaxChangeGroups)
 	}
-	if len(s.ChangeGroups) > 0 {
-		l.add("changegroups", CodeNotSupported, "change groups are not supported yet")
+	for i, name := range s.ChangeGroups {
+		path := Path("changegroups").Index(i)
+		if fault := CheckChangeGroupName(name); fault != "" {
+			l.add(path, FaultBadFormat, "%s", fault)
+		} else if slices.Contains(s.ChangeGroups[:i], name) {
+			l.add(path, FaultDuplicate, "the change group %s is named twice", brief(name))
+		}
 	}
 	if s.Priority < 0 || s.Priority > 5 {
 		l.add("priority", FaultOutOfRange, "the priority is %d; it must be 1 (first) to 5 (last)", s.Priority)

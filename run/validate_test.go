@@ -3,6 +3,7 @@ package run_test
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -74,18 +75,24 @@ func TestValidate_Faults(t *testing.T) {
 		change func(s spec)
 		want   []string
 	}{
-		"no name":                 {func(s spec) { s.Name = " " }, []string{"name required"}},
-		"long name":               {func(s spec) { s.Name = strings.Repeat("n", 101) }, []string{"name over_limit"}},
-		"control in name":         {func(s spec) { s.Name = "a\nb" }, []string{"name bad_format"}},
-		"no group":                {func(s spec) { s.Group = "" }, []string{"group required"}},
-		"group of one element":    {func(s spec) { s.Group = "/project" }, []string{"group bad_format"}},
-		"relative group":          {func(s spec) { s.Group = "project/42" }, []string{"group bad_format"}},
-		"group ends with slash":   {func(s spec) { s.Group = "/project/" }, []string{"group bad_format"}},
-		"group with dots":         {func(s spec) { s.Group = "/project/../42" }, []string{"group bad_format"}},
-		"long group":              {func(s spec) { s.Group = "/a/" + strings.Repeat("b", 500) }, []string{"group over_limit"}},
-		"control in group":        {func(s spec) { s.Group = "/a/b\x7f" }, []string{"group bad_format"}},
-		"change groups":           {func(s spec) { s.ChangeGroups = []string{"a"} }, []string{"changegroups not_supported"}},
-		"many change groups":      {func(s spec) { s.ChangeGroups = make([]string, 65) }, []string{"changegroups over_limit", "changegroups not_supported"}},
+		"no name":               {func(s spec) { s.Name = " " }, []string{"name required"}},
+		"long name":             {func(s spec) { s.Name = strings.Repeat("n", 101) }, []string{"name over_limit"}},
+		"control in name":       {func(s spec) { s.Name = "a\nb" }, []string{"name bad_format"}},
+		"no group":              {func(s spec) { s.Group = "" }, []string{"group required"}},
+		"group of one element":  {func(s spec) { s.Group = "/project" }, []string{"group bad_format"}},
+		"relative group":        {func(s spec) { s.Group = "project/42" }, []string{"group bad_format"}},
+		"group ends with slash": {func(s spec) { s.Group = "/project/" }, []string{"group bad_format"}},
+		"group with dots":       {func(s spec) { s.Group = "/project/../42" }, []string{"group bad_format"}},
+		"long group":            {func(s spec) { s.Group = "/a/" + strings.Repeat("b", 500) }, []string{"group over_limit"}},
+		"control in group":      {func(s spec) { s.Group = "/a/b\x7f" }, []string{"group bad_format"}},
+		"empty change group":    {func(s spec) { s.ChangeGroups = []string{"a", ""} }, []string{"changegroups[1] bad_format"}},
+		"long change group":     {func(s spec) { s.ChangeGroups = []string{strings.Repeat("a", 101)} }, []string{"changegroups[0] bad_format"}},
+		"change group twice":    {func(s spec) { s.ChangeGroups = []string{"a", "b", "a"} }, []string{"changegroups[2] duplicate"}},
+		"many change groups": {func(s spec) {
+			for i := range 65 {
+				s.ChangeGroups = append(s.ChangeGroups, strconv.Itoa(i))
+			}
+		}, []string{"changegroups over_limit"}},
 		"priority":                {func(s spec) { s.Priority = 6 }, []string{"priority out_of_range"}},
 		"negative priority":       {func(s spec) { s.Priority = -1 }, []string{"priority out_of_range"}},
 		"admission":               {func(s spec) { s.Admission = "later" }, []string{"admission bad_value"}},

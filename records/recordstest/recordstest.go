@@ -28,6 +28,7 @@ func Run(t *testing.T, newDatabase func(t *testing.T) Open) {
 		{"Calls", callTests()},
 		{"List", listTests()},
 		{"Progress", progressTests()},
+		{"ChangeGroups", changeGroupTests()},
 		{"Claims", claimTests()},
 		{"Frames", frameTests()},
 		{"Executors", executorTests()},

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/drover-run/drover/records"
@@ -10,44 +11,67 @@ import (
 
 // StartRun implements records.Store.
 func (s *Store) StartRun(ctx context.Context, id run.ID, token run.Token) error {
-	return s.change(ctx, "starting a run", id, func(t *tx, r *runRow) error {
+	return s.change(ctx, "starting a run", id, token, func(t *tx, r *runRow, others map[run.ID]*runRow) error {
 		switch {
 		case r.phase != run.PhaseQueued:
 			return wrongPhase(r, "only a queued run can be started")
 		case r.admission != run.AdmissionManual:
 			return wrongPhase(r, "it starts by itself")
 		case r.admitted:
-			return nil // and its workflow has been told
+			return nil // and waits for its change groups
+		}
+		groups, err := groupsOf(ctx, t, r)
+		if err != nil {
+			return err
+		}
+		in, err := t.admission(ctx, id, groups, r.priority, others)
+		if err != nil {
+			return err
 		}
 		r.admitted = true
+		if !in {
+			return t.stand(ctx, id, placeWaiting)
+		}
+		if err := t.letIn(ctx, r); err != nil {
+			return err
+		}
 		return t.tell(ctx, id, records.OutboxAdmit, 0)
 	})
 }
 
 // CancelRun implements records.Store.
 func (s *Store) CancelRun(ctx context.Context, id run.ID, token run.Token) error {
-	return s.change(ctx, "cancelling a run", id, func(t *tx, r *runRow) error {
+	return s.change(ctx, "cancelling a run", id, token, func(t *tx, r *runRow, _ map[run.ID]*runRow) error {
 		if r.phase != run.PhaseQueued {
 			return wrongPhase(r, "only a queued run can be cancelled")
 		}
-		r.phase, r.ended = run.PhaseCancelled, t.now
-		tasks, err := queryTasks(ctx, t, `run_id = ? ORDER BY number`, id)
-		if err != nil {
-			return err
-		}
-		if err := t.closeTasks(ctx, r, tasks, func(*taskRow) (run.Status, string) {
-			return run.StatusCancelled, "the run was cancelled before it began"
-		}); err != nil {
-			return err
-		}
-		t.emit(r.event(t.now))
-		return t.tell(ctx, id, records.OutboxCancel, 0)
+		return t.cancel(ctx, r, "")
 	})
+}
+
+// cancel ends a queued run, whose groups are locked. reason is why where it
+// was not a client who said so.
+func (t *tx) cancel(ctx context.Context, r *runRow, reason string) error {
+	r.phase, r.ended, r.reason = run.PhaseCancelled, t.now, reason
+	tasks, err := queryTasks(ctx, t, `run_id = ? ORDER BY number`, r.id)
+	if err != nil {
+		return err
+	}
+	if err := t.closeTasks(ctx, r, tasks, func(*taskRow) (run.Status, string) {
+		return run.StatusCancelled, "the run was cancelled before it began"
+	}); err != nil {
+		return err
+	}
+	if err := t.leave(ctx, r); err != nil {
+		return err
+	}
+	t.emit(r.event(t.now))
+	return t.tell(ctx, r.id, records.OutboxCancel, 0)
 }
 
 // StopRun implements records.Store.
 func (s *Store) StopRun(ctx context.Context, id run.ID, token run.Token) error {
-	return s.change(ctx, "stopping a run", id, func(t *tx, r *runRow) error {
+	return s.change(ctx, "stopping a run", id, token, func(t *tx, r *runRow, _ map[run.ID]*runRow) error {
 		switch {
 		case r.phase != run.PhaseRunning:
 			return wrongPhase(r, "only a running run can be stopped")
@@ -61,7 +85,7 @@ func (s *Store) StopRun(ctx context.Context, id run.ID, token run.Token) error {
 
 // ApproveTask implements records.Store.
 func (s *Store) ApproveTask(ctx context.Context, id run.ID, task, subject string, token run.Token) error {
-	return s.change(ctx, "approving a task", id, func(t *tx, r *runRow) error {
+	return s.change(ctx, "approving a task", id, token, func(t *tx, r *runRow, _ map[run.ID]*runRow) error {
 		x, err := taskNamed(ctx, t, id, task)
 		if err != nil {
 			return err
@@ -99,7 +123,7 @@ func (s *Store) ApproveTask(ctx context.Context, id run.ID, task, subject string
 
 // Annotate implements records.Store.
 func (s *Store) Annotate(ctx context.Context, id run.ID, task string, annotations map[string]string, token run.Token) error {
-	return s.change(ctx, "annotating", id, func(t *tx, r *runRow) error {
+	return s.change(ctx, "annotating", id, token, func(t *tx, r *runRow, _ map[run.ID]*runRow) error {
 		text, err := marshal(annotations)
 		if err != nil {
 			return err
@@ -137,7 +161,7 @@ func (s *Store) Annotate(ctx context.Context, id run.ID, task string, annotation
 // CloseLost implements records.Store.
 func (s *Store) CloseLost(ctx context.Context, id run.ID, reason string) error {
 	reason = clip(reason)
-	return s.change(ctx, "closing a lost run", id, func(t *tx, r *runRow) error {
+	return s.change(ctx, "closing a lost run", id, nil, func(t *tx, r *runRow, _ map[run.ID]*runRow) error {
 		if r.phase.Final() {
 			return nil
 		}
@@ -154,6 +178,9 @@ func (s *Store) CloseLost(ctx context.Context, id run.ID, reason string) error {
 		}); err != nil {
 			return err
 		}
+		if err := t.leave(ctx, r); err != nil {
+			return err
+		}
 		t.emit(r.event(t.now))
 		// Nobody is there to be told any more.
 		_, err = t.Exec(ctx, `DELETE FROM outbox WHERE run_id = ?`, id)
@@ -162,23 +189,64 @@ func (s *Store) CloseLost(ctx context.Context, id run.ID, reason string) error {
 }
 
 // change runs fn on a locked run and stores what it has changed in it. Where
-// that is nothing but what lies beside the run, fn raises the version.
-func (s *Store) change(ctx context.Context, doing string, id run.ID, fn func(t *tx, r *runRow) error) error {
-	return s.write(ctx, doing, func(t *tx) error {
-		was, err := t.lockRun(ctx, id)
+// that is nothing but what lies beside the run, fn raises the version. The
+// token is checked before, and the groups of it and of the run change with the
+// run. fn may ask for other runs, which it is given locked, by an error of type
+// needed.
+func (s *Store) change(
+	ctx context.Context, doing string, id run.ID, token run.Token, fn func(t *tx, r *runRow, others map[run.ID]*runRow) error,
+) error {
+	return s.displacing(ctx, doing, func(t *tx, victims []run.ID) error {
+		others, groups, err := t.lockVictims(ctx, append(victims, id))
 		if err != nil {
 			return err
 		}
-		r := was.clone()
-		if err := fn(t, r); err != nil {
+		was := others[id]
+		if was == nil {
+			return noRun(id)
+		}
+		delete(others, id)
+		if err := t.lockGroups(ctx, append(groups, token.Groups()...)); err != nil {
 			return err
 		}
-		if r.version == was.version && r.phase == was.phase && r.admitted == was.admitted && r.stopWanted == was.stopWanted {
+		if err := t.check(token); err != nil {
+			return err
+		}
+		r := was.clone()
+		if err := fn(t, r, others); err != nil {
+			return err
+		}
+		changed := r.version != was.version || r.phase != was.phase || r.admitted != was.admitted || r.stopWanted != was.stopWanted
+		if changed || token != nil {
+			if err := t.bump(ctx); err != nil {
+				return err
+			}
+		}
+		if !changed {
 			return nil
 		}
 		r.version = was.version
 		return t.saveRun(ctx, was, r)
 	})
+}
+
+// maxDisplacing is how often a transaction finds more runs that it must lock.
+// Only others that change the same groups all the time can make it give up.
+const maxDisplacing = 20
+
+// displacing runs fn in a transaction, and anew with more runs to lock as long
+// as it needs them.
+func (s *Store) displacing(ctx context.Context, doing string, fn func(t *tx, victims []run.ID) error) error {
+	var victims []run.ID
+	for range maxDisplacing {
+		err := s.write(ctx, doing, func(t *tx) error { return fn(t, victims) })
+		more, again := errors.AsType[needed](err)
+		if !again {
+			return err
+		}
+		victims = append(victims, more...)
+	}
+	return run.Errorf(run.CodeUnavailable, "the change groups of the run change too fast; try again")
 }
 
 // closeTasks makes all tasks final that are not, as end says.

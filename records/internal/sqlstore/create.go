@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -92,11 +93,16 @@ func (s *Store) CreateRun(ctx context.Context, r records.NewRun) (run.Run, error
 		return run.Run{}, s.wrap("preparing a run", err)
 	}
 	var row *runRow
-	err = s.write(ctx, "creating a run", func(t *tx) error {
+	var known run.ID
+	err = s.displacing(ctx, "creating a run", func(t *tx, victims []run.ID) error {
+		var err error
+		if known, err = t.recall(ctx, r.IdempotencyKey); err != nil || known != "" {
+			return err
+		}
 		row = &runRow{
 			name: r.Spec.Name, group: r.Spec.Group, priority: cmp.Or(r.Spec.Priority, run.DefaultPriority),
 			admission: cmp.Or(r.Spec.Admission, run.AdmissionAuto), phase: run.PhaseQueued, result: run.ResultUnknown,
-			counts: counts{}, version: 1,
+			counts: counts{}, version: 1, grouped: len(r.Spec.ChangeGroups) > 0,
 		}
 		if len(r.Tasks) > 0 {
 			row.counts[run.StatusNotStarted] = len(r.Tasks)
@@ -104,15 +110,61 @@ func (s *Store) CreateRun(ctx context.Context, r records.NewRun) (run.Run, error
 		if len(r.Spec.SetupErrors) > 0 {
 			row.phase = run.PhaseSetupError
 		}
+		others, groups, err := t.lockVictims(ctx, victims)
+		if err != nil {
+			return err
+		}
+		if err := t.lockGroups(ctx, slices.Concat(groups, r.Spec.ChangeGroups, r.Token.Groups())); err != nil {
+			return err
+		}
+		if err := t.check(r.Token); err != nil {
+			return err
+		}
 		if err := t.number(ctx, row, r.Time); err != nil {
 			return err
 		}
-		return t.insertRun(ctx, row, n)
+		if err := t.insertRun(ctx, row, n); err != nil {
+			return err
+		}
+		if err := t.join(ctx, row, r.Spec.ChangeGroups, others); err != nil {
+			return err
+		}
+		return errors.Join(t.bump(ctx), t.remember(ctx, r.IdempotencyKey, row.id))
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		return run.Run{}, err
+	case known != "":
+		old, err := s.GetRun(ctx, known)
+		old.Replayed = true
+		return old, err
 	}
 	return n.created(row)
+}
+
+// join gives a new run its place in its change groups, which are locked.
+func (t *tx) join(ctx context.Context, r *runRow, groups []string, others map[run.ID]*runRow) error {
+	if len(groups) == 0 {
+		return nil
+	}
+	groups = slices.Compact(slices.Sorted(slices.Values(groups)))
+	at := placeDone
+	switch {
+	case r.phase.Final():
+	case r.admission == run.AdmissionManual:
+		at = placeParked
+	default:
+		in, err := t.admission(ctx, r.id, groups, r.priority, others)
+		if err != nil {
+			return err
+		}
+		at = placeWaiting
+		if in {
+			at = placeHolding
+		}
+	}
+	return bulk(ctx, t, `INSERT INTO run_changegroups (name, run_id, state, priority, since) VALUES `, `(?, ?, ?, ?, ?)`, ``, len(groups),
+		func(i int, args []any) []any { return append(args, groups[i], r.id, at, r.priority, t.now) })
 }
 
 // number gives the run its counter, id and time. The row of the counter is
@@ -156,9 +208,9 @@ func (t *tx) insertRun(ctx context.Context, row *runRow, n *newRun) error {
 		return err
 	}
 	if _, err := t.Exec(ctx, `INSERT INTO runs (id, name, group_path, counter, priority, admission, admitted, phase, result, reason,
-		created_at, ended_at, counts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		created_at, ended_at, counts, grouped) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		row.id, row.name, row.group, row.counter, row.priority, row.admission, row.admitted, row.phase, row.result, row.reason,
-		row.created, row.ended, counted); err != nil {
+		row.created, row.ended, counted, row.grouped); err != nil {
 		return err
 	}
 	names, err := marshal(n.secretNames)

@@ -38,7 +38,7 @@ type cursorText struct {
 // shape digests what must not change between the pages of one list. The page
 // size may.
 func shape(q run.ListQuery) string {
-	q.Cursor, q.Limit = "", 0
+	q.Cursor, q.Limit, q.TokenFor = "", 0, nil
 	text, err := json.Marshal(q)
 	if err != nil {
 		return ""

@@ -17,6 +17,9 @@ func (s *Store) GetRun(ctx context.Context, id run.ID, tokenFor ...string) (run.
 		if out, err = summary(ctx, q, id); err != nil {
 			return err
 		}
+		if out.Token, err = readToken(ctx, q, tokenFor); err != nil {
+			return err
+		}
 		specs, err := taskSpecs(ctx, q, id)
 		if err != nil {
 			return err

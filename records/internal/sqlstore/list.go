@@ -48,6 +48,9 @@ func (s *Store) ListRuns(ctx context.Context, q run.ListQuery) (run.Page, error)
 			more, back = back, more
 		}
 		page = run.Page{Runs: runs}
+		if page.Token, err = readToken(ctx, tx, q.TokenFor); err != nil {
+			return err
+		}
 		if len(runs) == 0 {
 			return nil
 		}
@@ -94,6 +97,10 @@ func newLister(q run.ListQuery) *lister {
 			l.sources = append(l.sources, source{`run_annotations i JOIN runs r ON r.id = i.run_id`, `i.run_id`, `i.name = ? AND i.value = ?`, []any{keys[0], value}})
 		}
 		keys = keys[1:]
+	case len(q.ChangeGroups) > 0:
+		for _, name := range q.ChangeGroups {
+			l.sources = append(l.sources, source{`run_changegroups i JOIN runs r ON r.id = i.run_id`, `i.run_id`, `i.name = ?`, []any{name}})
+		}
 	case rare:
 		for _, phase := range q.Phases {
 			l.sources = append(l.sources, source{`runs r`, `r.id`, `r.phase = ?`, []any{phase}})
@@ -131,6 +138,10 @@ func (l *lister) filters(groups, keys []string, names map[string][]string) {
 		for _, value := range names[key] {
 			l.args = append(l.args, value)
 		}
+	}
+	if len(l.q.ChangeGroups) > 0 {
+		l.filter += ` AND EXISTS (SELECT 1 FROM run_changegroups c WHERE c.run_id = r.id AND c.name IN (` + tuples(`?`, len(l.q.ChangeGroups)) + `))`
+		l.args = append(l.args, texts(l.q.ChangeGroups)...)
 	}
 	addIn(l, `r.phase`, l.q.Phases)
 	addIn(l, `r.result`, l.q.Results)

@@ -36,6 +36,9 @@ func (s *Store) TakeOutbox(ctx context.Context, n int, lease time.Duration) ([]r
 				return err
 			}
 			o.Created = toTime(created)
+			if name, ok := strings.CutPrefix(string(o.Run), groupKey); ok {
+				o.Run, o.ChangeGroup = "", name
+			}
 			if name, ok := strings.CutPrefix(string(o.Run), webhookKey); ok {
 				o.Run, o.Webhook = "", name
 			}

@@ -43,10 +43,14 @@ func (s *Store) Begin(ctx context.Context, id run.ID) (records.Standing, error) 
 			return err
 		}
 		r := was.clone()
-		if r.phase == run.PhaseQueued && (r.admission != run.AdmissionManual || r.admitted) {
+		begins, err := t.begins(ctx, r)
+		if err != nil {
+			return err
+		}
+		if begins {
 			r.phase, r.started = run.PhaseRunning, t.now
 			t.emit(r.event(t.now))
-			if err := t.saveRun(ctx, was, r); err != nil {
+			if err := errors.Join(t.bump(ctx), t.saveRun(ctx, was, r)); err != nil {
 				return err
 			}
 		}
@@ -54,6 +58,24 @@ func (s *Store) Begin(ctx context.Context, id run.ID) (records.Standing, error) 
 		return nil
 	})
 	return standing, err
+}
+
+// begins reports whether a run may become running: it is queued and admitted,
+// and has the slots of its groups. Its groups are locked then.
+func (t *tx) begins(ctx context.Context, r *runRow) (bool, error) {
+	if r.phase != run.PhaseQueued || r.admission == run.AdmissionManual && !r.admitted {
+		return false, nil
+	}
+	groups, err := groupsOf(ctx, t, r)
+	if err != nil || len(groups) == 0 {
+		return err == nil, err
+	}
+	if err := t.lockGroups(ctx, groups); err != nil {
+		return false, err
+	}
+	var holds bool
+	err = t.QueryRow(ctx, `SELECT NOT EXISTS (SELECT 1 FROM run_changegroups WHERE run_id = ? AND state <> 'holding')`, r.id).Scan(&holds)
+	return holds, err
 }
 
 func (r *runRow) standing() records.Standing {
@@ -150,6 +172,9 @@ func (t *tx) apply(ctx context.Context, was, r *runRow, tasks map[int]*taskRow, 
 			return run.Errorf(run.CodeConflict, "run %s cannot be finished: %d of its tasks are not final", r.id, n)
 		}
 		r.phase, r.ended = run.PhaseFinished, t.now
+		if err := t.finish(ctx, r); err != nil {
+			return err
+		}
 	}
 	if r.phase != was.phase || r.result != was.result || r.reason != was.reason {
 		t.emit(r.event(t.now))
@@ -157,6 +182,18 @@ func (t *tx) apply(ctx context.Context, was, r *runRow, tasks map[int]*taskRow, 
 		return nil
 	}
 	return t.saveRun(ctx, was, r)
+}
+
+// finish gives back the slots of a run that is finished.
+func (t *tx) finish(ctx context.Context, r *runRow) error {
+	groups, err := groupsOf(ctx, t, r)
+	if err != nil || len(groups) == 0 {
+		return err
+	}
+	if err := t.lockGroups(ctx, groups); err != nil {
+		return err
+	}
+	return errors.Join(t.leave(ctx, r), t.bump(ctx))
 }
 
 // rank orders statuses within one dispatch: a task never goes back.

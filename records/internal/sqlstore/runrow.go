@@ -31,10 +31,11 @@ type runRow struct {
 	counts        counts
 	approved      []int
 	version       int64
+	grouped       bool // it has change groups
 }
 
 const runColumns = `r.id, r.name, r.group_path, r.counter, r.priority, r.admission, r.admitted, r.phase, r.result, r.reason,
-	r.stop_wanted, r.created_at, r.started_at, r.ended_at, r.restarted_from, r.counts, r.approved, r.version`
+	r.stop_wanted, r.created_at, r.started_at, r.ended_at, r.restarted_from, r.counts, r.approved, r.version, r.grouped`
 
 // counts are the numbers of a run's tasks by status, without zeros.
 type counts map[run.Status]int
@@ -64,7 +65,7 @@ func (r *runRow) scan(row scanner, more ...any) error {
 	var counted, approved string
 	dest := []any{
 		&r.id, &r.name, &r.group, &r.counter, &r.priority, &r.admission, &r.admitted, &r.phase, &r.result, &r.reason,
-		&r.stopWanted, &r.created, &r.started, &r.ended, &r.restartedFrom, &counted, &approved, &r.version,
+		&r.stopWanted, &r.created, &r.started, &r.ended, &r.restartedFrom, &counted, &approved, &r.version, &r.grouped,
 	}
 	if err := row.Scan(append(dest, more...)...); err != nil {
 		return err

@@ -91,6 +91,7 @@ type tx struct {
 	dialect *Dialect
 	now     int64
 	events  []run.Event
+	groups  map[string]*groupRow // that are locked
 	commit  Commit
 }
 
