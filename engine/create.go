@@ -10,11 +10,18 @@ import (
 
 // Create implements run.Service.
 func (e *Engine) Create(ctx context.Context, req run.CreateRequest) (run.Run, error) {
+	return e.create(ctx, req, records.IdempotencyKey{})
+}
+
+// create makes a run, once for each key that is not zero.
+func (e *Engine) create(ctx context.Context, req run.CreateRequest, key records.IdempotencyKey) (run.Run, error) {
 	expansion, err := e.expand(ctx, req.Spec)
 	if err != nil {
 		return run.Run{}, err
 	}
-	created, err := e.store.CreateRun(ctx, records.NewRun{Spec: req.Spec, Plan: expansion.Plan, Tasks: expansion.Tasks})
+	created, err := e.store.CreateRun(ctx, records.NewRun{
+		Spec: req.Spec, Plan: expansion.Plan, Tasks: expansion.Tasks, IdempotencyKey: key,
+	})
 	if err != nil {
 		return run.Run{}, err
 	}

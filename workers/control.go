@@ -18,6 +18,7 @@ import (
 // ControlDeps are what a control worker works with. Every field is required.
 type ControlDeps struct {
 	Progress activities.Progress
+	Firings  activities.Firings
 }
 
 // ControlOptions tune a control worker. Zero values mean the defaults.
@@ -79,11 +80,15 @@ func RegisterControl(r worker.Registry, deps ControlDeps) {
 	r.RegisterWorkflowWithOptions(workflows.Run, workflow.RegisterOptions{Name: contract.RunWorkflow})
 	r.RegisterWorkflowWithOptions(workflows.Batch, workflow.RegisterOptions{Name: contract.BatchWorkflow})
 	r.RegisterWorkflowWithOptions(workflows.Webhook, workflow.RegisterOptions{Name: contract.WebhookWorkflow})
+	r.RegisterWorkflowWithOptions(workflows.ScheduledRun, workflow.RegisterOptions{Name: contract.ScheduledRunWorkflow})
 	a := activities.NewRun(deps.Progress)
 	r.RegisterActivityWithOptions(a.LoadPlan, activity.RegisterOptions{Name: contract.ActivityLoadPlan})
 	r.RegisterActivityWithOptions(a.Begin, activity.RegisterOptions{Name: contract.ActivityBegin})
 	r.RegisterActivityWithOptions(a.Apply, activity.RegisterOptions{Name: contract.ActivityApply})
 	r.RegisterActivityWithOptions(a.Holders, activity.RegisterOptions{Name: contract.ActivityHolders})
+	s := activities.NewSchedules(deps.Firings)
+	r.RegisterActivityWithOptions(s.Fire, activity.RegisterOptions{Name: contract.ActivityFire})
+	r.RegisterActivityWithOptions(s.EndRun, activity.RegisterOptions{Name: contract.ActivityEndRun})
 }
 
 func cacheSize(opts ControlOptions) int {

@@ -58,8 +58,19 @@ func TestControl_registers_by_contract_names(t *testing.T) {
 	t.Parallel()
 	var r registered
 	RegisterControl(&r, ControlDeps{})
-	require.ElementsMatch(t, []string{contract.RunWorkflow, contract.BatchWorkflow}, r.workflows)
+	require.ElementsMatch(t, []string{
+		contract.RunWorkflow, contract.BatchWorkflow, contract.WebhookWorkflow, contract.ScheduledRunWorkflow,
+	}, r.workflows)
 	require.ElementsMatch(t, []string{
 		contract.ActivityLoadPlan, contract.ActivityBegin, contract.ActivityApply, contract.ActivityHolders,
+		contract.ActivityFire, contract.ActivityEndRun,
 	}, r.activities)
+}
+
+func TestWait_registers_by_contract_names(t *testing.T) {
+	t.Parallel()
+	var r registered
+	RegisterWait(&r, WaitDeps{})
+	require.Empty(t, r.workflows)
+	require.ElementsMatch(t, []string{contract.ActivityDeliver, contract.ActivityAwaitRun}, r.activities)
 }

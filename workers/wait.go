@@ -13,6 +13,7 @@ import (
 // is required.
 type WaitDeps struct {
 	Webhooks activities.EventDeliverer
+	Runs     activities.RunWatcher
 }
 
 // waitSlots is how many activities that wait one process has at once: each is
@@ -34,4 +35,6 @@ func NewWait(c client.Client, deps WaitDeps, opts ControlOptions) worker.Worker 
 func RegisterWait(r worker.ActivityRegistry, deps WaitDeps) {
 	w := activities.NewWebhooks(deps.Webhooks)
 	r.RegisterActivityWithOptions(w.Deliver, activity.RegisterOptions{Name: contract.ActivityDeliver})
+	runs := activities.NewRuns(deps.Runs)
+	r.RegisterActivityWithOptions(runs.AwaitRun, activity.RegisterOptions{Name: contract.ActivityAwaitRun})
 }

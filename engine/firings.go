@@ -1,0 +1,152 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+
+	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+const (
+	// orphanAge is how long a firing waits for the row of its schedule: a put
+	// tells Temporal first, and stores the row after that.
+	orphanAge = time.Minute
+	// staleFirings is how many of the open firings are looked at before the
+	// next: with the policies that end others there is one, or few.
+	staleFirings = 10
+)
+
+// firingSubject is in whose name a schedule makes runs.
+func firingSubject(schedule string) string { return "schedule:" + schedule }
+
+// Fire makes the run of a firing. Again with the same key it makes none, and
+// returns the one that it made.
+func (s *Scheduler) Fire(ctx context.Context, in contract.FireInput) (contract.FireResult, error) {
+	row, err := s.store.GetSchedule(ctx, in.Schedule)
+	if run.CodeOf(err) == run.CodeNotFound {
+		return contract.FireResult{}, s.orphaned(ctx, in)
+	}
+	if err != nil {
+		return contract.FireResult{}, err
+	}
+	if err := s.endStale(ctx, in); err != nil {
+		return contract.FireResult{}, err
+	}
+	firing := records.Firing{Key: in.Key, Firing: run.Firing{For: in.For, At: in.At}}
+	r, err := s.engine.create(ctx, run.CreateRequest{Spec: row.ScheduledSpec(in.For), Subject: firingSubject(in.Schedule)}, records.IdempotencyKey{
+		// The same whatever the specification is by now: the key is of one firing.
+		Subject: firingSubject(in.Schedule), Key: in.Key, Digest: "firing",
+	})
+	switch {
+	case err == nil:
+		firing.Run = r.ID
+	case answered(err):
+		firing.Error = refusal(err)
+	default:
+		return contract.FireResult{}, err
+	}
+	if err := s.store.PutFiring(ctx, in.Schedule, firing); err != nil {
+		return contract.FireResult{}, err
+	}
+	return contract.FireResult{Run: firing.Run, Refused: firing.Error}, nil
+}
+
+// answered reports whether an error is an answer, so that it is the same when
+// it is tried again.
+func answered(err error) bool {
+	switch run.CodeOf(err) { //nolint:exhaustive // the others may pass
+	case run.CodeInvalid, run.CodeNotSupported, run.CodeTooLarge, run.CodeConflict, run.CodeChangeGroupBusy, run.CodeExhausted, run.CodeForbidden:
+		return true
+	}
+	return false
+}
+
+// refusal says why no run was made.
+func refusal(err error) string {
+	text := err.Error()
+	var refused *run.Error
+	if errors.As(err, &refused) && len(refused.Faults) > 0 {
+		f := refused.Faults[0]
+		text += fmt.Sprintf(": %s: %s", f.Path, f.Detail)
+	}
+	return text
+}
+
+// orphaned is for firings of a schedule that the records do not have. It fails
+// while that may be because the schedule is just being made.
+func (s *Scheduler) orphaned(ctx context.Context, in contract.FireInput) error {
+	if time.Since(in.At) < orphanAge {
+		return run.Errorf(run.CodeUnavailable, "schedule %s is not stored yet", in.Schedule)
+	}
+	s.logger.WarnContext(ctx, "deleting a schedule in temporal that the records do not have", "schedule", in.Schedule)
+	err := s.call(ctx, func(ctx context.Context) error { return s.handle(ctx, in.Schedule).Delete(ctx) })
+	if run.CodeOf(err) == run.CodeNotFound {
+		return nil
+	}
+	return err
+}
+
+// endStale ends the runs of firings whose workflows were terminated: by the
+// policy terminate_other, or by hand.
+func (s *Scheduler) endStale(ctx context.Context, in contract.FireInput) error {
+	open, err := s.store.OpenFirings(ctx, in.Schedule)
+	if err != nil {
+		return err
+	}
+	for _, f := range open[max(0, len(open)-staleFirings):] {
+		if f.Key == in.Key {
+			continue
+		}
+		terminated, err := s.terminated(ctx, contract.WorkflowOfFiring(f.Key))
+		if err != nil {
+			return err
+		}
+		if terminated {
+			if err := s.EndRun(ctx, f.Run); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Scheduler) terminated(ctx context.Context, workflowID string) (bool, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errors.New("temporal did not answer in time"))
+	defer cancel()
+	d, err := s.temporal.DescribeWorkflowExecution(ctx, workflowID, "")
+	if gone := (*serviceerror.NotFound)(nil); errors.As(err, &gone) {
+		return false, nil
+	}
+	if err != nil {
+		return false, &run.Error{Code: run.CodeUnavailable, Message: "Temporal is out of reach", Err: err}
+	}
+	return d.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, nil
+}
+
+// EndRun cancels a run that is queued, and has one stopped that is running.
+func (s *Scheduler) EndRun(ctx context.Context, id run.ID) error {
+	for range 3 { // a queued run may begin meanwhile, and then it does not go back
+		r, err := s.store.GetSummary(ctx, id)
+		switch {
+		case run.CodeOf(err) == run.CodeNotFound:
+			return nil
+		case err != nil:
+			return err
+		case r.Phase == run.PhaseQueued:
+			err = s.store.CancelRun(ctx, id, nil)
+		case r.Phase == run.PhaseRunning:
+			err = s.store.StopRun(ctx, id, nil)
+		}
+		if run.CodeOf(err) != run.CodeWrongPhase {
+			return err
+		}
+	}
+	return run.Errorf(run.CodeUnavailable, "run %s changes all the time", id)
+}

@@ -1,0 +1,287 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// ScheduleService is what a Scheduler needs of a Temporal client.
+type ScheduleService interface {
+	ScheduleClient() client.ScheduleClient
+	DescribeWorkflowExecution(ctx context.Context, workflowID, runID string) (*workflowservice.DescribeWorkflowExecutionResponse, error)
+}
+
+// Scheduler implements run.Schedules: Temporal keeps the times of a schedule,
+// and whether it is paused; the records keep all else. It is safe for
+// concurrent use.
+type Scheduler struct {
+	engine   *Engine
+	store    records.Store
+	temporal ScheduleService
+	logger   *slog.Logger
+}
+
+var _ run.Schedules = (*Scheduler)(nil)
+
+// NewScheduler returns a Scheduler. It does no I/O.
+func NewScheduler(e *Engine, temporal ScheduleService) *Scheduler {
+	return &Scheduler{engine: e, store: e.store, temporal: temporal, logger: e.logger}
+}
+
+const (
+	// defaultPage is the size of a page of schedules, and maxPage the largest.
+	defaultPage, maxPage = 25, 100
+	// describing is how many schedules Temporal is asked about at once.
+	describing = 8
+	// recentFirings is how many firings are shown with a schedule.
+	recentFirings = 20
+	// putTries is how often a put is begun anew because somebody else has put
+	// the same schedule meanwhile.
+	putTries = 5
+)
+
+// Schedules implements run.Schedules.
+func (s *Scheduler) Schedules(ctx context.Context, q run.ScheduleQuery) (run.SchedulePage, error) {
+	if q.Limit == 0 {
+		q.Limit = defaultPage
+	}
+	if q.Limit < 1 || q.Limit > maxPage {
+		return run.SchedulePage{}, run.Errorf(run.CodeInvalid, "limit must be 1 to %d", maxPage)
+	}
+	rows, err := s.store.ListSchedules(ctx, q.After, q.Limit+1)
+	if err != nil {
+		return run.SchedulePage{}, err
+	}
+	var page run.SchedulePage
+	if len(rows) > q.Limit {
+		rows = rows[:q.Limit]
+		page.After = rows[q.Limit-1].Name
+	}
+	page.Schedules = make([]run.Schedule, len(rows))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(describing)
+	for i, row := range rows {
+		group.Go(func() error {
+			var err error
+			page.Schedules[i], err = s.describe(ctx, row)
+			return err
+		})
+	}
+	return page, group.Wait()
+}
+
+// Schedule implements run.Schedules.
+func (s *Scheduler) Schedule(ctx context.Context, name string) (run.Schedule, error) {
+	row, err := s.store.GetSchedule(ctx, name)
+	if err != nil {
+		return run.Schedule{}, err
+	}
+	out, err := s.describe(ctx, row)
+	if err != nil {
+		return run.Schedule{}, err
+	}
+	out.SecretNames = slices.Sorted(maps.Keys(row.Spec.Secrets))
+	shown := *row.Spec
+	shown.Secrets = nil
+	out.Spec = &shown
+	firings, err := s.store.Firings(ctx, name, recentFirings)
+	for _, f := range firings {
+		out.Recent = append(out.Recent, f.Firing)
+	}
+	return out, err
+}
+
+// describe adds what Temporal knows to what is stored.
+func (s *Scheduler) describe(ctx context.Context, row records.Schedule) (run.Schedule, error) {
+	out := run.Schedule{
+		ScheduleSpec: row.ScheduleSpec, RunName: row.RunName, Group: row.Group, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
+	}
+	var d *client.ScheduleDescription
+	err := s.call(ctx, func(ctx context.Context) (err error) {
+		d, err = s.handle(ctx, row.Name).Describe(ctx)
+		return err
+	})
+	if run.CodeOf(err) == run.CodeNotFound {
+		// Somebody deleted it there.
+		out.Paused, out.Note = new(true), missingNote
+		return out, nil
+	}
+	if err != nil {
+		return out, err
+	}
+	out.Paused, out.Note = &d.Schedule.State.Paused, d.Schedule.State.Note
+	if !d.Schedule.State.Paused {
+		out.Next = d.Info.NextActionTimes
+	}
+	out.Fired, out.Overlapped, out.MissedCatchup = d.Info.NumActions, d.Info.NumActionsSkippedOverlap, d.Info.NumActionsMissedCatchupWindow
+	return out, nil
+}
+
+const missingNote = "it is missing in Temporal; put it again"
+
+// PutSchedule implements run.Schedules. Temporal comes first, since it alone
+// knows whether times are good; both are told the whole of it, so that to put
+// it again mends what was torn.
+func (s *Scheduler) PutSchedule(ctx context.Context, x run.ScheduleSpec) (_ run.Schedule, created bool, err error) {
+	for range putTries {
+		var was records.Schedule
+		if was, err = s.store.GetSchedule(ctx, x.Name); err != nil && run.CodeOf(err) != run.CodeNotFound {
+			return run.Schedule{}, false, err
+		}
+		wanted := keepSecrets(x, was)
+		if err := s.check(ctx, wanted); err != nil {
+			return run.Schedule{}, false, err
+		}
+		if err := s.tell(ctx, wanted); err != nil {
+			return run.Schedule{}, false, err
+		}
+		err = s.store.PutSchedule(ctx, wanted, was.Version)
+		if run.CodeOf(err) == run.CodeConflict {
+			continue
+		}
+		if err != nil {
+			return run.Schedule{}, false, err
+		}
+		out, err := s.Schedule(ctx, x.Name)
+		return out, was.Version == 0, err
+	}
+	return run.Schedule{}, false, err
+}
+
+// keepSecrets fills in the secrets of the schedule there is, where none are
+// given.
+func keepSecrets(x run.ScheduleSpec, was records.Schedule) run.ScheduleSpec {
+	if x.Spec == nil || x.Spec.Secrets != nil || was.Spec == nil {
+		return x
+	}
+	spec := *x.Spec
+	spec.Secrets = was.Spec.Secrets
+	x.Spec = &spec
+	return x
+}
+
+// check returns all faults of a schedule, those of its specification as for a
+// run.
+func (s *Scheduler) check(ctx context.Context, x run.ScheduleSpec) error {
+	faults := run.ValidateSchedule(x)
+	if len(faults) == 0 {
+		_, err := s.engine.expand(ctx, x.ScheduledSpec(time.Time{}))
+		var refusal *run.Error
+		if err != nil && (!errors.As(err, &refusal) || len(refusal.Faults) == 0) {
+			return err
+		}
+		if refusal != nil {
+			faults = run.Under("spec", refusal.Faults)
+		}
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	err := refused(faults)
+	if refusal, ok := errors.AsType[*run.Error](err); ok && refusal.Code == run.CodeInvalid {
+		refusal.Message = "the schedule is not valid"
+	}
+	return err
+}
+
+// DeleteSchedule implements run.Schedules.
+func (s *Scheduler) DeleteSchedule(ctx context.Context, name string) error {
+	if _, err := s.store.GetSchedule(ctx, name); err != nil {
+		return err
+	}
+	err := s.call(ctx, func(ctx context.Context) error { return s.handle(ctx, name).Delete(ctx) })
+	if err != nil && run.CodeOf(err) != run.CodeNotFound {
+		return err
+	}
+	return s.store.DeleteSchedule(ctx, name)
+}
+
+// PauseSchedule implements run.Schedules.
+func (s *Scheduler) PauseSchedule(ctx context.Context, name, note string) (run.Schedule, error) {
+	if faults := run.ValidateNote(note); len(faults) > 0 {
+		return run.Schedule{}, run.InvalidError("the note is not valid", faults)
+	}
+	return s.act(ctx, name, func(ctx context.Context, h client.ScheduleHandle) error {
+		return h.Pause(ctx, client.SchedulePauseOptions{Note: orNote(note, "paused")})
+	})
+}
+
+// ResumeSchedule implements run.Schedules.
+func (s *Scheduler) ResumeSchedule(ctx context.Context, name, note string) (run.Schedule, error) {
+	if faults := run.ValidateNote(note); len(faults) > 0 {
+		return run.Schedule{}, run.InvalidError("the note is not valid", faults)
+	}
+	return s.act(ctx, name, func(ctx context.Context, h client.ScheduleHandle) error {
+		return h.Unpause(ctx, client.ScheduleUnpauseOptions{Note: orNote(note, "resumed")})
+	})
+}
+
+// orNote keeps the SDK from writing a note of its own.
+func orNote(note, otherwise string) string {
+	if note == "" {
+		return otherwise
+	}
+	return note
+}
+
+// TriggerSchedule implements run.Schedules.
+func (s *Scheduler) TriggerSchedule(ctx context.Context, name string, overlap run.Overlap) (run.Schedule, error) {
+	if faults := run.ValidateOverlap(overlap); len(faults) > 0 {
+		return run.Schedule{}, run.InvalidError("the overlap policy is not valid", faults)
+	}
+	return s.act(ctx, name, func(ctx context.Context, h client.ScheduleHandle) error {
+		return h.Trigger(ctx, client.ScheduleTriggerOptions{Overlap: overlapPolicy(overlap)})
+	})
+}
+
+// BackfillSchedule implements run.Schedules.
+func (s *Scheduler) BackfillSchedule(ctx context.Context, name string, b run.Backfill) (run.Schedule, error) {
+	if faults := run.ValidateBackfill(b, time.Now()); len(faults) > 0 {
+		return run.Schedule{}, run.InvalidError("the backfill is not valid", faults)
+	}
+	return s.act(ctx, name, func(ctx context.Context, h client.ScheduleHandle) error {
+		return h.Backfill(ctx, client.ScheduleBackfillOptions{Backfill: []client.ScheduleBackfill{
+			{Start: b.From, End: b.To, Overlap: overlapPolicy(b.Overlap)},
+		}})
+	})
+}
+
+// act makes a call on a schedule that exists, and returns how it stands then.
+func (s *Scheduler) act(ctx context.Context, name string, do func(context.Context, client.ScheduleHandle) error) (run.Schedule, error) {
+	if _, err := s.store.GetSchedule(ctx, name); err != nil {
+		return run.Schedule{}, err
+	}
+	if err := s.call(ctx, func(ctx context.Context) error { return do(ctx, s.handle(ctx, name)) }); err != nil {
+		return run.Schedule{}, err
+	}
+	return s.Schedule(ctx, name)
+}
+
+// call makes a call of Temporal, with a code for each of its errors.
+func (s *Scheduler) call(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errors.New("temporal did not answer in time"))
+	defer cancel()
+	err := do(ctx)
+	if err == nil {
+		return nil
+	}
+	if notFound := (*serviceerror.NotFound)(nil); errors.As(err, &notFound) {
+		return &run.Error{Code: run.CodeNotFound, Message: missingNote, Err: err}
+	}
+	if wrong := (*serviceerror.InvalidArgument)(nil); errors.As(err, &wrong) {
+		return timesError(wrong)
+	}
+	return &run.Error{Code: run.CodeUnavailable, Message: "Temporal is out of reach", Err: err}
+}

@@ -1,0 +1,85 @@
+package workflows
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/run"
+)
+
+// ScheduledRun is the workflow of one firing of a schedule. It fails where no
+// run can be made, and where the run fails. Where it is cancelled, it ends as
+// cancelled once the run, which is stopped, has ended.
+func ScheduledRun(ctx workflow.Context, in contract.ScheduledRunInput) (contract.ScheduledRunOutput, error) {
+	// What has begun is seen through, also when the workflow is cancelled.
+	lasting, _ := workflow.NewDisconnectedContext(ctx)
+	info := workflow.GetInfo(ctx)
+	f := firing{schedule: in.Schedule}
+	made, err := f.fire(lasting, contract.FireInput{
+		Schedule: in.Schedule,
+		Key:      contract.FiringKey(info.WorkflowExecution.ID, info.FirstRunID),
+		For:      scheduledFor(ctx),
+		At:       info.WorkflowStartTime,
+	})
+	switch {
+	case err != nil:
+		return contract.ScheduledRunOutput{}, err
+	case made.Refused != "":
+		return contract.ScheduledRunOutput{}, temporal.NewNonRetryableApplicationError(made.Refused, contract.ErrorNotMade, nil)
+	case made.Run == "":
+		return contract.ScheduledRunOutput{}, nil
+	}
+	end, err := f.await(ctx, made.Run)
+	if ctx.Err() != nil {
+		if err := f.end(lasting, made.Run); err != nil {
+			return contract.ScheduledRunOutput{}, err
+		}
+		if _, err := f.await(lasting, made.Run); err != nil {
+			return contract.ScheduledRunOutput{}, err
+		}
+		return contract.ScheduledRunOutput{}, ctx.Err()
+	}
+	if err != nil {
+		return contract.ScheduledRunOutput{}, err
+	}
+	if end.Result == run.ResultFailed || end.Phase == run.PhaseSetupError {
+		message := "run " + string(made.Run) + " failed"
+		if end.Reason != "" {
+			message += ": " + end.Reason
+		}
+		return contract.ScheduledRunOutput{}, temporal.NewNonRetryableApplicationError(message, contract.ErrorRunFailed, nil)
+	}
+	return contract.ScheduledRunOutput{Run: made.Run, Phase: end.Phase, Result: end.Result}, nil
+}
+
+// scheduledFor returns the time that Temporal started this execution for.
+func scheduledFor(ctx workflow.Context) time.Time {
+	key := temporal.NewSearchAttributeKeyTime(contract.AttributeScheduledFor)
+	if at, ok := workflow.GetTypedSearchAttributes(ctx).GetTime(key); ok {
+		return at
+	}
+	return workflow.GetInfo(ctx).WorkflowStartTime
+}
+
+// firing has the typed stubs of the activities of a firing.
+type firing struct{ schedule string }
+
+func (f firing) fire(ctx workflow.Context, in contract.FireInput) (out contract.FireResult, err error) {
+	ctx = workflow.WithActivityOptions(ctx, patientOptions())
+	err = workflow.ExecuteActivity(ctx, contract.ActivityFire, in).Get(ctx, &out)
+	return out, err
+}
+
+func (f firing) await(ctx workflow.Context, id run.ID) (out contract.AwaitRunResult, err error) {
+	ctx = workflow.WithActivityOptions(ctx, waitOptions("wait for a run of "+f.schedule))
+	err = workflow.ExecuteActivity(ctx, contract.ActivityAwaitRun, contract.AwaitRunInput{Run: id}).Get(ctx, &out)
+	return out, err
+}
+
+func (f firing) end(ctx workflow.Context, id run.ID) error {
+	ctx = workflow.WithActivityOptions(ctx, patientOptions())
+	return workflow.ExecuteActivity(ctx, contract.ActivityEndRun, contract.EndRunInput{Run: id}).Get(ctx, nil)
+}
