@@ -10,13 +10,11 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -130,21 +128,25 @@ wait $pid
 rm -rf "$2"`
 
 func (s *postgresServer) start() error {
-	credential, err := s.credential()
-	if err != nil {
-		return err
-	}
 	initdb := exec.Command(filepath.Join(s.bin, "initdb"), "-D", filepath.Join(s.dir, "data"),
 		"-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
-	initdb.Dir, initdb.SysProcAttr = s.dir, &syscall.SysProcAttr{Credential: credential}
+	initdb.Dir = s.dir
+	if err := s.detach(initdb); err != nil {
+		return err
+	}
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return fmt.Errorf("making a cluster: %w: %s", err, out)
 	}
-	if s.port, err = freePort(); err != nil {
+	port, err := freePort()
+	if err != nil {
 		return err
 	}
+	s.port = port
 	sh := exec.Command("/bin/sh", "-c", watchdog, "postgres", s.bin, s.dir, strconv.Itoa(s.port))
-	sh.Dir, sh.SysProcAttr = s.dir, &syscall.SysProcAttr{Credential: credential, Setsid: true}
+	sh.Dir = s.dir
+	if err := s.detach(sh); err != nil {
+		return err
+	}
 	if s.life, err = sh.StdinPipe(); err != nil {
 		return err
 	}
@@ -152,35 +154,6 @@ func (s *postgresServer) start() error {
 		return err
 	}
 	return s.await()
-}
-
-// credential returns the user that the server runs as: it refuses to be root.
-func (s *postgresServer) credential() (*syscall.Credential, error) {
-	if os.Geteuid() != 0 {
-		return nil, nil
-	}
-	var found *user.User
-	for _, name := range []string{"postgres", "nobody"} {
-		if u, err := user.Lookup(name); err == nil {
-			found = u
-			break
-		}
-	}
-	if found == nil {
-		return nil, errors.New("PostgreSQL does not run as root, and there is no user postgres or nobody")
-	}
-	uid, err := strconv.ParseUint(found.Uid, 10, 32)
-	if err != nil {
-		return nil, err
-	}
-	gid, err := strconv.ParseUint(found.Gid, 10, 32)
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Chown(s.dir, int(uid), int(gid)); err != nil {
-		return nil, err
-	}
-	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 }
 
 func (s *postgresServer) await() error {

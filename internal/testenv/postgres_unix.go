@@ -1,0 +1,42 @@
+//go:build unix
+
+package testenv
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"os/user"
+	"strconv"
+	"syscall"
+)
+
+// detach gives a program of the server a session of its own, so that what ends
+// the tests does not end it before its watchdog does, and another user than
+// root, which the server refuses to run as.
+func (s *postgresServer) detach(cmd *exec.Cmd) error {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	var found *user.User
+	for _, name := range []string{"postgres", "nobody"} {
+		if u, err := user.Lookup(name); err == nil {
+			found = u
+			break
+		}
+	}
+	if found == nil {
+		return errors.New("PostgreSQL does not run as root, and there is no user postgres or nobody")
+	}
+	uid, err := strconv.ParseUint(found.Uid, 10, 32)
+	if err != nil {
+		return err
+	}
+	gid, err := strconv.ParseUint(found.Gid, 10, 32)
+	if err != nil {
+		return err
+	}
+	cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	return os.Chown(s.dir, int(uid), int(gid))
+}
