@@ -74,6 +74,30 @@ type ServerInterface interface {
 	// GetTaskLogs Read the log of a task
 	// (GET /api/v1/runs/{id}/tasks/{task}/logs)
 	GetTaskLogs(ctx echo.Context, id RunID, task TaskName, params GetTaskLogsParams) error
+	// ListSchedules List schedules
+	// (GET /api/v1/schedules)
+	ListSchedules(ctx echo.Context, params ListSchedulesParams) error
+	// DeleteSchedule Delete a schedule
+	// (DELETE /api/v1/schedules/{name})
+	DeleteSchedule(ctx echo.Context, name ScheduleName) error
+	// GetSchedule Get a schedule with its next times and last firings
+	// (GET /api/v1/schedules/{name})
+	GetSchedule(ctx echo.Context, name ScheduleName) error
+	// PutSchedule Make or change a schedule
+	// (PUT /api/v1/schedules/{name})
+	PutSchedule(ctx echo.Context, name ScheduleName) error
+	// BackfillSchedule Fire a schedule for its times in the past
+	// (POST /api/v1/schedules/{name}/backfill)
+	BackfillSchedule(ctx echo.Context, name ScheduleName) error
+	// PauseSchedule Pause a schedule
+	// (POST /api/v1/schedules/{name}/pause)
+	PauseSchedule(ctx echo.Context, name ScheduleName) error
+	// ResumeSchedule Let a paused schedule fire again
+	// (POST /api/v1/schedules/{name}/resume)
+	ResumeSchedule(ctx echo.Context, name ScheduleName) error
+	// TriggerSchedule Fire a schedule now, paused or not
+	// (POST /api/v1/schedules/{name}/trigger)
+	TriggerSchedule(ctx echo.Context, name ScheduleName) error
 	// ListWebhooks List the webhooks
 	// (GET /api/v1/webhooks)
 	ListWebhooks(ctx echo.Context) error
@@ -551,6 +575,143 @@ func (w *ServerInterfaceWrapper) GetTaskLogs(ctx echo.Context) error {
 	return err
 }
 
+// ListSchedules converts echo context to params.
+func (w *ServerInterfaceWrapper) ListSchedules(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListSchedulesParams
+	// ------------- Optional query parameter "after" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "after", ctx.QueryParams(), &params.After, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter after: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListSchedules(ctx, params)
+	return err
+}
+
+// DeleteSchedule converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteSchedule(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name ScheduleName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteSchedule(ctx, name)
+	return err
+}
+
+// GetSchedule converts echo context to params.
+func (w *ServerInterfaceWrapper) GetSchedule(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name ScheduleName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetSchedule(ctx, name)
+	return err
+}
+
+// PutSchedule converts echo context to params.
+func (w *ServerInterfaceWrapper) PutSchedule(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name ScheduleName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PutSchedule(ctx, name)
+	return err
+}
+
+// BackfillSchedule converts echo context to params.
+func (w *ServerInterfaceWrapper) BackfillSchedule(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name ScheduleName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.BackfillSchedule(ctx, name)
+	return err
+}
+
+// PauseSchedule converts echo context to params.
+func (w *ServerInterfaceWrapper) PauseSchedule(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name ScheduleName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PauseSchedule(ctx, name)
+	return err
+}
+
+// ResumeSchedule converts echo context to params.
+func (w *ServerInterfaceWrapper) ResumeSchedule(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name ScheduleName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ResumeSchedule(ctx, name)
+	return err
+}
+
+// TriggerSchedule converts echo context to params.
+func (w *ServerInterfaceWrapper) TriggerSchedule(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name ScheduleName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.TriggerSchedule(ctx, name)
+	return err
+}
+
 // ListWebhooks converts echo context to params.
 func (w *ServerInterfaceWrapper) ListWebhooks(ctx echo.Context) error {
 	var err error
@@ -706,6 +867,14 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.DELETE(options.BaseURL+"/api/v1/webhooks/:name", wrapper.DeleteWebhook, options.OperationMiddlewares["deleteWebhook"]...)
 	router.GET(options.BaseURL+"/api/v1/webhooks/:name", wrapper.GetWebhook, options.OperationMiddlewares["getWebhook"]...)
 	router.PUT(options.BaseURL+"/api/v1/webhooks/:name", wrapper.PutWebhook, options.OperationMiddlewares["putWebhook"]...)
+	router.GET(options.BaseURL+"/api/v1/schedules", wrapper.ListSchedules, options.OperationMiddlewares["listSchedules"]...)
+	router.DELETE(options.BaseURL+"/api/v1/schedules/:name", wrapper.DeleteSchedule, options.OperationMiddlewares["deleteSchedule"]...)
+	router.GET(options.BaseURL+"/api/v1/schedules/:name", wrapper.GetSchedule, options.OperationMiddlewares["getSchedule"]...)
+	router.PUT(options.BaseURL+"/api/v1/schedules/:name", wrapper.PutSchedule, options.OperationMiddlewares["putSchedule"]...)
+	router.POST(options.BaseURL+"/api/v1/schedules/:name/pause", wrapper.PauseSchedule, options.OperationMiddlewares["pauseSchedule"]...)
+	router.POST(options.BaseURL+"/api/v1/schedules/:name/resume", wrapper.ResumeSchedule, options.OperationMiddlewares["resumeSchedule"]...)
+	router.POST(options.BaseURL+"/api/v1/schedules/:name/trigger", wrapper.TriggerSchedule, options.OperationMiddlewares["triggerSchedule"]...)
+	router.POST(options.BaseURL+"/api/v1/schedules/:name/backfill", wrapper.BackfillSchedule, options.OperationMiddlewares["backfillSchedule"]...)
 	router.GET(options.BaseURL+"/api/v1/executors", wrapper.ListExecutors, options.OperationMiddlewares["listExecutors"]...)
 	router.GET(options.BaseURL+"/api/v1/executors/:id", wrapper.GetExecutor, options.OperationMiddlewares["getExecutor"]...)
 	router.GET(options.BaseURL+"/api/v1/pools", wrapper.ListPools, options.OperationMiddlewares["listPools"]...)

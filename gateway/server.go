@@ -23,6 +23,8 @@ type Deps struct {
 	Desk run.Desk    // nil: executors are not served
 	// Webhooks are served where they are not nil.
 	Webhooks run.Webhooks
+	// Schedules likewise.
+	Schedules run.Schedules
 	// Auth knows the bearer tokens. Without it every call is allowed, and
 	// only loopback addresses may be listened on.
 	Auth   Authenticator
@@ -82,15 +84,16 @@ func orDefault[T comparable](v, otherwise T) T {
 
 // Server is the gateway. Its methods are safe for concurrent use.
 type Server struct {
-	runs     run.Service
-	desk     run.Desk
-	webhooks run.Webhooks
-	auth     Authenticator
-	logger   *slog.Logger
-	metrics  *metrics
-	streams  *streams
-	opts     Options
-	echo     *echo.Echo
+	runs      run.Service
+	desk      run.Desk
+	webhooks  run.Webhooks
+	schedules run.Schedules
+	auth      Authenticator
+	logger    *slog.Logger
+	metrics   *metrics
+	streams   *streams
+	opts      Options
+	echo      *echo.Echo
 }
 
 var _ ServerInterface = (*Server)(nil)
@@ -109,7 +112,7 @@ func New(deps Deps, opts Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		runs: deps.Runs, desk: deps.Desk, webhooks: deps.Webhooks, auth: deps.Auth, logger: deps.Logger,
+		runs: deps.Runs, desk: deps.Desk, webhooks: deps.Webhooks, schedules: deps.Schedules, auth: deps.Auth, logger: deps.Logger,
 		streams: newStreams(), opts: opts.withDefaults(),
 	}
 	if s.metrics, err = newMetrics(deps.Registry, deps.Runs, deps.Stats, deps.Logger); err != nil {
