@@ -149,7 +149,7 @@ func (d *dev) addParts(ctx context.Context, listener net.Listener) error {
 	}
 	gatewayConfig := d.cfg.Gateway
 	gatewayConfig.TLSCertFile, gatewayConfig.TLSKeyFile = "", ""
-	if err := d.addGateway(gatewayConfig, d.stores, d.engine, tokens, listener); err != nil {
+	if err := d.addGateway(gatewayConfig, d.stores, d.engine, d.client, tokens, listener); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	d.addPump(deps, d.client)

@@ -67,7 +67,7 @@ func runGateway(cmd *cobra.Command, cfg config.Config) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("listening for the HTTP API: %w", err), s.close())
 	}
-	err = p.addGateway(cfg.Gateway, s, engine.New(deps), auth, listener)
+	err = p.addGateway(cfg.Gateway, s, engine.New(deps), c, auth, listener)
 	if err == nil {
 		p.addPump(deps, c)
 		announce(cmd.OutOrStdout(), "the gateway serves at %s", listener.Addr())

@@ -30,13 +30,15 @@ func (p *process) addPump(deps engine.Deps, c client.Client) {
 }
 
 // addGateway serves clients and executors on listener.
-func (p *process) addGateway(cfg config.Gateway, s *stores, service *engine.Engine, auth gateway.Authenticator, listener net.Listener) error {
+func (p *process) addGateway(
+	cfg config.Gateway, s *stores, service *engine.Engine, c client.Client, auth gateway.Authenticator, listener net.Listener,
+) error {
 	tls, err := loadTLS(cfg)
 	if err != nil {
 		return err
 	}
 	server, err := gateway.New(gateway.Deps{
-		Runs: service, Desk: service, Webhooks: service, Auth: auth, Logger: p.logger, Registry: p.telemetry.registry,
+		Runs: service, Desk: service, Webhooks: service, Schedules: engine.NewScheduler(service, c), Auth: auth, Logger: p.logger, Registry: p.telemetry.registry,
 		Stats: func(ctx context.Context) (gateway.Stats, error) {
 			stats, err := s.records.Stats(ctx)
 			return gateway.Stats(stats), err
@@ -55,12 +57,14 @@ func (p *process) addGateway(cfg config.Gateway, s *stores, service *engine.Engi
 func (p *process) addControl(s *stores, c client.Client, namespace string) {
 	deps := engine.Deps{Store: s.records, Logs: s.blobs, Logger: p.logger}
 	p.stages.add("reconciler", engine.NewReconciler(deps, c, namespace).Run)
+	scheduler := engine.NewScheduler(engine.New(deps), c)
 	p.addWorker("control worker", func(opts workers.ControlOptions) worker.Worker {
-		return workers.NewControl(c, workers.ControlDeps{Progress: s.records}, opts)
+		return workers.NewControl(c, workers.ControlDeps{Progress: s.records, Firings: scheduler}, opts)
 	})
 	p.addWorker("waiting worker", func(opts workers.ControlOptions) worker.Worker {
 		return workers.NewWait(c, workers.WaitDeps{
 			Webhooks: webhooks.New(s.records, p.logger, webhooks.Options{UserAgent: "drover/" + version.String()}),
+			Runs:     s.records,
 		}, opts)
 	})
 }
