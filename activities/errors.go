@@ -24,6 +24,7 @@ var retryable = map[run.Code]bool{
 	run.CodeNotWaitingApproval:  false,
 	run.CodeChangeGroupConflict: false,
 	run.CodeChangeGroupBusy:     false,
+	run.CodeIdempotencyMismatch: false,
 	run.CodeUnauthenticated:     false,
 	run.CodeForbidden:           false,
 	run.CodeTooLarge:            false,

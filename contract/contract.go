@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"strings"
 
+	enumspb "go.temporal.io/api/enums/v1"
+
 	"github.com/drover-run/drover/run"
 )
 
@@ -93,6 +95,13 @@ type ChangeGroupInput struct {
 	Limits *Limits `json:"limits,omitempty"`
 }
 
+// ChangeGroupState is what the query state of a change group's workflow
+// returns: what this execution did. The records know who holds and who waits.
+type ChangeGroupState struct {
+	Rounds  int `json:"rounds"`  // looks for runs to let in
+	Granted int `json:"granted"` // runs that were let in
+}
+
 // GrantInput is the input of the activity grant.
 type GrantInput struct {
 	Name string `json:"name"`
@@ -116,6 +125,9 @@ const (
 	AttributePhase  = "DroverPhase"
 	AttributeResult = "DroverResult"
 	AttributeGroup  = "DroverGroup"
+	// AttributeChangeGroups is a list: the names of the run's change groups, as
+	// many as fit in MaxAttribute.
+	AttributeChangeGroups = "DroverChangeGroups"
 )
 
 // Types of the errors that activities return to workflows, beside the run
@@ -192,6 +204,27 @@ type Approve struct {
 	Task int `json:"task"`
 }
 
-// Attributes lists the search attributes that a namespace must have, all of
-// type Keyword.
-func Attributes() []string { return []string{AttributePhase, AttributeResult, AttributeGroup} }
+// MaxAttribute bounds the names in AttributeChangeGroups, in bytes: a server
+// takes 2 KiB for one attribute unless it is told otherwise.
+const MaxAttribute = 1800
+
+// Attributes has the search attributes that a namespace must have.
+func Attributes() map[string]enumspb.IndexedValueType {
+	return map[string]enumspb.IndexedValueType{
+		AttributePhase:        enumspb.INDEXED_VALUE_TYPE_KEYWORD,
+		AttributeResult:       enumspb.INDEXED_VALUE_TYPE_KEYWORD,
+		AttributeGroup:        enumspb.INDEXED_VALUE_TYPE_KEYWORD,
+		AttributeChangeGroups: enumspb.INDEXED_VALUE_TYPE_KEYWORD_LIST,
+	}
+}
+
+// FirstNames returns as many of the names as fit in MaxAttribute.
+func FirstNames(names []string) []string {
+	size := 0
+	for i, name := range names {
+		if size += len(name) + 3; size > MaxAttribute { // quotes and a comma
+			return names[:i]
+		}
+	}
+	return names
+}

@@ -120,8 +120,11 @@ func (p *Pump) deliverRow(ctx context.Context, row records.OutboxRow) {
 func (p *Pump) tell(ctx context.Context, row records.OutboxRow) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errors.New("temporal did not answer in time"))
 	defer cancel()
-	if row.Kind == records.OutboxWebhook {
+	switch row.Kind { //nolint:exhaustive // the others are of runs
+	case records.OutboxWebhook:
 		return p.tellWebhook(ctx, row.Webhook)
+	case records.OutboxGrant:
+		return p.tellChangeGroup(ctx, row.ChangeGroup)
 	}
 	r, err := p.store.GetSummary(ctx, row.Run)
 	if run.CodeOf(err) == run.CodeNotFound {
@@ -152,25 +155,45 @@ func (p *Pump) tell(ctx context.Context, row records.OutboxRow) error {
 	return err
 }
 
+// tellChangeGroup has the workflow of a change group grant its slots; it is
+// started where it does not run.
+func (p *Pump) tellChangeGroup(ctx context.Context, name string) error {
+	options := client.StartWorkflowOptions{
+		ID:                       contract.ChangeGroupWorkflowID(name),
+		TaskQueue:                contract.ControlQueue,
+		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+		StaticSummary:            "grants the slots of change group " + name,
+	}
+	_, err := p.starter.SignalWithStartWorkflow(ctx, options.ID, contract.SignalGrant, nil, options,
+		contract.ChangeGroupWorkflow, contract.ChangeGroupInput{Name: name})
+	return err
+}
+
 // startOptions are the same for every start of a run, whoever starts it. The
 // phase is the one that the workflow makes of the run at once, so that it needs
 // no event to say so.
 func startOptions(r run.Run) client.StartWorkflowOptions {
 	phase := r.Phase
-	if phase == run.PhaseQueued && r.Admission != run.AdmissionManual {
+	if phase == run.PhaseQueued && r.Admission != run.AdmissionManual && len(r.ChangeGroups) == 0 {
 		phase = run.PhaseRunning
+	}
+	attributes := []temporal.SearchAttributeUpdate{
+		temporal.NewSearchAttributeKeyKeyword(contract.AttributeGroup).ValueSet(r.Group),
+		temporal.NewSearchAttributeKeyKeyword(contract.AttributePhase).ValueSet(string(phase)),
+	}
+	if len(r.ChangeGroups) > 0 {
+		attributes = append(attributes,
+			temporal.NewSearchAttributeKeyKeywordList(contract.AttributeChangeGroups).ValueSet(contract.FirstNames(r.ChangeGroups)))
 	}
 	return client.StartWorkflowOptions{
 		ID:                       contract.RunWorkflowID(r.ID),
 		TaskQueue:                contract.ControlQueue,
 		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-		TypedSearchAttributes: temporal.NewSearchAttributes(
-			temporal.NewSearchAttributeKeyKeyword(contract.AttributeGroup).ValueSet(r.Group),
-			temporal.NewSearchAttributeKeyKeyword(contract.AttributePhase).ValueSet(string(phase)),
-		),
-		StaticSummary: r.Name,
-		StaticDetails: "Run `" + string(r.ID) + "` of group `" + r.Group + "`",
-		Priority:      contract.Priority(r.Priority, r.Group),
+		TypedSearchAttributes:    temporal.NewSearchAttributes(attributes...),
+		StaticSummary:            r.Name,
+		StaticDetails:            "Run `" + string(r.ID) + "` of group `" + r.Group + "`",
+		Priority:                 contract.Priority(r.Priority, r.Group),
 	}
 }

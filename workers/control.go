@@ -18,6 +18,7 @@ import (
 // ControlDeps are what a control worker works with. Every field is required.
 type ControlDeps struct {
 	Progress activities.Progress
+	Groups   activities.Granter
 	Firings  activities.Firings
 }
 
@@ -81,6 +82,9 @@ func RegisterControl(r worker.Registry, deps ControlDeps) {
 	r.RegisterWorkflowWithOptions(workflows.Batch, workflow.RegisterOptions{Name: contract.BatchWorkflow})
 	r.RegisterWorkflowWithOptions(workflows.Webhook, workflow.RegisterOptions{Name: contract.WebhookWorkflow})
 	r.RegisterWorkflowWithOptions(workflows.ScheduledRun, workflow.RegisterOptions{Name: contract.ScheduledRunWorkflow})
+	r.RegisterWorkflowWithOptions(workflows.ChangeGroup, workflow.RegisterOptions{Name: contract.ChangeGroupWorkflow})
+	g := activities.NewChangeGroups(deps.Groups)
+	r.RegisterActivityWithOptions(g.Grant, activity.RegisterOptions{Name: contract.ActivityGrant})
 	a := activities.NewRun(deps.Progress)
 	r.RegisterActivityWithOptions(a.LoadPlan, activity.RegisterOptions{Name: contract.ActivityLoadPlan})
 	r.RegisterActivityWithOptions(a.Begin, activity.RegisterOptions{Name: contract.ActivityBegin})

@@ -59,11 +59,11 @@ func TestControl_registers_by_contract_names(t *testing.T) {
 	var r registered
 	RegisterControl(&r, ControlDeps{})
 	require.ElementsMatch(t, []string{
-		contract.RunWorkflow, contract.BatchWorkflow, contract.WebhookWorkflow, contract.ScheduledRunWorkflow,
+		contract.RunWorkflow, contract.BatchWorkflow, contract.WebhookWorkflow, contract.ScheduledRunWorkflow, contract.ChangeGroupWorkflow,
 	}, r.workflows)
 	require.ElementsMatch(t, []string{
 		contract.ActivityLoadPlan, contract.ActivityBegin, contract.ActivityApply, contract.ActivityHolders,
-		contract.ActivityFire, contract.ActivityEndRun,
+		contract.ActivityFire, contract.ActivityEndRun, contract.ActivityGrant,
 	}, r.activities)
 }
 

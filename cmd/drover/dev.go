@@ -129,6 +129,9 @@ func (d *dev) start(ctx context.Context) (net.Listener, error) {
 	if d.client, err = dialTemporal(ctx, options, d.logger); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
+	if err := addAttributes(ctx, d.client, contract.Namespace); err != nil { // a data dir of an older build
+		return nil, errors.Join(err, listener.Close())
+	}
 	if err := d.addParts(ctx, listener); err != nil {
 		return nil, err
 	}

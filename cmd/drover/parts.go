@@ -59,7 +59,7 @@ func (p *process) addControl(s *stores, c client.Client, namespace string) {
 	p.stages.add("reconciler", engine.NewReconciler(deps, c, namespace).Run)
 	scheduler := engine.NewScheduler(engine.New(deps), c)
 	p.addWorker("control worker", func(opts workers.ControlOptions) worker.Worker {
-		return workers.NewControl(c, workers.ControlDeps{Progress: s.records, Firings: scheduler}, opts)
+		return workers.NewControl(c, workers.ControlDeps{Progress: s.records, Groups: s.records, Firings: scheduler}, opts)
 	})
 	p.addWorker("waiting worker", func(opts workers.ControlOptions) worker.Worker {
 		return workers.NewWait(c, workers.WaitDeps{

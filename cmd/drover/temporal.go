@@ -65,7 +65,7 @@ func temporalCommand() *cobra.Command {
 func newTemporalServer(cfg config.Dev, dir string, logger *slog.Logger) *temporalite.Server {
 	return temporalite.New(temporalite.Options{
 		File: filepath.Join(dir, "temporal.db"), Address: cfg.Temporal, UI: cfg.TemporalUI,
-		Namespace: contract.Namespace, Keywords: contract.Attributes(), Logger: logger,
+		Namespace: contract.Namespace, Attributes: contract.Attributes(), Logger: logger,
 	})
 }
 

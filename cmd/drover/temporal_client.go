@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"time"
 
-	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
@@ -83,12 +82,25 @@ func setUpNamespace(ctx context.Context, c client.Client, namespace string) erro
 	if err != nil && !errors.As(err, &exists) {
 		return fmt.Errorf("making the temporal namespace %s: %w", namespace, err)
 	}
-	attributes := map[string]enumspb.IndexedValueType{}
-	for _, name := range contract.Attributes() {
-		attributes[name] = enumspb.INDEXED_VALUE_TYPE_KEYWORD
+	return addAttributes(ctx, c, namespace)
+}
+
+// addAttributes adds the search attributes that the namespace does not have
+// yet: one that was made by an older build lacks the newer ones.
+func addAttributes(ctx context.Context, c client.Client, namespace string) error {
+	there, err := c.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
+	if err != nil {
+		return fmt.Errorf("listing the search attributes: %w", err)
+	}
+	missing := contract.Attributes()
+	for name := range there.GetCustomAttributes() {
+		delete(missing, name)
+	}
+	if len(missing) == 0 {
+		return nil
 	}
 	_, err = c.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{
-		Namespace: namespace, SearchAttributes: attributes,
+		Namespace: namespace, SearchAttributes: missing,
 	})
 	var known *serviceerror.AlreadyExists
 	if err != nil && !errors.As(err, &known) {

@@ -32,9 +32,9 @@ type Options struct {
 	Address   string // of the frontend, host:port; the host must be an IP address
 	UI        string // listen address of the web UI; "" for none
 	Namespace string // made if it does not exist
-	// Keywords are search attributes of type Keyword, registered with the
-	// namespace when it is made.
-	Keywords []string
+	// Attributes are search attributes, registered with the namespace when it
+	// is made.
+	Attributes map[string]enumspb.IndexedValueType
 	// Logger takes the server's warnings and errors; nil drops them.
 	Logger *slog.Logger
 }
@@ -129,11 +129,7 @@ func (s *Server) prepare(cfg *config.Config) error {
 			return fmt.Errorf("making the temporal database: %w", err)
 		}
 	}
-	attributes := make(map[string]enumspb.IndexedValueType, len(s.options.Keywords))
-	for _, name := range s.options.Keywords {
-		attributes[name] = enumspb.INDEXED_VALUE_TYPE_KEYWORD
-	}
-	namespace, err := sqliteschema.NewNamespaceConfig(clusterName, s.options.Namespace, false, attributes)
+	namespace, err := sqliteschema.NewNamespaceConfig(clusterName, s.options.Namespace, false, s.options.Attributes)
 	if err != nil {
 		return fmt.Errorf("describing the temporal namespace: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
@@ -43,11 +44,11 @@ func start(t *testing.T, options temporalite.Options) (stop func()) {
 
 func TestServer(t *testing.T) {
 	options := temporalite.Options{
-		File:      filepath.Join(t.TempDir(), "temporal.db"),
-		Address:   freeAddress(t),
-		UI:        freeAddress(t),
-		Namespace: "drover",
-		Keywords:  []string{"DroverPhase"},
+		File:       filepath.Join(t.TempDir(), "temporal.db"),
+		Address:    freeAddress(t),
+		UI:         freeAddress(t),
+		Namespace:  "drover",
+		Attributes: map[string]enumspb.IndexedValueType{"DroverPhase": enumspb.INDEXED_VALUE_TYPE_KEYWORD},
 	}
 	begin := time.Now()
 	stop := start(t, options)
