@@ -282,15 +282,17 @@ type Executors interface {
 	// key that is newer than what is stored is accepted: the workflow may not
 	// have written it yet. Refused with conflict are keys of a run that is not
 	// running, or whose stop is wanted (but for a claim that is repeated), of
-	// a final task, and of an earlier dispatch.
+	// a final task, and of an earlier dispatch. Repeated it changes nothing but
+	// for the reason of a task whose executor was out of contact: it is cleared.
 	Claim(ctx context.Context, c run.ClaimRequest) (run.Definition, error)
 	// ClaimStates: see run.Desk. A claim is open while its task is not final and
 	// was not queued again.
 	ClaimStates(ctx context.Context, executor string, keys []run.Key) (map[run.Key]run.ClaimState, error)
 	// ApplyFrames records that a batch is stored, and the states of steps and
 	// outputs that its frames tell, if the key is the task's newest dispatch
-	// and the task is not final. A batch that is known changes nothing; frames
-	// of outputs add up. Errors: not_found (no claim), conflict (another's
+	// and the task is not final. They show that its executor is in contact, so
+	// the reason of a task that runs is cleared. A batch that is known changes
+	// nothing; frames of outputs add up. Errors: not_found (no claim), conflict (another's
 	// claim), invalid (frames are left out, or come in other bounds than
 	// before).
 	ApplyFrames(ctx context.Context, b run.FrameBatch) error

@@ -36,6 +36,8 @@ var migrations embed.FS
 type Options struct {
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
+	// Observer is told what was committed; nil means nobody is.
+	Observer records.Observer
 	// Logger is told what happens behind the calls; nil means nobody is.
 	Logger *slog.Logger
 	// MaxConns is how many connections calls may use; 0 means 16. Two more are
@@ -75,7 +77,7 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 	}
 	hub := sqlstore.NewHub()
 	b := newBackend(ctx, db, config, hub, opts.Logger)
-	return &Store{Store: sqlstore.New(b, dialect(), schema, hub, opts.Now)}, nil
+	return &Store{Store: sqlstore.New(b, dialect(), schema, hub, sqlstore.Options{Now: opts.Now, Observer: opts.Observer})}, nil
 }
 
 // tune sets what every connection needs. All statements here are meant to go

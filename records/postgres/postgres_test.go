@@ -24,9 +24,9 @@ func TestStore(t *testing.T) {
 	recordstest.Run(t, func(t *testing.T) recordstest.Open {
 		t.Helper()
 		dsn := testenv.RequirePostgres(t)
-		return func(t testing.TB, now func() time.Time) records.Store {
+		return func(t testing.TB, now func() time.Time, observer records.Observer) records.Store {
 			t.Helper()
-			s, err := postgres.Open(t.Context(), dsn, postgres.Options{Now: now, MaxConns: 8})
+			s, err := postgres.Open(t.Context(), dsn, postgres.Options{Now: now, Observer: observer, MaxConns: 8})
 			require.NoError(t, err)
 			return s
 		}

@@ -14,8 +14,9 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Open opens one more store on a database. The store uses the clock.
-type Open func(t testing.TB, now func() time.Time) records.Store
+// Open opens one more store on a database. The store uses the clock and tells
+// the observer.
+type Open func(t testing.TB, now func() time.Time, observer records.Observer) records.Store
 
 // Run checks a kind of store. newDatabase makes an empty database, which goes
 // away with the test, and returns how to open stores on it.
@@ -31,6 +32,8 @@ func Run(t *testing.T, newDatabase func(t *testing.T) Open) {
 		{"ChangeGroups", changeGroupTests()},
 		{"Claims", claimTests()},
 		{"Frames", frameTests()},
+		{"Contact", contactTests()},
+		{"Observer", observerTests()},
 		{"Executors", executorTests()},
 		{"Outbox", outboxTests()},
 		{"Events", eventTests()},
@@ -59,7 +62,7 @@ type database struct {
 // store opens a store, which is closed when the test ends.
 func (d *database) store(t *testing.T) records.Store {
 	t.Helper()
-	s := d.open(t, d.clock.now)
+	s := d.open(t, d.clock.now, nil)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return s
 }

@@ -26,7 +26,7 @@ func sharingTests() map[string]func(t *testing.T, d *database) {
 }
 
 func testReopen(t *testing.T, d *database) {
-	first := d.open(t, d.clock.now)
+	first := d.open(t, d.clock.now, nil)
 	id, key := running(t, first, rich())
 	require.NoError(t, first.ApplyFrames(t.Context(), batch(key, "x", 1, run.FrameStepStart, run.FrameOutputs)))
 	require.NoError(t, first.RegisterExecutor(t.Context(), executor("x")))
@@ -53,7 +53,7 @@ func testOpenAtOnce(t *testing.T, d *database) {
 	var group errgroup.Group
 	for range 5 {
 		group.Go(func() error {
-			s := d.open(t, d.clock.now)
+			s := d.open(t, d.clock.now, nil)
 			_, err := s.CreateRun(t.Context(), newRun(t, oneTask("/a/b")))
 			if err != nil {
 				return err
@@ -120,7 +120,7 @@ func testOutboxAcross(t *testing.T, d *database) {
 }
 
 func testClosed(t *testing.T, d *database) {
-	s := d.open(t, d.clock.now)
+	s := d.open(t, d.clock.now, nil)
 	r := create(t, s, oneTask("/a/b"))
 	require.NoError(t, s.Close())
 	_, err := s.GetRun(t.Context(), r.ID)

@@ -41,6 +41,8 @@ var migrations embed.FS
 type Options struct {
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
+	// Observer is told what was committed; nil means nobody is.
+	Observer records.Observer
 	// Logger is told what happens behind the calls; nil means nobody is.
 	Logger *slog.Logger
 	// Readers is how many reads may go on at once; 0 means 4.
@@ -78,7 +80,7 @@ func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(opening(path, err), db.Close())
 	}
-	return &Store{Store: sqlstore.New(b, dialect(), schema, hub, opts.Now)}, nil
+	return &Store{Store: sqlstore.New(b, dialect(), schema, hub, sqlstore.Options{Now: opts.Now, Observer: opts.Observer})}, nil
 }
 
 // dsn sets what every connection needs. The cache is large enough for the

@@ -27,9 +27,9 @@ func TestStore(t *testing.T) {
 	recordstest.Run(t, func(t *testing.T) recordstest.Open {
 		t.Helper()
 		path := filepath.Join(t.TempDir(), "data", "drover.db")
-		return func(t testing.TB, now func() time.Time) records.Store {
+		return func(t testing.TB, now func() time.Time, observer records.Observer) records.Store {
 			t.Helper()
-			s, err := sqlite.Open(t.Context(), path, sqlite.Options{Now: now})
+			s, err := sqlite.Open(t.Context(), path, sqlite.Options{Now: now, Observer: observer})
 			require.NoError(t, err)
 			return s
 		}

@@ -87,9 +87,13 @@ func (t *tx) claim(ctx context.Context, c run.ClaimRequest, was *runRow, x *task
 		x.queued = t.now
 	}
 	if x.status == run.StatusRunning && x.executor == c.Executor {
-		return nil // claimed before
+		if x.reason == "" {
+			return nil // claimed before
+		}
+		x.reason = "" // it was out of contact
+	} else {
+		x.status, x.executor, x.reason, x.started = run.StatusRunning, c.Executor, "", t.now
 	}
-	x.status, x.executor, x.reason, x.started = run.StatusRunning, c.Executor, "", t.now
 	r := was.clone()
 	if before.status != x.status {
 		r.counts.move(before.status, x.status)

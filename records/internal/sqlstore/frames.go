@@ -31,8 +31,12 @@ func (s *Store) ApplyFrames(ctx context.Context, b run.FrameBatch) error {
 			return err
 		}
 		t.touch(k.Run)
+		t.observeFrames(b.Frames)
 		if !tells(b.Frames) {
-			return nil
+			missed, err := t.missed(ctx, k)
+			if err != nil || !missed {
+				return err
+			}
 		}
 		return t.applyFrames(ctx, b)
 	})
@@ -77,8 +81,18 @@ func tells(frames []run.Frame) bool {
 	return false
 }
 
+// missed reports whether a task runs and has a reason: its executor was out of
+// contact, as nothing else is said of a task that runs.
+func (t *tx) missed(ctx context.Context, k run.Key) (bool, error) {
+	var is bool
+	err := t.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM tasks WHERE run_id = ? AND number = ? AND attempt = ? AND dispatch = ?
+		AND status = 'running' AND reason <> '')`, k.Run, k.Task, k.Attempt, k.Dispatch).Scan(&is)
+	return is, err
+}
+
 // applyFrames writes what frames tell about the steps and outputs of a task,
-// if they are of its newest dispatch and it is not final.
+// if they are of its newest dispatch and it is not final. They tell as well
+// that its executor is in contact.
 func (t *tx) applyFrames(ctx context.Context, b run.FrameBatch) error {
 	was, err := t.lockRun(ctx, b.Key.Run)
 	if err != nil {
@@ -110,7 +124,12 @@ func (t *tx) applyFrames(ctx context.Context, b run.FrameBatch) error {
 	if x.steps, err = marshal(steps); err != nil {
 		return err
 	}
-	if _, err := t.Exec(ctx, `UPDATE tasks SET steps = ? WHERE run_id = ? AND number = ?`, x.steps, b.Key.Run, x.number); err != nil {
+	if x.status == run.StatusRunning && x.reason != "" {
+		x.reason = ""
+		t.emit(x.event(was, t.now))
+	}
+	if _, err := t.Exec(ctx, `UPDATE tasks SET steps = ?, reason = ? WHERE run_id = ? AND number = ?`,
+		x.steps, x.reason, b.Key.Run, x.number); err != nil {
 		return err
 	}
 	return t.saveRun(ctx, was, was.clone())

@@ -92,6 +92,7 @@ func (t *tx) lockRun(ctx context.Context, id run.ID) (*runRow, error) {
 // columns with an index are written only where they changed.
 func (t *tx) saveRun(ctx context.Context, was, r *runRow) error {
 	r.version++
+	t.observeRun(was, r)
 	counted, err := marshal(r.counts)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 )
 
@@ -61,14 +62,21 @@ type Store struct {
 	schema  *Schema
 	hub     *Hub
 	now     func() time.Time
+	watcher records.Observer // nil: nobody
+}
+
+// Options are of a Store of any kind.
+type Options struct {
+	Now      func() time.Time // nil: time.Now
+	Observer records.Observer // nil: nobody is told
 }
 
 // New returns a Store. The backend's Committed is expected to signal hub.
-func New(b Backend, d Dialect, schema *Schema, hub *Hub, now func() time.Time) *Store {
-	if now == nil {
-		now = time.Now
+func New(b Backend, d Dialect, schema *Schema, hub *Hub, opts Options) *Store {
+	if opts.Now == nil {
+		opts.Now = time.Now
 	}
-	return &Store{backend: b, dialect: d, schema: schema, hub: hub, now: now}
+	return &Store{backend: b, dialect: d, schema: schema, hub: hub, now: opts.Now, watcher: opts.Observer}
 }
 
 // Check implements records.Store.
@@ -93,12 +101,15 @@ type tx struct {
 	events  []run.Event
 	groups  map[string]*groupRow // that are locked
 	commit  Commit
+	// observed is what the observer is told after the commit.
+	observed []func(records.Observer)
 }
 
 // write runs fn in a transaction, appends the events that it emitted, and
 // wakes those who wait for what it changed. fn may run more than once.
 func (s *Store) write(ctx context.Context, doing string, fn func(t *tx) error) error {
 	var commit Commit
+	var observed []func(records.Observer)
 	err := s.backend.Write(ctx, func(q Querier) error {
 		t := &tx{Querier: q, dialect: &s.dialect, now: s.now().UnixNano()}
 		if err := fn(t); err != nil {
@@ -107,7 +118,7 @@ func (s *Store) write(ctx context.Context, doing string, fn func(t *tx) error) e
 		if err := t.appendEvents(ctx); err != nil {
 			return err
 		}
-		commit = t.commit
+		commit, observed = t.commit, t.observed
 		return nil
 	})
 	if err != nil {
@@ -115,6 +126,11 @@ func (s *Store) write(ctx context.Context, doing string, fn func(t *tx) error) e
 	}
 	if len(commit.Runs) > 0 || commit.Outbox {
 		s.backend.Committed(commit)
+	}
+	if s.watcher != nil {
+		for _, tell := range observed {
+			tell(s.watcher)
+		}
 	}
 	return nil
 }

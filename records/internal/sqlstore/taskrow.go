@@ -19,6 +19,7 @@ type taskRow struct {
 	pool        string
 	annotations string
 	taskState
+	read taskState // as it is in the database
 }
 
 // taskState is the part of a task that changes while it runs.
@@ -40,8 +41,10 @@ const taskColumns = `number, node, name, spec_name, axis, pool, annotations, sta
 	exit_code, timed_out, queued_at, started_at, ended_at, steps`
 
 func (t *taskRow) scan(row scanner) error {
-	return row.Scan(&t.number, &t.node, &t.name, &t.specName, &t.axis, &t.pool, &t.annotations, &t.status, &t.reason, &t.executor,
+	err := row.Scan(&t.number, &t.node, &t.name, &t.specName, &t.axis, &t.pool, &t.annotations, &t.status, &t.reason, &t.executor,
 		&t.attempt, &t.dispatch, &t.exitCode, &t.timedOut, &t.queued, &t.started, &t.ended, &t.steps)
+	t.read = t.taskState
+	return err
 }
 
 // taskNamed and taskNumbered read one task. Errors: not_found.
@@ -85,6 +88,9 @@ func queryTasks(ctx context.Context, q Querier, where string, args ...any) ([]ta
 func (t *tx) saveTasks(ctx context.Context, id run.ID, tasks []*taskRow) error {
 	const set = `status = ?, reason = ?, executor = ?, attempt = ?, dispatch = ?, exit_code = ?, timed_out = ?,
 		queued_at = ?, started_at = ?, ended_at = ?, steps = ?`
+	for _, x := range tasks {
+		t.observeTask(x)
+	}
 	if len(tasks) < someRows {
 		for _, x := range tasks {
 			if _, err := t.Exec(ctx, `UPDATE tasks SET `+set+` WHERE run_id = ? AND number = ?`, x.status, x.reason, x.executor,

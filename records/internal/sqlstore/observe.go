@@ -1,0 +1,61 @@
+package sqlstore
+
+import (
+	"time"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// observe notes what the observer is told if the transaction is committed.
+func (t *tx) observe(tell func(records.Observer)) { t.observed = append(t.observed, tell) }
+
+// observeRun notes what has become of a run.
+func (t *tx) observeRun(was, r *runRow) {
+	if r.phase == was.phase {
+		return
+	}
+	switch {
+	case r.phase == run.PhaseRunning:
+		waited := span(r.created, r.started)
+		t.observe(func(o records.Observer) { o.RunStarted(waited) })
+	case r.phase.Final():
+		phase, result, took := r.phase, r.result, span(r.started, r.ended)
+		t.observe(func(o records.Observer) { o.RunEnded(phase, result, took) })
+	}
+}
+
+// observeTask notes what has become of a task since it was read.
+func (t *tx) observeTask(x *taskRow) {
+	was, pool := &x.read, x.pool
+	if x.started == t.now && x.executor != "" && (was.started != x.started || was.before(x.attempt, x.dispatch)) {
+		waited := span(x.queued, x.started)
+		t.observe(func(o records.Observer) { o.TaskClaimed(pool, waited) })
+	}
+	if x.status.Final() && !was.status.Final() {
+		status, started, took := x.status, x.started != 0, span(x.started, x.ended)
+		t.observe(func(o records.Observer) { o.TaskEnded(pool, status, started, took) })
+	}
+	x.read = x.taskState
+}
+
+// observeFrames notes a batch that was not known.
+func (t *tx) observeFrames(frames []run.Frame) {
+	lag := time.Duration(0)
+	for _, f := range frames {
+		if f.Kind == run.FrameOutput {
+			lag = max(0, toTime(t.now).Sub(f.Time))
+			break
+		}
+	}
+	t.observe(func(o records.Observer) { o.FramesStored(len(frames), lag) })
+}
+
+// span is the time between two moments, 0 where one of them is not known or
+// clocks disagree about their order.
+func span(from, to int64) time.Duration {
+	if from == 0 || to <= from {
+		return 0
+	}
+	return time.Duration(to - from)
+}

@@ -1,0 +1,188 @@
+package recordstest
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+func observerTests() map[string]func(t *testing.T, d *database) {
+	return map[string]func(t *testing.T, d *database){
+		"is_told_once":            testObserverOnce,
+		"of_attempts_and_the_end": testObserverAttempts,
+		"of_runs_that_never_ran":  testObserverCancelled,
+		"of_runs_that_were_lost":  testObserverLost,
+		"of_races":                testObserverRace,
+	}
+}
+
+// witness notes what an observer is told, with times in whole minutes.
+type witness struct {
+	mu   sync.Mutex
+	told []string
+}
+
+var _ records.Observer = (*witness)(nil)
+
+func (w *witness) note(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.told = append(w.told, fmt.Sprintf(format, args...))
+}
+
+func minutes(d time.Duration) int { return int(d.Round(time.Minute) / time.Minute) }
+
+func (w *witness) RunStarted(waited time.Duration) { w.note("run started %d", minutes(waited)) }
+
+func (w *witness) RunEnded(phase run.Phase, result run.Result, took time.Duration) {
+	w.note("run %s %s %d", phase, result, minutes(took))
+}
+
+func (w *witness) TaskClaimed(pool string, waited time.Duration) {
+	w.note("claimed %s %d", pool, minutes(waited))
+}
+
+func (w *witness) TaskEnded(pool string, status run.Status, started bool, took time.Duration) {
+	w.note("ended %s %s %t %d", pool, status, started, minutes(took))
+}
+
+func (w *witness) FramesStored(frames int, lag time.Duration) {
+	w.note("frames %d %t", frames, lag > 0)
+}
+
+// take returns what was told since it was called last.
+func (w *witness) take() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	told := w.told
+	w.told = nil
+	return told
+}
+
+// observed opens a store that a witness observes.
+func (d *database) observed(t *testing.T) (records.Store, *witness) {
+	t.Helper()
+	w := &witness{}
+	s := d.open(t, d.clock.now, w)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s, w
+}
+
+func pooled() *run.Spec {
+	spec := oneTask("/a/b")
+	spec.Tasks["build"].Pool = "linux"
+	return spec
+}
+
+func testObserverOnce(t *testing.T, d *database) {
+	s, w := d.observed(t)
+	r := create(t, s, pooled())
+	require.Empty(t, w.take())
+	d.clock.advance(2 * time.Minute)
+	begin(t, s, r.ID)
+	begin(t, s, r.ID)
+	require.Equal(t, []string{"run started 2"}, w.take())
+
+	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
+	d.clock.advance(3 * time.Minute)
+	key := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
+	claim(t, s, key)
+	claim(t, s, key)
+	require.Equal(t, []string{"claimed linux 3"}, w.take())
+
+	b := batch(key, "x", 1, run.FrameStepStart, run.FrameOutput, run.FrameOutput)
+	require.NoError(t, s.ApplyFrames(t.Context(), b))
+	require.NoError(t, s.ApplyFrames(t.Context(), b))
+	requireCode(t, run.CodeInvalid, s.ApplyFrames(t.Context(), batch(key, "x", 9, run.FrameOutput)))
+	require.Equal(t, []string{"frames 3 true"}, w.take())
+
+	lost := records.TaskChange{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusRunning, Reason: "executor x out of contact"}
+	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{lost}})
+	claim(t, s, key)
+	require.Empty(t, w.take(), "who comes back has not claimed again")
+
+	d.clock.advance(4 * time.Minute)
+	end := records.Changes{Tasks: []records.TaskChange{{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusSuccess}}}
+	apply(t, s, r.ID, end)
+	apply(t, s, r.ID, end)
+	require.Equal(t, []string{"ended linux success true 4"}, w.take())
+	d.clock.advance(time.Minute)
+	finish := records.Changes{Result: run.ResultSuccess, Finish: true}
+	apply(t, s, r.ID, finish)
+	apply(t, s, r.ID, finish)
+	require.Equal(t, []string{"run finished success 8"}, w.take())
+}
+
+func testObserverAttempts(t *testing.T, d *database) {
+	s, w := d.observed(t)
+	r := create(t, s, pooled())
+	begin(t, s, r.ID)
+	w.take()
+	first, second := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}, run.Key{Run: r.ID, Attempt: 2, Dispatch: 1}
+	claim(t, s, first)
+	d.clock.advance(5 * time.Minute)
+	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 2, 1)}})
+	d.clock.advance(time.Minute)
+	claim(t, s, second)
+	d.clock.advance(2 * time.Minute)
+	// Its last result and the end of the run come in one transaction.
+	apply(t, s, r.ID, records.Changes{
+		Tasks:  []records.TaskChange{{Task: 0, Attempt: 2, Dispatch: 1, Status: run.StatusFailed}},
+		Result: run.ResultFailed, Finish: true,
+	})
+	require.Equal(t, []string{"claimed linux 0", "claimed linux 1", "ended linux failed true 2", "run finished failed 8"}, w.take())
+}
+
+func testObserverCancelled(t *testing.T, d *database) {
+	s, w := d.observed(t)
+	r := create(t, s, pooled())
+	require.NoError(t, s.CancelRun(t.Context(), r.ID, nil))
+	requireCode(t, run.CodeWrongPhase, s.CancelRun(t.Context(), r.ID, nil))
+	cancelled := get(t, s, r.ID)
+	require.Equal(t, []string{
+		"ended linux cancelled false 0", fmt.Sprintf("run %s %s 0", cancelled.Phase, cancelled.Result),
+	}, w.take())
+}
+
+func testObserverLost(t *testing.T, d *database) {
+	s, w := d.observed(t)
+	r := create(t, s, pooled())
+	begin(t, s, r.ID)
+	claim(t, s, run.Key{Run: r.ID, Attempt: 1, Dispatch: 1})
+	w.take()
+	d.clock.advance(time.Minute)
+	require.NoError(t, s.CloseLost(t.Context(), r.ID, "terminated"))
+	require.NoError(t, s.CloseLost(t.Context(), r.ID, "terminated"))
+	require.Equal(t, []string{"ended linux failed true 1", "run finished failed 1"}, w.take())
+}
+
+// testObserverRace has two stores, as of two processes, between them told once.
+func testObserverRace(t *testing.T, d *database) {
+	one, w1 := d.observed(t)
+	two, w2 := d.observed(t)
+	stores := []records.Store{one, two}
+	r := create(t, one, pooled())
+	begin(t, one, r.ID)
+	key := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
+	claim(t, one, key)
+	w1.take()
+	race(t, 8, func(i int) error {
+		return stores[i%2].ApplyFrames(t.Context(), batch(key, "x", 1, run.FrameOutput))
+	}, "")
+	require.Equal(t, []string{"frames 1 true"}, append(w1.take(), w2.take()...))
+	end := records.Changes{
+		Tasks:  []records.TaskChange{{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusSuccess}},
+		Result: run.ResultSuccess, Finish: true,
+	}
+	race(t, 8, func(i int) error {
+		_, _, err := stores[i%2].Apply(t.Context(), r.ID, end)
+		return err
+	}, "")
+	require.Equal(t, []string{"ended linux success true 0", "run finished success 0"}, append(w1.take(), w2.take()...))
+}
