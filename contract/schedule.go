@@ -41,12 +41,13 @@ func ScheduledRunWorkflowID(name string) string { return "scheduled-run:" + name
 // that it is meant for would not do: a backfill may ask for the same one again.
 func FiringKey(workflowID, firstRunID string) string { return workflowID + "/" + firstRunID }
 
-// WorkflowOfFiring returns the workflow id of a key.
-func WorkflowOfFiring(key string) string {
-	if i := strings.LastIndexByte(key, '/'); i >= 0 {
-		return key[:i]
+// SplitFiringKey returns what FiringKey made a key of.
+func SplitFiringKey(key string) (workflowID, firstRunID string) {
+	i := strings.LastIndexByte(key, '/')
+	if i < 0 {
+		return key, ""
 	}
-	return key
+	return key[:i], key[i+1:]
 }
 
 // ScheduledRunInput starts the workflow of a firing.

@@ -104,7 +104,7 @@ func (s *Scheduler) endStale(ctx context.Context, in contract.FireInput) error {
 		if f.Key == in.Key {
 			continue
 		}
-		terminated, err := s.terminated(ctx, contract.WorkflowOfFiring(f.Key))
+		terminated, err := s.terminated(ctx, f.Key)
 		if err != nil {
 			return err
 		}
@@ -117,17 +117,27 @@ func (s *Scheduler) endStale(ctx context.Context, in contract.FireInput) error {
 	return nil
 }
 
-func (s *Scheduler) terminated(ctx context.Context, workflowID string) (bool, error) {
+// terminated reports whether the workflow of a firing was terminated. Another
+// firing may have its workflow id: Temporal tells them apart by the second.
+func (s *Scheduler) terminated(ctx context.Context, key string) (bool, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errors.New("temporal did not answer in time"))
 	defer cancel()
-	d, err := s.temporal.DescribeWorkflowExecution(ctx, workflowID, "")
-	if gone := (*serviceerror.NotFound)(nil); errors.As(err, &gone) {
-		return false, nil
+	workflowID, first := contract.SplitFiringKey(key)
+	execution := "" // the newest: it may have been reset
+	for {
+		d, err := s.temporal.DescribeWorkflowExecution(ctx, workflowID, execution)
+		if gone := (*serviceerror.NotFound)(nil); errors.As(err, &gone) {
+			return false, nil
+		}
+		if err != nil {
+			return false, &run.Error{Code: run.CodeUnavailable, Message: "Temporal is out of reach", Err: err}
+		}
+		info := d.GetWorkflowExecutionInfo()
+		if info.GetFirstRunId() == first || execution != "" {
+			return info.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, nil
+		}
+		execution = first
 	}
-	if err != nil {
-		return false, &run.Error{Code: run.CodeUnavailable, Message: "Temporal is out of reach", Err: err}
-	}
-	return d.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, nil
 }
 
 // EndRun cancels a run that is queued, and has one stopped that is running.

@@ -27,7 +27,7 @@ func (s *Scheduler) handle(ctx context.Context, name string) client.ScheduleHand
 func (s *Scheduler) tell(ctx context.Context, x run.ScheduleSpec) error {
 	err := s.change(ctx, x)
 	if run.CodeOf(err) != run.CodeNotFound {
-		return err
+		return place(err, x)
 	}
 	made := true
 	err = s.call(ctx, func(ctx context.Context) error {
@@ -43,6 +43,18 @@ func (s *Scheduler) tell(ctx context.Context, x run.ScheduleSpec) error {
 	})
 	if err == nil && !made { // somebody else has just made it
 		return s.change(ctx, x)
+	}
+	return place(err, x)
+}
+
+// place names the expression that is wrong, where there is only one.
+func place(err error, x run.ScheduleSpec) error {
+	if refused, ok := errors.AsType[*run.Error](err); ok && len(x.Cron) == 1 {
+		for i, f := range refused.Faults {
+			if f.Path == "cron" {
+				refused.Faults[i].Path = "cron[0]"
+			}
+		}
 	}
 	return err
 }
