@@ -98,11 +98,14 @@ func (f *specFile) media() string {
 }
 
 // fault makes an error about the specification one about the file.
-func (f *specFile) fault(err error) error {
+func (f *specFile) fault(err error) error { return f.faultOf(err, spec.Locate) }
+
+// faultOf does so with the lines that locate finds.
+func (f *specFile) faultOf(err error, locate func([]run.Fault, []byte, spec.Format) []run.Fault) error {
 	var coded *run.Error
 	if !errors.As(err, &coded) || exitOfCode(coded.Code) != ExitInvalid {
 		return err
 	}
-	coded = &run.Error{Code: coded.Code, Message: coded.Message, Err: coded.Err, Faults: spec.Locate(coded.Faults, f.data, f.format)}
+	coded = &run.Error{Code: coded.Code, Message: coded.Message, Err: coded.Err, Faults: locate(coded.Faults, f.data, f.format)}
 	return &faultyFileError{name: f.name, err: coded}
 }

@@ -27,20 +27,21 @@ type Gateway struct {
 	*httptest.Server
 	t testing.TB
 
-	mu       sync.Mutex
-	runs     []*api.Run // oldest first
-	events   []api.Event
-	logs     map[logKey]*taskLog
-	changed  chan struct{} // closed and replaced at each change
-	stopped  map[string]bool
-	approved map[string]bool
-	webhooks map[string]api.Webhook
-	requests []string
-	away     bool
-	refused  map[string]bool
-	paused   bool
-	players  sync.WaitGroup
-	closed   chan struct{}
+	mu        sync.Mutex
+	runs      []*api.Run // oldest first
+	events    []api.Event
+	logs      map[logKey]*taskLog
+	changed   chan struct{} // closed and replaced at each change
+	stopped   map[string]bool
+	approved  map[string]bool
+	webhooks  map[string]api.Webhook
+	schedules map[string]api.Schedule
+	requests  []string
+	away      bool
+	refused   map[string]bool
+	paused    bool
+	players   sync.WaitGroup
+	closed    chan struct{}
 }
 
 type logKey struct {
@@ -234,6 +235,7 @@ func (g *Gateway) handler() http.Handler {
 	mux.HandleFunc("GET /api/v1/runs/{id}/tasks/{task}/logs", g.streamLog)
 	mux.HandleFunc("GET /api/v1/events", g.streamEvents)
 	g.serveWebhooks(mux)
+	g.serveSchedules(mux)
 	mux.HandleFunc("GET /api/v1/executors", g.executors)
 	mux.HandleFunc("GET /api/v1/executors/{id}", g.executor)
 	mux.HandleFunc("GET /api/v1/pools", g.pools)

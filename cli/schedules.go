@@ -1,0 +1,369 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/cli/remote"
+	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
+)
+
+// schedulesFlags are shared by all commands on schedules.
+type schedulesFlags struct {
+	env    Env
+	conn   *connection
+	output format
+}
+
+func schedulesCommand(env Env) *cobra.Command {
+	f := &schedulesFlags{env: env, conn: &connection{env: env}}
+	c := &cobra.Command{
+		Use:   "schedules",
+		Short: "Have runs made at certain times",
+		Example: `  drover schedules set nightly.yaml
+  drover schedules list
+  drover schedules trigger nightly`,
+	}
+	parent(c)
+	f.conn.addTo(c)
+	f.output.addTo(c, formatTable)
+	c.AddCommand(
+		listSchedulesCommand(f), getScheduleCommand(f), setScheduleCommand(f), deleteScheduleCommand(f),
+		pauseScheduleCommand(f), resumeScheduleCommand(f), triggerScheduleCommand(f), backfillScheduleCommand(f),
+	)
+	return c
+}
+
+func listSchedulesCommand(f *schedulesFlags) *cobra.Command {
+	params, all, limit := api.ListSchedulesParams{}, false, 25
+	c := &cobra.Command{
+		Use: "list", Short: "List schedules, by name", Example: "  drover schedules list --all -o json",
+		Args: cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(c *cobra.Command, _ []string) error {
+			client, err := f.conn.open()
+			if err != nil {
+				return err
+			}
+			if all {
+				limit = 100
+			}
+			params.Limit = &limit
+			return f.list(c.Context(), client, params, all)
+		},
+	}
+	c.Flags().IntVar(&limit, "limit", limit, "how many schedules to list, 1 to 100")
+	c.Flags().StringVar(&params.After, "after", "", "only names after this one")
+	c.Flags().BoolVar(&all, "all", false, "list all schedules, page by page")
+	return c
+}
+
+func (f *schedulesFlags) list(ctx context.Context, client *remote.Client, params api.ListSchedulesParams, all bool) error {
+	t := newTable(f.env.Stdout, "NAME", "GROUP", "TIMES", "OVERLAP", "STATE", "NEXT", "FIRED")
+	for {
+		page, err := client.Schedules(ctx, &params)
+		if err != nil {
+			return err
+		}
+		if f.output == formatJSON && !all {
+			return printJSON(f.env.Stdout, page.Raw)
+		}
+		for _, x := range page.Value.Schedules {
+			if f.output == formatJSON {
+				if err := printLine(f.env.Stdout, x); err != nil {
+					return err
+				}
+				continue
+			}
+			t.row(x.Name, x.Group, times(x), string(x.Overlap), scheduleState(x), f.next(x), strconv.Itoa(x.Fired))
+		}
+		if params.After = page.Value.NextAfter; !all || params.After == "" {
+			break
+		}
+	}
+	if f.output == formatJSON {
+		return nil
+	}
+	if err := t.flush(); err != nil {
+		return err
+	}
+	if params.After != "" {
+		_, _ = fmt.Fprintf(f.env.Stderr, "There are more: --after %s, or --all\n", params.After)
+	}
+	return nil
+}
+
+// times tells when a schedule fires, in a line.
+func times(x api.Schedule) string {
+	all := append([]string(nil), x.Cron...)
+	for _, i := range x.Intervals {
+		text := "every " + i.Every
+		if i.Offset != "" {
+			text += " + " + i.Offset
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, ", ")
+}
+
+func scheduleState(x api.Schedule) string {
+	if x.Paused {
+		return "paused"
+	}
+	return "active"
+}
+
+func (f *schedulesFlags) next(x api.Schedule) string {
+	if len(x.Next) == 0 {
+		return ""
+	}
+	return f.env.clock(x.Next[0])
+}
+
+func getScheduleCommand(f *schedulesFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "get NAME", Short: "Show a schedule with its next times and last firings", Example: "  drover schedules get nightly",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: completeSchedules(f.conn, 1),
+		RunE: func(c *cobra.Command, args []string) error {
+			client, err := f.conn.open()
+			if err != nil {
+				return err
+			}
+			return f.show(client.Schedule(c.Context(), args[0]))
+		},
+	}
+}
+
+func (f *schedulesFlags) show(answer remote.Answer[api.Schedule], err error) error {
+	if err != nil {
+		return err
+	}
+	if f.output == formatJSON {
+		return printJSON(f.env.Stdout, answer.Raw)
+	}
+	x := answer.Value
+	t := newTable(f.env.Stdout)
+	t.field("name", x.Name)
+	t.field("runs", x.RunName+" in "+x.Group)
+	t.field("times", times(x))
+	t.field("timezone", x.Timezone)
+	t.field("jitter", x.Jitter)
+	t.field("starts", f.env.clock(x.StartAt))
+	t.field("ends", f.env.clock(x.EndAt))
+	t.field("overlap", string(x.Overlap))
+	t.field("catchup window", x.CatchupWindow)
+	if x.PauseOnFailure {
+		t.field("on failure", "pause")
+	}
+	t.field("secrets", strings.Join(x.SecretNames, ", "))
+	t.field("state", scheduleState(x))
+	t.field("note", x.Note)
+	var next []string
+	for _, at := range x.Next[:min(len(x.Next), 3)] {
+		next = append(next, f.env.clock(at))
+	}
+	t.field("next", strings.Join(next, ", "))
+	t.field("fired", fmt.Sprintf("%d, left out %d (a run was open) and %d (too late)", x.Fired, x.OverlapSkipped, x.CatchupMissed))
+	if err := t.flush(); err != nil || len(x.Recent) == 0 {
+		return err
+	}
+	if _, err := fmt.Fprintln(f.env.Stdout); err != nil {
+		return err
+	}
+	t = newTable(f.env.Stdout, "FOR", "RUN", "PHASE", "RESULT", "ERROR")
+	for _, r := range x.Recent {
+		t.row(f.env.clock(r.For), r.Run, string(r.Phase), string(r.Result), r.Error)
+	}
+	return t.flush()
+}
+
+func setScheduleCommand(f *schedulesFlags) *cobra.Command {
+	name := ""
+	c := &cobra.Command{
+		Use:   "set FILE",
+		Short: "Make a schedule, or change the one there is, as a file says",
+		Long: `Makes a schedule, or changes the one of its name. The file, or standard input with -, has the specification of the runs
+under spec, and beside it the times: cron, intervals, timezone, jitter, start_at, end_at, overlap, catchup_window,
+pause_on_failure, paused, note. The name is that in the file, or the one given by --name.
+
+Where the specification has no secrets, those of the schedule there is are kept; likewise paused and note.`,
+		Example: "  drover schedules set nightly.yaml\n  drover schedules set build.yaml --name nightly",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			file, err := readSpecFile(f.env, args[0])
+			if err != nil {
+				return err
+			}
+			x, err := spec.ReadSchedule(file.data, file.format)
+			if err != nil {
+				return file.faultOf(err, spec.LocateSchedule)
+			}
+			if x.Name = cmp.Or(name, x.Name); x.Name == "" {
+				return invalid("%s has no name; give one with --name", file.name)
+			}
+			client, err := f.conn.open()
+			if err != nil {
+				return err
+			}
+			answer, err := client.PutSchedule(c.Context(), x.Name, file.data, file.media())
+			if err != nil {
+				return file.faultOf(err, spec.LocateSchedule)
+			}
+			return f.show(answer, nil)
+		},
+	}
+	c.Flags().StringVar(&name, "name", "", "the name of the schedule, where the file has none")
+	return c
+}
+
+func deleteScheduleCommand(f *schedulesFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "delete NAME...", Short: "Delete schedules; their runs go on", Example: "  drover schedules delete nightly",
+		Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeSchedules(f.conn, 0),
+		RunE: func(c *cobra.Command, names []string) error {
+			client, err := f.conn.open()
+			if err != nil {
+				return err
+			}
+			return each(names, func(name string) error {
+				if err := client.DeleteSchedule(c.Context(), name); err != nil {
+					return err
+				}
+				if f.output == formatJSON {
+					return nil
+				}
+				_, err := fmt.Fprintf(f.env.Stdout, "schedule %s deleted\n", name)
+				return err
+			})
+		},
+	}
+}
+
+func pauseScheduleCommand(f *schedulesFlags) *cobra.Command {
+	note := ""
+	c := &cobra.Command{
+		Use: "pause NAME...", Short: "Pause schedules: they fire no more", Example: "  drover schedules pause nightly --note 'until the disk is replaced'",
+	}
+	f.steer(c, "paused", func(ctx context.Context, client *remote.Client, name string) (remote.Answer[api.Schedule], error) {
+		return client.PauseSchedule(ctx, name, api.ScheduleNote{Note: note})
+	})
+	c.Flags().StringVar(&note, "note", "", "why")
+	return c
+}
+
+func resumeScheduleCommand(f *schedulesFlags) *cobra.Command {
+	note := ""
+	c := &cobra.Command{
+		Use: "resume NAME...", Short: "Let paused schedules fire again", Example: "  drover schedules resume nightly",
+	}
+	f.steer(c, "resumed", func(ctx context.Context, client *remote.Client, name string) (remote.Answer[api.Schedule], error) {
+		return client.ResumeSchedule(ctx, name, api.ScheduleNote{Note: note})
+	})
+	c.Flags().StringVar(&note, "note", "", "why")
+	return c
+}
+
+func triggerScheduleCommand(f *schedulesFlags) *cobra.Command {
+	var overlap string
+	c := &cobra.Command{
+		Use: "trigger NAME...", Short: "Fire schedules now, paused or not",
+		Long:    "Fires schedules now. The run is made a moment later: drover schedules get NAME shows it.",
+		Example: "  drover schedules trigger nightly --overlap allow_all",
+	}
+	f.steer(c, "triggered", func(ctx context.Context, client *remote.Client, name string) (remote.Answer[api.Schedule], error) {
+		return client.TriggerSchedule(ctx, name, api.ScheduleTrigger{Overlap: api.Overlap(overlap)})
+	})
+	overlapFlag(c, &overlap)
+	return c
+}
+
+func backfillScheduleCommand(f *schedulesFlags) *cobra.Command {
+	var overlap, from, to string
+	c := &cobra.Command{
+		Use: "backfill NAME", Short: "Fire a schedule for its times in the past",
+		Long:    "Fires a schedule for all its times in a span of time, bounds included. Times are RFC 3339, or how long ago: 90m, 36h.",
+		Example: "  drover schedules backfill nightly --from 72h --overlap buffer_all",
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: completeSchedules(f.conn, 1),
+		RunE: func(c *cobra.Command, args []string) error {
+			b := api.ScheduleBackfill{Overlap: api.Overlap(overlap), To: f.env.Now()}
+			for _, bound := range []struct {
+				flag, text string
+				at         *time.Time
+			}{{"from", from, &b.From}, {"to", to, &b.To}} {
+				if bound.text == "" {
+					continue
+				}
+				at, err := parseTime(f.env, bound.text)
+				if err != nil {
+					return invalid("--%s: %w", bound.flag, err)
+				}
+				*bound.at = at
+			}
+			if from == "" {
+				return invalid("--from is missing")
+			}
+			client, err := f.conn.open()
+			if err != nil {
+				return err
+			}
+			return f.changed("backfilled")(client.BackfillSchedule(c.Context(), args[0], b))
+		},
+	}
+	c.Flags().StringVar(&from, "from", "", "the first time")
+	c.Flags().StringVar(&to, "to", "", "the last time (default now)")
+	overlapFlag(c, &overlap)
+	return c
+}
+
+func overlapFlag(c *cobra.Command, overlap *string) {
+	c.Flags().StringVar(overlap, "overlap", "", "the overlap policy in the place of the schedule's own: "+strings.Join(texts(run.Overlaps()), ", "))
+	_ = c.RegisterFlagCompletionFunc("overlap", cobra.FixedCompletions(texts(run.Overlaps()), cobra.ShellCompDirectiveNoFileComp))
+}
+
+// steer makes c one that makes one call on each schedule.
+func (f *schedulesFlags) steer(c *cobra.Command, done string, call func(context.Context, *remote.Client, string) (remote.Answer[api.Schedule], error)) {
+	c.Args = cobra.MinimumNArgs(1)
+	c.ValidArgsFunction = completeSchedules(f.conn, 0)
+	c.RunE = func(c *cobra.Command, names []string) error {
+		client, err := f.conn.open()
+		if err != nil {
+			return err
+		}
+		return each(names, func(name string) error { return f.changed(done)(call(c.Context(), client, name)) })
+	}
+}
+
+// changed tells that something was done with a schedule.
+func (f *schedulesFlags) changed(done string) func(remote.Answer[api.Schedule], error) error {
+	return func(answer remote.Answer[api.Schedule], err error) error {
+		if err != nil {
+			return err
+		}
+		if f.output == formatJSON {
+			return printJSON(f.env.Stdout, answer.Raw)
+		}
+		_, err = fmt.Fprintf(f.env.Stdout, "schedule %s %s\n", answer.Value.Name, done)
+		return err
+	}
+}
+
+// completeSchedules completes names for the first most arguments, or for all
+// with 0.
+func completeSchedules(conn *connection, most int) completer {
+	return completeNames(conn, most, func(ctx context.Context, client *remote.Client) ([]string, error) {
+		limit := 100
+		answer, err := client.Schedules(ctx, &api.ListSchedulesParams{Limit: &limit})
+		var names []string
+		for _, x := range answer.Value.Schedules {
+			names = append(names, cobra.CompletionWithDesc(x.Name, plain(times(x))))
+		}
+		return names, err
+	})
+}
