@@ -30,6 +30,7 @@ func (t *task) adopt(ctx context.Context, o Adoption) (Outcome, error) {
 		return Outcome{}, run.Errorf(run.CodeUnavailable, "the executor can not write its journal: %w", err)
 	}
 	t.log.Info("task adopted")
+	wake(t.adopted)
 	t.beat(ctx, o.Token)
 	return Outcome{}, nil
 }
@@ -40,6 +41,7 @@ func (t *task) closeKey(reason string) (Outcome, error) {
 		return Outcome{}, run.Errorf(run.CodeUnavailable, "the executor can not write its journal: %w", err)
 	}
 	t.freeSlot()
+	t.count(givenBack)
 	t.notify()
 	t.log.Info("key closed", slog.String("reason", reason))
 	return Outcome{NeverStarted: reason}, nil
@@ -92,6 +94,7 @@ func (t *task) adoptForeign(ctx context.Context, o Adoption) (Outcome, error) {
 		result := t.resultOf(run.StatusFailed, run.CauseVanished, "the executor's journal was lost, and the environment is gone")
 		t.mu.Unlock()
 		t.erase()
+		t.count(string(result.Status))
 		return Outcome{Ended: result}, nil
 	default:
 		t.erase()

@@ -94,6 +94,7 @@ type Agent struct {
 	who     *identity
 	journal *journal
 	slots   *slots
+	metrics *metrics
 
 	spawn  chan *task    // tasks to be run, taken by Run
 	ended  chan struct{} // closed when Run takes none any more
@@ -155,6 +156,7 @@ func NewAgent(d Deps, o Options) (*Agent, error) {
 		tasks:   map[run.Key]*task{},
 		unwell:  errNotRegistered,
 	}
+	a.metrics = newMetrics(a)
 	if err := a.recall(); err != nil {
 		return nil, errors.Join(fmt.Errorf("reading executor's journal: %w", err), a.Close())
 	}
@@ -219,15 +221,21 @@ func (a *Agent) execute(ctx context.Context, d Delivery) Outcome {
 		return t.deliveredAgain()
 	}
 	out := t.claim(ctx, d.Token)
-	if !out.Pending() {
-		return out
+	if out.Pending() {
+		select {
+		case a.spawn <- t:
+			return Outcome{}
+		case <-a.ended:
+			out = t.drop(errShutdown.Error())
+		}
 	}
-	select {
-	case a.spawn <- t:
-		return Outcome{}
-	case <-a.ended:
-		return t.drop(errShutdown.Error())
+	switch {
+	case out.Ended != nil:
+		t.count(string(out.Ended.Status))
+	case out.GivenBack != "":
+		t.count(givenBack)
 	}
+	return out
 }
 
 // Adopt takes a task over under a new token: it goes on where it is, or gets

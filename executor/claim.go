@@ -42,6 +42,7 @@ func (t *task) claim(ctx context.Context, token []byte) Outcome {
 		t.a.suspend(err)
 		return t.drop(fmt.Sprintf("no claim: %v", err))
 	}
+	t.a.metrics.claims.Inc()
 	t.mu.Lock()
 	t.def = &def
 	t.mu.Unlock()

@@ -29,6 +29,7 @@ type deskService struct {
 type claim struct {
 	executor, journal string
 	closed            bool
+	asked             int // how often it was granted
 }
 
 func newDeskService(w *world) *deskService {
@@ -134,6 +135,7 @@ func (s *deskService) Claim(_ context.Context, c run.ClaimRequest) (run.Definiti
 	case have.closed || have.executor != c.Executor || have.journal != c.JournalID:
 		return run.Definition{}, run.Errorf(run.CodeConflict, "claimed")
 	}
+	s.claims[c.Key].asked++
 	return run.Definition{Key: c.Key, Task: "task", Steps: []run.StepDef{{Script: "true"}}, Grace: 2 * time.Second}, nil
 }
 
@@ -183,7 +185,7 @@ func (s *deskService) ClaimStates(_ context.Context, id string, keys []run.Key) 
 		switch c := s.claims[key]; {
 		case c == nil:
 			states[key] = run.ClaimUnknown
-		case c.closed:
+		case c.closed || key.Before(s.newest[key.Task]):
 			states[key] = run.ClaimClosed
 		default:
 			states[key] = run.ClaimOpen
@@ -197,6 +199,16 @@ func (s *deskService) log(key run.Key) []run.Frame {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.frames[key])
+}
+
+// asked returns how often the claim of a key was granted.
+func (s *deskService) asked(key run.Key) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.claims[key]; c != nil {
+		return c.asked
+	}
+	return 0
 }
 
 // lastClaim returns the newest key of a task that was claimed.

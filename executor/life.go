@@ -32,6 +32,7 @@ func (t *task) run(ctx context.Context) {
 	})
 	side.Go(func() { t.heartbeats(work) })
 	side.Go(func() { t.ship.run(work) })
+	side.Go(func() { t.tellContact(work) })
 
 	t.live(work, &side)
 
@@ -236,6 +237,7 @@ func (t *task) giveBack(reason string) error {
 		return err
 	}
 	t.freeSlot()
+	t.count(givenBack)
 	t.log.Info("task given back", slog.String("reason", reason))
 	return nil
 }

@@ -260,6 +260,7 @@ func (t *task) noteEnd(r record) {
 		t.entry.apply(r)
 	}
 	t.ship.finish(r.Last)
+	t.count(string(r.Result.Status))
 	t.log.Debug("task ended", slog.String("status", string(r.Result.Status)), slog.String("reason", r.Result.Reason))
 	close(t.over)
 }

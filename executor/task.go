@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/drover-run/drover/run"
@@ -37,6 +38,9 @@ type task struct {
 	changed chan struct{} // closed, and made anew, when the token or the answer changed
 	abort   context.CancelCauseFunc
 	unknown time.Time // since when the desk knows of no claim
+
+	adopted chan struct{} // of capacity 1: wakes tellContact
+	counted atomic.Bool   // its outcome is in the metrics
 }
 
 func newTask(a *Agent, key run.Key) *task {
@@ -48,6 +52,7 @@ func newTask(a *Agent, key run.Key) *task {
 		closed:   make(chan struct{}),
 		over:     make(chan struct{}),
 		changed:  make(chan struct{}),
+		adopted:  make(chan struct{}, 1),
 	}
 }
 

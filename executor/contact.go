@@ -1,0 +1,37 @@
+package executor
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/drover-run/drover/run"
+)
+
+// tellContact repeats the claim at the desk after each adoption: the records
+// may have the task as out of contact, and one that puts nothing out would
+// stay so until its end.
+func (t *task) tellContact(ctx context.Context) {
+	for {
+		select {
+		case <-t.adopted:
+		case <-ctx.Done():
+			return
+		}
+		retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
+		for {
+			callCtx, cancel := context.WithTimeout(ctx, t.a.opts.timing.call)
+			_, err := t.a.desk.Claim(callCtx, run.ClaimRequest{Key: t.key, Executor: t.a.who.id, JournalID: t.a.who.journalID})
+			cancel()
+			if err == nil {
+				break
+			}
+			t.log.Debug("telling of the contact failed", slog.Any("error", err))
+			if code := codeOf(err); code != run.CodeUnavailable && code != run.CodeTimeout {
+				break // it is not ours any more, and others see to that
+			}
+			if !retry.wait(ctx, nil) {
+				return
+			}
+		}
+	}
+}
