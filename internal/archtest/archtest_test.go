@@ -39,6 +39,7 @@ func TestImports(t *testing.T) {
 		{pattern: "./executor/...", banned: []string{"go.temporal.io", module + "/records", module + "/blobs", module + "/engine", module + "/contract"}},
 		{pattern: "./records/...", banned: []string{"go.temporal.io", module + "/executor", module + "/blobs", module + "/engine", module + "/contract"}},
 		{pattern: "./blobs", own: []string{"run", "blobs"}, banned: []string{"go.temporal.io"}},
+		{pattern: "./webhooks", own: []string{"run", "records", "api", "webhooks"}, banned: []string{"go.temporal.io"}},
 		{pattern: "./engine", banned: []string{"go.temporal.io/server", module + "/workflows", module + "/activities", module + "/gateway", module + "/executor"}},
 		{pattern: "./activities", banned: []string{"go.temporal.io/server", module + "/workflows", module + "/workers", module + "/gateway", module + "/engine"}},
 		{pattern: "./workers", banned: []string{"go.temporal.io/server", module + "/gateway", module + "/engine", module + "/executor/docker", module + "/executor/shell"}},
