@@ -76,6 +76,14 @@ func (s *Store) get(ctx context.Context, key string) ([]byte, error) {
 	return data, nil
 }
 
+// remove deletes an object, if it is there.
+func (s *Store) remove(ctx context.Context, key string) error {
+	if err := s.bucket.Delete(ctx, key); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
+		return run.Errorf(codeOf(err), "removing blob %s: %w", key, err)
+	}
+	return nil
+}
+
 func codeOf(err error) run.Code {
 	switch gcerrors.Code(err) {
 	case gcerrors.NotFound:

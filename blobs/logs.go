@@ -48,3 +48,9 @@ func (s *Store) GetFrames(ctx context.Context, key run.Key, first int64) ([]run.
 		frames = append(frames, f)
 	}
 }
+
+// DeleteFrames removes the batch of key that begins with first. One that is
+// not there is no error. Errors: unavailable.
+func (s *Store) DeleteFrames(ctx context.Context, key run.Key, first int64) error {
+	return s.remove(ctx, logKey(key, first))
+}

@@ -10,7 +10,7 @@ import (
 
 // Create implements run.Service.
 func (e *Engine) Create(ctx context.Context, req run.CreateRequest) (run.Run, error) {
-	return e.create(ctx, req, records.IdempotencyKey{})
+	return e.create(ctx, req, idempotencyKey(req.Subject, req.IdempotencyKey, createDigest(req.Spec)))
 }
 
 // create makes a run, once for each key that is not zero.
@@ -20,13 +20,20 @@ func (e *Engine) create(ctx context.Context, req run.CreateRequest, key records.
 		return run.Run{}, err
 	}
 	created, err := e.store.CreateRun(ctx, records.NewRun{
-		Spec: req.Spec, Plan: expansion.Plan, Tasks: expansion.Tasks, IdempotencyKey: key,
+		Spec: req.Spec, Plan: expansion.Plan, Tasks: expansion.Tasks, Token: req.Token, IdempotencyKey: key,
 	})
 	if err != nil {
 		return run.Run{}, err
 	}
-	e.metrics.created.Inc()
-	return e.explain(ctx, created)
+	return e.made(ctx, created)
+}
+
+// made counts a run that was created, and explains it.
+func (e *Engine) made(ctx context.Context, r run.Run) (run.Run, error) {
+	if !r.Replayed {
+		e.metrics.created.Inc()
+	}
+	return e.explain(ctx, r)
 }
 
 // expand checks a specification, and makes the tasks of it.

@@ -21,6 +21,9 @@ type LogStore interface {
 	PutFrames(ctx context.Context, b run.FrameBatch) error
 	// GetFrames returns a stored batch. Errors: not_found, unavailable.
 	GetFrames(ctx context.Context, key run.Key, first int64) ([]run.Frame, error)
+	// DeleteFrames removes a stored batch. One that is not there is no error.
+	// Errors: unavailable.
+	DeleteFrames(ctx context.Context, key run.Key, first int64) error
 	// Check returns nil when the store answers.
 	Check(ctx context.Context) error
 }

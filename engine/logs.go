@@ -135,7 +135,7 @@ func (r *logReader) load(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	b := batches[0]
-	frames, err := r.engine.logs.GetFrames(ctx, b.Key, b.First)
+	frames, err := r.engine.logs.GetFrames(ctx, b.Source, b.First)
 	if err != nil {
 		return false, err
 	}

@@ -2,11 +2,100 @@ package engine
 
 import (
 	"context"
+	"maps"
 
+	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 )
 
 // Restart implements run.Service.
-func (e *Engine) Restart(context.Context, run.RestartRequest) (run.Run, error) {
-	return run.Run{}, run.Errorf(run.CodeNotSupported, "restarting is not supported yet")
+func (e *Engine) Restart(ctx context.Context, req run.RestartRequest) (run.Run, error) {
+	if err := checkRestart(req); err != nil {
+		return run.Run{}, err
+	}
+	spec, old, err := e.store.RestartSource(ctx, req.Run)
+	if err != nil {
+		return run.Run{}, err
+	}
+	switch {
+	case old.Phase != run.PhaseFinished && old.Phase != run.PhaseCancelled:
+		return run.Run{}, run.Errorf(run.CodeWrongPhase, "run %s is %s: only a run that is finished or cancelled can be restarted", old.ID, old.Phase)
+	case req.From == run.RestartFailed && old.Result == run.ResultSuccess:
+		return run.Run{}, run.Errorf(run.CodeWrongPhase, "run %s succeeded: there is nothing to restart from; restart it from its start, or name tasks", old.ID)
+	}
+	lay(&spec.Environment, req.Environment)
+	lay(&spec.Secrets, req.Secrets)
+	expansion, err := e.expand(ctx, spec)
+	if err != nil {
+		return run.Run{}, err
+	}
+	restart := &records.Restart{From: old.ID}
+	if err := keep(&expansion, old, req, restart); err != nil {
+		return run.Run{}, err
+	}
+	created, err := e.store.CreateRun(ctx, records.NewRun{
+		Spec: spec, Plan: expansion.Plan, Tasks: expansion.Tasks, Token: req.Token, Restart: restart,
+		IdempotencyKey: idempotencyKey(req.Subject, req.IdempotencyKey, restartDigest(req)),
+	})
+	if err != nil {
+		return run.Run{}, err
+	}
+	return e.made(ctx, created)
+}
+
+func checkRestart(req run.RestartRequest) error {
+	switch {
+	case len(req.Tasks) > 0 && req.From != "":
+		return fault("from", run.FaultContradiction, "from and tasks exclude each other")
+	case len(req.Tasks) > 0:
+		return nil
+	case req.From != run.RestartStart && req.From != run.RestartFailed:
+		return fault("from", run.FaultBadValue, `from must be "start" or "failed", or tasks must name what is to run again`)
+	}
+	return nil
+}
+
+func fault(path string, code run.Code, detail string) error {
+	return run.InvalidError(detail, []run.Fault{{Path: path, Code: code, Detail: detail}})
+}
+
+// lay puts a map over another.
+func lay[V any](under *map[string]V, over map[string]V) {
+	if len(over) == 0 {
+		return
+	}
+	all := maps.Clone(*under)
+	if all == nil {
+		all = make(map[string]V, len(over))
+	}
+	maps.Copy(all, over)
+	*under = all
+}
+
+// keep finds out which tasks keep how they ended, and writes it to the plan
+// and to what the records are told.
+func keep(x *run.Expansion, old run.Run, req run.RestartRequest, restart *records.Restart) error {
+	before := make(map[string]int, len(old.Tasks))
+	for i, t := range old.Tasks {
+		before[t.Name] = i
+	}
+	status := make([]run.Status, len(x.Tasks))
+	for n, t := range x.Tasks {
+		status[n] = run.StatusNotStarted
+		if i, ok := before[t.Name]; ok {
+			status[n] = old.Tasks[i].Status
+		}
+	}
+	kept, err := run.Kept(x.Plan.Nodes, status, func(task int) string { return x.Tasks[task].Name }, req.From, req.Tasks)
+	if err != nil {
+		return err
+	}
+	x.Plan.Kept = run.KeptStatuses(status, kept)
+	restart.Kept = make(map[int]int)
+	for n, k := range kept {
+		if k {
+			restart.Kept[n] = old.Tasks[before[x.Tasks[n].Name]].Number
+		}
+	}
+	return nil
 }

@@ -90,6 +90,11 @@ func (r *runner) load(ctx workflow.Context, page *contract.PlanPage) error {
 // from the beginning.
 func (r *runner) restore(ctx workflow.Context) error {
 	r.started = workflow.Now(ctx)
+	if r.in.State == nil && len(r.plan.Kept) > 0 {
+		if err := r.keep(); err != nil {
+			return err
+		}
+	}
 	if s := r.in.State; s != nil {
 		if err := r.graph.Restore(s.Statuses); err != nil {
 			return temporal.NewNonRetryableApplicationError(fmt.Sprintf("the carried state fits no graph: %v", err), string(run.CodeInternal), err)
@@ -106,6 +111,24 @@ func (r *runner) restore(ctx workflow.Context) error {
 	}
 	if timeout := r.plan.Timeout.Std(); timeout > 0 && r.stopped == nil {
 		r.deadline = workflow.NewTimer(ctx, max(0, r.started.Add(timeout).Sub(workflow.Now(ctx))))
+	}
+	return nil
+}
+
+// keep begins a run that was restarted where its old tasks ended: those that it
+// keeps are final, and one that failed makes the run fail again.
+func (r *runner) keep() error {
+	if err := r.graph.Restore(r.plan.Kept); err != nil {
+		return temporal.NewNonRetryableApplicationError(fmt.Sprintf("what is kept fits no graph: %v", err), string(run.CodeInternal), err)
+	}
+	if r.graph.Result() != run.ResultFailed {
+		return nil
+	}
+	for task := range r.graph.Len() {
+		if r.graph.Status(task) == run.StatusFailed && !r.plan.Nodes[r.graph.NodeOf(task)].IgnoreFailure {
+			r.culprit = task
+			return nil
+		}
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func testFrameBounds(t *testing.T, d *database) {
 	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 4, run.FrameOutput)))
 	list, err := s.Batches(ctx, id, 0, 0, records.BatchRef{})
 	require.NoError(t, err)
-	require.Equal(t, []records.Batch{{Key: key, First: 1, Last: 3}, {Key: key, First: 4, Last: 4}}, list)
+	require.Equal(t, []records.Batch{{Key: key, Source: key, First: 1, Last: 3}, {Key: key, Source: key, First: 4, Last: 4}}, list)
 }
 
 func testFramesNeedClaim(t *testing.T, d *database) {
@@ -90,7 +90,7 @@ func testFramesLate(t *testing.T, d *database) {
 	require.Equal(t, before, get(t, s, id))
 	list, err := s.Batches(t.Context(), id, 0, 0, records.BatchRef{})
 	require.NoError(t, err)
-	require.Equal(t, []records.Batch{{Key: key, First: 1, Last: 4, End: true}}, list)
+	require.Equal(t, []records.Batch{{Key: key, Source: key, First: 1, Last: 4, End: true}}, list)
 }
 
 func testBatches(t *testing.T, d *database) {
@@ -108,7 +108,7 @@ func testBatches(t *testing.T, d *database) {
 		require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 3, run.FrameTaskEnd)))
 	}
 	two := func(key run.Key) []records.Batch {
-		return []records.Batch{{Key: key, First: 1, Last: 2}, {Key: key, First: 3, Last: 3, End: true}}
+		return []records.Batch{{Key: key, Source: key, First: 1, Last: 2}, {Key: key, Source: key, First: 3, Last: 3, End: true}}
 	}
 	for _, c := range []struct {
 		attempt int

@@ -52,8 +52,8 @@ func (w *witness) TaskEnded(pool string, status run.Status, started bool, took t
 	w.note("ended %s %s %t %d", pool, status, started, minutes(took))
 }
 
-func (w *witness) FramesStored(frames int, lag time.Duration) {
-	w.note("frames %d %t", frames, lag > 0)
+func (w *witness) FramesStored(frames int, output bool, lag time.Duration) {
+	w.note("frames %d %t %t", frames, output, lag > 0)
 }
 
 // take returns what was told since it was called last.
@@ -100,7 +100,8 @@ func testObserverOnce(t *testing.T, d *database) {
 	require.NoError(t, s.ApplyFrames(t.Context(), b))
 	require.NoError(t, s.ApplyFrames(t.Context(), b))
 	requireCode(t, run.CodeInvalid, s.ApplyFrames(t.Context(), batch(key, "x", 9, run.FrameOutput)))
-	require.Equal(t, []string{"frames 3 true"}, w.take())
+	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 4, run.FrameStepEnd)))
+	require.Equal(t, []string{"frames 3 true true", "frames 1 false false"}, w.take())
 
 	lost := records.TaskChange{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusRunning, Reason: "executor x out of contact"}
 	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{lost}})
@@ -175,7 +176,7 @@ func testObserverRace(t *testing.T, d *database) {
 	race(t, 8, func(i int) error {
 		return stores[i%2].ApplyFrames(t.Context(), batch(key, "x", 1, run.FrameOutput))
 	}, "")
-	require.Equal(t, []string{"frames 1 true"}, append(w1.take(), w2.take()...))
+	require.Equal(t, []string{"frames 1 true true"}, append(w1.take(), w2.take()...))
 	end := records.Changes{
 		Tasks:  []records.TaskChange{{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusSuccess}},
 		Result: run.ResultSuccess, Finish: true,

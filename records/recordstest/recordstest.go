@@ -30,6 +30,7 @@ func Run(t *testing.T, newDatabase func(t *testing.T) Open) {
 		{"List", listTests()},
 		{"Progress", progressTests()},
 		{"ChangeGroups", changeGroupTests()},
+		{"Restart", restartTests()},
 		{"Claims", claimTests()},
 		{"Frames", frameTests()},
 		{"Contact", contactTests()},

@@ -110,6 +110,10 @@ func (s *Store) CreateRun(ctx context.Context, r records.NewRun) (run.Run, error
 		if len(r.Spec.SetupErrors) > 0 {
 			row.phase = run.PhaseSetupError
 		}
+		if r.Restart != nil {
+			row.restartedFrom = r.Restart.From
+			victims = append(victims, r.Restart.From)
+		}
 		others, groups, err := t.lockVictims(ctx, victims)
 		if err != nil {
 			return err
@@ -126,6 +130,11 @@ func (s *Store) CreateRun(ctx context.Context, r records.NewRun) (run.Run, error
 		if err := t.insertRun(ctx, row, n); err != nil {
 			return err
 		}
+		if r.Restart != nil {
+			if err := t.restart(ctx, row, r.Restart, others[r.Restart.From]); err != nil {
+				return err
+			}
+		}
 		if err := t.join(ctx, row, r.Spec.ChangeGroups, others); err != nil {
 			return err
 		}
@@ -138,6 +147,9 @@ func (s *Store) CreateRun(ctx context.Context, r records.NewRun) (run.Run, error
 		old, err := s.GetRun(ctx, known)
 		old.Replayed = true
 		return old, err
+	}
+	if r.Restart != nil {
+		return s.GetRun(ctx, row.id)
 	}
 	return n.created(row)
 }
@@ -208,9 +220,9 @@ func (t *tx) insertRun(ctx context.Context, row *runRow, n *newRun) error {
 		return err
 	}
 	if _, err := t.Exec(ctx, `INSERT INTO runs (id, name, group_path, counter, priority, admission, admitted, phase, result, reason,
-		created_at, ended_at, counts, grouped) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		created_at, ended_at, counts, grouped, restarted_from) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		row.id, row.name, row.group, row.counter, row.priority, row.admission, row.admitted, row.phase, row.result, row.reason,
-		row.created, row.ended, counted, row.grouped); err != nil {
+		row.created, row.ended, counted, row.grouped, row.restartedFrom); err != nil {
 		return err
 	}
 	names, err := marshal(n.secretNames)
@@ -246,6 +258,11 @@ func (t *tx) insertLookups(ctx context.Context, row *runRow, annotations map[str
 	if err := bulk(ctx, t, `INSERT INTO run_groups (prefix, run_id) VALUES `, `(?, ?)`, ``, len(prefixes),
 		func(i int, args []any) []any { return append(args, prefixes[i], row.id) }); err != nil {
 		return err
+	}
+	if !row.phase.Final() {
+		if err := t.insertOpen(ctx, row); err != nil {
+			return err
+		}
 	}
 	return t.insertAnnotations(ctx, row.id, annotations)
 }

@@ -192,12 +192,17 @@ func (s *Store) Batches(ctx context.Context, id run.ID, task, attempt int, after
 		}
 		return each(ctx, q, func(row scanner) error {
 			b := records.Batch{Key: run.Key{Run: id, Task: task, Attempt: attempt}}
-			if err := row.Scan(&b.Key.Dispatch, &b.First, &b.Last, &b.End); err != nil {
+			var source run.ID
+			var task int
+			if err := row.Scan(&b.Key.Dispatch, &b.First, &b.Last, &b.End, &source, &task); err != nil {
 				return err
+			}
+			if b.Source = b.Key; source != "" {
+				b.Source.Run, b.Source.Task = source, task
 			}
 			out = append(out, b)
 			return nil
-		}, `SELECT dispatch, first_frame, last_frame, task_end FROM log_batches WHERE run_id = ? AND task = ? AND attempt = ?
+		}, `SELECT dispatch, first_frame, last_frame, task_end, source_run, source_task FROM log_batches WHERE run_id = ? AND task = ? AND attempt = ?
 			AND (dispatch, first_frame) > (?, ?) ORDER BY dispatch, first_frame`, id, task, attempt, dispatch, after.First)
 	})
 	return out, err

@@ -90,7 +90,9 @@ func newLister(q run.ListQuery) *lister {
 		names[a.Key] = append(names[a.Key], a.Value)
 	}
 	keys := slices.Sorted(maps.Keys(names))
-	rare := len(q.Phases) > 0 && !slices.Contains(q.Phases, run.PhaseFinished)
+	open := len(q.Phases) > 0 && !slices.ContainsFunc(q.Phases, run.Phase.Final)
+	few := len(q.Phases) > 0 && !slices.Contains(q.Phases, run.PhaseFinished)
+	odd := len(q.Results) > 0 && !slices.ContainsFunc(q.Results, func(r run.Result) bool { return !rare(r) })
 	switch {
 	case len(keys) > 0:
 		for _, value := range names[keys[0]] {
@@ -101,7 +103,21 @@ func newLister(q run.ListQuery) *lister {
 		for _, name := range q.ChangeGroups {
 			l.sources = append(l.sources, source{`run_changegroups i JOIN runs r ON r.id = i.run_id`, `i.run_id`, `i.name = ?`, []any{name}})
 		}
-	case rare:
+	case open && len(groups) > 0:
+		for _, path := range groups {
+			for _, phase := range q.Phases {
+				l.sources = append(l.sources, source{`open_groups i JOIN runs r ON r.id = i.run_id`, `i.run_id`, `i.prefix = ? AND i.phase = ?`, []any{path, phase}})
+			}
+		}
+		groups = nil
+	case odd && len(groups) > 0:
+		for _, path := range groups {
+			for _, result := range q.Results {
+				l.sources = append(l.sources, source{`group_results i JOIN runs r ON r.id = i.run_id`, `i.run_id`, `i.prefix = ? AND i.result = ?`, []any{path, result}})
+			}
+		}
+		groups = nil
+	case few:
 		for _, phase := range q.Phases {
 			l.sources = append(l.sources, source{`runs r`, `r.id`, `r.phase = ?`, []any{phase}})
 		}

@@ -103,6 +103,9 @@ func (t *tx) saveRun(ctx context.Context, was, r *runRow) error {
 		_, err = t.Exec(ctx, `UPDATE runs SET counts = ?, version = ? WHERE id = ?`, counted, r.version, r.id)
 		return err
 	}
+	if err := t.moveLookups(ctx, was, r); err != nil {
+		return err
+	}
 	approved := ""
 	if len(r.approved) > 0 {
 		if approved, err = marshal(r.approved); err != nil {
@@ -128,14 +131,15 @@ type runDetails struct {
 	header      run.Spec
 	secretNames []string
 	annotations map[string]string
+	restartedAs []run.ID
 }
 
-const detailColumns = `d.header, d.secret_names, d.annotations`
+const detailColumns = `d.header, d.secret_names, d.annotations, d.restarted_as`
 
 // detailScan reads detailColumns into texts, to be parsed by parse.
-type detailScan struct{ header, secretNames, annotations string }
+type detailScan struct{ header, secretNames, annotations, restartedAs string }
 
-func (d *detailScan) dest() []any { return []any{&d.header, &d.secretNames, &d.annotations} }
+func (d *detailScan) dest() []any { return []any{&d.header, &d.secretNames, &d.annotations, &d.restartedAs} }
 
 func (d *detailScan) parse() (runDetails, error) {
 	var out runDetails
@@ -143,6 +147,9 @@ func (d *detailScan) parse() (runDetails, error) {
 		return out, err
 	}
 	if err := unmarshal(d.secretNames, &out.secretNames); err != nil {
+		return out, err
+	}
+	if err := unmarshal(d.restartedAs, &out.restartedAs); err != nil {
 		return out, err
 	}
 	return out, unmarshal(d.annotations, &out.annotations)
@@ -155,7 +162,7 @@ func (r *runRow) summary(d *runDetails) run.Run {
 		Priority: r.priority, Admission: r.admission, Phase: r.phase, Result: r.result, Reason: r.reason,
 		Annotations: d.annotations, Environment: d.header.Environment, SecretNames: d.secretNames,
 		SetupErrors: d.header.SetupErrors, CreatedAt: toTime(r.created), StartedAt: toTime(r.started),
-		EndedAt: toTime(r.ended), RestartedFrom: r.restartedFrom, Version: r.version, TaskCounts: map[run.Status]int(r.counts),
+		EndedAt: toTime(r.ended), RestartedFrom: r.restartedFrom, RestartedAs: d.restartedAs, Version: r.version, TaskCounts: map[run.Status]int(r.counts),
 	}
 }
 

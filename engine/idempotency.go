@@ -1,0 +1,46 @@
+package engine
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// idempotencyKey makes the key of a request, none where the client gave none.
+func idempotencyKey(subject, key, digest string) records.IdempotencyKey {
+	if key == "" {
+		return records.IdempotencyKey{}
+	}
+	return records.IdempotencyKey{Subject: subject, Key: key, Digest: digest}
+}
+
+// digest identifies a request, secrets included. The update token is left out:
+// a client that repeats a call after it read anew means the same run.
+func digest(kind string, parts ...any) string {
+	h := sha256.New()
+	encoder := json.NewEncoder(h) // sorts the keys of maps
+	for _, part := range append([]any{kind}, parts...) {
+		if err := encoder.Encode(part); err != nil {
+			return "" // nothing in a request cannot be encoded
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func createDigest(spec *run.Spec) string { return digest("create", spec, revealed(spec.Secrets)) }
+
+func restartDigest(req run.RestartRequest) string {
+	return digest("restart", req.Run, req.From, req.Tasks, req.Environment, revealed(req.Secrets))
+}
+
+// revealed returns secrets in the clear: as they are, they show nothing.
+func revealed(secrets map[string]run.Secret) map[string]string {
+	shown := make(map[string]string, len(secrets))
+	for name, s := range secrets {
+		shown[name] = s.Reveal()
+	}
+	return shown
+}

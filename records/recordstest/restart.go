@@ -1,0 +1,256 @@
+package recordstest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+func restartTests() map[string]func(t *testing.T, d *database) {
+	return map[string]func(t *testing.T, d *database){
+		"source":           testRestartSource,
+		"keeps_and_links":  testRestartKeeps,
+		"refused":          testRestartRefused,
+		"delete":           testDelete,
+		"delete/kept_logs": testDeleteKeptLogs,
+		"delete/many":      testDeleteMany,
+		"groups":           testGroups,
+		"groups/below":     testGroupsBelow,
+	}
+}
+
+func testRestartSource(t *testing.T, d *database) {
+	s := d.store(t)
+	spec := rich()
+	r := create(t, s, spec)
+	got, old, err := s.RestartSource(t.Context(), r.ID)
+	require.NoError(t, err)
+	require.Equal(t, r.ID, old.ID)
+	require.Equal(t, spec, got, "with matrices, secrets and annotations")
+	_, _, err = s.RestartSource(t.Context(), "01jd0000000000000000000000")
+	requireCode(t, run.CodeNotFound, err)
+}
+
+// ended makes a run of the tasks "first" and "second", of which first has a
+// log and an output and succeeded, and second failed.
+func halfFailed(t *testing.T, s records.Store) (run.Run, run.Key) {
+	t.Helper()
+	spec := oneTask("/a/b")
+	spec.Tasks["later"] = &run.TaskSpec{Pool: "linux", Steps: []run.Step{{Run: "false"}}, Depends: []run.Depend{{Task: "build"}}}
+	r := create(t, s, spec)
+	begin(t, s, r.ID)
+	key := run.Key{Run: r.ID, Task: 0, Attempt: 1, Dispatch: 1}
+	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
+	claim(t, s, key)
+	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 1, run.FrameStepStart, run.FrameOutput, run.FrameOutputs)))
+	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 4, run.FrameTaskEnd)))
+	require.NoError(t, s.Annotate(t.Context(), r.ID, "build", map[string]string{"k": "v"}, nil))
+	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess), queued(1, 1, 1)}})
+	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{ended(1, 1, 1, run.StatusFailed)}, Result: run.ResultFailed, Finish: true})
+	return get(t, s, r.ID), key
+}
+
+// restarted makes a run of another that keeps its task 0.
+func restarted(t *testing.T, s records.Store, of run.ID) run.Run {
+	t.Helper()
+	spec, _, err := s.RestartSource(t.Context(), of)
+	require.NoError(t, err)
+	n := newRun(t, spec)
+	n.Restart = &records.Restart{From: of, Kept: map[int]int{0: 0}}
+	r, err := s.CreateRun(t.Context(), n)
+	require.NoError(t, err)
+	return r
+}
+
+func testRestartKeeps(t *testing.T, d *database) {
+	s := d.store(t)
+	old, key := halfFailed(t, s)
+	first := restarted(t, s, old.ID)
+	require.Equal(t, old.ID, first.RestartedFrom)
+	require.Equal(t, map[run.Status]int{run.StatusSuccess: 1, run.StatusNotStarted: 1}, first.TaskCounts)
+	kept, was := first.Tasks[0], old.Tasks[0]
+	require.Equal(t, was, kept, "status, times, steps, outputs, annotations")
+	require.Equal(t, run.StatusNotStarted, first.Tasks[1].Status)
+	require.Zero(t, first.Tasks[1].Attempt)
+
+	begin(t, s, first.ID)
+	apply(t, s, first.ID, records.Changes{Tasks: []records.TaskChange{{Task: 1, Status: run.StatusSkipped}}, Result: run.ResultSuccess, Finish: true})
+	second := restarted(t, s, first.ID)
+	for _, id := range []run.ID{first.ID, second.ID} {
+		list, err := s.Batches(t.Context(), id, 0, 0, records.BatchRef{})
+		require.NoError(t, err)
+		own := run.Key{Run: id, Attempt: 1, Dispatch: 1}
+		require.Equal(t, []records.Batch{{Key: own, Source: key, First: 1, Last: 3}, {Key: own, Source: key, First: 4, Last: 4, End: true}}, list,
+			"the bytes stay where they are, over any number of restarts")
+	}
+	third := restarted(t, s, old.ID)
+	require.Equal(t, []run.ID{first.ID, third.ID}, get(t, s, old.ID).RestartedAs)
+	require.Equal(t, []run.ID{second.ID}, get(t, s, first.ID).RestartedAs)
+	page, err := s.ListRuns(t.Context(), run.ListQuery{Ascending: true, Limit: 1})
+	require.NoError(t, err)
+	require.Equal(t, []run.ID{first.ID, third.ID}, page.Runs[0].RestartedAs, "in lists too")
+}
+
+func testRestartRefused(t *testing.T, d *database) {
+	s := d.store(t)
+	r := create(t, s, oneTask("/a/b"))
+	n := newRun(t, oneTask("/a/b"))
+	n.Restart = &records.Restart{From: r.ID}
+	_, err := s.CreateRun(t.Context(), n)
+	requireCode(t, run.CodeWrongPhase, err)
+	n.Restart.From = "01jd0000000000000000000000"
+	_, err = s.CreateRun(t.Context(), n)
+	requireCode(t, run.CodeNotFound, err)
+	require.NoError(t, s.CancelRun(t.Context(), r.ID, nil))
+	n.Restart = &records.Restart{From: r.ID, Kept: map[int]int{0: 3}}
+	_, err = s.CreateRun(t.Context(), n)
+	requireCode(t, run.CodeConflict, err)
+	require.Empty(t, get(t, s, r.ID).RestartedAs)
+}
+
+func testDelete(t *testing.T, d *database) {
+	s := d.store(t)
+	ctx := t.Context()
+	old, key := halfFailed(t, s)
+	open := create(t, s, rich())
+	requireCode(t, run.CodeWrongPhase, s.DeleteRun(ctx, open.ID))
+	require.NoError(t, s.DeleteRun(ctx, old.ID))
+	requireCode(t, run.CodeNotFound, s.DeleteRun(ctx, old.ID))
+	_, err := s.GetRun(ctx, old.ID)
+	requireCode(t, run.CodeNotFound, err)
+	garbage, err := s.TakeGarbage(ctx, 10)
+	require.NoError(t, err)
+	want := []records.GarbageBatch{{Key: key, First: 1}, {Key: key, First: 4}}
+	require.Equal(t, want, garbage)
+	require.NoError(t, s.DoneGarbage(ctx, garbage[:1]))
+	garbage, err = s.TakeGarbage(ctx, 10)
+	require.NoError(t, err)
+	require.Equal(t, want[1:], garbage)
+	for _, q := range []run.ListQuery{{}, {Groups: []string{"/a"}}, {Groups: []string{"/a"}, Results: []run.Result{run.ResultFailed}}} {
+		page, err := s.ListRuns(ctx, q)
+		require.NoError(t, err)
+		for _, r := range page.Runs {
+			require.NotEqual(t, old.ID, r.ID)
+		}
+	}
+	require.NoError(t, s.CancelRun(ctx, open.ID, nil))
+	require.NoError(t, s.DeleteRun(ctx, open.ID))
+	next := create(t, s, oneTask("/a/b"))
+	require.EqualValues(t, 2, next.Counter, "counters go on")
+}
+
+func testDeleteKeptLogs(t *testing.T, d *database) {
+	s := d.store(t)
+	ctx := t.Context()
+	old, key := halfFailed(t, s)
+	first, second := restarted(t, s, old.ID), restarted(t, s, old.ID)
+	require.NoError(t, s.CancelRun(ctx, first.ID, nil))
+	require.NoError(t, s.CancelRun(ctx, second.ID, nil))
+	for i, id := range []run.ID{old.ID, second.ID, first.ID} {
+		require.NoError(t, s.DeleteRun(ctx, id))
+		garbage, err := s.TakeGarbage(ctx, 10)
+		require.NoError(t, err)
+		if i < 2 {
+			require.Empty(t, garbage, "somebody keeps the log")
+			continue
+		}
+		require.Equal(t, []records.GarbageBatch{{Key: key, First: 1}, {Key: key, First: 4}}, garbage)
+	}
+}
+
+func testDeleteMany(t *testing.T, d *database) {
+	s := d.store(t)
+	ctx := t.Context()
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	var ids []run.ID
+	for i := range 12 {
+		n := newRun(t, oneTask(fmt.Sprintf("/a/b%d", i%2)))
+		n.Time = start.Add(time.Duration(i) * time.Hour)
+		r, err := s.CreateRun(ctx, n)
+		require.NoError(t, err)
+		ids = append(ids, r.ID)
+		if i != 3 {
+			require.NoError(t, s.CancelRun(ctx, r.ID, nil))
+		}
+	}
+	left := func() (out []run.ID) {
+		page, err := s.ListRuns(ctx, run.ListQuery{Limit: 100, Ascending: true})
+		require.NoError(t, err)
+		for _, r := range page.Runs {
+			out = append(out, r.ID)
+		}
+		return out
+	}
+	done, err := s.DeleteRuns(ctx, run.DeleteQuery{Before: start.Add(4 * time.Hour), DryRun: true})
+	require.NoError(t, err)
+	require.Equal(t, run.Deleted{Runs: 3}, done, "what is open stays")
+	require.Len(t, left(), 12)
+	done, err = s.DeleteRuns(ctx, run.DeleteQuery{Before: start.Add(4 * time.Hour)})
+	require.NoError(t, err)
+	require.Equal(t, run.Deleted{Runs: 3}, done)
+	require.Equal(t, ids[3:], left())
+	done, err = s.DeleteRuns(ctx, run.DeleteQuery{Group: "/a/b0", Keep: 2})
+	require.NoError(t, err)
+	require.Equal(t, run.Deleted{Runs: 2}, done)
+	require.Equal(t, []run.ID{ids[3], ids[5], ids[7], ids[8], ids[9], ids[10], ids[11]}, left())
+	done, err = s.DeleteRuns(ctx, run.DeleteQuery{Keep: 1, Before: start.Add(9 * time.Hour)})
+	require.NoError(t, err)
+	require.Equal(t, run.Deleted{Runs: 3}, done)
+	require.Equal(t, []run.ID{ids[3], ids[9], ids[10], ids[11]}, left())
+}
+
+func testGroups(t *testing.T, d *database) {
+	s := d.store(t)
+	ctx := t.Context()
+	create(t, s, oneTask("/p/feature02"))
+	waiting := create(t, s, oneTask("/p/feature/x"))
+	busy := create(t, s, oneTask("/p/feature"))
+	begin(t, s, busy.ID)
+	done := create(t, s, oneTask("/p/feature"))
+	finish(t, s, done.ID)
+	page, err := s.Groups(ctx, run.GroupQuery{Paths: []string{"/p/feature", "/p/none", "/p/feature/"}})
+	require.NoError(t, err)
+	require.Empty(t, page.After)
+	require.Len(t, page.Groups, 3)
+	g := page.Groups[0]
+	require.Equal(t, []any{"/p/feature", 1, 1, done.ID}, []any{g.Path, g.Queued, g.Running, g.Last.ID}, "with all below, without siblings of the same prefix")
+	require.Equal(t, run.Group{Path: "/p/none"}, page.Groups[1])
+	require.Equal(t, 1, page.Groups[2].Queued)
+	require.NoError(t, s.CancelRun(ctx, waiting.ID, nil))
+	page, err = s.Groups(ctx, run.GroupQuery{Paths: []string{"/p", "/"}})
+	require.NoError(t, err)
+	for _, g := range page.Groups {
+		require.Equal(t, []any{1, 1, done.ID}, []any{g.Queued, g.Running, g.Last.ID}, g.Path)
+	}
+}
+
+func testGroupsBelow(t *testing.T, d *database) {
+	s := d.store(t)
+	for _, path := range []string{"/p/b", "/p/a", "/p/a/z", "/p/a0", "/q/a", "/p/b"} {
+		create(t, s, oneTask(path))
+	}
+	read := func(q run.GroupQuery) (paths []string, after string) {
+		page, err := s.Groups(t.Context(), q)
+		require.NoError(t, err)
+		for _, g := range page.Groups {
+			paths = append(paths, g.Path)
+		}
+		return paths, page.After
+	}
+	paths, after := read(run.GroupQuery{Limit: 2})
+	require.Equal(t, []string{"/p/a", "/p/a/z"}, paths)
+	paths, after = read(run.GroupQuery{Limit: 3, After: after})
+	require.Equal(t, []string{"/p/a0", "/p/b", "/q/a"}, paths)
+	require.Empty(t, after)
+	paths, _ = read(run.GroupQuery{Under: "/p"})
+	require.Equal(t, []string{"/p/a", "/p/a/z", "/p/a0", "/p/b"}, paths)
+	paths, after = read(run.GroupQuery{Under: "/p/a", Limit: 1})
+	require.Equal(t, []string{"/p/a"}, paths)
+	paths, _ = read(run.GroupQuery{Under: "/p/a", Limit: 1, After: after})
+	require.Equal(t, []string{"/p/a/z"}, paths)
+}

@@ -1,0 +1,124 @@
+package run
+
+import (
+	"slices"
+	"strings"
+)
+
+// Kept says which tasks of a run that is restarted keep how they ended: those
+// that ended in a way that may be kept and that depend, over any number of
+// others, on no task that is to run again. Tasks that were skipped are never
+// kept: whether they are skipped again follows from the others.
+//
+// nodes are of the new run's plan; status has how each task ended in the old
+// run, by its number in the new one, StatusNotStarted for one that was not
+// there. Exactly one of from and tasks is set, as in RestartRequest. Errors:
+// invalid (a task that does not exist), wrong_phase (nothing to run again).
+func Kept(nodes []Node, status []Status, names func(task int) string, from RestartFrom, tasks []string) ([]bool, error) {
+	keep := make([]bool, len(status))
+	if from == RestartStart {
+		return keep, nil
+	}
+	again, err := chosen(status, names, tasks)
+	if err != nil {
+		return nil, err
+	}
+	for task, s := range status {
+		switch s {
+		case StatusSuccess:
+			keep[task] = true
+		case StatusFailed, StatusStopped:
+			keep[task] = from != RestartFailed
+			again[task] = again[task] || from == RestartFailed
+		case StatusCancelled, StatusNotStarted, StatusWaitingApproval, StatusQueued, StatusRunning:
+			again[task] = true
+		case StatusSkipped:
+		}
+	}
+	if from == RestartFailed && !slices.Contains(keep, false) {
+		return nil, Errorf(CodeWrongPhase, "no task of the run failed or was stopped")
+	}
+	reach(nodes, again)
+	for task := range keep {
+		keep[task] = keep[task] && !again[task]
+	}
+	return keep, nil
+}
+
+// chosen marks the tasks that are named: by their own name, or all of an
+// expansion by the name before its suffix.
+func chosen(status []Status, names func(int) string, wanted []string) ([]bool, error) {
+	marked := make([]bool, len(status))
+	found := make(map[string]bool, len(wanted))
+	for task := range status {
+		name := names(task)
+		base, _, _ := strings.Cut(name, "[")
+		for _, w := range wanted {
+			if w == name || w == base {
+				marked[task], found[w] = true, true
+			}
+		}
+	}
+	var faults []Fault
+	for i, w := range wanted {
+		if !found[w] {
+			faults = append(faults, Fault{Path: string(Path("tasks").Index(i)), Code: FaultBadValue, Detail: "the run has no task " + w})
+		}
+	}
+	if len(faults) > 0 {
+		return nil, InvalidError(faults[0].Detail, faults)
+	}
+	return marked, nil
+}
+
+// reach marks all tasks of nodes that depend on one with a marked task. Nodes
+// may be in any order.
+func reach(nodes []Node, marked []bool) {
+	hit := make([]bool, len(nodes))
+	for i, n := range nodes {
+		hit[i] = slices.Contains(marked[n.First:n.First+n.Width], true)
+	}
+	dependents := make([][]int, len(nodes))
+	for i, n := range nodes {
+		for _, e := range n.Depends {
+			dependents[e.Node] = append(dependents[e.Node], i)
+		}
+	}
+	var open []int
+	for i := range nodes {
+		if hit[i] {
+			open = append(open, i)
+		}
+	}
+	reached := make([]bool, len(nodes))
+	for len(open) > 0 {
+		node := open[len(open)-1]
+		open = open[:len(open)-1]
+		for _, d := range dependents[node] {
+			if reached[d] {
+				continue
+			}
+			reached[d] = true
+			open = append(open, d)
+			for task := nodes[d].First; task < nodes[d].First+nodes[d].Width; task++ {
+				marked[task] = true
+			}
+		}
+	}
+}
+
+// KeptStatuses returns Plan.Kept: a byte a task as Graph.Statuses has them, nil
+// where nothing is kept.
+func KeptStatuses(status []Status, keep []bool) []byte {
+	if !slices.Contains(keep, true) {
+		return nil
+	}
+	out := make([]byte, len(status))
+	for task, s := range status {
+		out[task] = StatusNotStarted.Byte()
+		if keep[task] {
+			out[task] = s.Byte()
+		}
+	}
+	return out
+}
