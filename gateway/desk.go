@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -102,11 +101,7 @@ func (s *Server) DeskShip(c echo.Context) error {
 	if len(body.Frames) == 0 {
 		return run.Errorf(run.CodeInvalid, "a batch holds at least 1 frame")
 	}
-	if err := desk.Ship(c.Request().Context(), body); err != nil {
-		return deskAnswer(c, err)
-	}
-	s.metrics.shipped(body.Frames, time.Now())
-	return c.NoContent(http.StatusNoContent)
+	return deskAnswer(c, desk.Ship(c.Request().Context(), body))
 }
 
 // DeskClaimStates implements ServerInterface.

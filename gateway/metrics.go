@@ -38,8 +38,6 @@ type metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 	open     *prometheus.GaugeVec
-	frames   prometheus.Counter
-	lag      prometheus.Histogram
 	panics   prometheus.Counter
 }
 
@@ -59,19 +57,12 @@ func newMetrics(registry *prometheus.Registry, runs run.Service, stats StatsFunc
 		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "drover_gateway_open_streams", Help: "Event and log streams that are open, by route.",
 		}, []string{"route"}),
-		frames: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "drover_gateway_frames_total", Help: "Frames taken from executors.",
-		}),
-		lag: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "drover_gateway_log_lag_seconds", Help: "Age of the oldest output of a batch when it was stored.",
-			Buckets: prometheus.ExponentialBuckets(0.005, 2.5, 11),
-		}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "drover_gateway_panics_total", Help: "Handlers that panicked.",
 		}),
 	}
 	var errs []error
-	for _, c := range []prometheus.Collector{m.requests, m.duration, m.open, m.frames, m.lag, m.panics} {
+	for _, c := range []prometheus.Collector{m.requests, m.duration, m.open, m.panics} {
 		errs = append(errs, registry.Register(c))
 	}
 	return m, errors.Join(errs...)
@@ -90,16 +81,6 @@ func (m *metrics) stream(route string) func() {
 	gauge := m.open.WithLabelValues(route)
 	gauge.Inc()
 	return gauge.Dec
-}
-
-func (m *metrics) shipped(frames []run.Frame, now time.Time) {
-	m.frames.Add(float64(len(frames)))
-	for _, f := range frames {
-		if f.Kind == run.FrameOutput {
-			m.lag.Observe(max(0, now.Sub(f.Time).Seconds()))
-			return
-		}
-	}
 }
 
 // GetMetrics implements ServerInterface. Figures that live in the store are

@@ -27,28 +27,21 @@ func TestServer_metrics(t *testing.T) {
 			return []run.Executor{{ID: "a", Pool: "linux", State: run.ExecutorOnline}, {ID: "b", Pool: "linux", State: run.ExecutorOnline}}, nil
 		},
 	}
-	desk := &runtest.Desk{ShipFunc: func(context.Context, run.FrameBatch) error { return nil }}
 	stats := func(context.Context) (gateway.Stats, error) {
 		return gateway.Stats{
 			OpenRuns: map[run.Phase]int{run.PhaseQueued: 5}, OpenTasks: map[run.Status]int{run.StatusWaitingApproval: 4},
 			Outbox: 1, OldestOutbox: 2 * time.Second,
 		}, nil
 	}
-	base := serve(t, gateway.Deps{Runs: service, Desk: desk, Stats: stats}, gateway.Options{})
+	base := serve(t, gateway.Deps{Runs: service, Stats: stats}, gateway.Options{})
 	call{path: "/api/v1/runs/" + runID}.do(t, base)
 	call{path: "/api/v1/nothing/" + runID}.do(t, base)
-	batch := `{"key": {"run": "` + runID + `", "task": 0, "attempt": 1, "dispatch": 1}, "executor": "e", "frames": [
-		{"v": 1, "n": 1, "t": "2026-01-01T00:00:00Z", "k": "step_start", "s": 0},
-		{"v": 1, "n": 2, "t": "2026-01-01T00:00:00Z", "k": "output", "s": 0, "o": "stdout", "d": "eA=="}]}`
-	require.Equal(t, http.StatusNoContent, call{method: http.MethodPost, path: "/api/v1/executor/frames", body: batch}.do(t, base).status)
 	got := call{path: "/metrics"}.do(t, base)
 	require.Equal(t, http.StatusOK, got.status)
 	for _, line := range []string{
 		`drover_gateway_requests_total{code="404",method="GET",route="/api/v1/runs/:id"} 1`,
 		`drover_gateway_requests_total{code="404",method="GET",route="none"} 1`,
 		`drover_gateway_request_duration_seconds_count{method="GET",route="/api/v1/runs/:id"} 1`,
-		`drover_gateway_frames_total 2`,
-		`drover_gateway_log_lag_seconds_count 1`,
 		`drover_runs{phase="queued"} 5`,
 		`drover_runs{phase="running"} 0`,
 		`drover_tasks{status="waiting_approval"} 4`,

@@ -23,7 +23,7 @@ type Observer interface {
 	// ran, from the claim; started is false where there was none.
 	TaskEnded(pool string, status run.Status, started bool, took time.Duration)
 	// FramesStored tells of a batch that was not known: how many frames it
-	// has, and how old its oldest output is, by the executor's clock; 0
-	// without output.
-	FramesStored(frames int, lag time.Duration)
+	// has, whether output is among them, and how old the oldest of that is, by
+	// the executor's clock.
+	FramesStored(frames int, output bool, lag time.Duration)
 }

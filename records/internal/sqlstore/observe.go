@@ -41,14 +41,14 @@ func (t *tx) observeTask(x *taskRow) {
 
 // observeFrames notes a batch that was not known.
 func (t *tx) observeFrames(frames []run.Frame) {
-	lag := time.Duration(0)
+	output, lag := false, time.Duration(0)
 	for _, f := range frames {
 		if f.Kind == run.FrameOutput {
-			lag = max(0, toTime(t.now).Sub(f.Time))
+			output, lag = true, max(0, toTime(t.now).Sub(f.Time))
 			break
 		}
 	}
-	t.observe(func(o records.Observer) { o.FramesStored(len(frames), lag) })
+	t.observe(func(o records.Observer) { o.FramesStored(len(frames), output, lag) })
 }
 
 // span is the time between two moments, 0 where one of them is not known or
