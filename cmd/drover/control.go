@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 
 	"github.com/spf13/cobra"
 
 	"github.com/drover-run/drover/config"
-	"github.com/drover-run/drover/engine"
 )
 
 func controlCommand() *cobra.Command {
@@ -33,35 +31,21 @@ its search attributes where they do not exist.`,
 
 func runControl(cmd *cobra.Command, cfg config.Config) error {
 	ctx := cmd.Context()
-	p, err := newProcess(ctx, cfg, cmd.ErrOrStderr())
+	s, err := newService(cmd, cfg, dialTemporal)
 	if err != nil {
 		return err
 	}
-	s, err := openStores(ctx, cfg.Records, cfg.Blobs)
-	if err != nil {
-		return err
+	if err := setUpNamespace(ctx, s.client, s.temporal.Namespace); err != nil {
+		s.logger.WarnContext(ctx, "the temporal namespace was not set up; it must exist with its search attributes", "error", err)
 	}
-	options, err := temporalOptions(cfg.Temporal, p.logger, p.telemetry)
-	if err != nil {
-		return errors.Join(err, s.close())
-	}
-	c, err := dialTemporal(ctx, options, p.logger)
-	if err != nil {
-		return errors.Join(err, s.close())
-	}
-	if err := setUpNamespace(ctx, c, options.Namespace); err != nil {
-		p.logger.WarnContext(ctx, "the temporal namespace was not set up; it must exist with its search attributes", "error", err)
-	}
-	deps := engine.Deps{Store: s.records, Logs: s.blobs, Logger: p.logger, Metrics: engine.NewMetrics()}
-	p.telemetry.registry.MustRegister(deps.Metrics)
-	p.addPump(deps, c)
-	p.addControl(s, c, options.Namespace)
-	p.addTelemetry(cfg.Telemetry, func(ctx context.Context) error {
-		if err := s.records.Check(ctx); err != nil {
+	s.addPump(s.deps, s.client)
+	s.addControl(s.stores, s.client, s.temporal.Namespace)
+	s.addTelemetry(cfg.Telemetry, func(ctx context.Context) error {
+		if err := s.stores.records.Check(ctx); err != nil {
 			return err
 		}
-		return temporalAnswers(ctx, c)
+		return temporalAnswers(ctx, s.client)
 	})
-	announce(cmd.OutOrStdout(), "the control worker polls namespace %s at %s", options.Namespace, options.HostPort)
-	return p.finish(ctx, nil, func() error { c.Close(); return nil }, s.close)
+	announce(cmd.OutOrStdout(), "the control worker polls namespace %s at %s", s.temporal.Namespace, s.temporal.HostPort)
+	return s.finish(ctx, nil)
 }

@@ -63,6 +63,7 @@ type dev struct {
 	cfg    config.Config
 	dir    string
 	stores *stores
+	deps   engine.Deps
 	client client.Client
 	engine *engine.Engine
 }
@@ -109,7 +110,7 @@ func (d *dev) start(ctx context.Context) (net.Listener, error) {
 	server := newTemporalServer(d.cfg.Dev, d.dir, d.logger)
 	d.stages.add("temporal server", server.Run)
 	var err error
-	d.stores, err = openStores(ctx,
+	d.stores, d.deps, err = d.openStores(ctx,
 		config.Records{Driver: "sqlite", Path: filepath.Join(d.dir, "records.db")},
 		config.Blobs{URL: "file://" + filepath.Join(d.dir, "blobs")})
 	if err != nil {
@@ -126,7 +127,7 @@ func (d *dev) start(ctx context.Context) (net.Listener, error) {
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	if d.client, err = dialTemporal(ctx, options, d.logger); err != nil {
+	if d.client, err = dialTemporal(ctx, options, d.process); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
 	if err := addAttributes(ctx, d.client, contract.Namespace); err != nil { // a data dir of an older build
@@ -139,9 +140,7 @@ func (d *dev) start(ctx context.Context) (net.Listener, error) {
 }
 
 func (d *dev) addParts(ctx context.Context, listener net.Listener) error {
-	deps := engine.Deps{Store: d.stores.records, Logs: d.stores.blobs, Logger: d.logger, Metrics: engine.NewMetrics()}
-	d.telemetry.registry.MustRegister(deps.Metrics)
-	d.engine = engine.New(deps)
+	d.engine = engine.New(d.deps)
 	token, err := d.writeToken("http://" + listener.Addr().String())
 	if err != nil {
 		return errors.Join(err, listener.Close())
@@ -155,7 +154,7 @@ func (d *dev) addParts(ctx context.Context, listener net.Listener) error {
 	if err := d.addGateway(gatewayConfig, d.stores, d.engine, d.client, tokens, listener); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	d.addPump(deps, d.client)
+	d.addPump(d.deps, d.client)
 	d.addControl(d.stores, d.client, contract.Namespace)
 	d.addTelemetry(d.cfg.Telemetry, d.engine.Ready)
 	return d.addExecutors(ctx)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	dockerclient "github.com/docker/docker/client"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.temporal.io/sdk/client"
 
 	"github.com/drover-run/drover/activities"
@@ -34,6 +35,11 @@ func (p *process) addExecutor(ctx context.Context, cfg config.Executor, c client
 	}, agentOptions(cfg))
 	if err != nil {
 		return nil, fmt.Errorf("opening the executor's state: %w", err)
+	}
+	// In one process there may be several, told apart by their pools.
+	pools := prometheus.WrapRegistererWith(prometheus.Labels{"pool": cfg.Pool}, p.telemetry.registry)
+	if err := pools.Register(agent.Metrics()); err != nil {
+		return nil, errors.Join(fmt.Errorf("registering the executor's metrics: %w", err), agent.Close())
 	}
 	worker := workers.NewExecutor(c, agent, p.logger)
 	p.stages.add("executor of pool "+cfg.Pool, func(ctx context.Context) error {

@@ -61,7 +61,7 @@ func runExecutor(cmd *cobra.Command, cfg config.Config) error {
 	}
 	// Tasks that were taken go on while Temporal is away, so the process must
 	// not wait for it.
-	c, err := lazyTemporal(options)
+	c, err := lazyTemporal(ctx, options, p)
 	if err != nil {
 		return err
 	}

@@ -37,42 +37,34 @@ Temporal; any number of gateways may share them.`,
 
 func runGateway(cmd *cobra.Command, cfg config.Config) error {
 	ctx := cmd.Context()
-	p, err := newProcess(ctx, cfg, cmd.ErrOrStderr())
-	if err != nil {
-		return err
-	}
-	s, err := openStores(ctx, cfg.Records, cfg.Blobs)
-	if err != nil {
-		return err
-	}
-	options, err := temporalOptions(cfg.Temporal, p.logger, p.telemetry)
-	if err != nil {
-		return errors.Join(err, s.close())
-	}
 	// Clients are served while Temporal is away: what they ask waits in the
 	// outbox. So the connection is made by whoever first needs it.
-	c, err := lazyTemporal(options)
+	s, err := newService(cmd, cfg, lazyTemporal)
 	if err != nil {
-		return errors.Join(err, s.close())
+		return err
 	}
-	deps := engine.Deps{Store: s.records, Logs: s.blobs, Logger: p.logger, Metrics: engine.NewMetrics()}
-	p.telemetry.registry.MustRegister(deps.Metrics)
+	return s.finish(ctx, s.startGateway(cmd, cfg.Gateway))
+}
+
+func (s *service) startGateway(cmd *cobra.Command, cfg config.Gateway) error {
 	var auth gateway.Authenticator
-	if cfg.Gateway.TokenFile != "" {
-		if auth, err = gateway.OpenTokenFile(cfg.Gateway.TokenFile, p.logger); err != nil {
-			return errors.Join(fmt.Errorf("reading the tokens: %w", err), s.close())
+	if cfg.TokenFile != "" {
+		tokens, err := gateway.OpenTokenFile(cfg.TokenFile, s.logger)
+		if err != nil {
+			return fmt.Errorf("reading the tokens: %w", err)
 		}
+		auth = tokens
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Gateway.Listen)
+	listener, err := (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", cfg.Listen)
 	if err != nil {
-		return errors.Join(fmt.Errorf("listening for the HTTP API: %w", err), s.close())
+		return fmt.Errorf("listening for the HTTP API: %w", err)
 	}
-	err = p.addGateway(cfg.Gateway, s, engine.New(deps), c, auth, listener)
-	if err == nil {
-		p.addPump(deps, c)
-		announce(cmd.OutOrStdout(), "the gateway serves at %s", listener.Addr())
+	if err := s.addGateway(cfg, s.stores, engine.New(s.deps), s.client, auth, listener); err != nil {
+		return errors.Join(err, listener.Close())
 	}
-	return p.finish(ctx, err, func() error { c.Close(); return nil }, s.close)
+	s.addPump(s.deps, s.client)
+	announce(cmd.OutOrStdout(), "the gateway serves at %s", listener.Addr())
+	return nil
 }
 
 // loadTLS returns nil where no certificate is configured.

@@ -20,8 +20,8 @@ type stores struct {
 	blobs   *blobs.Store
 }
 
-func openStores(ctx context.Context, r config.Records, b config.Blobs) (*stores, error) {
-	store, err := openRecords(ctx, r)
+func openStores(ctx context.Context, r config.Records, b config.Blobs, observer records.Observer) (*stores, error) {
+	store, err := openRecords(ctx, r, observer)
 	if err != nil {
 		return nil, fmt.Errorf("opening the records: %w", err)
 	}
@@ -32,15 +32,15 @@ func openStores(ctx context.Context, r config.Records, b config.Blobs) (*stores,
 	return &stores{records: store, blobs: bucket}, nil
 }
 
-func openRecords(ctx context.Context, r config.Records) (records.Store, error) {
+func openRecords(ctx context.Context, r config.Records, observer records.Observer) (records.Store, error) {
 	if r.Driver == "postgres" {
 		dsn, err := secretOrFile(r.DSN, r.DSNFile)
 		if err != nil {
 			return nil, err
 		}
-		return postgres.Open(ctx, dsn, postgres.Options{})
+		return postgres.Open(ctx, dsn, postgres.Options{Observer: observer})
 	}
-	return sqlite.Open(ctx, r.Path, sqlite.Options{})
+	return sqlite.Open(ctx, r.Path, sqlite.Options{Observer: observer})
 }
 
 func (s *stores) close() error { return errors.Join(s.blobs.Close(), s.records.Close()) }

@@ -49,7 +49,7 @@ func temporalOptions(cfg config.Temporal, logger *slog.Logger, telemetry *teleme
 }
 
 // dialTemporal connects, waiting for a server that is not up yet until ctx ends.
-func dialTemporal(ctx context.Context, options client.Options, logger *slog.Logger) (client.Client, error) {
+func dialTemporal(ctx context.Context, options client.Options, p *process) (client.Client, error) {
 	pause := 100 * time.Millisecond
 	for {
 		c, err := client.DialContext(ctx, options)
@@ -59,7 +59,7 @@ func dialTemporal(ctx context.Context, options client.Options, logger *slog.Logg
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("connecting to temporal at %s: %w", options.HostPort, err)
 		}
-		logger.WarnContext(ctx, "temporal does not answer yet", "address", options.HostPort, "retry_in", pause, "error", err)
+		p.logger.WarnContext(ctx, "temporal does not answer yet", "address", options.HostPort, "retry_in", pause, "error", err)
 		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
@@ -110,7 +110,7 @@ func addAttributes(ctx context.Context, c client.Client, namespace string) error
 }
 
 // lazyTemporal returns a client that connects when it is first used.
-func lazyTemporal(options client.Options) (client.Client, error) {
+func lazyTemporal(_ context.Context, options client.Options, _ *process) (client.Client, error) {
 	c, err := client.NewLazyClient(options)
 	if err != nil {
 		return nil, fmt.Errorf("making a temporal client: %w", err)

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+	"go.temporal.io/sdk/client"
+
+	"github.com/drover-run/drover/config"
+	"github.com/drover-run/drover/engine"
+)
+
+// service is a process that works on the records, the blobs and Temporal: a
+// gateway or a control worker.
+type service struct {
+	*process
+	stores   *stores
+	deps     engine.Deps
+	temporal client.Options
+	client   client.Client
+}
+
+// newService opens the stores, and a client of Temporal by connect. It must be
+// finished.
+func newService(
+	cmd *cobra.Command, cfg config.Config, connect func(context.Context, client.Options, *process) (client.Client, error),
+) (*service, error) {
+	ctx := cmd.Context()
+	p, err := newProcess(ctx, cfg, cmd.ErrOrStderr())
+	if err != nil {
+		return nil, err
+	}
+	s := &service{process: p}
+	if s.stores, s.deps, err = p.openStores(ctx, cfg.Records, cfg.Blobs); err != nil {
+		return nil, err
+	}
+	if s.temporal, err = temporalOptions(cfg.Temporal, p.logger, p.telemetry); err == nil {
+		s.client, err = connect(ctx, s.temporal, p)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.stores.close())
+	}
+	return s, nil
+}
+
+// openStores opens the stores, measured by metrics that the process serves.
+func (p *process) openStores(ctx context.Context, r config.Records, b config.Blobs) (*stores, engine.Deps, error) {
+	metrics := engine.NewMetrics()
+	s, err := openStores(ctx, r, b, metrics)
+	if err != nil {
+		return nil, engine.Deps{}, err
+	}
+	p.telemetry.registry.MustRegister(metrics)
+	return s, engine.Deps{Store: s.records, Logs: s.blobs, Logger: p.logger, Metrics: metrics}, nil
+}
+
+// finish waits for the end of the service, or stops it after err.
+func (s *service) finish(ctx context.Context, err error) error {
+	return s.process.finish(ctx, err, func() error { s.client.Close(); return nil }, s.stores.close)
+}
