@@ -44,6 +44,7 @@ type farm struct {
 	calls   map[run.ID]map[string]int
 	stopped map[run.Key]bool
 	pending sync.WaitGroup
+	waiting *waiting
 }
 
 // duty is what an executor does with one dispatch of a task, or one adoption.
@@ -64,9 +65,12 @@ func newFarm(t testing.TB) *farm {
 	require.NoError(t, err)
 	f := &farm{
 		client: c, records: map[run.ID]*fakeRecords{}, duties: map[run.ID]map[string][]duty{},
-		calls: map[run.ID]map[string]int{}, stopped: map[run.Key]bool{},
+		calls: map[run.ID]map[string]int{}, stopped: map[run.Key]bool{}, waiting: newWaiting(),
 	}
-	running := []worker.Worker{workers.NewControl(c, workers.ControlDeps{Progress: f}, options)}
+	running := []worker.Worker{
+		workers.NewControl(c, workers.ControlDeps{Progress: f, Firings: f.waiting}, options),
+		workers.NewWait(c, workers.WaitDeps{Webhooks: f.waiting, Runs: f.waiting}, options),
+	}
 	for _, queue := range []string{contract.PoolQueue("linux"), contract.ExecutorQueue("host-1"), contract.ExecutorQueue("host-2")} {
 		w := worker.New(c, queue, worker.Options{DisableWorkflowWorker: true, DisableRegistrationAliasing: true, MaxConcurrentActivityTaskPollers: 4})
 		w.RegisterActivityWithOptions(f.execute, activity.RegisterOptions{Name: contract.ActivityExecuteTask})
@@ -338,6 +342,7 @@ func (f *farm) histories(t testing.TB, workflowID string) []*historypb.History {
 func closing(e *historypb.HistoryEvent) bool {
 	switch e.GetEventType() { //nolint:exhaustive // the others are not the last
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
+		enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED,
 		enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW:
 		return true
 	}

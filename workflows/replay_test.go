@@ -31,7 +31,7 @@ import (
 const version = "v1"
 
 // stored counts the histories, so that none is lost unnoticed.
-var stored = map[string]int{"run/v1": 23, "task-batch/v1": 13}
+var stored = map[string]int{"run/v1": 23, "task-batch/v1": 13, "webhook/v1": 3, "scheduled-run/v1": 4}
 
 var update = flag.Bool("update-histories", false, "store the histories of the scenarios of this version")
 
@@ -49,6 +49,7 @@ func TestServer(t *testing.T) {
 			}
 		}
 	}
+	t.Run("waiting", f.playWaiting)
 	t.Run("scenarios", func(t *testing.T) {
 		for _, s := range scenarios() {
 			t.Run(s.name, func(t *testing.T) {
@@ -111,6 +112,8 @@ func newReplayer(t testing.TB) worker.WorkflowReplayer {
 	require.NoError(t, err)
 	r.RegisterWorkflowWithOptions(workflows.Run, workflow.RegisterOptions{Name: contract.RunWorkflow})
 	r.RegisterWorkflowWithOptions(workflows.Batch, workflow.RegisterOptions{Name: contract.BatchWorkflow})
+	r.RegisterWorkflowWithOptions(workflows.Webhook, workflow.RegisterOptions{Name: contract.WebhookWorkflow})
+	r.RegisterWorkflowWithOptions(workflows.ScheduledRun, workflow.RegisterOptions{Name: contract.ScheduledRunWorkflow})
 	return r
 }
 

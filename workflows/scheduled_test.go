@@ -1,0 +1,229 @@
+package workflows_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+
+	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/workers"
+)
+
+// runs stands for the engine and the records: runs that end when they are told.
+type runs struct {
+	mu      sync.Mutex
+	made    contract.FireResult
+	failing []error // of the first calls of Fire
+	fired   []contract.FireInput
+	state   run.Run
+	gone    bool
+	ended   []run.ID
+	// obeys says that a run ends when it is told to.
+	obeys   bool
+	signals []chan struct{}
+}
+
+func newRuns() *runs {
+	return &runs{made: contract.FireResult{Run: runID}, state: run.Run{ID: runID, Phase: run.PhaseRunning, Result: run.ResultUnknown}}
+}
+
+func (r *runs) Fire(_ context.Context, in contract.FireInput) (contract.FireResult, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.fired = append(r.fired, in)
+	if n := len(r.fired); n <= len(r.failing) {
+		return contract.FireResult{}, r.failing[n-1]
+	}
+	return r.made, nil
+}
+
+func (r *runs) EndRun(_ context.Context, id run.ID) error {
+	r.mu.Lock()
+	r.ended = append(r.ended, id)
+	r.mu.Unlock()
+	if r.obeys {
+		r.end(run.ResultStopped)
+	}
+	return nil
+}
+
+func (r *runs) GetSummary(_ context.Context, id run.ID) (run.Run, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.gone {
+		return run.Run{}, run.Errorf(run.CodeNotFound, "there is no run %s", id)
+	}
+	return r.state, nil
+}
+
+func (r *runs) Watch(run.ID) (signal <-chan struct{}, stop func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := make(chan struct{}, 1)
+	r.signals = append(r.signals, c)
+	return c, func() {}
+}
+
+// awaitWatched waits until somebody waits for the run.
+func (r *runs) awaitWatched(t *testing.T) {
+	t.Helper()
+	testenv.Await(t, 20*time.Second, func() (bool, string) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return len(r.signals) > 0, "nobody waits for the run"
+	})
+}
+
+// end ends the run.
+func (r *runs) end(result run.Result) {
+	r.change(func() {
+		r.state.Phase, r.state.Result = run.PhaseFinished, result
+		if result == run.ResultFailed {
+			r.state.Reason = "task a failed"
+		}
+	})
+}
+
+func (r *runs) change(do func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	do()
+	for _, c := range r.signals {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func newFiringEnv(t *testing.T, r *runs) *testsuite.TestWorkflowEnvironment {
+	t.Helper()
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(log.NewStructuredLogger(quiet()))
+	suite.SetDisableRegistrationAliasing(true)
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetTestTimeout(20 * time.Second)
+	env.SetStartWorkflowOptions(client.StartWorkflowOptions{
+		ID: contract.ScheduledRunWorkflowID("nightly") + "-2026-01-02T03:04:05Z", TaskQueue: contract.ControlQueue,
+	})
+	workers.RegisterControl(env, workers.ControlDeps{Firings: r})
+	workers.RegisterWait(env, workers.WaitDeps{Runs: r})
+	return env
+}
+
+func TestScheduledRun_waits_for_its_run(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		end    func(r *runs)
+		out    contract.ScheduledRunOutput
+		failed string
+	}{
+		"success": {
+			func(r *runs) { r.end(run.ResultSuccess) },
+			contract.ScheduledRunOutput{Run: runID, Phase: run.PhaseFinished, Result: run.ResultSuccess}, "",
+		},
+		"failed":  {func(r *runs) { r.end(run.ResultFailed) }, contract.ScheduledRunOutput{}, contract.ErrorRunFailed},
+		"stopped": {func(r *runs) { r.end(run.ResultStopped) }, contract.ScheduledRunOutput{Run: runID, Phase: run.PhaseFinished, Result: run.ResultStopped}, ""},
+		"cancelled": {
+			func(r *runs) { r.change(func() { r.state.Phase = run.PhaseCancelled }) },
+			contract.ScheduledRunOutput{Run: runID, Phase: run.PhaseCancelled, Result: run.ResultUnknown}, "",
+		},
+		"setup_error": {func(r *runs) { r.change(func() { r.state.Phase = run.PhaseSetupError }) }, contract.ScheduledRunOutput{}, contract.ErrorRunFailed},
+		"deleted":     {func(r *runs) { r.change(func() { r.gone = true }) }, contract.ScheduledRunOutput{Run: runID}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRuns()
+			r.failing = []error{run.Errorf(run.CodeUnavailable, "the records are away")}
+			env := newFiringEnv(t, r)
+			env.RegisterDelayedCallback(func() { tt.end(r) }, 50*time.Millisecond)
+			env.ExecuteWorkflow(contract.ScheduledRunWorkflow, contract.ScheduledRunInput{Schedule: "nightly"})
+			require.True(t, env.IsWorkflowCompleted())
+			require.Len(t, r.fired, 2)
+			require.Equal(t, r.fired[0], r.fired[1], "the same firing, tried again")
+			require.Equal(t, "nightly", r.fired[0].Schedule)
+			require.Empty(t, r.ended)
+			if tt.failed != "" {
+				var failure *temporal.ApplicationError
+				require.ErrorAs(t, env.GetWorkflowError(), &failure)
+				require.Equal(t, tt.failed, failure.Type())
+				require.Contains(t, failure.Message(), string(runID))
+				return
+			}
+			require.NoError(t, env.GetWorkflowError())
+			var out contract.ScheduledRunOutput
+			require.NoError(t, env.GetWorkflowResult(&out))
+			require.Equal(t, tt.out, out)
+		})
+	}
+}
+
+func TestScheduledRun_makes_none(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		made   contract.FireResult
+		failed string
+	}{
+		"the_schedule_was_deleted": {contract.FireResult{}, ""},
+		"it_is_refused":            {contract.FireResult{Refused: "no pool"}, contract.ErrorNotMade},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRuns()
+			r.made = tt.made
+			env := newFiringEnv(t, r)
+			env.ExecuteWorkflow(contract.ScheduledRunWorkflow, contract.ScheduledRunInput{Schedule: "nightly"})
+			if tt.failed == "" {
+				require.NoError(t, env.GetWorkflowError())
+				return
+			}
+			var failure *temporal.ApplicationError
+			require.ErrorAs(t, env.GetWorkflowError(), &failure)
+			require.Equal(t, tt.failed, failure.Type())
+			require.Equal(t, "no pool", failure.Message())
+		})
+	}
+}
+
+// TestScheduledRun_cancelled: it stops its run, and ends when that has ended.
+func TestScheduledRun_cancelled(t *testing.T) {
+	t.Parallel()
+	r := newRuns()
+	env := newFiringEnv(t, r)
+	env.RegisterDelayedCallback(env.CancelWorkflow, 50*time.Millisecond)
+	env.RegisterDelayedCallback(func() {
+		require.False(t, env.IsWorkflowCompleted())
+		r.mu.Lock()
+		require.Equal(t, []run.ID{runID}, r.ended)
+		r.mu.Unlock()
+		r.end(run.ResultStopped)
+	}, 200*time.Millisecond)
+	env.ExecuteWorkflow(contract.ScheduledRunWorkflow, contract.ScheduledRunInput{Schedule: "nightly"})
+	require.True(t, temporal.IsCanceledError(env.GetWorkflowError()), "%v", env.GetWorkflowError())
+}
+
+// TestScheduledRun_cancelled_while_it_fires: the run that is made all the same
+// is stopped.
+func TestScheduledRun_cancelled_while_it_fires(t *testing.T) {
+	t.Parallel()
+	r := newRuns()
+	r.obeys = true
+	for range 4 {
+		r.failing = append(r.failing, run.Errorf(run.CodeUnavailable, "the records are away"))
+	}
+	env := newFiringEnv(t, r)
+	env.RegisterDelayedCallback(env.CancelWorkflow, 50*time.Millisecond)
+	env.ExecuteWorkflow(contract.ScheduledRunWorkflow, contract.ScheduledRunInput{Schedule: "nightly"})
+	require.True(t, temporal.IsCanceledError(env.GetWorkflowError()), "%v", env.GetWorkflowError())
+	require.Len(t, r.fired, 5)
+	require.Equal(t, []run.ID{runID}, r.ended)
+}

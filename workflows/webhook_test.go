@@ -1,0 +1,150 @@
+package workflows_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/workers"
+)
+
+// delivering is one call of deliver: it answers, or waits until it is told.
+type delivering func(ctx context.Context, p *post) (why string, err error)
+
+// post stands for what delivers events: it does as the test says.
+type post struct {
+	mu     sync.Mutex
+	script []delivering // the last one repeats
+	calls  int
+	begun  chan struct{} // signalled by each call
+	over   chan string   // why a delivery is over
+}
+
+func newPost(script ...delivering) *post {
+	return &post{script: script, begun: make(chan struct{}, 100), over: make(chan string, 100)}
+}
+
+func (p *post) Deliver(ctx context.Context, _ string) (string, error) {
+	p.mu.Lock()
+	do := p.script[min(p.calls, len(p.script)-1)]
+	p.calls++
+	p.mu.Unlock()
+	p.begun <- struct{}{}
+	return do(ctx, p)
+}
+
+func (p *post) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.calls
+}
+
+func deliverUntilOver(ctx context.Context, p *post) (string, error) {
+	select {
+	case why := <-p.over:
+		return why, nil
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+func isDisabled(context.Context, *post) (string, error) { return "the webhook is disabled", nil }
+
+func newHookEnv(t *testing.T, p *post) *testsuite.TestWorkflowEnvironment {
+	t.Helper()
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(log.NewStructuredLogger(quiet()))
+	suite.SetDisableRegistrationAliasing(true)
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetTestTimeout(20 * time.Second)
+	env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: contract.WebhookWorkflowID("ci"), TaskQueue: contract.ControlQueue})
+	workers.RegisterControl(env, workers.ControlDeps{})
+	workers.RegisterWait(env, workers.WaitDeps{Webhooks: p})
+	return env
+}
+
+func TestWebhook_ends_when_there_is_nothing_to_deliver_to(t *testing.T) {
+	t.Parallel()
+	p := newPost(isDisabled)
+	env := newHookEnv(t, p)
+	env.ExecuteWorkflow(contract.WebhookWorkflow, contract.WebhookInput{Name: "ci"})
+	require.True(t, env.IsWorkflowCompleted())
+	require.NoError(t, env.GetWorkflowError())
+	require.Equal(t, 1, p.count())
+}
+
+// TestWebhook_told_while_it_ends: a change that comes while the delivery ends
+// is looked at, before the workflow does.
+func TestWebhook_told_while_it_ends(t *testing.T) {
+	t.Parallel()
+	p := newPost(deliverUntilOver, isDisabled)
+	env := newHookEnv(t, p)
+	env.RegisterDelayedCallback(func() {
+		env.SignalWorkflow(contract.SignalWebhook, nil)
+		p.over <- "the webhook is disabled"
+	}, 50*time.Millisecond)
+	env.ExecuteWorkflow(contract.WebhookWorkflow, contract.WebhookInput{Name: "ci"})
+	require.NoError(t, env.GetWorkflowError())
+	require.Equal(t, 2, p.count())
+}
+
+func TestWebhook_tries_again(t *testing.T) {
+	t.Parallel()
+	p := newPost(
+		func(context.Context, *post) (string, error) { return "", errors.New("the records are away") },
+		func(context.Context, *post) (string, error) { return "", errors.New("the records are away") },
+		isDisabled,
+	)
+	env := newHookEnv(t, p)
+	env.ExecuteWorkflow(contract.WebhookWorkflow, contract.WebhookInput{Name: "ci"})
+	require.NoError(t, env.GetWorkflowError())
+	require.Equal(t, 3, p.count())
+}
+
+func TestWebhook_continues_as_new(t *testing.T) {
+	t.Parallel()
+	for name, tell := range map[string]struct {
+		signal string
+		limits *contract.Limits
+	}{
+		"when_it_is_told": {contract.SignalForceContinue, nil},
+		"when_it_is_full": {contract.SignalWebhook, &contract.Limits{Events: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPost(deliverUntilOver)
+			env := newHookEnv(t, p)
+			in := contract.WebhookInput{Name: "ci", Limits: tell.limits}
+			if tell.limits != nil {
+				env.SetCurrentHistoryLength(0)
+			}
+			env.RegisterDelayedCallback(func() {
+				env.SetCurrentHistoryLength(100)
+				env.SignalWorkflow(tell.signal, nil)
+			}, 50*time.Millisecond)
+			env.ExecuteWorkflow(contract.WebhookWorkflow, in)
+			var again *workflow.ContinueAsNewError
+			require.ErrorAs(t, env.GetWorkflowError(), &again)
+			require.Equal(t, contract.WebhookWorkflow, again.WorkflowType.Name)
+		})
+	}
+}
+
+func TestWebhook_cancelled(t *testing.T) {
+	t.Parallel()
+	p := newPost(deliverUntilOver)
+	env := newHookEnv(t, p)
+	env.RegisterDelayedCallback(env.CancelWorkflow, 50*time.Millisecond)
+	env.ExecuteWorkflow(contract.WebhookWorkflow, contract.WebhookInput{Name: "ci"})
+	require.True(t, temporal.IsCanceledError(env.GetWorkflowError()))
+}
