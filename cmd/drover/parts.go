@@ -54,8 +54,7 @@ func (p *process) addGateway(
 }
 
 // addControl runs workflows and control activities.
-func (p *process) addControl(s *stores, c client.Client, namespace string) {
-	deps := engine.Deps{Store: s.records, Logs: s.blobs, Logger: p.logger}
+func (p *process) addControl(s *stores, deps engine.Deps, c client.Client, namespace string) {
 	p.stages.add("reconciler", engine.NewReconciler(deps, c, namespace).Run)
 	scheduler := engine.NewScheduler(engine.New(deps), c)
 	p.addWorker("control worker", func(opts workers.ControlOptions) worker.Worker {
