@@ -3,9 +3,6 @@ package engine
 import (
 	"context"
 
-	enumspb "go.temporal.io/api/enums/v1"
-	"go.temporal.io/sdk/client"
-
 	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/run"
 )
@@ -39,12 +36,6 @@ func (e *Engine) DeleteWebhook(ctx context.Context, name string) error {
 // runs. It ends by itself where there is nothing to deliver to.
 func (p *Pump) tellWebhook(ctx context.Context, name string) error {
 	_, err := p.starter.SignalWithStartWorkflow(ctx, contract.WebhookWorkflowID(name), contract.SignalWebhook, nil,
-		client.StartWorkflowOptions{
-			ID:                       contract.WebhookWorkflowID(name),
-			TaskQueue:                contract.ControlQueue,
-			WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
-			WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-			StaticSummary:            "events to " + name,
-		}, contract.WebhookWorkflow, contract.WebhookInput{Name: name})
+		webhookOptions(name), contract.WebhookWorkflow, contract.WebhookInput{Name: name})
 	return err
 }

@@ -56,6 +56,7 @@ func (p *process) addGateway(
 // addControl runs workflows and control activities.
 func (p *process) addControl(s *stores, deps engine.Deps, c client.Client, namespace string) {
 	p.stages.add("reconciler", engine.NewReconciler(deps, c, namespace).Run)
+	p.stages.add("keeper", engine.NewKeeper(deps, c).Run)
 	scheduler := engine.NewScheduler(engine.New(deps), c)
 	p.addWorker("control worker", func(opts workers.ControlOptions) worker.Worker {
 		return workers.NewControl(c, workers.ControlDeps{Progress: s.records, Groups: s.records, Firings: scheduler}, opts)

@@ -1,0 +1,432 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/engine"
+	"github.com/drover-run/drover/run"
+)
+
+// fakeTemporal keeps schedules as Temporal does, and fails where a test says.
+type fakeTemporal struct {
+	mu        sync.Mutex
+	schedules map[string]*client.Schedule
+	fail      error                                      // of every call
+	creating  func()                                     // called by each Create
+	status    map[string]enumspb.WorkflowExecutionStatus // by workflow id
+}
+
+func newFakeTemporal() *fakeTemporal {
+	return &fakeTemporal{schedules: map[string]*client.Schedule{}, status: map[string]enumspb.WorkflowExecutionStatus{}}
+}
+
+func (f *fakeTemporal) ScheduleClient() client.ScheduleClient { return &fakeClient{f: f} }
+
+type fakeClient struct {
+	client.ScheduleClient // what is not overridden panics
+	f                     *fakeTemporal
+}
+
+func (f *fakeTemporal) DescribeWorkflowExecution(_ context.Context, id, _ string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+	status, ok := f.status[id]
+	if !ok {
+		return nil, serviceerror.NewNotFound("no such workflow")
+	}
+	return &workflowservice.DescribeWorkflowExecutionResponse{
+		WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{Status: status, FirstRunId: "first"},
+	}, nil
+}
+
+func (c *fakeClient) Create(_ context.Context, o client.ScheduleOptions) (client.ScheduleHandle, error) {
+	f := c.f
+	if f.creating != nil {
+		f.creating()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fail != nil {
+		return nil, f.fail
+	}
+	if f.schedules[o.ID] != nil {
+		return nil, temporal.ErrScheduleAlreadyRunning
+	}
+	spec := o.Spec
+	f.schedules[o.ID] = &client.Schedule{
+		Action: o.Action, Spec: &spec, State: &client.ScheduleState{Paused: o.Paused, Note: o.Note},
+		Policy: &client.SchedulePolicies{Overlap: o.Overlap, CatchupWindow: o.CatchupWindow, PauseOnFailure: o.PauseOnFailure},
+	}
+	return nil, nil
+}
+
+func (c *fakeClient) GetHandle(_ context.Context, id string) client.ScheduleHandle {
+	return &fakeHandle{f: c.f, id: id}
+}
+
+type fakeHandle struct {
+	client.ScheduleHandle
+	f  *fakeTemporal
+	id string
+}
+
+func (h *fakeHandle) get() (*client.Schedule, error) {
+	if h.f.fail != nil {
+		return nil, h.f.fail
+	}
+	if s := h.f.schedules[h.id]; s != nil {
+		return s, nil
+	}
+	return nil, serviceerror.NewNotFound("no such schedule")
+}
+
+func (h *fakeHandle) Describe(context.Context) (*client.ScheduleDescription, error) {
+	h.f.mu.Lock()
+	defer h.f.mu.Unlock()
+	s, err := h.get()
+	if err != nil {
+		return nil, err
+	}
+	return &client.ScheduleDescription{Schedule: *s, Info: client.ScheduleInfo{NextActionTimes: []time.Time{time.Now()}, NumActions: 7}}, nil
+}
+
+func (h *fakeHandle) Update(_ context.Context, o client.ScheduleUpdateOptions) error {
+	h.f.mu.Lock()
+	defer h.f.mu.Unlock()
+	s, err := h.get()
+	if err != nil {
+		return err
+	}
+	changed, err := o.DoUpdate(client.ScheduleUpdateInput{Description: client.ScheduleDescription{Schedule: *s}})
+	if err == nil {
+		h.f.schedules[h.id] = changed.Schedule
+	}
+	return err
+}
+
+func (h *fakeHandle) Delete(context.Context) error {
+	h.f.mu.Lock()
+	defer h.f.mu.Unlock()
+	if _, err := h.get(); err != nil {
+		return err
+	}
+	delete(h.f.schedules, h.id)
+	return nil
+}
+
+func daily(name string) run.ScheduleSpec {
+	return run.ScheduleSpec{Name: name, Cron: []string{"@daily"}, Spec: &run.Spec{
+		Name: "n", Group: "/a/b", Secrets: map[string]run.Secret{"TOKEN": "hush"}, Tasks: map[string]*run.TaskSpec{"t": twoSteps()},
+	}}
+}
+
+func requireCode(t *testing.T, want run.Code, err error) {
+	t.Helper()
+	require.Equal(t, want, run.CodeOf(err), "%v", err)
+}
+
+func TestScheduler_puts(t *testing.T) {
+	t.Parallel()
+	b, f := newBench(t), newFakeTemporal()
+	s := engine.NewScheduler(b.Engine, f)
+	x := daily("nightly")
+	x.Jitter, x.Overlap, x.Timezone, x.Note = run.Duration(time.Minute), run.OverlapAllowAll, "Europe/Berlin", "why"
+	x.Intervals = []run.Interval{{Every: run.Duration(time.Hour), Offset: run.Duration(time.Minute)}}
+	got, created, err := s.PutSchedule(t.Context(), x)
+	require.NoError(t, err)
+	require.True(t, created)
+	require.Equal(t, []string{"TOKEN"}, got.SecretNames)
+	require.Nil(t, got.Spec.Secrets)
+	require.Equal(t, "why", got.Note)
+	require.Equal(t, 7, got.Fired)
+	kept := f.schedules["schedule:nightly"]
+	require.Equal(t, client.ScheduleSpec{
+		CronExpressions: []string{"@daily"}, TimeZoneName: "Europe/Berlin", Jitter: time.Minute,
+		Intervals: []client.ScheduleIntervalSpec{{Every: time.Hour, Offset: time.Minute}},
+	}, *kept.Spec)
+	require.Equal(t, enumspb.SCHEDULE_OVERLAP_POLICY_ALLOW_ALL, kept.Policy.Overlap)
+	require.Equal(t, []any{contract.ScheduledRunInput{Schedule: "nightly"}}, kept.Action.(*client.ScheduleWorkflowAction).Args)
+
+	kept.State.Paused = true
+	y := daily("nightly")
+	y.Spec.Secrets = nil
+	got, created, err = s.PutSchedule(t.Context(), y)
+	require.NoError(t, err)
+	require.False(t, created)
+	require.Equal(t, []string{"TOKEN"}, got.SecretNames, "they are kept")
+	require.True(t, *got.Paused, "it stays as it is")
+	require.Equal(t, "why", got.Note)
+	require.Empty(t, got.Next)
+	require.Equal(t, enumspb.SCHEDULE_OVERLAP_POLICY_UNSPECIFIED, f.schedules["schedule:nightly"].Policy.Overlap)
+
+	delete(f.schedules, "schedule:nightly")
+	got, err = s.Schedule(t.Context(), "nightly")
+	require.NoError(t, err)
+	require.Contains(t, got.Note, "missing in Temporal")
+	_, created, err = s.PutSchedule(t.Context(), y)
+	require.NoError(t, err, "to put it again mends it")
+	require.False(t, created)
+	require.NotNil(t, f.schedules["schedule:nightly"])
+
+	delete(f.schedules, "schedule:nightly")
+	require.NoError(t, s.DeleteSchedule(t.Context(), "nightly"))
+	requireCode(t, run.CodeNotFound, s.DeleteSchedule(t.Context(), "nightly"))
+}
+
+func TestScheduler_refuses(t *testing.T) {
+	t.Parallel()
+	b, f := newBench(t), newFakeTemporal()
+	s := engine.NewScheduler(b.Engine, f)
+	for name, tt := range map[string]struct {
+		change func(*run.ScheduleSpec)
+		code   run.Code
+		path   string
+	}{
+		"no_spec":        {func(x *run.ScheduleSpec) { x.Spec = nil }, run.CodeInvalid, "spec"},
+		"a_bad_spec":     {func(x *run.ScheduleSpec) { x.Spec.Tasks["t"].Steps = nil }, run.CodeInvalid, "spec.tasks.t.steps"},
+		"no_such_pool":   {func(x *run.ScheduleSpec) { x.Spec.Tasks["t"].Pool = "none" }, run.CodeInvalid, "spec.tasks.t.pool"},
+		"not_built_yet":  {func(x *run.ScheduleSpec) { x.Spec.Tasks["t"].Foreach = "x" }, run.CodeNotSupported, "spec.tasks.t.foreach"},
+		"no_times":       {func(x *run.ScheduleSpec) { x.Cron = nil }, run.CodeInvalid, ""},
+		"a_bad_overlap":  {func(x *run.ScheduleSpec) { x.Overlap = "perhaps" }, run.CodeInvalid, "overlap"},
+		"a_bad_interval": {func(x *run.ScheduleSpec) { x.Intervals = []run.Interval{{}} }, run.CodeInvalid, "intervals[0].every"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := daily("nightly")
+			tt.change(&x)
+			_, _, err := s.PutSchedule(t.Context(), x)
+			requireCode(t, tt.code, err)
+			refused, _ := errors.AsType[*run.Error](err)
+			require.Equal(t, tt.path, refused.Faults[0].Path, "%v", refused.Faults)
+			require.Empty(t, f.schedules)
+		})
+	}
+	_, err := s.TriggerSchedule(t.Context(), "none", "")
+	requireCode(t, run.CodeNotFound, err)
+	_, err = s.BackfillSchedule(t.Context(), "none", run.Backfill{From: time.Now(), To: time.Now().Add(time.Hour)})
+	requireCode(t, run.CodeInvalid, err)
+	_, err = s.Schedules(t.Context(), run.ScheduleQuery{Limit: 1000})
+	requireCode(t, run.CodeInvalid, err)
+}
+
+func TestScheduler_temporal_says_no(t *testing.T) {
+	t.Parallel()
+	b, f := newBench(t), newFakeTemporal()
+	s := engine.NewScheduler(b.Engine, f)
+	f.fail = serviceerror.NewInvalidArgument("Invalid schedule spec: CronString does not have 5-7 fields")
+	_, _, err := s.PutSchedule(t.Context(), daily("nightly"))
+	requireCode(t, run.CodeInvalid, err)
+	refused, _ := errors.AsType[*run.Error](err)
+	require.Equal(t, []run.Fault{{Path: "cron[0]", Code: run.FaultBadFormat, Detail: "CronString does not have 5-7 fields"}}, refused.Faults)
+
+	f.fail = serviceerror.NewUnavailable("no")
+	_, _, err = s.PutSchedule(t.Context(), daily("nightly"))
+	requireCode(t, run.CodeUnavailable, err)
+	_, err = b.store.GetSchedule(t.Context(), "nightly")
+	requireCode(t, run.CodeNotFound, err)
+	f.fail = nil
+	_, _, err = s.PutSchedule(t.Context(), daily("nightly"))
+	require.NoError(t, err)
+	f.fail = context.DeadlineExceeded
+	_, err = s.Schedule(t.Context(), "nightly")
+	requireCode(t, run.CodeUnavailable, err)
+	_, err = s.Schedules(t.Context(), run.ScheduleQuery{})
+	requireCode(t, run.CodeUnavailable, err)
+	requireCode(t, run.CodeUnavailable, s.DeleteSchedule(t.Context(), "nightly"))
+}
+
+// TestScheduler_puts_at_once: of two that put a schedule at the same moment,
+// both the records and Temporal have the whole of one.
+func TestScheduler_puts_at_once(t *testing.T) {
+	t.Parallel()
+	b, f := newBench(t), newFakeTemporal()
+	s := engine.NewScheduler(b.Engine, f)
+	f.creating = func() {
+		f.creating = nil
+		other := daily("nightly")
+		other.Cron = []string{"@hourly"}
+		_, _, err := s.PutSchedule(t.Context(), other)
+		require.NoError(t, err)
+	}
+	_, created, err := s.PutSchedule(t.Context(), daily("nightly"))
+	require.NoError(t, err)
+	require.False(t, created)
+	row, err := b.store.GetSchedule(t.Context(), "nightly")
+	require.NoError(t, err)
+	require.Equal(t, []string{"@daily"}, row.Cron)
+	require.Equal(t, []string{"@daily"}, f.schedules["schedule:nightly"].Spec.CronExpressions)
+}
+
+func TestScheduler_lists(t *testing.T) {
+	t.Parallel()
+	b, f := newBench(t), newFakeTemporal()
+	s := engine.NewScheduler(b.Engine, f)
+	for _, name := range []string{"a", "b", "c"} {
+		_, _, err := s.PutSchedule(t.Context(), daily(name))
+		require.NoError(t, err)
+	}
+	page, err := s.Schedules(t.Context(), run.ScheduleQuery{Limit: 2})
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "b"}, []string{page.Schedules[0].Name, page.Schedules[1].Name})
+	require.Equal(t, "b", page.After)
+	require.NotEmpty(t, page.Schedules[0].Next)
+	page, err = s.Schedules(t.Context(), run.ScheduleQuery{Limit: 2, After: page.After})
+	require.NoError(t, err)
+	require.Len(t, page.Schedules, 1)
+	require.Empty(t, page.After)
+}
+
+func firingOf(schedule, workflow string, at time.Time) contract.FireInput {
+	return contract.FireInput{Schedule: schedule, Key: contract.FiringKey(workflow, "first"), For: at, At: at}
+}
+
+func TestScheduler_fires_once(t *testing.T) {
+	t.Parallel()
+	b, f := newBench(t), newFakeTemporal()
+	s := engine.NewScheduler(b.Engine, f)
+	_, _, err := s.PutSchedule(t.Context(), daily("nightly"))
+	require.NoError(t, err)
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	first, err := s.Fire(t.Context(), firingOf("nightly", "w1", at))
+	require.NoError(t, err)
+	require.NotEmpty(t, first.Run)
+	changed := daily("nightly")
+	changed.Spec.Name = "changed"
+	_, _, err = s.PutSchedule(t.Context(), changed)
+	require.NoError(t, err)
+	again, err := s.Fire(t.Context(), firingOf("nightly", "w1", at))
+	require.NoError(t, err)
+	require.Equal(t, first, again, "whatever has changed since")
+	other, err := s.Fire(t.Context(), firingOf("nightly", "w2", at))
+	require.NoError(t, err)
+	require.NotEqual(t, first.Run, other.Run)
+
+	r, err := b.Get(t.Context(), first.Run)
+	require.NoError(t, err)
+	require.Equal(t, "nightly", r.Annotations[run.AnnotationSchedule])
+	require.Equal(t, "2026-01-02T03:04:05Z", r.Annotations[run.AnnotationScheduledFor])
+	require.Equal(t, []string{"TOKEN"}, r.SecretNames)
+	x, err := s.Schedule(t.Context(), "nightly")
+	require.NoError(t, err)
+	require.Len(t, x.Recent, 2)
+}
+
+func TestScheduler_fires_in_vain(t *testing.T) {
+	t.Parallel()
+	b, f := newBench(t), newFakeTemporal()
+	s := engine.NewScheduler(b.Engine, f)
+	x := daily("nightly")
+	require.NoError(t, b.store.PutSchedule(t.Context(), x, 0))
+	x.Spec.Tasks["t"].Pool = "gone"
+	require.NoError(t, b.store.PutSchedule(t.Context(), x, 1))
+	f.schedules["schedule:nightly"] = &client.Schedule{State: &client.ScheduleState{}}
+	out, err := s.Fire(t.Context(), firingOf("nightly", "w1", time.Now()))
+	require.NoError(t, err)
+	require.Contains(t, out.Refused, "spec")
+	require.Contains(t, out.Refused, "gone")
+	got, err := s.Schedule(t.Context(), "nightly")
+	require.NoError(t, err)
+	require.Equal(t, out.Refused, got.Recent[0].Error)
+	require.Empty(t, got.Recent[0].Run)
+}
+
+// TestScheduler_orphan: a schedule that Temporal has and the records do not is
+// waited for, and then removed.
+func TestScheduler_orphan(t *testing.T) {
+	t.Parallel()
+	b, f := newBench(t), newFakeTemporal()
+	s := engine.NewScheduler(b.Engine, f)
+	f.schedules["schedule:orphan"] = &client.Schedule{}
+	_, err := s.Fire(t.Context(), firingOf("orphan", "w1", time.Now()))
+	requireCode(t, run.CodeUnavailable, err)
+	require.NotEmpty(t, f.schedules)
+	out, err := s.Fire(t.Context(), firingOf("orphan", "w1", time.Now().Add(-time.Hour)))
+	require.NoError(t, err)
+	require.Equal(t, contract.FireResult{}, out)
+	require.Empty(t, f.schedules)
+	_, err = s.Fire(t.Context(), firingOf("orphan", "w1", time.Now().Add(-time.Hour)))
+	require.NoError(t, err)
+}
+
+// TestScheduler_ends_what_was_terminated: a firing whose workflow was
+// terminated could not end its run.
+func TestScheduler_ends_what_was_terminated(t *testing.T) {
+	t.Parallel()
+	b, f := newBench(t), newFakeTemporal()
+	s := engine.NewScheduler(b.Engine, f)
+	_, _, err := s.PutSchedule(t.Context(), daily("nightly"))
+	require.NoError(t, err)
+	made := map[string]run.ID{}
+	for _, workflow := range []string{"terminated-queued", "terminated-running", "open", "forgotten"} {
+		out, err := s.Fire(t.Context(), firingOf("nightly", workflow, time.Now()))
+		require.NoError(t, err)
+		made[workflow] = out.Run
+	}
+	_, err = b.store.Begin(t.Context(), made["terminated-running"])
+	require.NoError(t, err)
+	f.status["terminated-queued"] = enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED
+	f.status["terminated-running"] = enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED
+	f.status["open"] = enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+	_, err = s.Fire(t.Context(), firingOf("nightly", "next", time.Now()))
+	require.NoError(t, err)
+	phases := map[string]run.Phase{}
+	for workflow, id := range made {
+		r, err := b.store.GetSummary(t.Context(), id)
+		require.NoError(t, err)
+		phases[workflow] = r.Phase
+	}
+	require.Equal(t, map[string]run.Phase{
+		"terminated-queued": run.PhaseCancelled, "terminated-running": run.PhaseRunning, "open": run.PhaseQueued, "forgotten": run.PhaseQueued,
+	}, phases)
+	standing, err := b.store.Begin(t.Context(), made["terminated-running"])
+	require.NoError(t, err)
+	require.True(t, standing.StopWanted)
+	require.NoError(t, s.EndRun(t.Context(), "01k0000000000000000000000a"), "one that does not exist has ended")
+}
+
+// starter notes what is started and signalled.
+type starter struct {
+	client.Client
+	mu  sync.Mutex
+	log []string
+}
+
+func (s *starter) ExecuteWorkflow(_ context.Context, o client.StartWorkflowOptions, _ any, _ ...any) (client.WorkflowRun, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.log = append(s.log, "start "+o.ID)
+	return nil, nil
+}
+
+func TestKeeper(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for name, enabled := range map[string]bool{"on": true, "off": false} {
+		_, _, err := b.PutWebhook(t.Context(), run.WebhookSpec{Name: name, URL: "http://x", Secret: "0123456789abcdef", Enabled: enabled})
+		require.NoError(t, err)
+	}
+	_, _, err := b.PutWebhook(t.Context(), run.WebhookSpec{Name: "bad"})
+	requireCode(t, run.CodeInvalid, err)
+	var s starter
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- engine.NewKeeper(engine.Deps{Store: b.store}, &s).Run(ctx) }()
+	require.Eventually(t, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.log) > 0
+	}, 10*time.Second, time.Millisecond)
+	cancel()
+	require.NoError(t, <-done)
+	require.Equal(t, []string{"start webhook:on"}, s.log)
+}
