@@ -141,6 +141,30 @@ func (e LogChunkStream) Valid() bool {
 	}
 }
 
+// Defines values for OnBusy.
+const (
+	OnBusyCancelQueued OnBusy = "cancel_queued"
+	OnBusyQueue        OnBusy = "queue"
+	OnBusyReject       OnBusy = "reject"
+	OnBusyStopRunning  OnBusy = "stop_running"
+)
+
+// Valid indicates whether the value is a known member of the OnBusy enum.
+func (e OnBusy) Valid() bool {
+	switch e {
+	case OnBusyCancelQueued:
+		return true
+	case OnBusyQueue:
+		return true
+	case OnBusyReject:
+		return true
+	case OnBusyStopRunning:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Order.
 const (
 	OrderAsc  Order = "asc"
@@ -231,6 +255,24 @@ func (e PullPolicy) Valid() bool {
 	case PullPolicyIfNotPresent:
 		return true
 	case PullPolicyNever:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RestartFrom.
+const (
+	RestartFromFailed RestartFrom = "failed"
+	RestartFromStart  RestartFrom = "start"
+)
+
+// Valid indicates whether the value is a known member of the RestartFrom enum.
+func (e RestartFrom) Valid() bool {
+	switch e {
+	case RestartFromFailed:
+		return true
+	case RestartFromStart:
 		return true
 	default:
 		return false
@@ -368,6 +410,53 @@ type ApprovalSpec struct {
 	Approvers int `json:"approvers"`
 }
 
+// ChangeGroup defines model for ChangeGroup.
+type ChangeGroup struct {
+	// ChangegroupToken The versions of the change groups that `token_for` named, as they were read. A call that carries it succeeds
+	// only if none of them has changed since, and changes them all: it is good for one call. A call that was refused
+	// does not use it up.
+	ChangegroupToken UpdateToken `json:"changegroup_token,omitempty,omitzero"`
+	MaxRunning       int         `json:"max_running"`
+	Name             string      `json:"name"`
+
+	// OnBusy What becomes of a run that finds no free slot: it waits (`queue`), the runs that hold longest are stopped to
+	// make room (`stop_running`), those that wait are cancelled (`cancel_queued`), or it is refused (`reject`).
+	OnBusy OnBusy `json:"on_busy"`
+
+	// Queued The runs that wait for a slot, next first, and then those that wait to be started.
+	Queued []string `json:"queued"`
+
+	// Running The runs that hold a slot, in the order in which they got it.
+	Running []string `json:"running"`
+}
+
+// ChangeGroupPage defines model for ChangeGroupPage.
+type ChangeGroupPage struct {
+	// ChangegroupToken The versions of the change groups that `token_for` named, as they were read. A call that carries it succeeds
+	// only if none of them has changed since, and changes them all: it is good for one call. A call that was refused
+	// does not use it up.
+	ChangegroupToken UpdateToken   `json:"changegroup_token,omitempty,omitzero"`
+	Changegroups     []ChangeGroup `json:"changegroups"`
+
+	// NextAfter For `after` of the next page; absent on the last.
+	NextAfter string `json:"next_after,omitempty,omitzero"`
+}
+
+// ChangeGroupSpec defines model for ChangeGroupSpec.
+type ChangeGroupSpec struct {
+	// ChangegroupToken The versions of the change groups that `token_for` named, as they were read. A call that carries it succeeds
+	// only if none of them has changed since, and changes them all: it is good for one call. A call that was refused
+	// does not use it up.
+	ChangegroupToken UpdateToken `json:"changegroup_token,omitempty,omitzero"`
+
+	// MaxRunning 0 is no limit.
+	MaxRunning int `json:"max_running"`
+
+	// OnBusy What becomes of a run that finds no free slot: it waits (`queue`), the runs that hold longest are stopped to
+	// make room (`stop_running`), those that wait are cancelled (`cancel_queued`), or it is refused (`reject`).
+	OnBusy OnBusy `json:"on_busy,omitempty,omitzero"`
+}
+
 // ClaimRequest defines model for ClaimRequest.
 type ClaimRequest struct {
 	Executor  string `json:"executor"`
@@ -393,6 +482,15 @@ type Condition string
 
 // Definition All that an executor needs to run one task, secrets in the clear. Durations are nanoseconds.
 type Definition = run.Definition
+
+// Deleted defines model for Deleted.
+type Deleted struct {
+	// More There are more to delete.
+	More bool `json:"more"`
+
+	// Runs How many were deleted.
+	Runs int `json:"runs"`
+}
 
 // Dependency defines model for Dependency.
 type Dependency struct {
@@ -494,6 +592,22 @@ type Frame = run.Frame
 // FrameBatch defines model for FrameBatch.
 type FrameBatch = run.FrameBatch
 
+// Group defines model for Group.
+type Group struct {
+	LastRun *Run   `json:"last_run,omitempty"`
+	Path    string `json:"path"`
+	Queued  int    `json:"queued"`
+	Running int    `json:"running"`
+}
+
+// GroupPage defines model for GroupPage.
+type GroupPage struct {
+	Groups []Group `json:"groups"`
+
+	// NextAfter For `after` of the next page; absent on the last.
+	NextAfter string `json:"next_after,omitempty,omitzero"`
+}
+
 // Interval The multiples of a time since 1970, moved by an offset.
 type Interval struct {
 	// Every A Go duration string.
@@ -536,6 +650,10 @@ type LogChunk struct {
 // LogChunkStream defines model for LogChunk.Stream.
 type LogChunkStream string
 
+// OnBusy What becomes of a run that finds no free slot: it waits (`queue`), the runs that hold longest are stopped to
+// make room (`stop_running`), those that wait are cancelled (`cancel_queued`), or it is refused (`reject`).
+type OnBusy string
+
 // Order defines model for Order.
 type Order string
 
@@ -576,8 +694,8 @@ type PoolList struct {
 
 // Problem defines model for Problem.
 type Problem struct {
-	// Code A lower-case word: `invalid`, `unreadable`, `not_found`, `conflict`, `wrong_phase`,
-	// `not_waiting_approval`, `changegroup_conflict`, `changegroup_busy`, `unauthenticated`, `forbidden`,
+	// Code A lower-case word: `invalid`, `unreadable`, `not_found`, `gone`, `conflict`, `wrong_phase`,
+	// `not_waiting_approval`, `changegroup_conflict`, `changegroup_busy`, `idempotency_mismatch`, `unauthenticated`, `forbidden`,
 	// `method_not_allowed`, `too_large`, `unsupported_media_type`, `not_supported`, `exhausted`,
 	// `unavailable`, `timeout`, `canceled`, `internal`. More may come.
 	Code   string `json:"code"`
@@ -585,8 +703,11 @@ type Problem struct {
 
 	// Errors All faults of the input.
 	Errors []Fault `json:"errors,omitempty,omitzero"`
-	Status int     `json:"status"`
-	Title  string  `json:"title"`
+
+	// Floor With the code `gone`: the number of the last event that was removed.
+	Floor  int64  `json:"floor,omitempty,omitzero"`
+	Status int    `json:"status"`
+	Title  string `json:"title"`
 
 	// Type A URI that stands for the code.
 	Type string `json:"type"`
@@ -628,32 +749,58 @@ type Resources struct {
 	Pids   int    `json:"pids,omitempty,omitzero"`
 }
 
+// Restart defines model for Restart.
+type Restart struct {
+	// ChangegroupToken The versions of the change groups that `token_for` named, as they were read. A call that carries it succeeds
+	// only if none of them has changed since, and changes them all: it is good for one call. A call that was refused
+	// does not use it up.
+	ChangegroupToken UpdateToken       `json:"changegroup_token,omitempty,omitzero"`
+	Environment      map[string]string `json:"environment,omitempty,omitzero"`
+	From             RestartFrom       `json:"from,omitempty,omitzero"`
+
+	// Secrets Write-only.
+	Secrets map[string]string `json:"secrets,omitempty,omitzero"`
+
+	// Tasks Names; that of an expansion is all of it.
+	Tasks []string `json:"tasks,omitempty,omitzero"`
+}
+
+// RestartFrom defines model for Restart.From.
+type RestartFrom string
+
 // Result defines model for Result.
 type Result string
 
 // Run defines model for Run.
 type Run struct {
-	Admission    Admission   `json:"admission"`
-	Annotations  Annotations `json:"annotations"`
-	Changegroups []string    `json:"changegroups"`
+	Admission   Admission   `json:"admission"`
+	Annotations Annotations `json:"annotations"`
+
+	// ChangegroupToken The versions of the change groups that `token_for` named, as they were read. A call that carries it succeeds
+	// only if none of them has changed since, and changes them all: it is good for one call. A call that was refused
+	// does not use it up.
+	ChangegroupToken UpdateToken `json:"changegroup_token,omitempty,omitzero"`
+	Changegroups     []string    `json:"changegroups"`
 
 	// Counter Dense, per the first two elements of the group.
-	Counter       int64             `json:"counter"`
-	CreatedAt     time.Time         `json:"created_at"`
-	EndedAt       time.Time         `json:"ended_at,omitempty,omitzero"`
-	Environment   map[string]string `json:"environment"`
-	Group         string            `json:"group"`
-	ID            string            `json:"id"`
-	Name          string            `json:"name"`
-	Phase         Phase             `json:"phase"`
-	Priority      int               `json:"priority"`
-	Reason        string            `json:"reason"`
-	RestartedAs   []string          `json:"restarted_as,omitempty,omitzero"`
-	RestartedFrom string            `json:"restarted_from,omitempty,omitzero"`
-	Result        Result            `json:"result"`
-	SecretNames   []string          `json:"secret_names"`
-	SetupErrors   []string          `json:"setup_errors,omitempty,omitzero"`
-	StartedAt     time.Time         `json:"started_at,omitempty,omitzero"`
+	Counter     int64             `json:"counter"`
+	CreatedAt   time.Time         `json:"created_at"`
+	EndedAt     time.Time         `json:"ended_at,omitempty,omitzero"`
+	Environment map[string]string `json:"environment"`
+	Group       string            `json:"group"`
+	ID          string            `json:"id"`
+	Name        string            `json:"name"`
+	Phase       Phase             `json:"phase"`
+	Priority    int               `json:"priority"`
+	Reason      string            `json:"reason"`
+
+	// RestartedAs The runs that were made of it, oldest first.
+	RestartedAs   []string  `json:"restarted_as,omitempty,omitzero"`
+	RestartedFrom string    `json:"restarted_from,omitempty,omitzero"`
+	Result        Result    `json:"result"`
+	SecretNames   []string  `json:"secret_names"`
+	SetupErrors   []string  `json:"setup_errors,omitempty,omitzero"`
+	StartedAt     time.Time `json:"started_at,omitempty,omitzero"`
 
 	// TaskCounts The number of tasks by status. In lists only.
 	TaskCounts map[string]int `json:"task_counts,omitempty,omitzero"`
@@ -662,11 +809,21 @@ type Run struct {
 	Tasks map[string]Task `json:"tasks,omitempty,omitzero"`
 }
 
-// RunAction Nothing yet.
-type RunAction = map[string]interface{}
+// RunAction defines model for RunAction.
+type RunAction struct {
+	// ChangegroupToken The versions of the change groups that `token_for` named, as they were read. A call that carries it succeeds
+	// only if none of them has changed since, and changes them all: it is good for one call. A call that was refused
+	// does not use it up.
+	ChangegroupToken UpdateToken `json:"changegroup_token,omitempty,omitzero"`
+}
 
 // RunPage defines model for RunPage.
 type RunPage struct {
+	// ChangegroupToken The versions of the change groups that `token_for` named, as they were read. A call that carries it succeeds
+	// only if none of them has changed since, and changes them all: it is good for one call. A call that was refused
+	// does not use it up.
+	ChangegroupToken UpdateToken `json:"changegroup_token,omitempty,omitzero"`
+
 	// NextCursor Absent on the last page.
 	NextCursor string `json:"next_cursor,omitempty,omitzero"`
 
@@ -811,11 +968,16 @@ type ServiceSpec struct {
 
 // Spec A run to submit. In YAML and JSON the short forms that each part names are allowed too.
 type Spec struct {
-	Admission    Admission         `json:"admission,omitempty,omitzero"`
-	Annotations  Annotations       `json:"annotations,omitempty,omitzero"`
-	Changegroups []string          `json:"changegroups,omitempty,omitzero"`
-	Environment  map[string]string `json:"environment,omitempty,omitzero"`
-	FailFast     bool              `json:"fail_fast,omitempty,omitzero"`
+	Admission   Admission   `json:"admission,omitempty,omitzero"`
+	Annotations Annotations `json:"annotations,omitempty,omitzero"`
+
+	// ChangegroupToken The versions of the change groups that `token_for` named, as they were read. A call that carries it succeeds
+	// only if none of them has changed since, and changes them all: it is good for one call. A call that was refused
+	// does not use it up.
+	ChangegroupToken UpdateToken       `json:"changegroup_token,omitempty,omitzero"`
+	Changegroups     []string          `json:"changegroups,omitempty,omitzero"`
+	Environment      map[string]string `json:"environment,omitempty,omitzero"`
+	FailFast         bool              `json:"fail_fast,omitempty,omitzero"`
 
 	// Group An absolute path of at least two elements.
 	Group    string `json:"group"`
@@ -993,6 +1155,11 @@ type TaskSpecOnExecutorLost string
 // TaskSpecRetryOn defines model for TaskSpec.Retry.On.
 type TaskSpecRetryOn string
 
+// UpdateToken The versions of the change groups that `token_for` named, as they were read. A call that carries it succeeds
+// only if none of them has changed since, and changes them all: it is good for one call. A call that was refused
+// does not use it up.
+type UpdateToken = string
+
 // Volume defines model for Volume.
 type Volume struct {
 	Path  string `json:"path"`
@@ -1068,6 +1235,14 @@ type WebhookSpec struct {
 // When defines model for When.
 type When string
 
+// ChangeGroupToken The versions of the change groups that `token_for` named, as they were read. A call that carries it succeeds
+// only if none of them has changed since, and changes them all: it is good for one call. A call that was refused
+// does not use it up.
+type ChangeGroupToken = UpdateToken
+
+// IdempotencyKey defines model for IdempotencyKey.
+type IdempotencyKey = string
+
 // RunID defines model for RunID.
 type RunID = string
 
@@ -1076,6 +1251,9 @@ type ScheduleName = string
 
 // TaskName defines model for TaskName.
 type TaskName = string
+
+// TokenFor defines model for TokenFor.
+type TokenFor = []string
 
 // WebhookName defines model for WebhookName.
 type WebhookName = string
@@ -1086,9 +1264,19 @@ type ExecutorRefused = Problem
 // Nothing defines model for Nothing.
 type Nothing = map[string]interface{}
 
+// ListChangeGroupsParams defines parameters for ListChangeGroups.
+type ListChangeGroupsParams struct {
+	// Name Up to 64 names.
+	Name []string `form:"name,omitempty" json:"name,omitempty,omitzero"`
+
+	// After Names after this one.
+	After string `form:"after,omitempty" json:"after,omitempty,omitzero"`
+	Limit *int   `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
 // StreamEventsParams defines parameters for StreamEvents.
 type StreamEventsParams struct {
-	// After Begin after this number; 0, the default, begins with the first event.
+	// After Begin after this number; where it is not given, with the first event that is left.
 	After *int64 `form:"after,omitempty" json:"after,omitempty"`
 
 	// Run Only events of this run.
@@ -1101,6 +1289,33 @@ type StreamEventsParams struct {
 	LastEventID string `json:"Last-Event-ID,omitempty,omitzero"`
 }
 
+// ListGroupsParams defines parameters for ListGroups.
+type ListGroupsParams struct {
+	// Path Up to 100 paths.
+	Path  []string `form:"path,omitempty" json:"path,omitempty,omitzero"`
+	Under string   `form:"under,omitempty" json:"under,omitempty,omitzero"`
+
+	// After Paths after this one.
+	After string `form:"after,omitempty" json:"after,omitempty,omitzero"`
+	Limit *int   `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// DeleteRunsJSONBody defines parameters for DeleteRuns.
+type DeleteRunsJSONBody = map[string]interface{}
+
+// DeleteRunsParams defines parameters for DeleteRuns.
+type DeleteRunsParams struct {
+	// Group Only runs of this group and of all groups below it.
+	Group         string     `form:"group,omitempty" json:"group,omitempty,omitzero"`
+	CreatedBefore *time.Time `form:"created_before,omitempty" json:"created_before,omitempty"`
+
+	// Keep How many of the newest runs of each group (of each exact path) are spared.
+	Keep *int `form:"keep,omitempty" json:"keep,omitempty"`
+
+	// DryRun Only count.
+	DryRun bool `form:"dry_run,omitempty" json:"dry_run,omitempty,omitzero"`
+}
+
 // ListRunsParams defines parameters for ListRuns.
 type ListRunsParams struct {
 	Phase  []Phase  `form:"phase,omitempty" json:"phase,omitempty,omitzero"`
@@ -1108,6 +1323,12 @@ type ListRunsParams struct {
 
 	// Group A group path. It selects runs of that group and of all groups below it.
 	Group []string `form:"group,omitempty" json:"group,omitempty,omitzero"`
+
+	// Changegroup The name of a change group.
+	Changegroup []string `form:"changegroup,omitempty" json:"changegroup,omitempty,omitzero"`
+
+	// TokenFor Up to 64 names of change groups, for a `changegroup_token` of the same moment as the answer.
+	TokenFor TokenFor `form:"token_for,omitempty" json:"token_for,omitempty,omitzero"`
 
 	// Annotation A key and a value, as `key=value`.
 	Annotation    []string    `form:"annotation,omitempty" json:"annotation,omitempty,omitzero"`
@@ -1120,10 +1341,42 @@ type ListRunsParams struct {
 	Order  Order  `form:"order,omitempty" json:"order,omitempty,omitzero"`
 }
 
+// CreateRunParams defines parameters for CreateRun.
+type CreateRunParams struct {
+	// IdempotencyKey 1 to 255 printable ASCII characters. For 24 hours, a call of the same token name with the same key and the
+	// same request answers with the run that the first one made; another request is answered with 422
+	// `idempotency_mismatch`.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// DeleteRunJSONBody defines parameters for DeleteRun.
+type DeleteRunJSONBody = map[string]interface{}
+
 // GetRunParams defines parameters for GetRun.
 type GetRunParams struct {
+	// TokenFor Up to 64 names of change groups, for a `changegroup_token` of the same moment as the answer.
+	TokenFor TokenFor `form:"token_for,omitempty" json:"token_for,omitempty,omitzero"`
+
 	// IfNoneMatch The ETag of an earlier answer; 304 where it still holds.
 	IfNoneMatch string `json:"If-None-Match,omitempty,omitzero"`
+}
+
+// PutRunAnnotationsParams defines parameters for PutRunAnnotations.
+type PutRunAnnotationsParams struct {
+	ChangegroupToken ChangeGroupToken `form:"changegroup_token,omitempty" json:"changegroup_token,omitempty,omitzero"`
+}
+
+// RestartRunParams defines parameters for RestartRun.
+type RestartRunParams struct {
+	// IdempotencyKey 1 to 255 printable ASCII characters. For 24 hours, a call of the same token name with the same key and the
+	// same request answers with the run that the first one made; another request is answered with 422
+	// `idempotency_mismatch`.
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
+}
+
+// PutTaskAnnotationsParams defines parameters for PutTaskAnnotations.
+type PutTaskAnnotationsParams struct {
+	ChangegroupToken ChangeGroupToken `form:"changegroup_token,omitempty" json:"changegroup_token,omitempty,omitzero"`
 }
 
 // GetTaskLogsParams defines parameters for GetTaskLogs.
@@ -1157,6 +1410,9 @@ type DeleteScheduleJSONBody = map[string]interface{}
 // DeleteWebhookJSONBody defines parameters for DeleteWebhook.
 type DeleteWebhookJSONBody = map[string]interface{}
 
+// PutChangeGroupJSONRequestBody defines body for PutChangeGroup for application/json ContentType.
+type PutChangeGroupJSONRequestBody = ChangeGroupSpec
+
 // DeskClaimJSONRequestBody defines body for DeskClaim for application/json ContentType.
 type DeskClaimJSONRequestBody = ClaimRequest
 
@@ -1172,14 +1428,23 @@ type DeskRegisterJSONRequestBody = Registration
 // DeskRenewJSONRequestBody defines body for DeskRenew for application/json ContentType.
 type DeskRenewJSONRequestBody = Renewal
 
+// DeleteRunsJSONRequestBody defines body for DeleteRuns for application/json ContentType.
+type DeleteRunsJSONRequestBody = DeleteRunsJSONBody
+
 // CreateRunJSONRequestBody defines body for CreateRun for application/json ContentType.
 type CreateRunJSONRequestBody = Spec
+
+// DeleteRunJSONRequestBody defines body for DeleteRun for application/json ContentType.
+type DeleteRunJSONRequestBody = DeleteRunJSONBody
 
 // PutRunAnnotationsJSONRequestBody defines body for PutRunAnnotations for application/json ContentType.
 type PutRunAnnotationsJSONRequestBody = Annotations
 
 // CancelRunJSONRequestBody defines body for CancelRun for application/json ContentType.
 type CancelRunJSONRequestBody = RunAction
+
+// RestartRunJSONRequestBody defines body for RestartRun for application/json ContentType.
+type RestartRunJSONRequestBody = Restart
 
 // StartRunJSONRequestBody defines body for StartRun for application/json ContentType.
 type StartRunJSONRequestBody = RunAction
@@ -1415,11 +1680,43 @@ func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
 // The interface specification for the client above.
 type ClientInterface interface {
 
+	// ListChangeGroups Read change groups and their update token
+	//
+	// Those that are named, whether a run has named them yet or not, or else a page of all by name. The token is of
+	// all groups of the answer, of the same moment.
+	//
+	// Corresponds with GET /api/v1/changegroups (the `ListChangeGroups` operationId).
+	ListChangeGroups(ctx context.Context, params *ListChangeGroupsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetChangeGroup Get a change group
+	//
+	// Corresponds with GET /api/v1/changegroups/{name} (the `GetChangeGroup` operationId).
+	GetChangeGroup(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutChangeGroupWithBody Set the limit and the policy of a change group
+	//
+	// A lower limit stops nobody; runs wait until enough others have ended. A higher one lets those in that wait.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /api/v1/changegroups/{name} (the `PutChangeGroup` operationId).
+	PutChangeGroupWithBody(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutChangeGroup Set the limit and the policy of a change group
+	//
+	// A lower limit stops nobody; runs wait until enough others have ended. A higher one lets those in that wait.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /api/v1/changegroups/{name} (the `PutChangeGroup` operationId).
+	PutChangeGroup(ctx context.Context, name string, body PutChangeGroupJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// StreamEvents Follow what happens
 	//
 	// Server-sent events, oldest first, from after the given number on, and on as they happen. The id is the
 	// event's number: dense, in the order of commits. The name is its type, the data an `Event`; where the stream
-	// breaks off, a `problem` event says why. Comments come while nothing happens.
+	// breaks off, a `problem` event says why. Comments come while nothing happens. Where events that were asked for
+	// have been removed, the answer is 410 with the `floor`, and whoever goes on after it misses no other.
 	//
 	// Corresponds with GET /api/v1/events (the `StreamEvents` operationId).
 	StreamEvents(ctx context.Context, params *StreamEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1514,6 +1811,14 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/executors/{id} (the `GetExecutor` operationId).
 	GetExecutor(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListGroups Count the open runs of groups, and tell the last run of each
+	//
+	// The groups of `path`, or else a page of all paths that have runs, at `under` and below it. Runs of groups
+	// below a path count for it too.
+	//
+	// Corresponds with GET /api/v1/groups (the `ListGroups` operationId).
+	ListGroups(ctx context.Context, params *ListGroupsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListPools List the pools
 	//
 	// Corresponds with GET /api/v1/pools (the `ListPools` operationId).
@@ -1524,6 +1829,26 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/pools/{name} (the `GetPool` operationId).
 	GetPool(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// DeleteRunsWithBody Delete final runs by age and by number
+	//
+	// Removes final runs with their logs for good, oldest first, at most 1,000 in one call: where the answer says
+	// that there are more, call again. `created_before` or `keep` must be given; all that is given must hold.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with DELETE /api/v1/runs (the `DeleteRuns` operationId).
+	DeleteRunsWithBody(ctx context.Context, params *DeleteRunsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteRuns Delete final runs by age and by number
+	//
+	// Removes final runs with their logs for good, oldest first, at most 1,000 in one call: where the answer says
+	// that there are more, call again. `created_before` or `keep` must be given; all that is given must hold.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with DELETE /api/v1/runs (the `DeleteRuns` operationId).
+	DeleteRuns(ctx context.Context, params *DeleteRunsParams, body DeleteRunsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListRuns List runs
 	//
 	// One page of runs, newest first. Values of one parameter are alternatives, different parameters must all match.
@@ -1533,25 +1858,46 @@ type ClientInterface interface {
 
 	// CreateRunWithBody Submit a run
 	//
-	// The body is a specification. The run goes on by itself from the moment of the answer. A body that can not be
-	// parsed is answered with 400, one that is wrong with 422 and all its faults.
+	// The body is a specification, and beside its keys it may have a `changegroup_token`. The run goes on by itself
+	// from the moment of the answer. A body that can not be parsed is answered with 400, one that is wrong with 422
+	// and all its faults, a change group that has changed since the token was read with 409 `changegroup_conflict`,
+	// and one that is busy and rejects runs with 409 `changegroup_busy`.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/runs (the `CreateRun` operationId).
-	CreateRunWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	CreateRunWithBody(ctx context.Context, params *CreateRunParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateRun Submit a run
 	//
-	// The body is a specification. The run goes on by itself from the moment of the answer. A body that can not be
-	// parsed is answered with 400, one that is wrong with 422 and all its faults.
+	// The body is a specification, and beside its keys it may have a `changegroup_token`. The run goes on by itself
+	// from the moment of the answer. A body that can not be parsed is answered with 400, one that is wrong with 422
+	// and all its faults, a change group that has changed since the token was read with 409 `changegroup_conflict`,
+	// and one that is busy and rejects runs with 409 `changegroup_busy`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/runs (the `CreateRun` operationId).
-	CreateRun(ctx context.Context, body CreateRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	CreateRun(ctx context.Context, params *CreateRunParams, body CreateRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteRunWithBody Delete a final run with its logs for good
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with DELETE /api/v1/runs/{id} (the `DeleteRun` operationId).
+	DeleteRunWithBody(ctx context.Context, id RunID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteRun Delete a final run with its logs for good
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with DELETE /api/v1/runs/{id} (the `DeleteRun` operationId).
+	DeleteRun(ctx context.Context, id RunID, body DeleteRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetRun Get a run with its tasks and steps
+	//
+	// The reasons of the run and of its tasks say what each of them waits for at this moment: the change groups with
+	// those that hold their slots and the place in line, an approval, an executor, a slot.
 	//
 	// Corresponds with GET /api/v1/runs/{id} (the `GetRun` operationId).
 	GetRun(ctx context.Context, id RunID, params *GetRunParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1561,14 +1907,14 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /api/v1/runs/{id}/annotations (the `PutRunAnnotations` operationId).
-	PutRunAnnotationsWithBody(ctx context.Context, id RunID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PutRunAnnotationsWithBody(ctx context.Context, id RunID, params *PutRunAnnotationsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PutRunAnnotations Replace the annotations of a run
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /api/v1/runs/{id}/annotations (the `PutRunAnnotations` operationId).
-	PutRunAnnotations(ctx context.Context, id RunID, body PutRunAnnotationsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PutRunAnnotations(ctx context.Context, id RunID, params *PutRunAnnotationsParams, body PutRunAnnotationsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CancelRunWithBody End a queued run for good
 	//
@@ -1584,7 +1930,33 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/runs/{id}/cancel (the `CancelRun` operationId).
 	CancelRun(ctx context.Context, id RunID, body CancelRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// RestartRunWithBody Make a new run of one that is final
+	//
+	// Exactly one of `from` and `tasks` is given. `from: start` runs all of it; `from: failed` runs what failed or
+	// was stopped and all that depends on it, and is not for runs that succeeded; `tasks` names what is to run, with
+	// all that depends on it. Other tasks keep how they ended, with their logs and outputs. `environment` and
+	// `secrets` are laid over those of the old run.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/runs/{id}/restart (the `RestartRun` operationId).
+	RestartRunWithBody(ctx context.Context, id RunID, params *RestartRunParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RestartRun Make a new run of one that is final
+	//
+	// Exactly one of `from` and `tasks` is given. `from: start` runs all of it; `from: failed` runs what failed or
+	// was stopped and all that depends on it, and is not for runs that succeeded; `tasks` names what is to run, with
+	// all that depends on it. Other tasks keep how they ended, with their logs and outputs. `environment` and
+	// `secrets` are laid over those of the old run.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/runs/{id}/restart (the `RestartRun` operationId).
+	RestartRun(ctx context.Context, id RunID, params *RestartRunParams, body RestartRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// StartRunWithBody Let a queued run of manual admission start
+	//
+	// It is running in the answer, unless it must wait for its change groups.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -1592,6 +1964,8 @@ type ClientInterface interface {
 	StartRunWithBody(ctx context.Context, id RunID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// StartRun Let a queued run of manual admission start
+	//
+	// It is running in the answer, unless it must wait for its change groups.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1621,14 +1995,14 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /api/v1/runs/{id}/tasks/{task}/annotations (the `PutTaskAnnotations` operationId).
-	PutTaskAnnotationsWithBody(ctx context.Context, id RunID, task TaskName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PutTaskAnnotationsWithBody(ctx context.Context, id RunID, task TaskName, params *PutTaskAnnotationsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PutTaskAnnotations Replace the annotations of a task
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /api/v1/runs/{id}/tasks/{task}/annotations (the `PutTaskAnnotations` operationId).
-	PutTaskAnnotations(ctx context.Context, id RunID, task TaskName, body PutTaskAnnotationsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PutTaskAnnotations(ctx context.Context, id RunID, task TaskName, params *PutTaskAnnotationsParams, body PutTaskAnnotationsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ApproveTaskWithBody Approve a task that waits for it
 	//
@@ -1825,11 +2199,83 @@ type ClientInterface interface {
 	GetReady(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
+// ListChangeGroups Read change groups and their update token
+//
+// Those that are named, whether a run has named them yet or not, or else a page of all by name. The token is of
+// all groups of the answer, of the same moment.
+//
+// Corresponds with GET /api/v1/changegroups (the `ListChangeGroups` operationId).
+func (c *Client) ListChangeGroups(ctx context.Context, params *ListChangeGroupsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListChangeGroupsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetChangeGroup Get a change group
+//
+// Corresponds with GET /api/v1/changegroups/{name} (the `GetChangeGroup` operationId).
+func (c *Client) GetChangeGroup(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetChangeGroupRequest(c.Server, name)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutChangeGroupWithBody Set the limit and the policy of a change group
+//
+// A lower limit stops nobody; runs wait until enough others have ended. A higher one lets those in that wait.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /api/v1/changegroups/{name} (the `PutChangeGroup` operationId).
+func (c *Client) PutChangeGroupWithBody(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutChangeGroupRequestWithBody(c.Server, name, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutChangeGroup Set the limit and the policy of a change group
+//
+// A lower limit stops nobody; runs wait until enough others have ended. A higher one lets those in that wait.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /api/v1/changegroups/{name} (the `PutChangeGroup` operationId).
+func (c *Client) PutChangeGroup(ctx context.Context, name string, body PutChangeGroupJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutChangeGroupRequest(c.Server, name, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // StreamEvents Follow what happens
 //
 // Server-sent events, oldest first, from after the given number on, and on as they happen. The id is the
 // event's number: dense, in the order of commits. The name is its type, the data an `Event`; where the stream
-// breaks off, a `problem` event says why. Comments come while nothing happens.
+// breaks off, a `problem` event says why. Comments come while nothing happens. Where events that were asked for
+// have been removed, the answer is 410 with the `floor`, and whoever goes on after it misses no other.
 //
 // Corresponds with GET /api/v1/events (the `StreamEvents` operationId).
 func (c *Client) StreamEvents(ctx context.Context, params *StreamEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2054,6 +2500,24 @@ func (c *Client) GetExecutor(ctx context.Context, id string, reqEditors ...Reque
 	return c.Client.Do(req)
 }
 
+// ListGroups Count the open runs of groups, and tell the last run of each
+//
+// The groups of `path`, or else a page of all paths that have runs, at `under` and below it. Runs of groups
+// below a path count for it too.
+//
+// Corresponds with GET /api/v1/groups (the `ListGroups` operationId).
+func (c *Client) ListGroups(ctx context.Context, params *ListGroupsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListGroupsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListPools List the pools
 //
 // Corresponds with GET /api/v1/pools (the `ListPools` operationId).
@@ -2084,6 +2548,46 @@ func (c *Client) GetPool(ctx context.Context, name string, reqEditors ...Request
 	return c.Client.Do(req)
 }
 
+// DeleteRunsWithBody Delete final runs by age and by number
+//
+// Removes final runs with their logs for good, oldest first, at most 1,000 in one call: where the answer says
+// that there are more, call again. `created_before` or `keep` must be given; all that is given must hold.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with DELETE /api/v1/runs (the `DeleteRuns` operationId).
+func (c *Client) DeleteRunsWithBody(ctx context.Context, params *DeleteRunsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteRunsRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteRuns Delete final runs by age and by number
+//
+// Removes final runs with their logs for good, oldest first, at most 1,000 in one call: where the answer says
+// that there are more, call again. `created_before` or `keep` must be given; all that is given must hold.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with DELETE /api/v1/runs (the `DeleteRuns` operationId).
+func (c *Client) DeleteRuns(ctx context.Context, params *DeleteRunsParams, body DeleteRunsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteRunsRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListRuns List runs
 //
 // One page of runs, newest first. Values of one parameter are alternatives, different parameters must all match.
@@ -2103,14 +2607,16 @@ func (c *Client) ListRuns(ctx context.Context, params *ListRunsParams, reqEditor
 
 // CreateRunWithBody Submit a run
 //
-// The body is a specification. The run goes on by itself from the moment of the answer. A body that can not be
-// parsed is answered with 400, one that is wrong with 422 and all its faults.
+// The body is a specification, and beside its keys it may have a `changegroup_token`. The run goes on by itself
+// from the moment of the answer. A body that can not be parsed is answered with 400, one that is wrong with 422
+// and all its faults, a change group that has changed since the token was read with 409 `changegroup_conflict`,
+// and one that is busy and rejects runs with 409 `changegroup_busy`.
 //
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /api/v1/runs (the `CreateRun` operationId).
-func (c *Client) CreateRunWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewCreateRunRequestWithBody(c.Server, contentType, body)
+func (c *Client) CreateRunWithBody(ctx context.Context, params *CreateRunParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateRunRequestWithBody(c.Server, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2123,14 +2629,50 @@ func (c *Client) CreateRunWithBody(ctx context.Context, contentType string, body
 
 // CreateRun Submit a run
 //
-// The body is a specification. The run goes on by itself from the moment of the answer. A body that can not be
-// parsed is answered with 400, one that is wrong with 422 and all its faults.
+// The body is a specification, and beside its keys it may have a `changegroup_token`. The run goes on by itself
+// from the moment of the answer. A body that can not be parsed is answered with 400, one that is wrong with 422
+// and all its faults, a change group that has changed since the token was read with 409 `changegroup_conflict`,
+// and one that is busy and rejects runs with 409 `changegroup_busy`.
 //
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /api/v1/runs (the `CreateRun` operationId).
-func (c *Client) CreateRun(ctx context.Context, body CreateRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewCreateRunRequest(c.Server, body)
+func (c *Client) CreateRun(ctx context.Context, params *CreateRunParams, body CreateRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateRunRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteRunWithBody Delete a final run with its logs for good
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with DELETE /api/v1/runs/{id} (the `DeleteRun` operationId).
+func (c *Client) DeleteRunWithBody(ctx context.Context, id RunID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteRunRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteRun Delete a final run with its logs for good
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with DELETE /api/v1/runs/{id} (the `DeleteRun` operationId).
+func (c *Client) DeleteRun(ctx context.Context, id RunID, body DeleteRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteRunRequest(c.Server, id, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2142,6 +2684,9 @@ func (c *Client) CreateRun(ctx context.Context, body CreateRunJSONRequestBody, r
 }
 
 // GetRun Get a run with its tasks and steps
+//
+// The reasons of the run and of its tasks say what each of them waits for at this moment: the change groups with
+// those that hold their slots and the place in line, an approval, an executor, a slot.
 //
 // Corresponds with GET /api/v1/runs/{id} (the `GetRun` operationId).
 func (c *Client) GetRun(ctx context.Context, id RunID, params *GetRunParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2161,8 +2706,8 @@ func (c *Client) GetRun(ctx context.Context, id RunID, params *GetRunParams, req
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PUT /api/v1/runs/{id}/annotations (the `PutRunAnnotations` operationId).
-func (c *Client) PutRunAnnotationsWithBody(ctx context.Context, id RunID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPutRunAnnotationsRequestWithBody(c.Server, id, contentType, body)
+func (c *Client) PutRunAnnotationsWithBody(ctx context.Context, id RunID, params *PutRunAnnotationsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutRunAnnotationsRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2178,8 +2723,8 @@ func (c *Client) PutRunAnnotationsWithBody(ctx context.Context, id RunID, conten
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PUT /api/v1/runs/{id}/annotations (the `PutRunAnnotations` operationId).
-func (c *Client) PutRunAnnotations(ctx context.Context, id RunID, body PutRunAnnotationsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPutRunAnnotationsRequest(c.Server, id, body)
+func (c *Client) PutRunAnnotations(ctx context.Context, id RunID, params *PutRunAnnotationsParams, body PutRunAnnotationsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutRunAnnotationsRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2224,7 +2769,53 @@ func (c *Client) CancelRun(ctx context.Context, id RunID, body CancelRunJSONRequ
 	return c.Client.Do(req)
 }
 
+// RestartRunWithBody Make a new run of one that is final
+//
+// Exactly one of `from` and `tasks` is given. `from: start` runs all of it; `from: failed` runs what failed or
+// was stopped and all that depends on it, and is not for runs that succeeded; `tasks` names what is to run, with
+// all that depends on it. Other tasks keep how they ended, with their logs and outputs. `environment` and
+// `secrets` are laid over those of the old run.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/runs/{id}/restart (the `RestartRun` operationId).
+func (c *Client) RestartRunWithBody(ctx context.Context, id RunID, params *RestartRunParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRestartRunRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RestartRun Make a new run of one that is final
+//
+// Exactly one of `from` and `tasks` is given. `from: start` runs all of it; `from: failed` runs what failed or
+// was stopped and all that depends on it, and is not for runs that succeeded; `tasks` names what is to run, with
+// all that depends on it. Other tasks keep how they ended, with their logs and outputs. `environment` and
+// `secrets` are laid over those of the old run.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/runs/{id}/restart (the `RestartRun` operationId).
+func (c *Client) RestartRun(ctx context.Context, id RunID, params *RestartRunParams, body RestartRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRestartRunRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // StartRunWithBody Let a queued run of manual admission start
+//
+// It is running in the answer, unless it must wait for its change groups.
 //
 // Takes any type of body and a specified content type.
 //
@@ -2242,6 +2833,8 @@ func (c *Client) StartRunWithBody(ctx context.Context, id RunID, contentType str
 }
 
 // StartRun Let a queued run of manual admission start
+//
+// It is running in the answer, unless it must wait for its change groups.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -2301,8 +2894,8 @@ func (c *Client) StopRun(ctx context.Context, id RunID, body StopRunJSONRequestB
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PUT /api/v1/runs/{id}/tasks/{task}/annotations (the `PutTaskAnnotations` operationId).
-func (c *Client) PutTaskAnnotationsWithBody(ctx context.Context, id RunID, task TaskName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPutTaskAnnotationsRequestWithBody(c.Server, id, task, contentType, body)
+func (c *Client) PutTaskAnnotationsWithBody(ctx context.Context, id RunID, task TaskName, params *PutTaskAnnotationsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutTaskAnnotationsRequestWithBody(c.Server, id, task, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2318,8 +2911,8 @@ func (c *Client) PutTaskAnnotationsWithBody(ctx context.Context, id RunID, task 
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PUT /api/v1/runs/{id}/tasks/{task}/annotations (the `PutTaskAnnotations` operationId).
-func (c *Client) PutTaskAnnotations(ctx context.Context, id RunID, task TaskName, body PutTaskAnnotationsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPutTaskAnnotationsRequest(c.Server, id, task, body)
+func (c *Client) PutTaskAnnotations(ctx context.Context, id RunID, task TaskName, params *PutTaskAnnotationsParams, body PutTaskAnnotationsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutTaskAnnotationsRequest(c.Server, id, task, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2774,6 +3367,161 @@ func (c *Client) GetReady(ctx context.Context, reqEditors ...RequestEditorFn) (*
 	return c.Client.Do(req)
 }
 
+// NewListChangeGroupsRequest constructs an http.Request for the ListChangeGroups method
+func NewListChangeGroupsRequest(server string, params *ListChangeGroupsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/changegroups")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Name != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "name", params.Name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "after", params.After, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetChangeGroupRequest constructs an http.Request for the GetChangeGroup method
+func NewGetChangeGroupRequest(server string, name string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/changegroups/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPutChangeGroupRequest calls the generic PutChangeGroup builder with application/json body
+func NewPutChangeGroupRequest(server string, name string, body PutChangeGroupJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPutChangeGroupRequestWithBody(server, name, "application/json", bodyReader)
+}
+
+// NewPutChangeGroupRequestWithBody constructs an http.Request for the PutChangeGroup method, with any body, and a specified content type
+func NewPutChangeGroupRequestWithBody(server string, name string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/changegroups/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewStreamEventsRequest constructs an http.Request for the StreamEvents method
 func NewStreamEventsRequest(server string, params *StreamEventsParams) (*http.Request, error) {
 	var err error
@@ -3118,6 +3866,88 @@ func NewGetExecutorRequest(server string, id string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewListGroupsRequest constructs an http.Request for the ListGroups method
+func NewListGroupsRequest(server string, params *ListGroupsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/groups")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Path != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "path", params.Path, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "under", params.Under, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "after", params.After, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListPoolsRequest constructs an http.Request for the ListPools method
 func NewListPoolsRequest(server string) (*http.Request, error) {
 	var err error
@@ -3179,6 +4009,101 @@ func NewGetPoolRequest(server string, name string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewDeleteRunsRequest calls the generic DeleteRuns builder with application/json body
+func NewDeleteRunsRequest(server string, params *DeleteRunsParams, body DeleteRunsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewDeleteRunsRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewDeleteRunsRequestWithBody constructs an http.Request for the DeleteRuns method, with any body, and a specified content type
+func NewDeleteRunsRequestWithBody(server string, params *DeleteRunsParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/runs")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "group", params.Group, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if params.CreatedBefore != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "created_before", *params.CreatedBefore, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Keep != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "keep", *params.Keep, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewListRunsRequest constructs an http.Request for the ListRuns method
 func NewListRunsRequest(server string, params *ListRunsParams) (*http.Request, error) {
 	var err error
@@ -3234,6 +4159,30 @@ func NewListRunsRequest(server string, params *ListRunsParams) (*http.Request, e
 		if params.Group != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "group", params.Group, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Changegroup != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "changegroup", params.Changegroup, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.TokenFor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "token_for", params.TokenFor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -3322,18 +4271,18 @@ func NewListRunsRequest(server string, params *ListRunsParams) (*http.Request, e
 }
 
 // NewCreateRunRequest calls the generic CreateRun builder with application/json body
-func NewCreateRunRequest(server string, body CreateRunJSONRequestBody) (*http.Request, error) {
+func NewCreateRunRequest(server string, params *CreateRunParams, body CreateRunJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewCreateRunRequestWithBody(server, "application/json", bodyReader)
+	return NewCreateRunRequestWithBody(server, params, "application/json", bodyReader)
 }
 
 // NewCreateRunRequestWithBody constructs an http.Request for the CreateRun method, with any body, and a specified content type
-func NewCreateRunRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+func NewCreateRunRequestWithBody(server string, params *CreateRunParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -3352,6 +4301,66 @@ func NewCreateRunRequestWithBody(server string, contentType string, body io.Read
 	}
 
 	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteRunRequest calls the generic DeleteRun builder with application/json body
+func NewDeleteRunRequest(server string, id RunID, body DeleteRunJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewDeleteRunRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewDeleteRunRequestWithBody constructs an http.Request for the DeleteRun method, with any body, and a specified content type
+func NewDeleteRunRequestWithBody(server string, id RunID, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/runs/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), body)
 	if err != nil {
 		return nil, err
 	}
@@ -3387,6 +4396,33 @@ func NewGetRunRequest(server string, id RunID, params *GetRunParams) (*http.Requ
 		return nil, err
 	}
 
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.TokenFor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "token_for", params.TokenFor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
@@ -3409,18 +4445,18 @@ func NewGetRunRequest(server string, id RunID, params *GetRunParams) (*http.Requ
 }
 
 // NewPutRunAnnotationsRequest calls the generic PutRunAnnotations builder with application/json body
-func NewPutRunAnnotationsRequest(server string, id RunID, body PutRunAnnotationsJSONRequestBody) (*http.Request, error) {
+func NewPutRunAnnotationsRequest(server string, id RunID, params *PutRunAnnotationsParams, body PutRunAnnotationsJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPutRunAnnotationsRequestWithBody(server, id, "application/json", bodyReader)
+	return NewPutRunAnnotationsRequestWithBody(server, id, params, "application/json", bodyReader)
 }
 
 // NewPutRunAnnotationsRequestWithBody constructs an http.Request for the PutRunAnnotations method, with any body, and a specified content type
-func NewPutRunAnnotationsRequestWithBody(server string, id RunID, contentType string, body io.Reader) (*http.Request, error) {
+func NewPutRunAnnotationsRequestWithBody(server string, id RunID, params *PutRunAnnotationsParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -3443,6 +4479,29 @@ func NewPutRunAnnotationsRequestWithBody(server string, id RunID, contentType st
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "changegroup_token", params.ChangegroupToken, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
@@ -3498,6 +4557,66 @@ func NewCancelRunRequestWithBody(server string, id RunID, contentType string, bo
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewRestartRunRequest calls the generic RestartRun builder with application/json body
+func NewRestartRunRequest(server string, id RunID, params *RestartRunParams, body RestartRunJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRestartRunRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewRestartRunRequestWithBody constructs an http.Request for the RestartRun method, with any body, and a specified content type
+func NewRestartRunRequestWithBody(server string, id RunID, params *RestartRunParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/runs/%s/restart", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
 
 	return req, nil
 }
@@ -3597,18 +4716,18 @@ func NewStopRunRequestWithBody(server string, id RunID, contentType string, body
 }
 
 // NewPutTaskAnnotationsRequest calls the generic PutTaskAnnotations builder with application/json body
-func NewPutTaskAnnotationsRequest(server string, id RunID, task TaskName, body PutTaskAnnotationsJSONRequestBody) (*http.Request, error) {
+func NewPutTaskAnnotationsRequest(server string, id RunID, task TaskName, params *PutTaskAnnotationsParams, body PutTaskAnnotationsJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPutTaskAnnotationsRequestWithBody(server, id, task, "application/json", bodyReader)
+	return NewPutTaskAnnotationsRequestWithBody(server, id, task, params, "application/json", bodyReader)
 }
 
 // NewPutTaskAnnotationsRequestWithBody constructs an http.Request for the PutTaskAnnotations method, with any body, and a specified content type
-func NewPutTaskAnnotationsRequestWithBody(server string, id RunID, task TaskName, contentType string, body io.Reader) (*http.Request, error) {
+func NewPutTaskAnnotationsRequestWithBody(server string, id RunID, task TaskName, params *PutTaskAnnotationsParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -3638,6 +4757,29 @@ func NewPutTaskAnnotationsRequestWithBody(server string, id RunID, task TaskName
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "changegroup_token", params.ChangegroupToken, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
@@ -4444,11 +5586,47 @@ func WithBaseURL(baseURL string) ClientOption {
 // ClientWithResponsesInterface is the interface specification for the client with responses above.
 type ClientWithResponsesInterface interface {
 
+	// ListChangeGroupsWithResponse Read change groups and their update token
+	//
+	// Those that are named, whether a run has named them yet or not, or else a page of all by name. The token is of
+	// all groups of the answer, of the same moment.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/changegroups (the `ListChangeGroups` operationId).
+	ListChangeGroupsWithResponse(ctx context.Context, params *ListChangeGroupsParams, reqEditors ...RequestEditorFn) (*ListChangeGroupsResponse, error)
+
+	// GetChangeGroupWithResponse Get a change group
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/changegroups/{name} (the `GetChangeGroup` operationId).
+	GetChangeGroupWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*GetChangeGroupResponse, error)
+
+	// PutChangeGroupWithBodyWithResponse Set the limit and the policy of a change group
+	//
+	// A lower limit stops nobody; runs wait until enough others have ended. A higher one lets those in that wait.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/changegroups/{name} (the `PutChangeGroup` operationId).
+	PutChangeGroupWithBodyWithResponse(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutChangeGroupResponse, error)
+
+	// PutChangeGroupWithResponse Set the limit and the policy of a change group
+	//
+	// A lower limit stops nobody; runs wait until enough others have ended. A higher one lets those in that wait.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/changegroups/{name} (the `PutChangeGroup` operationId).
+	PutChangeGroupWithResponse(ctx context.Context, name string, body PutChangeGroupJSONRequestBody, reqEditors ...RequestEditorFn) (*PutChangeGroupResponse, error)
+
 	// StreamEventsWithResponse Follow what happens
 	//
 	// Server-sent events, oldest first, from after the given number on, and on as they happen. The id is the
 	// event's number: dense, in the order of commits. The name is its type, the data an `Event`; where the stream
-	// breaks off, a `problem` event says why. Comments come while nothing happens.
+	// breaks off, a `problem` event says why. Comments come while nothing happens. Where events that were asked for
+	// have been removed, the answer is 410 with the `floor`, and whoever goes on after it misses no other.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -4549,6 +5727,16 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/executors/{id} (the `GetExecutor` operationId).
 	GetExecutorWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetExecutorResponse, error)
 
+	// ListGroupsWithResponse Count the open runs of groups, and tell the last run of each
+	//
+	// The groups of `path`, or else a page of all paths that have runs, at `under` and below it. Runs of groups
+	// below a path count for it too.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/groups (the `ListGroups` operationId).
+	ListGroupsWithResponse(ctx context.Context, params *ListGroupsParams, reqEditors ...RequestEditorFn) (*ListGroupsResponse, error)
+
 	// ListPoolsWithResponse List the pools
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -4563,6 +5751,26 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/pools/{name} (the `GetPool` operationId).
 	GetPoolWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*GetPoolResponse, error)
 
+	// DeleteRunsWithBodyWithResponse Delete final runs by age and by number
+	//
+	// Removes final runs with their logs for good, oldest first, at most 1,000 in one call: where the answer says
+	// that there are more, call again. `created_before` or `keep` must be given; all that is given must hold.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/runs (the `DeleteRuns` operationId).
+	DeleteRunsWithBodyWithResponse(ctx context.Context, params *DeleteRunsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DeleteRunsResponse, error)
+
+	// DeleteRunsWithResponse Delete final runs by age and by number
+	//
+	// Removes final runs with their logs for good, oldest first, at most 1,000 in one call: where the answer says
+	// that there are more, call again. `created_before` or `keep` must be given; all that is given must hold.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/runs (the `DeleteRuns` operationId).
+	DeleteRunsWithResponse(ctx context.Context, params *DeleteRunsParams, body DeleteRunsJSONRequestBody, reqEditors ...RequestEditorFn) (*DeleteRunsResponse, error)
+
 	// ListRunsWithResponse List runs
 	//
 	// One page of runs, newest first. Values of one parameter are alternatives, different parameters must all match.
@@ -4574,25 +5782,46 @@ type ClientWithResponsesInterface interface {
 
 	// CreateRunWithBodyWithResponse Submit a run
 	//
-	// The body is a specification. The run goes on by itself from the moment of the answer. A body that can not be
-	// parsed is answered with 400, one that is wrong with 422 and all its faults.
+	// The body is a specification, and beside its keys it may have a `changegroup_token`. The run goes on by itself
+	// from the moment of the answer. A body that can not be parsed is answered with 400, one that is wrong with 422
+	// and all its faults, a change group that has changed since the token was read with 409 `changegroup_conflict`,
+	// and one that is busy and rejects runs with 409 `changegroup_busy`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/runs (the `CreateRun` operationId).
-	CreateRunWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateRunResponse, error)
+	CreateRunWithBodyWithResponse(ctx context.Context, params *CreateRunParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateRunResponse, error)
 
 	// CreateRunWithResponse Submit a run
 	//
-	// The body is a specification. The run goes on by itself from the moment of the answer. A body that can not be
-	// parsed is answered with 400, one that is wrong with 422 and all its faults.
+	// The body is a specification, and beside its keys it may have a `changegroup_token`. The run goes on by itself
+	// from the moment of the answer. A body that can not be parsed is answered with 400, one that is wrong with 422
+	// and all its faults, a change group that has changed since the token was read with 409 `changegroup_conflict`,
+	// and one that is busy and rejects runs with 409 `changegroup_busy`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/runs (the `CreateRun` operationId).
-	CreateRunWithResponse(ctx context.Context, body CreateRunJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateRunResponse, error)
+	CreateRunWithResponse(ctx context.Context, params *CreateRunParams, body CreateRunJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateRunResponse, error)
+
+	// DeleteRunWithBodyWithResponse Delete a final run with its logs for good
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/runs/{id} (the `DeleteRun` operationId).
+	DeleteRunWithBodyWithResponse(ctx context.Context, id RunID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DeleteRunResponse, error)
+
+	// DeleteRunWithResponse Delete a final run with its logs for good
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/runs/{id} (the `DeleteRun` operationId).
+	DeleteRunWithResponse(ctx context.Context, id RunID, body DeleteRunJSONRequestBody, reqEditors ...RequestEditorFn) (*DeleteRunResponse, error)
 
 	// GetRunWithResponse Get a run with its tasks and steps
+	//
+	// The reasons of the run and of its tasks say what each of them waits for at this moment: the change groups with
+	// those that hold their slots and the place in line, an approval, an executor, a slot.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -4604,14 +5833,14 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /api/v1/runs/{id}/annotations (the `PutRunAnnotations` operationId).
-	PutRunAnnotationsWithBodyWithResponse(ctx context.Context, id RunID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutRunAnnotationsResponse, error)
+	PutRunAnnotationsWithBodyWithResponse(ctx context.Context, id RunID, params *PutRunAnnotationsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutRunAnnotationsResponse, error)
 
 	// PutRunAnnotationsWithResponse Replace the annotations of a run
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /api/v1/runs/{id}/annotations (the `PutRunAnnotations` operationId).
-	PutRunAnnotationsWithResponse(ctx context.Context, id RunID, body PutRunAnnotationsJSONRequestBody, reqEditors ...RequestEditorFn) (*PutRunAnnotationsResponse, error)
+	PutRunAnnotationsWithResponse(ctx context.Context, id RunID, params *PutRunAnnotationsParams, body PutRunAnnotationsJSONRequestBody, reqEditors ...RequestEditorFn) (*PutRunAnnotationsResponse, error)
 
 	// CancelRunWithBodyWithResponse End a queued run for good
 	//
@@ -4627,7 +5856,33 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/runs/{id}/cancel (the `CancelRun` operationId).
 	CancelRunWithResponse(ctx context.Context, id RunID, body CancelRunJSONRequestBody, reqEditors ...RequestEditorFn) (*CancelRunResponse, error)
 
+	// RestartRunWithBodyWithResponse Make a new run of one that is final
+	//
+	// Exactly one of `from` and `tasks` is given. `from: start` runs all of it; `from: failed` runs what failed or
+	// was stopped and all that depends on it, and is not for runs that succeeded; `tasks` names what is to run, with
+	// all that depends on it. Other tasks keep how they ended, with their logs and outputs. `environment` and
+	// `secrets` are laid over those of the old run.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/runs/{id}/restart (the `RestartRun` operationId).
+	RestartRunWithBodyWithResponse(ctx context.Context, id RunID, params *RestartRunParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RestartRunResponse, error)
+
+	// RestartRunWithResponse Make a new run of one that is final
+	//
+	// Exactly one of `from` and `tasks` is given. `from: start` runs all of it; `from: failed` runs what failed or
+	// was stopped and all that depends on it, and is not for runs that succeeded; `tasks` names what is to run, with
+	// all that depends on it. Other tasks keep how they ended, with their logs and outputs. `environment` and
+	// `secrets` are laid over those of the old run.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/runs/{id}/restart (the `RestartRun` operationId).
+	RestartRunWithResponse(ctx context.Context, id RunID, params *RestartRunParams, body RestartRunJSONRequestBody, reqEditors ...RequestEditorFn) (*RestartRunResponse, error)
+
 	// StartRunWithBodyWithResponse Let a queued run of manual admission start
+	//
+	// It is running in the answer, unless it must wait for its change groups.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -4635,6 +5890,8 @@ type ClientWithResponsesInterface interface {
 	StartRunWithBodyWithResponse(ctx context.Context, id RunID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*StartRunResponse, error)
 
 	// StartRunWithResponse Let a queued run of manual admission start
+	//
+	// It is running in the answer, unless it must wait for its change groups.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -4664,14 +5921,14 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /api/v1/runs/{id}/tasks/{task}/annotations (the `PutTaskAnnotations` operationId).
-	PutTaskAnnotationsWithBodyWithResponse(ctx context.Context, id RunID, task TaskName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutTaskAnnotationsResponse, error)
+	PutTaskAnnotationsWithBodyWithResponse(ctx context.Context, id RunID, task TaskName, params *PutTaskAnnotationsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutTaskAnnotationsResponse, error)
 
 	// PutTaskAnnotationsWithResponse Replace the annotations of a task
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /api/v1/runs/{id}/tasks/{task}/annotations (the `PutTaskAnnotations` operationId).
-	PutTaskAnnotationsWithResponse(ctx context.Context, id RunID, task TaskName, body PutTaskAnnotationsJSONRequestBody, reqEditors ...RequestEditorFn) (*PutTaskAnnotationsResponse, error)
+	PutTaskAnnotationsWithResponse(ctx context.Context, id RunID, task TaskName, params *PutTaskAnnotationsParams, body PutTaskAnnotationsJSONRequestBody, reqEditors ...RequestEditorFn) (*PutTaskAnnotationsResponse, error)
 
 	// ApproveTaskWithBodyWithResponse Approve a task that waits for it
 	//
@@ -4880,6 +6137,171 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /readyz (the `GetReady` operationId).
 	GetReadyWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetReadyResponse, error)
+}
+
+// ListChangeGroupsResponseDefaultHeaders the declared response headers of an HTTP default response for ListChangeGroups
+type ListChangeGroupsResponseDefaultHeaders struct {
+	RetryAfter int
+}
+
+type ListChangeGroupsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ChangeGroupPage
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ListChangeGroupsResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListChangeGroupsResponse) GetJSON200() *ChangeGroupPage {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListChangeGroupsResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListChangeGroupsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListChangeGroupsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListChangeGroupsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListChangeGroupsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetChangeGroupResponseDefaultHeaders the declared response headers of an HTTP default response for GetChangeGroup
+type GetChangeGroupResponseDefaultHeaders struct {
+	RetryAfter int
+}
+
+type GetChangeGroupResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ChangeGroup
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetChangeGroupResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetChangeGroupResponse) GetJSON200() *ChangeGroup {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetChangeGroupResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetChangeGroupResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetChangeGroupResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetChangeGroupResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetChangeGroupResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PutChangeGroupResponseDefaultHeaders the declared response headers of an HTTP default response for PutChangeGroup
+type PutChangeGroupResponseDefaultHeaders struct {
+	RetryAfter int
+}
+
+type PutChangeGroupResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ChangeGroup
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *PutChangeGroupResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PutChangeGroupResponse) GetJSON200() *ChangeGroup {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r PutChangeGroupResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r PutChangeGroupResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PutChangeGroupResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PutChangeGroupResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PutChangeGroupResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
 }
 
 // StreamEventsResponseDefaultHeaders the declared response headers of an HTTP default response for StreamEvents
@@ -5322,6 +6744,61 @@ func (r GetExecutorResponse) ContentType() string {
 	return ""
 }
 
+// ListGroupsResponseDefaultHeaders the declared response headers of an HTTP default response for ListGroups
+type ListGroupsResponseDefaultHeaders struct {
+	RetryAfter int
+}
+
+type ListGroupsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *GroupPage
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ListGroupsResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListGroupsResponse) GetJSON200() *GroupPage {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListGroupsResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListGroupsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListGroupsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListGroupsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListGroupsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ListPoolsResponseDefaultHeaders the declared response headers of an HTTP default response for ListPools
 type ListPoolsResponseDefaultHeaders struct {
 	RetryAfter int
@@ -5432,6 +6909,61 @@ func (r GetPoolResponse) ContentType() string {
 	return ""
 }
 
+// DeleteRunsResponseDefaultHeaders the declared response headers of an HTTP default response for DeleteRuns
+type DeleteRunsResponseDefaultHeaders struct {
+	RetryAfter int
+}
+
+type DeleteRunsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Deleted
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *DeleteRunsResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteRunsResponse) GetJSON200() *Deleted {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DeleteRunsResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteRunsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteRunsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteRunsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteRunsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ListRunsResponseDefaultHeaders the declared response headers of an HTTP default response for ListRuns
 type ListRunsResponseDefaultHeaders struct {
 	RetryAfter int
@@ -5489,8 +7021,9 @@ func (r ListRunsResponse) ContentType() string {
 
 // CreateRunResponse201Headers the declared response headers of an HTTP 201 response for CreateRun
 type CreateRunResponse201Headers struct {
-	ETag     string
-	Location string
+	ETag               string
+	IdempotentReplayed string
+	Location           string
 }
 
 // CreateRunResponseDefaultHeaders the declared response headers of an HTTP default response for CreateRun
@@ -5544,6 +7077,54 @@ func (r CreateRunResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r CreateRunResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeleteRunResponseDefaultHeaders the declared response headers of an HTTP default response for DeleteRun
+type DeleteRunResponseDefaultHeaders struct {
+	RetryAfter int
+}
+
+type DeleteRunResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *DeleteRunResponseDefaultHeaders
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DeleteRunResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteRunResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteRunResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteRunResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteRunResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -5730,6 +7311,70 @@ func (r CancelRunResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r CancelRunResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// RestartRunResponse201Headers the declared response headers of an HTTP 201 response for RestartRun
+type RestartRunResponse201Headers struct {
+	ETag               string
+	IdempotentReplayed string
+	Location           string
+}
+
+// RestartRunResponseDefaultHeaders the declared response headers of an HTTP default response for RestartRun
+type RestartRunResponseDefaultHeaders struct {
+	RetryAfter int
+}
+
+type RestartRunResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *Run
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *RestartRunResponse201Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *RestartRunResponseDefaultHeaders
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r RestartRunResponse) GetJSON201() *Run {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r RestartRunResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r RestartRunResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RestartRunResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RestartRunResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RestartRunResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -6774,11 +8419,71 @@ func (r GetReadyResponse) ContentType() string {
 	return ""
 }
 
+// ListChangeGroupsWithResponse Read change groups and their update token
+//
+// Those that are named, whether a run has named them yet or not, or else a page of all by name. The token is of
+// all groups of the answer, of the same moment.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/changegroups (the `ListChangeGroups` operationId).
+func (c *ClientWithResponses) ListChangeGroupsWithResponse(ctx context.Context, params *ListChangeGroupsParams, reqEditors ...RequestEditorFn) (*ListChangeGroupsResponse, error) {
+	rsp, err := c.ListChangeGroups(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListChangeGroupsResponse(rsp)
+}
+
+// GetChangeGroupWithResponse Get a change group
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/changegroups/{name} (the `GetChangeGroup` operationId).
+func (c *ClientWithResponses) GetChangeGroupWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*GetChangeGroupResponse, error) {
+	rsp, err := c.GetChangeGroup(ctx, name, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetChangeGroupResponse(rsp)
+}
+
+// PutChangeGroupWithBodyWithResponse Set the limit and the policy of a change group
+//
+// A lower limit stops nobody; runs wait until enough others have ended. A higher one lets those in that wait.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/changegroups/{name} (the `PutChangeGroup` operationId).
+func (c *ClientWithResponses) PutChangeGroupWithBodyWithResponse(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutChangeGroupResponse, error) {
+	rsp, err := c.PutChangeGroupWithBody(ctx, name, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutChangeGroupResponse(rsp)
+}
+
+// PutChangeGroupWithResponse Set the limit and the policy of a change group
+//
+// A lower limit stops nobody; runs wait until enough others have ended. A higher one lets those in that wait.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/changegroups/{name} (the `PutChangeGroup` operationId).
+func (c *ClientWithResponses) PutChangeGroupWithResponse(ctx context.Context, name string, body PutChangeGroupJSONRequestBody, reqEditors ...RequestEditorFn) (*PutChangeGroupResponse, error) {
+	rsp, err := c.PutChangeGroup(ctx, name, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutChangeGroupResponse(rsp)
+}
+
 // StreamEventsWithResponse Follow what happens
 //
 // Server-sent events, oldest first, from after the given number on, and on as they happen. The id is the
 // event's number: dense, in the order of commits. The name is its type, the data an `Event`; where the stream
-// breaks off, a `problem` event says why. Comments come while nothing happens.
+// breaks off, a `problem` event says why. Comments come while nothing happens. Where events that were asked for
+// have been removed, the answer is 410 with the `floor`, and whoever goes on after it misses no other.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -6957,6 +8662,22 @@ func (c *ClientWithResponses) GetExecutorWithResponse(ctx context.Context, id st
 	return ParseGetExecutorResponse(rsp)
 }
 
+// ListGroupsWithResponse Count the open runs of groups, and tell the last run of each
+//
+// The groups of `path`, or else a page of all paths that have runs, at `under` and below it. Runs of groups
+// below a path count for it too.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/groups (the `ListGroups` operationId).
+func (c *ClientWithResponses) ListGroupsWithResponse(ctx context.Context, params *ListGroupsParams, reqEditors ...RequestEditorFn) (*ListGroupsResponse, error) {
+	rsp, err := c.ListGroups(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListGroupsResponse(rsp)
+}
+
 // ListPoolsWithResponse List the pools
 //
 // Returns a wrapper object for the known response body format(s).
@@ -6983,6 +8704,38 @@ func (c *ClientWithResponses) GetPoolWithResponse(ctx context.Context, name stri
 	return ParseGetPoolResponse(rsp)
 }
 
+// DeleteRunsWithBodyWithResponse Delete final runs by age and by number
+//
+// Removes final runs with their logs for good, oldest first, at most 1,000 in one call: where the answer says
+// that there are more, call again. `created_before` or `keep` must be given; all that is given must hold.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/runs (the `DeleteRuns` operationId).
+func (c *ClientWithResponses) DeleteRunsWithBodyWithResponse(ctx context.Context, params *DeleteRunsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DeleteRunsResponse, error) {
+	rsp, err := c.DeleteRunsWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteRunsResponse(rsp)
+}
+
+// DeleteRunsWithResponse Delete final runs by age and by number
+//
+// Removes final runs with their logs for good, oldest first, at most 1,000 in one call: where the answer says
+// that there are more, call again. `created_before` or `keep` must be given; all that is given must hold.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/runs (the `DeleteRuns` operationId).
+func (c *ClientWithResponses) DeleteRunsWithResponse(ctx context.Context, params *DeleteRunsParams, body DeleteRunsJSONRequestBody, reqEditors ...RequestEditorFn) (*DeleteRunsResponse, error) {
+	rsp, err := c.DeleteRuns(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteRunsResponse(rsp)
+}
+
 // ListRunsWithResponse List runs
 //
 // One page of runs, newest first. Values of one parameter are alternatives, different parameters must all match.
@@ -7000,14 +8753,16 @@ func (c *ClientWithResponses) ListRunsWithResponse(ctx context.Context, params *
 
 // CreateRunWithBodyWithResponse Submit a run
 //
-// The body is a specification. The run goes on by itself from the moment of the answer. A body that can not be
-// parsed is answered with 400, one that is wrong with 422 and all its faults.
+// The body is a specification, and beside its keys it may have a `changegroup_token`. The run goes on by itself
+// from the moment of the answer. A body that can not be parsed is answered with 400, one that is wrong with 422
+// and all its faults, a change group that has changed since the token was read with 409 `changegroup_conflict`,
+// and one that is busy and rejects runs with 409 `changegroup_busy`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/runs (the `CreateRun` operationId).
-func (c *ClientWithResponses) CreateRunWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateRunResponse, error) {
-	rsp, err := c.CreateRunWithBody(ctx, contentType, body, reqEditors...)
+func (c *ClientWithResponses) CreateRunWithBodyWithResponse(ctx context.Context, params *CreateRunParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateRunResponse, error) {
+	rsp, err := c.CreateRunWithBody(ctx, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -7016,21 +8771,52 @@ func (c *ClientWithResponses) CreateRunWithBodyWithResponse(ctx context.Context,
 
 // CreateRunWithResponse Submit a run
 //
-// The body is a specification. The run goes on by itself from the moment of the answer. A body that can not be
-// parsed is answered with 400, one that is wrong with 422 and all its faults.
+// The body is a specification, and beside its keys it may have a `changegroup_token`. The run goes on by itself
+// from the moment of the answer. A body that can not be parsed is answered with 400, one that is wrong with 422
+// and all its faults, a change group that has changed since the token was read with 409 `changegroup_conflict`,
+// and one that is busy and rejects runs with 409 `changegroup_busy`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/runs (the `CreateRun` operationId).
-func (c *ClientWithResponses) CreateRunWithResponse(ctx context.Context, body CreateRunJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateRunResponse, error) {
-	rsp, err := c.CreateRun(ctx, body, reqEditors...)
+func (c *ClientWithResponses) CreateRunWithResponse(ctx context.Context, params *CreateRunParams, body CreateRunJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateRunResponse, error) {
+	rsp, err := c.CreateRun(ctx, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
 	return ParseCreateRunResponse(rsp)
 }
 
+// DeleteRunWithBodyWithResponse Delete a final run with its logs for good
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/runs/{id} (the `DeleteRun` operationId).
+func (c *ClientWithResponses) DeleteRunWithBodyWithResponse(ctx context.Context, id RunID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DeleteRunResponse, error) {
+	rsp, err := c.DeleteRunWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteRunResponse(rsp)
+}
+
+// DeleteRunWithResponse Delete a final run with its logs for good
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/runs/{id} (the `DeleteRun` operationId).
+func (c *ClientWithResponses) DeleteRunWithResponse(ctx context.Context, id RunID, body DeleteRunJSONRequestBody, reqEditors ...RequestEditorFn) (*DeleteRunResponse, error) {
+	rsp, err := c.DeleteRun(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteRunResponse(rsp)
+}
+
 // GetRunWithResponse Get a run with its tasks and steps
+//
+// The reasons of the run and of its tasks say what each of them waits for at this moment: the change groups with
+// those that hold their slots and the place in line, an approval, an executor, a slot.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -7048,8 +8834,8 @@ func (c *ClientWithResponses) GetRunWithResponse(ctx context.Context, id RunID, 
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /api/v1/runs/{id}/annotations (the `PutRunAnnotations` operationId).
-func (c *ClientWithResponses) PutRunAnnotationsWithBodyWithResponse(ctx context.Context, id RunID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutRunAnnotationsResponse, error) {
-	rsp, err := c.PutRunAnnotationsWithBody(ctx, id, contentType, body, reqEditors...)
+func (c *ClientWithResponses) PutRunAnnotationsWithBodyWithResponse(ctx context.Context, id RunID, params *PutRunAnnotationsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutRunAnnotationsResponse, error) {
+	rsp, err := c.PutRunAnnotationsWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -7061,8 +8847,8 @@ func (c *ClientWithResponses) PutRunAnnotationsWithBodyWithResponse(ctx context.
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /api/v1/runs/{id}/annotations (the `PutRunAnnotations` operationId).
-func (c *ClientWithResponses) PutRunAnnotationsWithResponse(ctx context.Context, id RunID, body PutRunAnnotationsJSONRequestBody, reqEditors ...RequestEditorFn) (*PutRunAnnotationsResponse, error) {
-	rsp, err := c.PutRunAnnotations(ctx, id, body, reqEditors...)
+func (c *ClientWithResponses) PutRunAnnotationsWithResponse(ctx context.Context, id RunID, params *PutRunAnnotationsParams, body PutRunAnnotationsJSONRequestBody, reqEditors ...RequestEditorFn) (*PutRunAnnotationsResponse, error) {
+	rsp, err := c.PutRunAnnotations(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -7095,7 +8881,45 @@ func (c *ClientWithResponses) CancelRunWithResponse(ctx context.Context, id RunI
 	return ParseCancelRunResponse(rsp)
 }
 
+// RestartRunWithBodyWithResponse Make a new run of one that is final
+//
+// Exactly one of `from` and `tasks` is given. `from: start` runs all of it; `from: failed` runs what failed or
+// was stopped and all that depends on it, and is not for runs that succeeded; `tasks` names what is to run, with
+// all that depends on it. Other tasks keep how they ended, with their logs and outputs. `environment` and
+// `secrets` are laid over those of the old run.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/runs/{id}/restart (the `RestartRun` operationId).
+func (c *ClientWithResponses) RestartRunWithBodyWithResponse(ctx context.Context, id RunID, params *RestartRunParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RestartRunResponse, error) {
+	rsp, err := c.RestartRunWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRestartRunResponse(rsp)
+}
+
+// RestartRunWithResponse Make a new run of one that is final
+//
+// Exactly one of `from` and `tasks` is given. `from: start` runs all of it; `from: failed` runs what failed or
+// was stopped and all that depends on it, and is not for runs that succeeded; `tasks` names what is to run, with
+// all that depends on it. Other tasks keep how they ended, with their logs and outputs. `environment` and
+// `secrets` are laid over those of the old run.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/runs/{id}/restart (the `RestartRun` operationId).
+func (c *ClientWithResponses) RestartRunWithResponse(ctx context.Context, id RunID, params *RestartRunParams, body RestartRunJSONRequestBody, reqEditors ...RequestEditorFn) (*RestartRunResponse, error) {
+	rsp, err := c.RestartRun(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRestartRunResponse(rsp)
+}
+
 // StartRunWithBodyWithResponse Let a queued run of manual admission start
+//
+// It is running in the answer, unless it must wait for its change groups.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -7109,6 +8933,8 @@ func (c *ClientWithResponses) StartRunWithBodyWithResponse(ctx context.Context, 
 }
 
 // StartRunWithResponse Let a queued run of manual admission start
+//
+// It is running in the answer, unless it must wait for its change groups.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -7156,8 +8982,8 @@ func (c *ClientWithResponses) StopRunWithResponse(ctx context.Context, id RunID,
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /api/v1/runs/{id}/tasks/{task}/annotations (the `PutTaskAnnotations` operationId).
-func (c *ClientWithResponses) PutTaskAnnotationsWithBodyWithResponse(ctx context.Context, id RunID, task TaskName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutTaskAnnotationsResponse, error) {
-	rsp, err := c.PutTaskAnnotationsWithBody(ctx, id, task, contentType, body, reqEditors...)
+func (c *ClientWithResponses) PutTaskAnnotationsWithBodyWithResponse(ctx context.Context, id RunID, task TaskName, params *PutTaskAnnotationsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutTaskAnnotationsResponse, error) {
+	rsp, err := c.PutTaskAnnotationsWithBody(ctx, id, task, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -7169,8 +8995,8 @@ func (c *ClientWithResponses) PutTaskAnnotationsWithBodyWithResponse(ctx context
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /api/v1/runs/{id}/tasks/{task}/annotations (the `PutTaskAnnotations` operationId).
-func (c *ClientWithResponses) PutTaskAnnotationsWithResponse(ctx context.Context, id RunID, task TaskName, body PutTaskAnnotationsJSONRequestBody, reqEditors ...RequestEditorFn) (*PutTaskAnnotationsResponse, error) {
-	rsp, err := c.PutTaskAnnotations(ctx, id, task, body, reqEditors...)
+func (c *ClientWithResponses) PutTaskAnnotationsWithResponse(ctx context.Context, id RunID, task TaskName, params *PutTaskAnnotationsParams, body PutTaskAnnotationsJSONRequestBody, reqEditors ...RequestEditorFn) (*PutTaskAnnotationsResponse, error) {
+	rsp, err := c.PutTaskAnnotations(ctx, id, task, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -7533,6 +9359,144 @@ func (c *ClientWithResponses) GetReadyWithResponse(ctx context.Context, reqEdito
 		return nil, err
 	}
 	return ParseGetReadyResponse(rsp)
+}
+
+// ParseListChangeGroupsResponse parses an HTTP response from a ListChangeGroupsWithResponse call
+func ParseListChangeGroupsResponse(rsp *http.Response) (*ListChangeGroupsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListChangeGroupsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ChangeGroupPage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers ListChangeGroupsResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetChangeGroupResponse parses an HTTP response from a GetChangeGroupWithResponse call
+func ParseGetChangeGroupResponse(rsp *http.Response) (*GetChangeGroupResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetChangeGroupResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ChangeGroup
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers GetChangeGroupResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePutChangeGroupResponse parses an HTTP response from a PutChangeGroupWithResponse call
+func ParsePutChangeGroupResponse(rsp *http.Response) (*PutChangeGroupResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PutChangeGroupResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ChangeGroup
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers PutChangeGroupResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
 }
 
 // ParseStreamEventsResponse parses an HTTP response from a StreamEventsWithResponse call
@@ -7918,6 +9882,52 @@ func ParseGetExecutorResponse(rsp *http.Response) (*GetExecutorResponse, error) 
 	return response, nil
 }
 
+// ParseListGroupsResponse parses an HTTP response from a ListGroupsWithResponse call
+func ParseListGroupsResponse(rsp *http.Response) (*ListGroupsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListGroupsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest GroupPage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers ListGroupsResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
 // ParseListPoolsResponse parses an HTTP response from a ListPoolsWithResponse call
 func ParseListPoolsResponse(rsp *http.Response) (*ListPoolsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -7997,6 +10007,52 @@ func ParseGetPoolResponse(rsp *http.Response) (*GetPoolResponse, error) {
 	switch {
 	case true:
 		var headers GetPoolResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteRunsResponse parses an HTTP response from a DeleteRunsWithResponse call
+func ParseDeleteRunsResponse(rsp *http.Response) (*DeleteRunsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteRunsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Deleted
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers DeleteRunsResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
@@ -8096,6 +10152,13 @@ func ParseCreateRunResponse(rsp *http.Response) (*CreateRunResponse, error) {
 			}
 			headers.ETag = value
 		}
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotentReplayed = value
+		}
 		if values := rsp.Header.Values("Location"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
@@ -8106,6 +10169,48 @@ func ParseCreateRunResponse(rsp *http.Response) (*CreateRunResponse, error) {
 		response.Headers201 = &headers
 	case true:
 		var headers CreateRunResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteRunResponse parses an HTTP response from a DeleteRunWithResponse call
+func ParseDeleteRunResponse(rsp *http.Response) (*DeleteRunResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteRunResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers DeleteRunResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
@@ -8277,6 +10382,76 @@ func ParseCancelRunResponse(rsp *http.Response) (*CancelRunResponse, error) {
 		response.Headers200 = &headers
 	case true:
 		var headers CancelRunResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseRestartRunResponse parses an HTTP response from a RestartRunWithResponse call
+func ParseRestartRunResponse(rsp *http.Response) (*RestartRunResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RestartRunResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest Run
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 201:
+		var headers RestartRunResponse201Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotentReplayed = value
+		}
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers201 = &headers
+	case true:
+		var headers RestartRunResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {

@@ -22,6 +22,7 @@ func runCommand(env Env) *cobra.Command {
 		watch   = &watcher{env: env}
 		stay    bool
 		changes []string
+		key     string
 	)
 	c := &cobra.Command{
 		Use:   "run FILE",
@@ -51,7 +52,7 @@ exit code then tells how the run ended. Ctrl-C ends the showing and not the run.
 			if err != nil {
 				return err
 			}
-			created, err := client.Create(c.Context(), body, media)
+			created, err := client.Create(c.Context(), body, media, key)
 			if errors.Is(err, remote.ErrUncertain) {
 				return run.Errorf(run.CodeUnavailable, "%w; whether the run was submitted tells drover runs list", err)
 			}
@@ -71,6 +72,7 @@ exit code then tells how the run ended. Ctrl-C ends the showing and not the run.
 	flags := c.Flags()
 	flags.BoolVarP(&stay, "follow", "f", false, "show the run until it has ended")
 	flags.StringArrayVarP(&changes, "env", "e", nil, "a variable for the environment of the run, as NAME=VALUE, over those of the file (repeatable)")
+	flags.StringVar(&key, "idempotency-key", "", "makes the run once, however often it is submitted with this key in 24 hours")
 	watch.addTo(c)
 	conn.addTo(c)
 	output.addTo(c, formatTable)

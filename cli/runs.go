@@ -33,7 +33,7 @@ func runsCommand(env Env) *cobra.Command {
 	f.output.addTo(c, formatTable)
 	c.AddCommand(
 		listRunsCommand(f), getRunCommand(f), logsCommand(f), startCommand(f), stopCommand(f), cancelCommand(f), approveCommand(f),
-		annotateCommand(f),
+		annotateCommand(f), restartCommand(f), explainCommand(f), deleteCommand(f),
 	)
 	return c
 }
@@ -41,6 +41,7 @@ func runsCommand(env Env) *cobra.Command {
 // runFilter is the flags that select runs.
 type runFilter struct {
 	phases, results, groups, annotations []string
+	changeGroups                         []string
 	after, before                        string
 	limit                                int
 	cursor                               string
@@ -65,6 +66,7 @@ long ago: 90m, 36h.`,
 	flags.StringSliceVar(&filter.phases, "phase", nil, "setup_error, queued, running, finished or cancelled (repeatable)")
 	flags.StringSliceVar(&filter.results, "result", nil, "unknown, success, failed or stopped (repeatable)")
 	flags.StringArrayVar(&filter.groups, "group", nil, "a group, for its runs and those of all groups below it (repeatable)")
+	flags.StringArrayVar(&filter.changeGroups, "changegroup", nil, "a change group (repeatable)")
 	flags.StringArrayVar(&filter.annotations, "annotation", nil, "an annotation, as KEY=VALUE (repeatable)")
 	flags.StringVar(&filter.after, "created-after", "", "only runs created after this time")
 	flags.StringVar(&filter.before, "created-before", "", "only runs created before this time")
@@ -128,7 +130,7 @@ func listRuns(c *cobra.Command, f *runsFlags, filter runFilter) error {
 
 func (filter runFilter) params(env Env) (*api.ListRunsParams, error) {
 	p := &api.ListRunsParams{
-		Phase: as[api.Phase](filter.phases), Result: as[api.Result](filter.results), Group: filter.groups,
+		Phase: as[api.Phase](filter.phases), Result: as[api.Result](filter.results), Group: filter.groups, Changegroup: filter.changeGroups,
 		Annotation: filter.annotations, Limit: &filter.limit, Cursor: filter.cursor, Order: api.OrderDesc,
 	}
 	if filter.ascending {

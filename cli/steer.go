@@ -35,7 +35,11 @@ func cancelCommand(f *runsFlags) *cobra.Command {
 }
 
 // steerCommand makes a command that makes one call on each run.
-func (f *runsFlags) steerCommand(c *cobra.Command, call func(*remote.Client, context.Context, string) (remote.Answer[api.Run], error)) *cobra.Command {
+func (f *runsFlags) steerCommand(
+	c *cobra.Command, call func(client *remote.Client, ctx context.Context, id, token string) (remote.Answer[api.Run], error),
+) *cobra.Command {
+	token := ""
+	addToken(c, &token)
 	c.Args = cobra.MinimumNArgs(1)
 	c.ValidArgsFunction = f.completeRun(0)
 	c.RunE = func(c *cobra.Command, ids []string) error {
@@ -44,7 +48,7 @@ func (f *runsFlags) steerCommand(c *cobra.Command, call func(*remote.Client, con
 			return err
 		}
 		return each(ids, func(id string) error {
-			answer, err := call(client, c.Context(), id)
+			answer, err := call(client, c.Context(), id, token)
 			if err != nil {
 				return err
 			}
@@ -68,6 +72,10 @@ func each(ids []string, do func(string) error) error {
 	return errors.Join(errs...)
 }
 
+func addToken(c *cobra.Command, token *string) {
+	c.Flags().StringVar(token, "changegroup-token", "", "an update token: do it only if nothing has changed since it was read")
+}
+
 func (f *runsFlags) printChanged(answer remote.Answer[api.Run]) error {
 	if f.output == formatJSON {
 		return printJSON(f.env.Stdout, answer.Raw)
@@ -82,7 +90,8 @@ func (f *runsFlags) printChanged(answer remote.Answer[api.Run]) error {
 }
 
 func approveCommand(f *runsFlags) *cobra.Command {
-	return &cobra.Command{
+	token := ""
+	c := &cobra.Command{
 		Use:               "approve ID TASK...",
 		Short:             "Approve tasks that wait for it",
 		Long:              "Approves tasks that wait for it, in the name of the token.",
@@ -95,7 +104,7 @@ func approveCommand(f *runsFlags) *cobra.Command {
 				return err
 			}
 			return each(args[1:], func(task string) error {
-				answer, err := client.Approve(c.Context(), args[0], task)
+				answer, err := client.Approve(c.Context(), args[0], task, token)
 				if err != nil {
 					return err
 				}
@@ -108,6 +117,8 @@ func approveCommand(f *runsFlags) *cobra.Command {
 			})
 		},
 	}
+	addToken(c, &token)
+	return c
 }
 
 func waitsForApproval(t api.Task) bool { return t.Status == api.StatusWaitingApproval }

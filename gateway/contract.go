@@ -27,6 +27,7 @@ type document struct {
 	Paths      map[string]documentPath `yaml:"paths"`
 	Components struct {
 		Schemas       map[string]schema       `yaml:"schemas"`
+		Parameters    map[string]parameter    `yaml:"parameters"`
 		RequestBodies map[string]documentBody `yaml:"requestBodies"`
 	} `yaml:"components"`
 }
@@ -96,6 +97,9 @@ func (d *document) operation(method, path string, o documentOperation) (operatio
 		slices.Sort(op.media)
 	}
 	for _, p := range o.Parameters {
+		if p.Ref != "" {
+			p = d.Components.Parameters[strings.TrimPrefix(p.Ref, "#/components/parameters/")]
+		}
 		if p.In == "query" {
 			p.Schema = d.resolve(p.Schema)
 			op.query = append(op.query, p)

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -23,7 +24,7 @@ func (s *Server) ListRuns(c echo.Context, params api.ListRunsParams) error {
 	if err != nil {
 		return err
 	}
-	v := api.RunPage{Runs: make([]api.Run, len(page.Runs)), NextCursor: page.Next, PrevCursor: page.Prev}
+	v := api.RunPage{Runs: make([]api.Run, len(page.Runs)), NextCursor: page.Next, PrevCursor: page.Prev, ChangegroupToken: page.Token.String()}
 	for i, r := range page.Runs {
 		r.Tasks = nil
 		v.Runs[i] = viewRun(r)
@@ -37,6 +38,10 @@ func listQuery(params api.ListRunsParams) (run.ListQuery, error) {
 	q := run.ListQuery{
 		Phases: convert[run.Phase](params.Phase), Results: convert[run.Result](params.Result),
 		Groups: params.Group, Cursor: params.Cursor, Ascending: params.Order == api.OrderAsc,
+		ChangeGroups: params.Changegroup, TokenFor: params.TokenFor,
+	}
+	if err := errors.Join(checkNames("changegroup", params.Changegroup), checkNames("token_for", params.TokenFor)); err != nil {
+		return q, err
 	}
 	if params.Limit != nil {
 		q.Limit = *params.Limit

@@ -13,6 +13,7 @@ import (
 
 // parameter is a query parameter as the contract has it.
 type parameter struct {
+	Ref    string `yaml:"$ref"`
 	Name   string `yaml:"name"`
 	In     string `yaml:"in"`
 	Schema schema `yaml:"schema"`

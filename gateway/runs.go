@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"net/http"
-	"net/url"
 
 	"github.com/labstack/echo/v4"
 
@@ -12,26 +11,33 @@ import (
 )
 
 // CreateRun implements ServerInterface.
-func (s *Server) CreateRun(c echo.Context) error {
+func (s *Server) CreateRun(c echo.Context, params api.CreateRunParams) error {
 	data, media, err := s.readBody(c)
 	if err != nil {
 		return err
 	}
-	parsed, err := readSpec(data, media)
+	parsed, text, err := readRequest(data, media)
 	if err != nil {
 		return err
 	}
-	r, err := s.runs.Create(c.Request().Context(), run.CreateRequest{Spec: parsed, Subject: subject(c)})
+	token, err := run.ParseToken(text)
 	if err != nil {
 		return err
 	}
-	c.Response().Header().Set("Location", "/api/v1/runs/"+url.PathEscape(string(r.ID)))
-	return renderRun(c, http.StatusCreated, r)
+	if err := checkIdempotencyKey(c, params.IdempotencyKey); err != nil {
+		return err
+	}
+	return s.createdBy(c, func(ctx context.Context) (run.Run, error) {
+		return s.runs.Create(ctx, run.CreateRequest{Spec: parsed, Subject: subject(c), Token: token, IdempotencyKey: params.IdempotencyKey})
+	})
 }
 
 // GetRun implements ServerInterface.
 func (s *Server) GetRun(c echo.Context, id api.RunID, params api.GetRunParams) error {
-	r, err := s.runs.Get(c.Request().Context(), run.ID(id))
+	if err := checkNames("token_for", params.TokenFor); err != nil {
+		return err
+	}
+	r, err := s.runs.Get(c.Request().Context(), run.ID(id), params.TokenFor...)
 	if err != nil {
 		return err
 	}
@@ -54,12 +60,17 @@ func (s *Server) ApproveTask(c echo.Context, id api.RunID, task api.TaskName) er
 	})
 }
 
-// act makes a call that has no arguments of its own and answers with the run.
+// act makes a call that has no arguments but a token and answers with the run.
 func (s *Server) act(c echo.Context, id string, call func(context.Context, run.ID, run.Token) (run.Run, error)) error {
-	if err := s.decode(c, &struct{}{}, strict); err != nil {
+	var body api.RunAction
+	if err := s.decode(c, &body, strict); err != nil {
 		return err
 	}
-	r, err := call(c.Request().Context(), run.ID(id), nil)
+	token, err := run.ParseToken(body.ChangegroupToken)
+	if err != nil {
+		return err
+	}
+	r, err := call(c.Request().Context(), run.ID(id), token)
 	if err != nil {
 		return err
 	}
@@ -67,14 +78,20 @@ func (s *Server) act(c echo.Context, id string, call func(context.Context, run.I
 }
 
 // PutRunAnnotations implements ServerInterface.
-func (s *Server) PutRunAnnotations(c echo.Context, id api.RunID) error { return s.annotate(c, id, "") }
-
-// PutTaskAnnotations implements ServerInterface.
-func (s *Server) PutTaskAnnotations(c echo.Context, id api.RunID, task api.TaskName) error {
-	return s.annotate(c, id, task)
+func (s *Server) PutRunAnnotations(c echo.Context, id api.RunID, params api.PutRunAnnotationsParams) error {
+	return s.annotate(c, id, "", params.ChangegroupToken)
 }
 
-func (s *Server) annotate(c echo.Context, id, task string) error {
+// PutTaskAnnotations implements ServerInterface.
+func (s *Server) PutTaskAnnotations(c echo.Context, id api.RunID, task api.TaskName, params api.PutTaskAnnotationsParams) error {
+	return s.annotate(c, id, task, params.ChangegroupToken)
+}
+
+func (s *Server) annotate(c echo.Context, id, task, text string) error {
+	token, err := run.ParseToken(text)
+	if err != nil {
+		return err
+	}
 	var annotations map[string]string
 	if err := s.decode(c, &annotations, strict); err != nil {
 		return err
@@ -82,7 +99,7 @@ func (s *Server) annotate(c echo.Context, id, task string) error {
 	if annotations == nil {
 		return run.Errorf(run.CodeInvalid, "the body must be an object of texts; {} removes all annotations")
 	}
-	r, err := s.runs.Annotate(c.Request().Context(), run.ID(id), task, annotations, nil)
+	r, err := s.runs.Annotate(c.Request().Context(), run.ID(id), task, annotations, token)
 	if err != nil {
 		return err
 	}

@@ -250,9 +250,12 @@ func TestServer_health(t *testing.T) {
 func TestServer_faults_of_its_own(t *testing.T) {
 	t.Parallel()
 	service := &runtest.Service{
-		StartFunc:  func(context.Context, run.ID, run.Token) (run.Run, error) { return run.Run{}, errors.New("hunter2") },
-		StopFunc:   func(context.Context, run.ID, run.Token) (run.Run, error) { panic("hunter2") },
-		CancelFunc: func(ctx context.Context, _ run.ID, _ run.Token) (run.Run, error) { <-ctx.Done(); return run.Run{}, ctx.Err() },
+		StartFunc: func(context.Context, run.ID, run.Token) (run.Run, error) { return run.Run{}, errors.New("hunter2") },
+		StopFunc:  func(context.Context, run.ID, run.Token) (run.Run, error) { panic("hunter2") },
+		CancelFunc: func(ctx context.Context, _ run.ID, _ run.Token) (run.Run, error) {
+			<-ctx.Done()
+			return run.Run{}, ctx.Err()
+		},
 	}
 	base := serve(t, gateway.Deps{Runs: service}, gateway.Options{RequestTimeout: 20 * time.Millisecond})
 	for action, want := range map[string]struct {

@@ -38,6 +38,7 @@ func etagOf(r run.Run) string {
 	hash := fnv.New64a()
 	add := func(s string) { _, _ = hash.Write(append([]byte(s), 0)) }
 	add(r.Reason)
+	add(r.Token.String())
 	for i := range r.Tasks {
 		add(r.Tasks[i].Reason)
 	}
@@ -51,7 +52,7 @@ func viewRun(r run.Run) api.Run {
 		Reason: r.Reason, Annotations: mapOf(r.Annotations), Environment: mapOf(r.Environment),
 		SecretNames: listOf(r.SecretNames), SetupErrors: r.SetupErrors,
 		CreatedAt: r.CreatedAt.UTC(), StartedAt: r.StartedAt.UTC(), EndedAt: r.EndedAt.UTC(),
-		RestartedFrom: string(r.RestartedFrom),
+		RestartedFrom: string(r.RestartedFrom), ChangegroupToken: r.Token.String(),
 	}
 	for _, id := range r.RestartedAs {
 		v.RestartedAs = append(v.RestartedAs, string(id))

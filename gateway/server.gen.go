@@ -14,6 +14,15 @@ import (
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
+	// ListChangeGroups Read change groups and their update token
+	// (GET /api/v1/changegroups)
+	ListChangeGroups(ctx echo.Context, params ListChangeGroupsParams) error
+	// GetChangeGroup Get a change group
+	// (GET /api/v1/changegroups/{name})
+	GetChangeGroup(ctx echo.Context, name string) error
+	// PutChangeGroup Set the limit and the policy of a change group
+	// (PUT /api/v1/changegroups/{name})
+	PutChangeGroup(ctx echo.Context, name string) error
 	// StreamEvents Follow what happens
 	// (GET /api/v1/events)
 	StreamEvents(ctx echo.Context, params StreamEventsParams) error
@@ -38,27 +47,39 @@ type ServerInterface interface {
 	// GetExecutor Get an executor
 	// (GET /api/v1/executors/{id})
 	GetExecutor(ctx echo.Context, id string) error
+	// ListGroups Count the open runs of groups, and tell the last run of each
+	// (GET /api/v1/groups)
+	ListGroups(ctx echo.Context, params ListGroupsParams) error
 	// ListPools List the pools
 	// (GET /api/v1/pools)
 	ListPools(ctx echo.Context) error
 	// GetPool Get a pool
 	// (GET /api/v1/pools/{name})
 	GetPool(ctx echo.Context, name string) error
+	// DeleteRuns Delete final runs by age and by number
+	// (DELETE /api/v1/runs)
+	DeleteRuns(ctx echo.Context, params DeleteRunsParams) error
 	// ListRuns List runs
 	// (GET /api/v1/runs)
 	ListRuns(ctx echo.Context, params ListRunsParams) error
 	// CreateRun Submit a run
 	// (POST /api/v1/runs)
-	CreateRun(ctx echo.Context) error
+	CreateRun(ctx echo.Context, params CreateRunParams) error
+	// DeleteRun Delete a final run with its logs for good
+	// (DELETE /api/v1/runs/{id})
+	DeleteRun(ctx echo.Context, id RunID) error
 	// GetRun Get a run with its tasks and steps
 	// (GET /api/v1/runs/{id})
 	GetRun(ctx echo.Context, id RunID, params GetRunParams) error
 	// PutRunAnnotations Replace the annotations of a run
 	// (PUT /api/v1/runs/{id}/annotations)
-	PutRunAnnotations(ctx echo.Context, id RunID) error
+	PutRunAnnotations(ctx echo.Context, id RunID, params PutRunAnnotationsParams) error
 	// CancelRun End a queued run for good
 	// (POST /api/v1/runs/{id}/cancel)
 	CancelRun(ctx echo.Context, id RunID) error
+	// RestartRun Make a new run of one that is final
+	// (POST /api/v1/runs/{id}/restart)
+	RestartRun(ctx echo.Context, id RunID, params RestartRunParams) error
 	// StartRun Let a queued run of manual admission start
 	// (POST /api/v1/runs/{id}/start)
 	StartRun(ctx echo.Context, id RunID) error
@@ -67,7 +88,7 @@ type ServerInterface interface {
 	StopRun(ctx echo.Context, id RunID) error
 	// PutTaskAnnotations Replace the annotations of a task
 	// (PUT /api/v1/runs/{id}/tasks/{task}/annotations)
-	PutTaskAnnotations(ctx echo.Context, id RunID, task TaskName) error
+	PutTaskAnnotations(ctx echo.Context, id RunID, task TaskName, params PutTaskAnnotationsParams) error
 	// ApproveTask Approve a task that waits for it
 	// (POST /api/v1/runs/{id}/tasks/{task}/approve)
 	ApproveTask(ctx echo.Context, id RunID, task TaskName) error
@@ -127,6 +148,70 @@ type ServerInterface interface {
 // ServerInterfaceWrapper converts echo contexts to parameters.
 type ServerInterfaceWrapper struct {
 	Handler ServerInterface
+}
+
+// ListChangeGroups converts echo context to params.
+func (w *ServerInterfaceWrapper) ListChangeGroups(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListChangeGroupsParams
+	// ------------- Optional query parameter "name" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "name", ctx.QueryParams(), &params.Name, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// ------------- Optional query parameter "after" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "after", ctx.QueryParams(), &params.After, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter after: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListChangeGroups(ctx, params)
+	return err
+}
+
+// GetChangeGroup converts echo context to params.
+func (w *ServerInterfaceWrapper) GetChangeGroup(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetChangeGroup(ctx, name)
+	return err
+}
+
+// PutChangeGroup converts echo context to params.
+func (w *ServerInterfaceWrapper) PutChangeGroup(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PutChangeGroup(ctx, name)
+	return err
 }
 
 // StreamEvents converts echo context to params.
@@ -248,6 +333,45 @@ func (w *ServerInterfaceWrapper) GetExecutor(ctx echo.Context) error {
 	return err
 }
 
+// ListGroups converts echo context to params.
+func (w *ServerInterfaceWrapper) ListGroups(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListGroupsParams
+	// ------------- Optional query parameter "path" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "path", ctx.QueryParams(), &params.Path, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter path: %s", err))
+	}
+
+	// ------------- Optional query parameter "under" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "under", ctx.QueryParams(), &params.Under, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter under: %s", err))
+	}
+
+	// ------------- Optional query parameter "after" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "after", ctx.QueryParams(), &params.After, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter after: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListGroups(ctx, params)
+	return err
+}
+
 // ListPools converts echo context to params.
 func (w *ServerInterfaceWrapper) ListPools(ctx echo.Context) error {
 	var err error
@@ -270,6 +394,45 @@ func (w *ServerInterfaceWrapper) GetPool(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetPool(ctx, name)
+	return err
+}
+
+// DeleteRuns converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteRuns(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteRunsParams
+	// ------------- Optional query parameter "group" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "group", ctx.QueryParams(), &params.Group, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter group: %s", err))
+	}
+
+	// ------------- Optional query parameter "created_before" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "created_before", ctx.QueryParams(), &params.CreatedBefore, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter created_before: %s", err))
+	}
+
+	// ------------- Optional query parameter "keep" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "keep", ctx.QueryParams(), &params.Keep, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter keep: %s", err))
+	}
+
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteRuns(ctx, params)
 	return err
 }
 
@@ -298,6 +461,20 @@ func (w *ServerInterfaceWrapper) ListRuns(ctx echo.Context) error {
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "group", ctx.QueryParams(), &params.Group, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
 	if err != nil {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter group: %s", err))
+	}
+
+	// ------------- Optional query parameter "changegroup" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "changegroup", ctx.QueryParams(), &params.Changegroup, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter changegroup: %s", err))
+	}
+
+	// ------------- Optional query parameter "token_for" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "token_for", ctx.QueryParams(), &params.TokenFor, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter token_for: %s", err))
 	}
 
 	// ------------- Optional query parameter "annotation" -------------
@@ -351,8 +528,44 @@ func (w *ServerInterfaceWrapper) ListRuns(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) CreateRun(ctx echo.Context) error {
 	var err error
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateRunParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.CreateRun(ctx)
+	err = w.Handler.CreateRun(ctx, params)
+	return err
+}
+
+// DeleteRun converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteRun(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id RunID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteRun(ctx, id)
 	return err
 }
 
@@ -369,6 +582,12 @@ func (w *ServerInterfaceWrapper) GetRun(ctx echo.Context) error {
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params GetRunParams
+	// ------------- Optional query parameter "token_for" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "token_for", ctx.QueryParams(), &params.TokenFor, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter token_for: %s", err))
+	}
 
 	headers := ctx.Request().Header
 	// ------------- Optional header parameter "If-None-Match" -------------
@@ -403,8 +622,17 @@ func (w *ServerInterfaceWrapper) PutRunAnnotations(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PutRunAnnotationsParams
+	// ------------- Optional query parameter "changegroup_token" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "changegroup_token", ctx.QueryParams(), &params.ChangegroupToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter changegroup_token: %s", err))
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.PutRunAnnotations(ctx, id)
+	err = w.Handler.PutRunAnnotations(ctx, id, params)
 	return err
 }
 
@@ -421,6 +649,42 @@ func (w *ServerInterfaceWrapper) CancelRun(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.CancelRun(ctx, id)
+	return err
+}
+
+// RestartRun converts echo context to params.
+func (w *ServerInterfaceWrapper) RestartRun(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id RunID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RestartRunParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = IdempotencyKey
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RestartRun(ctx, id, params)
 	return err
 }
 
@@ -475,8 +739,17 @@ func (w *ServerInterfaceWrapper) PutTaskAnnotations(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter task: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PutTaskAnnotationsParams
+	// ------------- Optional query parameter "changegroup_token" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "changegroup_token", ctx.QueryParams(), &params.ChangegroupToken, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter changegroup_token: %s", err))
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.PutTaskAnnotations(ctx, id, task)
+	err = w.Handler.PutTaskAnnotations(ctx, id, task, params)
 	return err
 }
 
@@ -852,9 +1125,12 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 		Handler: si,
 	}
 
+	router.DELETE(options.BaseURL+"/api/v1/runs", wrapper.DeleteRuns, options.OperationMiddlewares["deleteRuns"]...)
 	router.GET(options.BaseURL+"/api/v1/runs", wrapper.ListRuns, options.OperationMiddlewares["listRuns"]...)
 	router.POST(options.BaseURL+"/api/v1/runs", wrapper.CreateRun, options.OperationMiddlewares["createRun"]...)
+	router.DELETE(options.BaseURL+"/api/v1/runs/:id", wrapper.DeleteRun, options.OperationMiddlewares["deleteRun"]...)
 	router.GET(options.BaseURL+"/api/v1/runs/:id", wrapper.GetRun, options.OperationMiddlewares["getRun"]...)
+	router.POST(options.BaseURL+"/api/v1/runs/:id/restart", wrapper.RestartRun, options.OperationMiddlewares["restartRun"]...)
 	router.POST(options.BaseURL+"/api/v1/runs/:id/start", wrapper.StartRun, options.OperationMiddlewares["startRun"]...)
 	router.POST(options.BaseURL+"/api/v1/runs/:id/cancel", wrapper.CancelRun, options.OperationMiddlewares["cancelRun"]...)
 	router.POST(options.BaseURL+"/api/v1/runs/:id/stop", wrapper.StopRun, options.OperationMiddlewares["stopRun"]...)
@@ -862,6 +1138,10 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.PUT(options.BaseURL+"/api/v1/runs/:id/tasks/:task/annotations", wrapper.PutTaskAnnotations, options.OperationMiddlewares["putTaskAnnotations"]...)
 	router.POST(options.BaseURL+"/api/v1/runs/:id/tasks/:task/approve", wrapper.ApproveTask, options.OperationMiddlewares["approveTask"]...)
 	router.GET(options.BaseURL+"/api/v1/runs/:id/tasks/:task/logs", wrapper.GetTaskLogs, options.OperationMiddlewares["getTaskLogs"]...)
+	router.GET(options.BaseURL+"/api/v1/changegroups", wrapper.ListChangeGroups, options.OperationMiddlewares["listChangeGroups"]...)
+	router.GET(options.BaseURL+"/api/v1/changegroups/:name", wrapper.GetChangeGroup, options.OperationMiddlewares["getChangeGroup"]...)
+	router.PUT(options.BaseURL+"/api/v1/changegroups/:name", wrapper.PutChangeGroup, options.OperationMiddlewares["putChangeGroup"]...)
+	router.GET(options.BaseURL+"/api/v1/groups", wrapper.ListGroups, options.OperationMiddlewares["listGroups"]...)
 	router.GET(options.BaseURL+"/api/v1/events", wrapper.StreamEvents, options.OperationMiddlewares["streamEvents"]...)
 	router.GET(options.BaseURL+"/api/v1/webhooks", wrapper.ListWebhooks, options.OperationMiddlewares["listWebhooks"]...)
 	router.DELETE(options.BaseURL+"/api/v1/webhooks/:name", wrapper.DeleteWebhook, options.OperationMiddlewares["deleteWebhook"]...)

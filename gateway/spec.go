@@ -5,13 +5,15 @@ import (
 	"github.com/drover-run/drover/spec"
 )
 
-// readSpec reads a specification of a media type of the contract. It is
-// checked here too, and not by the service alone, because only the text tells
-// the lines of its faults.
-func readSpec(data []byte, media string) (*run.Spec, error) {
+// readRequest reads a specification of a media type of the contract, which may
+// have an update token beside its keys. It is checked here too, and not by the
+// service alone, because only the text tells the lines of its faults.
+func readRequest(data []byte, media string) (*run.Spec, string, error) {
 	format := spec.FormatYAML
 	if media == mediaJSON {
 		format = spec.FormatJSON
 	}
-	return spec.Validate(data, format)
+	var token string
+	parsed, err := spec.Parser{Extra: map[string]*string{"changegroup_token": &token}}.Validate(data, format)
+	return parsed, token, err
 }

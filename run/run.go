@@ -118,6 +118,8 @@ type Pool struct {
 	SlotsUsed int
 	Queued    int // tasks
 	Running   int
+	// MeanElapsed is how long its running tasks have run on average.
+	MeanElapsed time.Duration
 }
 
 // Container reports whether the pool's driver runs tasks from images.

@@ -11,9 +11,59 @@ import (
 
 // Create submits a run. It is not repeated: nobody knows whether a call
 // without an answer had its effect.
-func (c *Client) Create(ctx context.Context, body []byte, contentType string) (Answer[api.Run], error) {
+func (c *Client) Create(ctx context.Context, body []byte, contentType, idempotencyKey string) (Answer[api.Run], error) {
 	return call[api.Run](ctx, c, func(ctx context.Context) (*http.Response, error) {
-		return c.api.CreateRunWithBody(ctx, contentType, bytes.NewReader(body))
+		return c.api.CreateRunWithBody(ctx, &api.CreateRunParams{IdempotencyKey: idempotencyKey}, contentType, bytes.NewReader(body))
+	})
+}
+
+// Restart makes a new run of one that is final. It is not repeated.
+func (c *Client) Restart(ctx context.Context, id string, body api.Restart, idempotencyKey string) (Answer[api.Run], error) {
+	return call[api.Run](ctx, c, func(ctx context.Context) (*http.Response, error) {
+		return c.api.RestartRun(ctx, id, &api.RestartRunParams{IdempotencyKey: idempotencyKey}, body)
+	})
+}
+
+// Delete removes a final run for good.
+func (c *Client) Delete(ctx context.Context, id string) error {
+	_, err := call[struct{}](ctx, c, func(ctx context.Context) (*http.Response, error) {
+		return c.api.DeleteRun(ctx, id, api.DeleteRunJSONRequestBody{})
+	})
+	return err
+}
+
+// DeleteMany removes final runs by age and number.
+func (c *Client) DeleteMany(ctx context.Context, params *api.DeleteRunsParams) (Answer[api.Deleted], error) {
+	return call[api.Deleted](ctx, c, func(ctx context.Context) (*http.Response, error) {
+		return c.api.DeleteRuns(ctx, params, api.DeleteRunsJSONRequestBody{})
+	})
+}
+
+// ChangeGroups returns change groups.
+func (c *Client) ChangeGroups(ctx context.Context, params *api.ListChangeGroupsParams) (Answer[api.ChangeGroupPage], error) {
+	return call[api.ChangeGroupPage](ctx, c, func(ctx context.Context) (*http.Response, error) {
+		return c.api.ListChangeGroups(ctx, params)
+	})
+}
+
+// ChangeGroup returns a change group.
+func (c *Client) ChangeGroup(ctx context.Context, name string) (Answer[api.ChangeGroup], error) {
+	return call[api.ChangeGroup](ctx, c, func(ctx context.Context) (*http.Response, error) {
+		return c.api.GetChangeGroup(ctx, name)
+	})
+}
+
+// PutChangeGroup sets the limit and the policy of a change group.
+func (c *Client) PutChangeGroup(ctx context.Context, name string, spec api.ChangeGroupSpec) (Answer[api.ChangeGroup], error) {
+	return call[api.ChangeGroup](ctx, c, func(ctx context.Context) (*http.Response, error) {
+		return c.api.PutChangeGroup(ctx, name, spec)
+	})
+}
+
+// Groups counts the runs of groups.
+func (c *Client) Groups(ctx context.Context, params *api.ListGroupsParams) (Answer[api.GroupPage], error) {
+	return call[api.GroupPage](ctx, c, func(ctx context.Context) (*http.Response, error) {
+		return c.api.ListGroups(ctx, params)
 	})
 }
 
@@ -43,30 +93,30 @@ func (c *Client) Runs(ctx context.Context, params *api.ListRunsParams) (Answer[a
 }
 
 // Start lets a queued run start.
-func (c *Client) Start(ctx context.Context, id string) (Answer[api.Run], error) {
+func (c *Client) Start(ctx context.Context, id, token string) (Answer[api.Run], error) {
 	return call[api.Run](ctx, c, func(ctx context.Context) (*http.Response, error) {
-		return c.api.StartRun(ctx, id, api.RunAction{})
+		return c.api.StartRun(ctx, id, api.RunAction{ChangegroupToken: token})
 	})
 }
 
 // Stop stops a running run.
-func (c *Client) Stop(ctx context.Context, id string) (Answer[api.Run], error) {
+func (c *Client) Stop(ctx context.Context, id, token string) (Answer[api.Run], error) {
 	return call[api.Run](ctx, c, func(ctx context.Context) (*http.Response, error) {
-		return c.api.StopRun(ctx, id, api.RunAction{})
+		return c.api.StopRun(ctx, id, api.RunAction{ChangegroupToken: token})
 	})
 }
 
 // Cancel ends a queued run for good.
-func (c *Client) Cancel(ctx context.Context, id string) (Answer[api.Run], error) {
+func (c *Client) Cancel(ctx context.Context, id, token string) (Answer[api.Run], error) {
 	return call[api.Run](ctx, c, func(ctx context.Context) (*http.Response, error) {
-		return c.api.CancelRun(ctx, id, api.RunAction{})
+		return c.api.CancelRun(ctx, id, api.RunAction{ChangegroupToken: token})
 	})
 }
 
 // Approve approves a task that waits for it.
-func (c *Client) Approve(ctx context.Context, id, task string) (Answer[api.Run], error) {
+func (c *Client) Approve(ctx context.Context, id, task, token string) (Answer[api.Run], error) {
 	return call[api.Run](ctx, c, func(ctx context.Context) (*http.Response, error) {
-		return c.api.ApproveTask(ctx, id, task, api.RunAction{})
+		return c.api.ApproveTask(ctx, id, task, api.RunAction{ChangegroupToken: token})
 	})
 }
 
@@ -74,9 +124,9 @@ func (c *Client) Approve(ctx context.Context, id, task string) (Answer[api.Run],
 func (c *Client) Annotate(ctx context.Context, id, task string, annotations map[string]string) (Answer[api.Run], error) {
 	return call[api.Run](ctx, c, func(ctx context.Context) (*http.Response, error) {
 		if task == "" {
-			return c.api.PutRunAnnotations(ctx, id, annotations)
+			return c.api.PutRunAnnotations(ctx, id, nil, annotations)
 		}
-		return c.api.PutTaskAnnotations(ctx, id, task, annotations)
+		return c.api.PutTaskAnnotations(ctx, id, task, nil, annotations)
 	})
 }
 

@@ -92,15 +92,6 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 // Server returns the URL of the gateway.
 func (c *Client) Server() string { return c.opts.Server }
 
-// leaveOutEmpty removes query parameters without a value: the generated client
-// sends those that are not set, and the gateway refuses them.
-func leaveOutEmpty(_ context.Context, req *http.Request) error {
-	query := req.URL.Query()
-	maps.DeleteFunc(query, func(_ string, values []string) bool { return len(values) == 1 && values[0] == "" })
-	req.URL.RawQuery = query.Encode()
-	return nil
-}
-
 func (c *Client) identify(_ context.Context, req *http.Request) error {
 	if c.opts.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.opts.Token)
@@ -108,22 +99,21 @@ func (c *Client) identify(_ context.Context, req *http.Request) error {
 	if c.opts.UserAgent != "" {
 		req.Header.Set("User-Agent", c.opts.UserAgent)
 	}
-	dropEmpty(req.URL)
 	return nil
 }
 
-// dropEmpty removes parameters without a value: the generated client sends
+// leaveOutEmpty removes parameters without a value: the generated client sends
 // those that are not set, and the gateway refuses them.
-func dropEmpty(u *url.URL) {
-	q := u.Query()
-	for name, values := range q {
-		if values = slices.DeleteFunc(values, func(v string) bool { return v == "" }); len(values) > 0 {
-			q[name] = values
-		} else {
-			delete(q, name)
-		}
+func leaveOutEmpty(_ context.Context, req *http.Request) error {
+	query := req.URL.Query()
+	maps.DeleteFunc(query, func(_ string, values []string) bool {
+		return !slices.ContainsFunc(values, func(v string) bool { return v != "" })
+	})
+	req.URL.RawQuery = query.Encode()
+	if req.Header.Get("Idempotency-Key") == "" {
+		req.Header.Del("Idempotency-Key")
 	}
-	u.RawQuery = q.Encode()
+	return nil
 }
 
 // call makes one call and reads its answer.

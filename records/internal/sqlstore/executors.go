@@ -206,14 +206,19 @@ func (s *Store) ListPools(ctx context.Context) ([]run.Pool, error) {
 		return each(ctx, q, func(row scanner) error {
 			var pool string
 			var queued, running int
-			if err := row.Scan(&pool, &queued, &running); err != nil {
+			var started float64
+			if err := row.Scan(&pool, &queued, &running, &started); err != nil {
 				return err
 			}
 			if i, ok := index[pool]; ok {
 				out[i].Queued, out[i].Running = queued, running
+				if started > 0 {
+					out[i].MeanElapsed = max(0, time.Duration(s.now().UnixNano()-int64(started)))
+				}
 			}
 			return nil
-		}, `SELECT pool, count(CASE WHEN status = 'queued' THEN 1 END), count(CASE WHEN status = 'running' THEN 1 END)
+		}, `SELECT pool, count(CASE WHEN status = 'queued' THEN 1 END), count(CASE WHEN status = 'running' THEN 1 END),
+			coalesce(CAST(avg(CASE WHEN status = 'running' AND started_at > 0 THEN started_at END) AS DOUBLE PRECISION), 0)
 			FROM tasks WHERE status IN ('queued', 'running') GROUP BY pool`)
 	})
 	return out, err

@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/cli/remote"
+	"github.com/drover-run/drover/run"
+)
+
+// restartFlags are the flags of restart.
+type restartFlags struct {
+	from, key string
+	tasks     []string
+	variables []string
+	secrets   []string
+	token     string
+	watch     *watcher
+	stay      bool
+}
+
+func restartCommand(f *runsFlags) *cobra.Command {
+	r := &restartFlags{watch: &watcher{env: f.env}}
+	c := &cobra.Command{
+		Use:   "restart ID",
+		Short: "Make a new run of one that has ended",
+		Long: `Makes a new run of one that has ended, and prints its id. What failed or was stopped runs again, with all that depends on
+it; --from start runs all of it, and --task names what is to run, with all that depends on it. Other tasks keep how they
+ended, with their logs and outputs. Variables and secrets are laid over those of the old run; a secret is read from a file.`,
+		Example: `  drover runs restart 01k8z3m6w4v6q2d1c9x7b5a3n1
+  drover runs restart 01k8z3m6w4v6q2d1c9x7b5a3n1 --from start --env COMMIT=4f2a --follow
+  drover runs restart 01k8z3m6w4v6q2d1c9x7b5a3n1 --task deploy --secret TOKEN=@token.txt`,
+		Args: cobra.ExactArgs(1), ValidArgsFunction: f.completeRun(1),
+		RunE: func(c *cobra.Command, args []string) error { return r.restart(c, f, args[0]) },
+	}
+	flags := c.Flags()
+	flags.StringVar(&r.from, "from", "", "start or failed (the default, unless --task is given)")
+	flags.StringArrayVar(&r.tasks, "task", nil, "a task that is to run again, or an expansion (repeatable)")
+	flags.StringArrayVarP(&r.variables, "env", "e", nil, "a variable, as NAME=VALUE (repeatable)")
+	flags.StringArrayVar(&r.secrets, "secret", nil, "a secret, as NAME=@FILE, or NAME=@- for the standard input (repeatable)")
+	flags.StringVar(&r.key, "idempotency-key", "", "makes the restart happen once, however often it is asked for in 24 hours")
+	flags.StringVar(&r.token, "changegroup-token", "", "an update token: restart only if nothing has changed since it was read")
+	flags.BoolVarP(&r.stay, "follow", "f", false, "show the new run until it has ended")
+	r.watch.addTo(c)
+	_ = c.RegisterFlagCompletionFunc("from", cobra.FixedCompletions([]string{"start", "failed"}, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+func (r *restartFlags) restart(c *cobra.Command, f *runsFlags, id string) error {
+	body := api.Restart{From: api.RestartFrom(r.from), Tasks: r.tasks, ChangegroupToken: r.token}
+	if r.from == "" && len(r.tasks) == 0 {
+		body.From = api.RestartFrom(run.RestartFailed)
+	}
+	var err error
+	if body.Environment, err = assignments("env", r.variables); err != nil {
+		return err
+	}
+	if body.Secrets, err = r.readSecrets(f.env); err != nil {
+		return err
+	}
+	client, err := f.conn.open()
+	if err != nil {
+		return err
+	}
+	created, err := client.Restart(c.Context(), id, body, r.key)
+	if errors.Is(err, remote.ErrUncertain) {
+		return run.Errorf(run.CodeUnavailable, "%w; whether the run was restarted tells drover runs get %s", err, id)
+	}
+	switch {
+	case err != nil:
+		return err
+	case r.stay:
+		return r.watch.follow(c.Context(), client, created.Value, f.output)
+	case f.output == formatJSON:
+		return printJSON(f.env.Stdout, created.Raw)
+	}
+	_, err = fmt.Fprintln(f.env.Stdout, created.Value.ID)
+	return err
+}
+
+// assignments reads NAME=VALUE.
+func assignments(flag string, list []string) (map[string]string, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	out := make(map[string]string, len(list))
+	for _, text := range list {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok || name == "" {
+			return nil, invalid("--%s %q is not NAME=VALUE", flag, text)
+		}
+		out[name] = value
+	}
+	return out, nil
+}
+
+// readSecrets reads NAME=@FILE: a value on the command line could be seen by
+// all users of the host.
+func (r *restartFlags) readSecrets(env Env) (map[string]string, error) {
+	list, err := assignments("secret", r.secrets)
+	for name, value := range list {
+		file, ok := strings.CutPrefix(value, "@")
+		if !ok {
+			return nil, invalid("--secret %s=... must name a file, as %s=@FILE: others can see the command line", name, name)
+		}
+		if list[name], err = readSecret(env, file); err != nil {
+			return nil, err
+		}
+	}
+	return list, err
+}
+
+func deleteCommand(f *runsFlags) *cobra.Command {
+	var params api.DeleteRunsParams
+	age, keep := "", 0
+	c := &cobra.Command{
+		Use:   "delete [ID...]",
+		Short: "Delete runs that have ended, with their logs, for good",
+		Long: `Deletes runs that have ended, with their logs: those named, or all that are older than --older-than, or all but the newest
+of each group (--keep), or both. It asks nothing: --dry-run tells how many there are.`,
+		Example: `  drover runs delete 01k8z3m6w4v6q2d1c9x7b5a3n1
+  drover runs delete --older-than 720h --group /project/42 --dry-run
+  drover runs delete --keep 100`,
+		ValidArgsFunction: f.completeRun(0),
+		RunE: func(c *cobra.Command, ids []string) error {
+			many := age != "" || keep > 0
+			if many == (len(ids) > 0) {
+				return invalid("name runs, or say which are to be deleted by --older-than or --keep")
+			}
+			client, err := f.conn.open()
+			if err != nil {
+				return err
+			}
+			if !many {
+				return each(ids, func(id string) error {
+					if err := client.Delete(c.Context(), id); err != nil {
+						return err
+					}
+					_, err := fmt.Fprintf(f.env.Stdout, "run %s deleted\n", id)
+					return err
+				})
+			}
+			if age != "" {
+				before, err := parseTime(f.env, age)
+				if err != nil {
+					return invalid("--older-than: %w", err)
+				}
+				params.CreatedBefore = &before
+			}
+			if keep > 0 {
+				params.Keep = &keep
+			}
+			return f.deleteMany(c, client, &params)
+		},
+	}
+	flags := c.Flags()
+	flags.StringVar(&age, "older-than", "", "created before this: an age such as 720h, or a time")
+	flags.IntVar(&keep, "keep", 0, "spare this many of the newest runs of each group")
+	flags.StringVar(&params.Group, "group", "", "only runs of this group and of those below it")
+	flags.BoolVar(&params.DryRun, "dry-run", false, "only tell how many there are")
+	return c
+}
+
+// deleteMany goes on until nothing is left to delete. It tells on a terminal
+// how far it is.
+func (f *runsFlags) deleteMany(c *cobra.Command, client *remote.Client, params *api.DeleteRunsParams) error {
+	begin, total := f.env.Now(), 0
+	for {
+		done, err := client.DeleteMany(c.Context(), params)
+		if err != nil {
+			return err
+		}
+		total += done.Value.Runs
+		switch {
+		case params.DryRun && done.Value.More:
+			_, err = fmt.Fprintf(f.env.Stdout, "%d runs or more would be deleted\n", total)
+			return err
+		case params.DryRun:
+			_, err = fmt.Fprintf(f.env.Stdout, "%d runs would be deleted\n", total)
+			return err
+		case !done.Value.More:
+			_, err = fmt.Fprintf(f.env.Stdout, "%d runs deleted\n", total)
+			return err
+		}
+		if f.env.Now().Sub(begin) > time.Second && f.env.IsTerminal() {
+			_, _ = fmt.Fprintf(f.env.Stderr, "%d runs deleted so far\n", total)
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package gateway
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/run"
+)
+
+// ListChangeGroups implements ServerInterface.
+func (s *Server) ListChangeGroups(c echo.Context, params api.ListChangeGroupsParams) error {
+	q := run.ChangeGroupQuery{Names: params.Name, After: params.After}
+	if params.Limit != nil {
+		q.Limit = *params.Limit
+	}
+	if err := checkNames("name", params.Name); err != nil {
+		return err
+	}
+	if len(q.Names) > 0 && (q.After != "" || params.Limit != nil) {
+		return invalidParameter("after", "name asks for groups by name, which come on one page: leave out after and limit")
+	}
+	groups, token, err := s.runs.ChangeGroups(c.Request().Context(), q)
+	if err != nil {
+		return err
+	}
+	v := api.ChangeGroupPage{Changegroups: make([]api.ChangeGroup, len(groups)), ChangegroupToken: token.String()}
+	for i, g := range groups {
+		v.Changegroups[i] = viewChangeGroup(g)
+	}
+	if n := len(groups); len(q.Names) == 0 && n > 0 && n == limitOf(params.Limit) {
+		v.NextAfter = groups[n-1].Name
+	}
+	return writeJSON(c, http.StatusOK, mediaJSON, v)
+}
+
+// pageSize is the number of items of a page where the client gave none.
+const pageSize = 25
+
+func limitOf(given *int) int {
+	if given == nil {
+		return pageSize
+	}
+	return *given
+}
+
+// GetChangeGroup implements ServerInterface.
+func (s *Server) GetChangeGroup(c echo.Context, name string) error {
+	if err := checkNames("name", []string{name}); err != nil {
+		return err
+	}
+	groups, token, err := s.runs.ChangeGroups(c.Request().Context(), run.ChangeGroupQuery{Names: []string{name}})
+	if err != nil {
+		return err
+	}
+	if len(groups) != 1 || groups[0].Version == 0 {
+		return run.Errorf(run.CodeNotFound, "no run has named change group %s yet, and nobody has set its limit", name)
+	}
+	return renderChangeGroup(c, groups[0], token)
+}
+
+// PutChangeGroup implements ServerInterface.
+func (s *Server) PutChangeGroup(c echo.Context, name string) error {
+	if err := checkNames("name", []string{name}); err != nil {
+		return err
+	}
+	var body struct {
+		api.ChangeGroupSpec
+
+		MaxRunning *int `json:"max_running"` // no limit and nothing said are not the same
+	}
+	if err := s.decode(c, &body, strict); err != nil {
+		return err
+	}
+	g := run.ChangeGroup{Name: name, OnBusy: cmp.Or(run.OnBusy(body.OnBusy), run.OnBusyQueue)}
+	if body.MaxRunning != nil {
+		g.MaxRunning = *body.MaxRunning
+	}
+	if err := checkChangeGroup(g, body.MaxRunning != nil); err != nil {
+		return err
+	}
+	token, err := run.ParseToken(body.ChangegroupToken)
+	if err != nil {
+		return err
+	}
+	g, token, err = s.runs.PutChangeGroup(c.Request().Context(), g, token)
+	if err != nil {
+		return err
+	}
+	return renderChangeGroup(c, g, token)
+}
+
+// maxSlots is the highest limit: more runs than that are not run at once
+// anywhere, and all stores can hold it.
+const maxSlots = 1_000_000
+
+func checkChangeGroup(g run.ChangeGroup, limited bool) error {
+	var faults []run.Fault
+	add := func(path string, code run.Code, format string, args ...any) {
+		faults = append(faults, run.Fault{Path: path, Code: code, Detail: fmt.Sprintf(format, args...)})
+	}
+	switch {
+	case !limited:
+		add("max_running", run.FaultRequired, "max_running is missing; 0 is no limit")
+	case g.MaxRunning < 0 || g.MaxRunning > maxSlots:
+		add("max_running", run.FaultOutOfRange, "max_running must be from 0, which is no limit, to %d, not %d", maxSlots, g.MaxRunning)
+	}
+	if !slices.Contains(run.OnBusyPolicies(), g.OnBusy) {
+		add("on_busy", run.FaultBadValue, "on_busy must be one of %v, not %q", run.OnBusyPolicies(), g.OnBusy)
+	}
+	if len(faults) > 0 {
+		return run.InvalidError(faults[0].Detail, faults)
+	}
+	return nil
+}
+
+func renderChangeGroup(c echo.Context, g run.ChangeGroup, token run.Token) error {
+	v := viewChangeGroup(g)
+	v.ChangegroupToken = token.String()
+	return writeJSON(c, http.StatusOK, mediaJSON, v)
+}
+
+func viewChangeGroup(g run.ChangeGroup) api.ChangeGroup {
+	return api.ChangeGroup{
+		Name: g.Name, MaxRunning: g.MaxRunning, OnBusy: api.OnBusy(g.OnBusy),
+		Running: listOf(convert[string](g.Running)), Queued: listOf(convert[string](g.Queued)),
+	}
+}
+
+// checkNames refuses names that no change group can have, and too many.
+func checkNames(parameter string, names []string) error {
+	if len(names) > run.MaxChangeGroups {
+		return invalidParameter(parameter, fmt.Sprintf("%s may be given %d times, not %d", parameter, run.MaxChangeGroups, len(names)))
+	}
+	for _, name := range names {
+		if fault := run.CheckChangeGroupName(name); fault != "" {
+			return invalidParameter(parameter, fault)
+		}
+	}
+	return nil
+}
+
+func invalidParameter(name, detail string) error {
+	return run.InvalidError(detail, []run.Fault{{Path: name, Code: run.CodeInvalid, Detail: detail}})
+}
+
+// ListGroups implements ServerInterface.
+func (s *Server) ListGroups(c echo.Context, params api.ListGroupsParams) error {
+	q := run.GroupQuery{Paths: params.Path, Under: params.Under, After: params.After}
+	if params.Limit != nil {
+		q.Limit = *params.Limit
+	}
+	for _, path := range slices.Concat(params.Path, []string{q.Under}) {
+		if path == "" {
+			continue
+		}
+		if faults := checkGroup(path); len(faults) > 0 {
+			return run.InvalidError(faults[0].Detail, faults)
+		}
+	}
+	switch {
+	case len(q.Paths) > maxPaths:
+		return invalidParameter("path", fmt.Sprintf("path may be given %d times, not %d", maxPaths, len(q.Paths)))
+	case len(q.Paths) > 0 && (q.Under != "" || q.After != "" || params.Limit != nil):
+		return invalidParameter("path", "path asks for groups by path, which come on one page: leave out under, after and limit")
+	}
+	page, err := s.runs.Groups(c.Request().Context(), q)
+	if err != nil {
+		return err
+	}
+	v := api.GroupPage{Groups: make([]api.Group, len(page.Groups)), NextAfter: page.After}
+	for i, g := range page.Groups {
+		v.Groups[i] = api.Group{Path: g.Path, Queued: g.Queued, Running: g.Running}
+		if g.Last != nil {
+			last := viewRun(*g.Last)
+			v.Groups[i].LastRun = &last
+		}
+	}
+	return writeJSON(c, http.StatusOK, mediaJSON, v)
+}
+
+const maxPaths = 100

@@ -1,0 +1,109 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/run"
+)
+
+// RestartRun implements ServerInterface.
+func (s *Server) RestartRun(c echo.Context, id api.RunID, params api.RestartRunParams) error {
+	var body api.Restart
+	if err := s.decode(c, &body, strict); err != nil {
+		return err
+	}
+	token, err := run.ParseToken(body.ChangegroupToken)
+	if err != nil {
+		return err
+	}
+	if err := checkIdempotencyKey(c, params.IdempotencyKey); err != nil {
+		return err
+	}
+	req := run.RestartRequest{
+		Run: run.ID(id), From: run.RestartFrom(body.From), Tasks: body.Tasks, Environment: body.Environment,
+		Subject: subject(c), Token: token, IdempotencyKey: params.IdempotencyKey,
+	}
+	if len(body.Secrets) > 0 {
+		req.Secrets = make(map[string]run.Secret, len(body.Secrets))
+		for name, value := range body.Secrets {
+			req.Secrets[name] = run.Secret(value)
+		}
+	}
+	return s.createdBy(c, func(ctx context.Context) (run.Run, error) { return s.runs.Restart(ctx, req) })
+}
+
+// createdBy answers with the run that a call made.
+func (s *Server) createdBy(c echo.Context, call func(context.Context) (run.Run, error)) error {
+	r, err := call(c.Request().Context())
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Set("Location", "/api/v1/runs/"+url.PathEscape(string(r.ID)))
+	if r.Replayed {
+		c.Response().Header().Set("Idempotent-Replayed", "true")
+	}
+	return renderRun(c, http.StatusCreated, r)
+}
+
+// maxIdempotencyKey is the length of a key, in bytes.
+const maxIdempotencyKey = 255
+
+// checkIdempotencyKey refuses keys that are not printable ASCII, and one that
+// is there and empty: its client means to have one.
+func checkIdempotencyKey(c echo.Context, key string) error {
+	values := c.Request().Header.Values("Idempotency-Key")
+	if len(values) == 0 {
+		return nil
+	}
+	bad := len(values) > 1 || key == "" || len(key) > maxIdempotencyKey
+	for i := range len(key) {
+		bad = bad || key[i] < ' ' || key[i] > '~'
+	}
+	if bad {
+		return run.Errorf(run.CodeUnreadable, "the Idempotency-Key must be one value of 1 to %d printable ASCII characters", maxIdempotencyKey)
+	}
+	return nil
+}
+
+// DeleteRun implements ServerInterface.
+func (s *Server) DeleteRun(c echo.Context, id api.RunID) error {
+	if err := s.decode(c, &struct{}{}, strict); err != nil {
+		return err
+	}
+	if err := s.runs.Delete(c.Request().Context(), run.ID(id)); err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusNoContent)
+}
+
+// DeleteRuns implements ServerInterface.
+func (s *Server) DeleteRuns(c echo.Context, params api.DeleteRunsParams) error {
+	if err := s.decode(c, &struct{}{}, strict); err != nil {
+		return err
+	}
+	q := run.DeleteQuery{Group: params.Group, DryRun: params.DryRun}
+	if params.CreatedBefore != nil {
+		q.Before = *params.CreatedBefore
+	}
+	if params.Keep != nil {
+		q.Keep = *params.Keep
+	}
+	if q.Group != "" {
+		if faults := checkGroup(q.Group); len(faults) > 0 {
+			return run.InvalidError(faults[0].Detail, faults)
+		}
+	}
+	if q.Before.IsZero() && q.Keep == 0 {
+		return invalidParameter("created_before", "created_before or keep must say which runs are to be deleted")
+	}
+	done, err := s.runs.DeleteRuns(c.Request().Context(), q)
+	if err != nil {
+		return err
+	}
+	return writeJSON(c, http.StatusOK, mediaJSON, api.Deleted{Runs: done.Runs, More: done.More})
+}
