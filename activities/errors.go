@@ -19,6 +19,7 @@ var retryable = map[run.Code]bool{
 	run.CodeInvalid:             false,
 	run.CodeUnreadable:          false,
 	run.CodeNotFound:            false,
+	run.CodeGone:                false,
 	run.CodeConflict:            false,
 	run.CodeWrongPhase:          false,
 	run.CodeNotWaitingApproval:  false,

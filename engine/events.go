@@ -10,6 +10,11 @@ import (
 // eventPage is how many events are read at once.
 const eventPage = 500
 
+// EventFloor implements run.Service.
+func (e *Engine) EventFloor(ctx context.Context, id run.ID) (int64, error) {
+	return e.store.EventFloor(ctx, id)
+}
+
 // Events implements run.Service.
 func (e *Engine) Events(ctx context.Context, q run.EventQuery) iter.Seq2[run.Event, error] {
 	return func(yield func(run.Event, error) bool) {

@@ -19,10 +19,16 @@ func (s *Server) StreamEvents(c echo.Context, params api.StreamEventsParams) err
 	}
 	ctx, closeStream := s.streams.open(c.Request().Context())
 	defer closeStream()
-	if q.Run != "" { // an unknown run would be waited for in vain
-		if _, err := s.runs.Get(ctx, q.Run); err != nil {
-			return err
+	// An unknown run would be waited for in vain, and so would what is gone.
+	floor, err := s.runs.EventFloor(ctx, q.Run)
+	if err != nil {
+		return err
+	}
+	if q.After < floor {
+		if params.After != nil || params.LastEventID != "" {
+			return run.GoneError(floor)
 		}
+		q.After = floor
 	}
 	defer s.metrics.stream(c.Path())()
 	w, err := s.startStream(c, mediaEvents)

@@ -39,6 +39,8 @@ func kindOf(code run.Code) problemKind {
 		return problemKind{http.StatusUnprocessableEntity, "The request is not valid"}
 	case run.CodeNotFound:
 		return problemKind{http.StatusNotFound, "There is no such thing"}
+	case run.CodeGone:
+		return problemKind{http.StatusGone, "It was removed"}
 	case run.CodeConflict:
 		return problemKind{http.StatusConflict, "It exists already, or has changed"}
 	case run.CodeWrongPhase:
@@ -82,14 +84,14 @@ func kindOf(code run.Code) problemKind {
 func problemOf(err error, method string) api.Problem {
 	e := classify(err)
 	kind := kindOf(e.Code)
-	if e.Code == run.CodeInvalid && (method == http.MethodGet || method == http.MethodHead) {
+	if e.Code == run.CodeInvalid && (method == http.MethodGet || method == http.MethodHead || method == http.MethodDelete) {
 		kind.status = http.StatusBadRequest // there is no content that could be unprocessable
 	}
 	p := api.Problem{
 		Type: "urn:drover:problem:" + string(e.Code), Title: kind.title, Status: kind.status, Code: string(e.Code),
 	}
 	if e.Code != run.CodeInternal {
-		p.Detail = e.Message
+		p.Detail, p.Floor = e.Message, e.Floor
 		for _, f := range e.Faults {
 			p.Errors = append(p.Errors, api.Fault{Path: f.Path, Line: f.Line, Code: string(f.Code), Detail: f.Detail})
 		}

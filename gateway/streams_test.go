@@ -222,11 +222,11 @@ func TestServer_heartbeats(t *testing.T) {
 // A reader that takes nothing is cut off, so that it holds up nothing.
 func TestServer_slow_reader(t *testing.T) {
 	t.Parallel()
-	ended := make(chan struct{})
+	ended, taken := make(chan struct{}), int64(0)
 	service := &runtest.Service{EventsFunc: func(context.Context, run.EventQuery) iter.Seq2[run.Event, error] {
 		return func(yield func(run.Event, error) bool) {
 			defer close(ended)
-			for n := int64(1); yield(run.Event{Number: n, Type: run.EventRun, Reason: strings.Repeat("x", 10_000)}, nil); n++ {
+			for taken = 1; yield(run.Event{Number: taken, Type: run.EventRun, Reason: strings.Repeat("x", 10_000)}, nil); taken++ {
 			}
 		}
 	}}
@@ -240,6 +240,8 @@ func TestServer_slow_reader(t *testing.T) {
 			return false, "still writing"
 		}
 	})
+	// What the system's buffers took, and no more.
+	require.Less(t, taken, int64(5_000))
 }
 
 // instance is a gateway that runs as in production.

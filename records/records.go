@@ -25,6 +25,7 @@ type Store interface {
 	Executors
 	Outbox
 	Events
+	EventFloor
 	Garbage
 	Webhooks
 	Schedules
@@ -366,6 +367,7 @@ type Outbox interface {
 // Events gives out what happened.
 type Events interface {
 	// ReadEvents returns up to n events with numbers greater than q.After.
+	// Errors: gone (some of them were removed).
 	ReadEvents(ctx context.Context, q run.EventQuery, n int) ([]run.Event, error)
 	// LastEvent returns the greatest number given, 0 if none.
 	LastEvent(ctx context.Context) (int64, error)

@@ -15,6 +15,7 @@ const (
 	CodeInvalid             Code = "invalid"                // the input is wrong; trying again is useless
 	CodeUnreadable          Code = "unreadable"             // the input could not even be parsed
 	CodeNotFound            Code = "not_found"              // no such thing
+	CodeGone                Code = "gone"                   // there was such a thing, and it was removed
 	CodeConflict            Code = "conflict"               // it exists already, or has changed meanwhile
 	CodeWrongPhase          Code = "wrong_phase"            // the run's phase does not allow the call
 	CodeNotWaitingApproval  Code = "not_waiting_approval"   // the task does not wait for an approval, or the caller has given it
@@ -51,6 +52,7 @@ type Error struct {
 	Code    Code
 	Message string
 	Faults  []Fault // of an input; empty otherwise
+	Floor   int64   // of CodeGone: the number of the last event that was removed
 	Err     error
 }
 
@@ -63,6 +65,14 @@ func Errorf(code Code, format string, args ...any) *Error {
 // InvalidError returns an Error of CodeInvalid that carries the faults.
 func InvalidError(message string, faults []Fault) *Error {
 	return &Error{Code: CodeInvalid, Message: message, Faults: faults}
+}
+
+// GoneError returns an Error of CodeGone: events up to the floor were removed.
+func GoneError(floor int64) *Error {
+	return &Error{
+		Code: CodeGone, Floor: floor,
+		Message: fmt.Sprintf("events up to number %d were removed; go on after that, or without a place for all that are left", floor),
+	}
 }
 
 // Error implements error.

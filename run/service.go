@@ -63,8 +63,13 @@ type Service interface {
 	// Logs opens the log of a task. Errors: not_found (run, task, attempt),
 	// invalid (a step that the task does not have, a negative offset).
 	Logs(ctx context.Context, q LogQuery) (LogReader, error)
+	// EventFloor returns the greatest number whose event was removed, for
+	// readers of a run's events, or of all where id is "". It is 0 where no
+	// event that they would read was. Errors: not_found.
+	EventFloor(ctx context.Context, id ID) (int64, error)
 	// Events yields events from after q.After on, oldest first, and goes on
-	// waiting for new ones until ctx ends.
+	// waiting for new ones until ctx ends. Errors: gone (what comes next was
+	// removed).
 	Events(ctx context.Context, q EventQuery) iter.Seq2[Event, error]
 	// Executors lists all executors that are not removed, by id.
 	Executors(ctx context.Context) ([]Executor, error)

@@ -3,6 +3,7 @@ package webhooks
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
@@ -137,6 +138,9 @@ func (f *follower) look(ctx context.Context) (events []run.Event, more bool, err
 		return nil, false, err
 	}
 	page, err := f.d.store.ReadEvents(ctx, run.EventQuery{After: f.place, Run: f.w.Run, Group: f.w.Group}, f.d.opts.Batch)
+	if gone, ok := errors.AsType[*run.Error](err); ok && gone.Code == run.CodeGone {
+		return nil, true, f.skip(ctx, gone.Floor)
+	}
 	if err != nil {
 		return nil, false, err
 	}
@@ -159,6 +163,15 @@ func (f *follower) look(ctx context.Context) (events []run.Event, more bool, err
 	}
 	f.w.BatchEnd = 0
 	return events, more, nil
+}
+
+// skip goes on behind events that were removed before they were delivered, and
+// tells so.
+func (f *follower) skip(ctx context.Context, floor int64) error {
+	text := fmt.Sprintf("events %d to %d were removed before they were delivered", f.w.Delivered+1, floor)
+	f.logger.WarnContext(ctx, "events were removed before they were delivered", "after", f.w.Delivered, "floor", floor)
+	f.place, f.w.BatchEnd = floor, 0
+	return f.move(ctx, records.Progression{Delivered: floor, LastError: text})
 }
 
 func (f *follower) selects(e run.Event) bool {

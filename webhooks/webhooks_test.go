@@ -524,6 +524,29 @@ func TestDeliver_goes_back(t *testing.T) {
 	})
 }
 
+// TestDeliver_events_are_removed: what was removed is left out, and told.
+func TestDeliver_events_are_removed(t *testing.T) {
+	t.Parallel()
+	w, r := newWorld(t), newReceiver(t)
+	r.does(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
+	w.put(r, nil)
+	w.happen("/a/b", 5)
+	_, stop := w.deliver()
+	w.await(func(h run.Webhook) bool { return h.Failures > 0 })
+	stop()
+	removed, err := w.store.RemoveEvents(t.Context(), records.KeepEvents{Newest: 2}, 100)
+	require.NoError(t, err)
+	require.Equal(t, 3, removed)
+	_, stop = w.deliver()
+	hook := w.await(func(h run.Webhook) bool { return h.Delivered == 3 })
+	require.Contains(t, hook.LastError, "events 1 to 3 were removed")
+	stop()
+	w.put(r, nil)
+	r.does(nil)
+	w.deliver()
+	r.awaitTaken(4, 5)
+}
+
 // TestDeliver_is_taken_over: of two only the one that came last goes on.
 func TestDeliver_is_taken_over(t *testing.T) {
 	t.Parallel()

@@ -20,6 +20,7 @@ type ControlDeps struct {
 	Progress activities.Progress
 	Groups   activities.Granter
 	Firings  activities.Firings
+	Events   activities.EventRemover
 }
 
 // ControlOptions tune a control worker. Zero values mean the defaults.
@@ -93,6 +94,8 @@ func RegisterControl(r worker.Registry, deps ControlDeps) {
 	s := activities.NewSchedules(deps.Firings)
 	r.RegisterActivityWithOptions(s.Fire, activity.RegisterOptions{Name: contract.ActivityFire})
 	r.RegisterActivityWithOptions(s.EndRun, activity.RegisterOptions{Name: contract.ActivityEndRun})
+	e := activities.NewEvents(deps.Events, nil)
+	r.RegisterActivityWithOptions(e.RemoveEvents, activity.RegisterOptions{Name: contract.ActivityRemoveEvents})
 }
 
 func cacheSize(opts ControlOptions) int {

@@ -42,7 +42,11 @@ func (c *Client) Events(ctx context.Context, q EventQuery) iter.Seq2[api.Event, 
 	return func(yield func(api.Event, error) bool) {
 		after := q.After
 		open := func(ctx context.Context) (*http.Response, error) {
-			return c.api.StreamEvents(ctx, &api.StreamEventsParams{After: &after, Run: q.Run, Group: q.Group}, acceptEvents)
+			params := api.StreamEventsParams{Run: q.Run, Group: q.Group}
+			if after > 0 { // else from the first that is left
+				params.After = &after
+			}
+			return c.api.StreamEvents(ctx, &params, acceptEvents)
 		}
 		for message, err := range c.stream(ctx, open, q.Away, false) {
 			var e api.Event

@@ -59,7 +59,7 @@ func (p *process) addControl(s *stores, deps engine.Deps, c client.Client, names
 	p.stages.add("keeper", engine.NewKeeper(deps, c).Run)
 	scheduler := engine.NewScheduler(engine.New(deps), c)
 	p.addWorker("control worker", func(opts workers.ControlOptions) worker.Worker {
-		return workers.NewControl(c, workers.ControlDeps{Progress: s.records, Groups: s.records, Firings: scheduler}, opts)
+		return workers.NewControl(c, workers.ControlDeps{Progress: s.records, Groups: s.records, Firings: scheduler, Events: s.records}, opts)
 	})
 	p.addWorker("waiting worker", func(opts workers.ControlOptions) worker.Worker {
 		return workers.NewWait(c, workers.WaitDeps{

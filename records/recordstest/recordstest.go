@@ -38,6 +38,7 @@ func Run(t *testing.T, newDatabase func(t *testing.T) Open) {
 		{"Executors", executorTests()},
 		{"Outbox", outboxTests()},
 		{"Events", eventTests()},
+		{"EventFloor", floorTests()},
 		{"Webhooks", webhookTests()},
 		{"Schedules", scheduleTests()},
 		{"Sharing", sharingTests()},

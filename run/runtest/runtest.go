@@ -31,6 +31,7 @@ type Service struct {
 	PutChangeGroupFunc func(context.Context, run.ChangeGroup, run.Token) (run.ChangeGroup, run.Token, error)
 	GroupsFunc         func(context.Context, run.GroupQuery) (run.GroupPage, error)
 	LogsFunc           func(context.Context, run.LogQuery) (run.LogReader, error)
+	EventFloorFunc     func(context.Context, run.ID) (int64, error) // nil: there is none
 	EventsFunc         func(context.Context, run.EventQuery) iter.Seq2[run.Event, error]
 	ExecutorsFunc      func(context.Context) ([]run.Executor, error)
 	PoolsFunc          func(context.Context) ([]run.Pool, error)
@@ -157,6 +158,14 @@ func (s *Service) Logs(ctx context.Context, q run.LogQuery) (run.LogReader, erro
 		return nil, unset("Logs")
 	}
 	return s.LogsFunc(ctx, q)
+}
+
+// EventFloor implements run.Service.
+func (s *Service) EventFloor(ctx context.Context, id run.ID) (int64, error) {
+	if s.EventFloorFunc == nil {
+		return 0, nil
+	}
+	return s.EventFloorFunc(ctx, id)
 }
 
 // Events implements run.Service.

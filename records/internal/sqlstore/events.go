@@ -39,6 +39,9 @@ func (s *Store) ReadEvents(ctx context.Context, q run.EventQuery, n int) ([]run.
 	var out []run.Event
 	err := s.read(ctx, "reading events", func(tx Querier) error {
 		out = nil
+		if err := checkFloor(ctx, tx, q); err != nil {
+			return err
+		}
 		return each(ctx, tx, func(row scanner) error {
 			var e run.Event
 			var at int64

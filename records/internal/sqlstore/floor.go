@@ -1,0 +1,92 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// EventFloor implements records.Store.
+func (s *Store) EventFloor(ctx context.Context, id run.ID) (floor int64, err error) {
+	err = s.read(ctx, "reading the floor of events", func(q Querier) error {
+		floor, err = eventFloor(ctx, q, id)
+		return err
+	})
+	return floor, err
+}
+
+// eventFloor returns the floor for readers of a run, or of all events. A run
+// that was made after the last event that was removed has lost none.
+func eventFloor(ctx context.Context, q Querier, id run.ID) (int64, error) {
+	var floor, at, created int64
+	if err := q.QueryRow(ctx, `SELECT floor, at FROM event_floor`).Scan(&floor, &at); err != nil || id == "" {
+		return floor, err
+	}
+	err := q.QueryRow(ctx, `SELECT created_at FROM runs WHERE id = ?`, id).Scan(&created)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return 0, noRun(id)
+	case err != nil:
+		return 0, err
+	case created > at:
+		return 0, nil
+	}
+	return floor, nil
+}
+
+// checkFloor refuses to read from a place whose events were removed.
+func checkFloor(ctx context.Context, q Querier, query run.EventQuery) error {
+	floor, err := eventFloor(ctx, q, "")
+	if err != nil || query.After >= floor {
+		return err
+	}
+	if query.Run != "" {
+		floor, err = eventFloor(ctx, q, query.Run)
+		if run.CodeOf(err) == run.CodeNotFound {
+			return nil // there is nothing to read
+		}
+		if err != nil || query.After >= floor {
+			return err
+		}
+	}
+	return run.GoneError(floor)
+}
+
+// RemoveEvents implements records.Store.
+func (s *Store) RemoveEvents(ctx context.Context, keep records.KeepEvents, n int) (removed int, err error) {
+	err = s.write(ctx, "removing events", func(t *tx) error {
+		removed = 0
+		var floor, last, latest int64
+		if err := t.QueryRow(ctx, `SELECT floor, at FROM event_floor`+t.dialect.ForUpdate).Scan(&floor, &latest); err != nil {
+			return err
+		}
+		if err := t.QueryRow(ctx, t.dialect.LastEvent).Scan(&last); err != nil {
+			return err
+		}
+		from, over := floor, false
+		if err := each(ctx, t, func(row scanner) error {
+			var number, at int64
+			if err := row.Scan(&number, &at); err != nil {
+				return err
+			}
+			// What comes after one that is kept is kept too.
+			over = over || (keep.Since.IsZero() || at >= fromTime(keep.Since)) && (keep.Newest == 0 || number > last-keep.Newest)
+			if !over {
+				floor, latest = number, max(latest, at)
+				removed++
+			}
+			return nil
+		}, `SELECT number, at FROM events WHERE number > ? ORDER BY number LIMIT ?`, floor, n); err != nil || removed == 0 {
+			return err
+		}
+		if _, err := t.Exec(ctx, `DELETE FROM events WHERE number > ? AND number <= ?`, from, floor); err != nil {
+			return err
+		}
+		_, err := t.Exec(ctx, `UPDATE event_floor SET floor = ?, at = ?`, floor, latest)
+		return err
+	})
+	return removed, err
+}
