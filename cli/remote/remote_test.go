@@ -142,7 +142,7 @@ func TestEvents_go_on_over_broken_streams(t *testing.T) {
 				}
 			}
 			require.Equal(t, []string{"t1", "t2", "t3"}, got)
-			require.Equal(t, "after=0&run=r1", (*requests)[0])
+			require.Equal(t, "run=r1", (*requests)[0])
 		})
 	}
 }
