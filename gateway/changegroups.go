@@ -154,13 +154,15 @@ func (s *Server) ListGroups(c echo.Context, params api.ListGroupsParams) error {
 	if params.Limit != nil {
 		q.Limit = *params.Limit
 	}
-	for _, path := range slices.Concat(params.Path, []string{q.Under}) {
-		if path == "" {
-			continue
-		}
-		if faults := checkGroup(path); len(faults) > 0 {
-			return run.InvalidError(faults[0].Detail, faults)
-		}
+	var faults []run.Fault
+	for _, path := range params.Path {
+		faults = append(faults, checkGroup("path", path)...)
+	}
+	if q.Under != "" {
+		faults = append(faults, checkGroup("under", q.Under)...)
+	}
+	if len(faults) > 0 {
+		return run.InvalidError(faults[0].Detail, faults)
 	}
 	switch {
 	case len(q.Paths) > maxPaths:

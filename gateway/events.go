@@ -70,7 +70,7 @@ func eventQuery(params api.StreamEventsParams) (run.EventQuery, error) {
 		q.After = last
 	}
 	if params.Group != "" {
-		if faults := checkGroup(params.Group); len(faults) > 0 {
+		if faults := checkGroup("group", params.Group); len(faults) > 0 {
 			return q, run.InvalidError(faults[0].Detail, faults)
 		}
 	}

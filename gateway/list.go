@@ -55,7 +55,7 @@ func listQuery(params api.ListRunsParams) (run.ListQuery, error) {
 	}
 	var faults []run.Fault
 	for _, g := range params.Group {
-		faults = append(faults, checkGroup(g)...)
+		faults = append(faults, checkGroup("group", g)...)
 	}
 	for _, a := range params.Annotation {
 		key, value, found := strings.Cut(a, "=")
@@ -73,13 +73,13 @@ func listQuery(params api.ListRunsParams) (run.ListQuery, error) {
 	return q, nil
 }
 
-func checkGroup(group string) []run.Fault {
+func checkGroup(parameter, group string) []run.Fault {
 	if strings.HasPrefix(group, "/") {
 		return nil
 	}
 	return []run.Fault{{
-		Path: "group", Code: run.CodeInvalid,
-		Detail: fmt.Sprintf("group must be an absolute path such as /project/42, not %q", group),
+		Path: parameter, Code: run.CodeInvalid,
+		Detail: fmt.Sprintf("%s must be an absolute path such as /project/42, not %q", parameter, group),
 	}}
 }
 

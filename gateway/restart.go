@@ -56,11 +56,10 @@ const maxIdempotencyKey = 255
 // checkIdempotencyKey refuses keys that are not printable ASCII, and one that
 // is there and empty: its client means to have one.
 func checkIdempotencyKey(c echo.Context, key string) error {
-	values := c.Request().Header.Values("Idempotency-Key")
-	if len(values) == 0 {
+	if len(c.Request().Header.Values("Idempotency-Key")) == 0 {
 		return nil
 	}
-	bad := len(values) > 1 || key == "" || len(key) > maxIdempotencyKey
+	bad := key == "" || len(key) > maxIdempotencyKey
 	for i := range len(key) {
 		bad = bad || key[i] < ' ' || key[i] > '~'
 	}
@@ -94,7 +93,7 @@ func (s *Server) DeleteRuns(c echo.Context, params api.DeleteRunsParams) error {
 		q.Keep = *params.Keep
 	}
 	if q.Group != "" {
-		if faults := checkGroup(q.Group); len(faults) > 0 {
+		if faults := checkGroup("group", q.Group); len(faults) > 0 {
 			return run.InvalidError(faults[0].Detail, faults)
 		}
 	}

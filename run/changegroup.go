@@ -104,6 +104,8 @@ func CheckChangeGroupName(name string) string {
 		return "the name of a change group has at most 100 bytes"
 	case strings.ContainsFunc(name, unicode.IsControl) || !utf8.ValidString(name):
 		return "the name of a change group has characters that cannot be shown"
+	case name == "." || name == "..":
+		return "a change group cannot be named . or ..: the URL of it would be another's"
 	}
 	return ""
 }
