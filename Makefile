@@ -52,7 +52,7 @@ image: build ## Build the Drover image FROM scratch, tagged with the version and
 .PHONY: test
 test: build ## Run the tests; those that need Docker or PostgreSQL say so where there is none
 	@mkdir -p .bin
-	$(GO) test $(TESTFLAGS) -timeout 20m ./... | tee $(REPORT).part
+	DROVER_TEST_TEMPORAL=$${DROVER_TEST_TEMPORAL:-auto} $(GO) test $(TESTFLAGS) -timeout 20m ./... | tee $(REPORT).part
 	@mv $(REPORT).part $(REPORT)
 	@$(GO) run ./internal/testenv/missing
 
@@ -89,6 +89,7 @@ check-clean: generate ## Fail where generated code or go.mod is not what is comm
 soak: build ## The long runs: ten kills in a row, chaos, fuzzing, the full self-build
 	DROVER_SOAK=1 $(GO) test -count=1 -v -parallel 8 -timeout 60m ./test/...
 	$(GO) test -fuzz FuzzRead -fuzztime 5m ./spec/
+	examples/with-dev.sh shell bin/drover run examples/full-build.yaml --env SOURCE="$$PWD" --follow
 
 .PHONY: bench
 bench: build ## Measure Drover beside a bare Temporal workflow on the same server

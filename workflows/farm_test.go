@@ -26,10 +26,6 @@ import (
 	"github.com/drover-run/drover/workers"
 )
 
-// serverVariable names the environment variable with the address of a Temporal
-// server to test against.
-const serverVariable = "DROVER_TEST_TEMPORAL"
-
 // uncachedVariable names the environment variable that, set to anything, makes
 // every workflow task replay the history so far.
 const uncachedVariable = "DROVER_TEST_UNCACHED"
@@ -53,10 +49,7 @@ type duty func(ctx context.Context, f *farm, in contract.ExecuteInput) (contract
 // newFarm starts the workers, or skips the test where there is no server.
 func newFarm(t testing.TB) *farm {
 	t.Helper()
-	address := os.Getenv(serverVariable)
-	if address == "" {
-		testenv.Missing(t, "temporal", serverVariable+" is not set", "run make histories, or start drover temporal and set it to its address")
-	}
+	address := testenv.RequireTemporal(t)
 	options := workers.ControlOptions{StopTimeout: time.Second}
 	if os.Getenv(uncachedVariable) != "" {
 		options.CachedWorkflows = -1

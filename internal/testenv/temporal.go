@@ -1,0 +1,92 @@
+package testenv
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// temporalVariable names the environment variable with the address of a
+// Temporal server to test against, which has Drover's namespace; "auto" starts
+// one of the test's own from bin/drover, as make test does.
+const temporalVariable = "DROVER_TEST_TEMPORAL"
+
+const temporalStart = time.Minute
+
+var temporalServes = regexp.MustCompile(`at (127\.0\.0\.1:[0-9]+)`)
+
+// RequireTemporal returns the address of a Temporal server, or skips the test
+// where there is none.
+func RequireTemporal(t testing.TB) string {
+	t.Helper()
+	switch address := os.Getenv(temporalVariable); address {
+	case "":
+		Missing(t, "temporal", temporalVariable+" is not set", "run make test, which sets it to auto, or set it to the address of a drover temporal")
+		return ""
+	case "auto":
+		return startTemporal(t)
+	default:
+		return address
+	}
+}
+
+// startTemporal starts an embedded server, which ends with the test.
+func startTemporal(t testing.TB) string {
+	t.Helper()
+	binary := moduleFile(t, filepath.Join("bin", "drover"))
+	if _, err := os.Stat(binary); err != nil {
+		Missing(t, "temporal", "there is no "+binary, "run make build")
+	}
+	server := exec.CommandContext(t.Context(), binary, "temporal", "--data-dir", t.TempDir(), "--temporal", "127.0.0.1:0", "--temporal-ui", "")
+	server.Stderr = os.Stderr
+	out, err := server.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, server.Start())
+	t.Cleanup(func() {
+		_ = server.Process.Kill() // its data goes with the test
+		_ = server.Wait()
+	})
+	found := make(chan string, 1)
+	go func() {
+		defer close(found)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			if m := temporalServes.FindStringSubmatch(lines.Text()); m != nil {
+				found <- m[1]
+				break
+			}
+		}
+		_, _ = io.Copy(io.Discard, out)
+	}()
+	timer := time.NewTimer(temporalStart)
+	defer timer.Stop()
+	select {
+	case address, ok := <-found:
+		require.True(t, ok, "drover temporal ended while starting")
+		return address
+	case <-timer.C:
+		t.Fatal("drover temporal did not start to serve in time")
+	}
+	return ""
+}
+
+// moduleFile returns the path of a file of the module that the test is in.
+func moduleFile(t testing.TB, name string) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	require.NoError(t, err)
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return filepath.Join(dir, name)
+		}
+		parent := filepath.Dir(dir)
+		require.NotEqual(t, dir, parent, "the test is in no module")
+		dir = parent
+	}
+}
