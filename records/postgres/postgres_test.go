@@ -3,6 +3,8 @@ package postgres_test
 import (
 	"context"
 	"database/sql"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -164,6 +166,53 @@ func TestStore_numbers_what_others_left(t *testing.T) {
 	events, err := s.ReadEvents(t.Context(), run.EventQuery{Run: r.ID}, 10)
 	require.NoError(t, err)
 	require.Len(t, events, 2)
+}
+
+// TestStore_late_commits has transactions commit in another order than they
+// began: a reader that goes on from the last number that it saw misses none.
+func TestStore_late_commits(t *testing.T) {
+	t.Parallel()
+	dsn := testenv.RequirePostgres(t)
+	stores := []*postgres.Store{open(t, dsn), open(t, dsn)}
+	var seen []run.Event
+	read := func(want int) {
+		t.Helper()
+		testenv.Await(t, 30*time.Second, func() (bool, string) {
+			page, err := stores[len(seen)%2].ReadEvents(t.Context(), run.EventQuery{After: int64(len(seen))}, 10)
+			require.NoError(t, err)
+			for _, e := range page {
+				seen = append(seen, e)
+				require.Equal(t, int64(len(seen)), e.Number)
+			}
+			return len(seen) >= want, fmt.Sprintf("%d events of %d", len(seen), want)
+		})
+	}
+	const rounds = 5
+	var late []*sql.Tx
+	for range rounds {
+		// It has its place in the table now, and commits after all that follow.
+		tx, err := raw(t, dsn).BeginTx(t.Context(), nil)
+		require.NoError(t, err)
+		_, err = tx.ExecContext(t.Context(), `INSERT INTO events (type, at, run_id, group_path, phase, result, reason, task, status, attempt, executor)
+			VALUES ('run', 1, 'late', '/a/b', 'queued', 'unknown', '', '', '', 0, '')`)
+		require.NoError(t, err)
+		late = append(late, tx)
+		create(t, stores[0])
+		create(t, stores[1])
+		read(2 * len(late))
+	}
+	for i, tx := range slices.Backward(late) {
+		require.NoError(t, tx.Commit())
+		create(t, stores[i%2]) // whose numbering finds the other's too
+		read(2*rounds + 2*(rounds-i))
+	}
+	lates := 0
+	for _, e := range seen {
+		if e.Run == "late" {
+			lates++
+		}
+	}
+	require.Equal(t, rounds, lates)
 }
 
 // TestStore_many_runs_in_one_announcement needs more than one notification.
