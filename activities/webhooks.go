@@ -45,18 +45,18 @@ const heartbeatEvery = 2 * time.Second
 
 // alive heartbeats for an activity that lasts, until end is called. The
 // context that it returns also ends when the worker stops.
-func alive(ctx context.Context) (_ context.Context, end func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
+func alive(whole context.Context) (_ context.Context, end func()) {
+	ctx, cancel := context.WithCancelCause(whole)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		ticker := time.NewTicker(heartbeatEvery)
 		defer ticker.Stop()
 		for {
-			activity.RecordHeartbeat(ctx)
+			activity.RecordHeartbeat(whole)
 			select {
 			case <-ticker.C:
-			case <-activity.GetWorkerStopChannel(ctx):
+			case <-activity.GetWorkerStopChannel(whole):
 				cancel(errWorkerStops)
 				return
 			case <-ctx.Done():

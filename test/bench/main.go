@@ -10,23 +10,25 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 )
 
 func main() {
 	log.SetFlags(0)
 	quick := flag.Bool("quick", false, "a tenth of the work, to see that the benchmark itself runs")
+	only := flag.String("only", "", "measure only the rows whose names hold this")
 	drover := flag.String("drover", "bin/drover", "the drover binary to measure")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := measure(ctx, *drover, *quick)
+	err := measure(ctx, *drover, *only, *quick)
 	stop()
 	if err != nil {
 		log.Fatal("bench: ", err)
 	}
 }
 
-func measure(ctx context.Context, binary string, quick bool) error {
+func measure(ctx context.Context, binary, only string, quick bool) error {
 	scale := 1
 	if quick {
 		scale = 10
@@ -43,6 +45,9 @@ func measure(ctx context.Context, binary string, quick bool) error {
 	defer bare.stop()
 	table := &table{}
 	for _, row := range rows(scale) {
+		if !strings.Contains(row.name, only) {
+			continue
+		}
 		fmt.Fprintf(os.Stderr, "measuring: %s\n", row.name)
 		if err := row.measure(ctx, dev, bare, table); err != nil {
 			return fmt.Errorf("%s: %w", row.name, err)

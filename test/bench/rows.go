@@ -53,6 +53,7 @@ func rows(scale int) []row {
 			return large(ctx, d, b, t, 1000/scale)
 		}},
 		{"a line to the follower", func(ctx context.Context, d *dev, _ *bare, t *table) error { return follower(ctx, d, t, 200/scale) }},
+		{"an event to its reader", func(ctx context.Context, d *dev, _ *bare, t *table) error { return pushes(ctx, d, t, 200/scale) }},
 		{"docker task", func(ctx context.Context, d *dev, _ *bare, t *table) error {
 			return container(ctx, d, t, max(3, 20/scale))
 		}},

@@ -1,0 +1,253 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/run"
+)
+
+// postgresVariable names the environment variable with the URL of a PostgreSQL
+// server on which databases may be made.
+const postgresVariable = "DROVER_TEST_POSTGRES"
+
+// pushed measures from the time that an event tells, which is before its
+// commit, to its arrival at a reader: of runs that are submitted to one
+// gateway, and read at another or the same.
+func pushed(ctx context.Context, from, to *dev, n int) ([]time.Duration, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	group := "/bench/push-" + strconv.FormatInt(time.Now().UnixNano(), 36)
+	body, err := to.get(ctx, "/api/v1/events?group="+group, "text/event-stream")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = body.Close() }()
+	arrived := make(chan time.Duration, 16*n)
+	go func() {
+		defer close(arrived)
+		readLags(body, arrived)
+	}()
+	for range n {
+		if _, err := from.submit(ctx, "name: push\ngroup: "+group+"\ntasks: {t: {steps: [{run: 'true'}]}}\n"); err != nil {
+			return nil, err
+		}
+		time.Sleep(20 * time.Millisecond) //nolint:forbidigo // the pace of the measurement
+	}
+	var lags []time.Duration
+	for len(lags) < n {
+		select {
+		case lag, more := <-arrived:
+			if !more {
+				return nil, errors.New("the events broke off")
+			}
+			lags = append(lags, lag)
+		case <-time.After(time.Minute):
+			return nil, fmt.Errorf("%d events came, of %d and more", len(lags), n)
+		}
+	}
+	for len(arrived) > 0 {
+		lags = append(lags, <-arrived)
+	}
+	return lags, nil
+}
+
+func readLags(body io.Reader, arrived chan<- time.Duration) {
+	scanner := bufio.NewScanner(body)
+	scanner.Buffer(nil, 1<<20)
+	for scanner.Scan() {
+		data, ok := strings.CutPrefix(scanner.Text(), "data: ")
+		if !ok {
+			continue
+		}
+		var e api.Event
+		if json.Unmarshal([]byte(data), &e) == nil && !e.Time.IsZero() {
+			arrived <- time.Since(e.Time)
+		}
+	}
+}
+
+// pushes measures in one process, and across two gateways on PostgreSQL.
+func pushes(ctx context.Context, d *dev, t *table, n int) error {
+	lags, err := pushed(ctx, d, d, n)
+	if err != nil {
+		return err
+	}
+	t.add(pushLine("an event to its reader, one process", lags, 50*time.Millisecond))
+	if err := receiversHang(ctx, d, t, n); err != nil {
+		return err
+	}
+	server := os.Getenv(postgresVariable)
+	if server == "" {
+		fmt.Fprintf(os.Stderr, "  two gateways on PostgreSQL: left out, %s is not set\n", postgresVariable)
+		return nil
+	}
+	pair, err := startPair(ctx, d.cmd.Path, server)
+	if err != nil {
+		return err
+	}
+	defer pair.stop()
+	if lags, err = pushed(ctx, pair.gateways[0], pair.gateways[1], n); err != nil {
+		return err
+	}
+	t.add(pushLine("an event to its reader, two gateways on PostgreSQL", lags, 250*time.Millisecond))
+	return nil
+}
+
+func pushLine(name string, lags []time.Duration, goal time.Duration) line {
+	return line{
+		name: name + ", p95", drover: fmt.Sprintf("%s (p50 %s)", ms(percentile(lags, 95)), ms(percentile(lags, 50))),
+		goal: "<= " + ms(goal), met: percentile(lags, 95) <= goal,
+	}
+}
+
+// receiversHang is the same with as many webhooks as there may be, none of
+// whose receivers answers.
+func receiversHang(ctx context.Context, d *dev, t *table, n int) error {
+	gone := make(chan struct{})
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-r.Context().Done():
+		case <-gone:
+		}
+	}))
+	defer receiver.Close()
+	defer close(gone)
+	for i := range run.MaxWebhooks {
+		if err := d.change(ctx, http.MethodPut, "/api/v1/webhooks/bench-"+strconv.Itoa(i),
+			`{"url": "`+receiver.URL+`", "secret": "0123456789abcdef"}`); err != nil {
+			return err
+		}
+	}
+	lags, err := pushed(ctx, d, d, n)
+	for i := range run.MaxWebhooks {
+		err = errors.Join(err, d.change(ctx, http.MethodDelete, "/api/v1/webhooks/bench-"+strconv.Itoa(i), ""))
+	}
+	if err != nil {
+		return err
+	}
+	t.add(pushLine("  the same beside 100 webhooks whose receivers hang", lags, 50*time.Millisecond))
+	return nil
+}
+
+// change makes a call that answers with nothing that matters here.
+func (d *dev) change(ctx context.Context, method, path, body string) error {
+	req, err := http.NewRequestWithContext(ctx, method, d.server+path, strings.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("making a request: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+d.token)
+	resp, err := benchClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("calling %s: %w", path, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode >= http.StatusMultipleChoices {
+		return fmt.Errorf("calling %s: %s %s %w", path, resp.Status, answer, err)
+	}
+	return nil
+}
+
+// pair is two gateways on a new database. Nothing else is needed for runs to
+// be submitted, and for events to be read.
+type pair struct {
+	gateways [2]*dev
+	admin    *sql.DB
+	name     string
+	dir      string
+}
+
+func startPair(ctx context.Context, binary, server string) (*pair, error) {
+	dsn, err := url.Parse(server)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", postgresVariable, err)
+	}
+	dir, err := os.MkdirTemp("", "drover-bench-pair-")
+	if err != nil {
+		return nil, fmt.Errorf("making a directory: %w", err)
+	}
+	admin, err := sql.Open("pgx", server)
+	if err != nil {
+		return nil, fmt.Errorf("opening PostgreSQL: %w", err)
+	}
+	p := &pair{admin: admin, dir: dir, name: "drover_bench_" + strconv.FormatInt(time.Now().UnixNano(), 36)}
+	if _, err := admin.ExecContext(ctx, "CREATE DATABASE "+p.name); err != nil {
+		return nil, fmt.Errorf("making a database: %w", err)
+	}
+	dsn.Path = "/" + p.name
+	for i := range p.gateways {
+		if p.gateways[i], err = startGateway(ctx, binary, dsn.String(), dir); err != nil {
+			p.stop()
+			return nil, err
+		}
+	}
+	// Somebody must have served the pool that the runs go to.
+	db, err := sql.Open("pgx", dsn.String())
+	if err != nil {
+		return nil, fmt.Errorf("opening the database: %w", err)
+	}
+	defer func() { _ = db.Close() }()
+	if _, err := db.ExecContext(ctx, `INSERT INTO pools (name, driver, os, arch, labels, privileged, is_default)
+		VALUES ('shell', 'shell', 'linux', 'amd64', '{}', FALSE, FALSE)`); err != nil {
+		return nil, fmt.Errorf("making a pool: %w", err)
+	}
+	return p, nil
+}
+
+func startGateway(ctx context.Context, binary, dsn, dir string) (*dev, error) {
+	address, err := freeAddress(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d := &dev{dir: dir, server: "http://" + address}
+	d.cmd = exec.CommandContext(ctx, binary, "gateway", "--listen", address)
+	d.cmd.Cancel = func() error { return d.cmd.Process.Signal(syscall.SIGTERM) }
+	d.cmd.Env = append(os.Environ(), "DROVER_RECORDS__DRIVER=postgres", "DROVER_RECORDS__DSN="+dsn, "DROVER_LOG__LEVEL=error",
+		"DROVER_BLOBS__URL=file://"+filepath.Join(dir, "blobs"), "DROVER_TEMPORAL__ADDRESS=127.0.0.1:1")
+	d.cmd.Stderr = os.Stderr
+	if err := d.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting a gateway: %w", err)
+	}
+	for range 300 {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+		if err == nil {
+			return d, conn.Close()
+		}
+		time.Sleep(100 * time.Millisecond) //nolint:forbidigo // it is starting
+	}
+	return nil, errors.New("the gateway did not start to listen")
+}
+
+func (p *pair) stop() {
+	for _, g := range p.gateways {
+		if g != nil {
+			_ = g.cmd.Process.Signal(syscall.SIGTERM)
+			_ = g.cmd.Wait()
+		}
+	}
+	// Nobody waits for the answer but the next to use the server.
+	_, _ = p.admin.Exec("DROP DATABASE " + p.name + " WITH (FORCE)")
+	_ = p.admin.Close()
+	_ = os.RemoveAll(p.dir)
+}
