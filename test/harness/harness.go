@@ -184,3 +184,18 @@ func FreeAddress(t testing.TB) string {
 	defer func() { _ = l.Close() }()
 	return l.Addr().String()
 }
+
+// Grep reports whether a file, or what SQLite keeps beside it, holds a text.
+func Grep(t testing.TB, file, text string) bool {
+	t.Helper()
+	found := false
+	for _, suffix := range []string{"", "-wal"} {
+		data, err := os.ReadFile(file + suffix)
+		if errors.Is(err, os.ErrNotExist) && suffix != "" {
+			continue
+		}
+		require.NoError(t, err)
+		found = found || strings.Contains(string(data), text)
+	}
+	return found
+}
