@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -36,8 +35,11 @@ func changeGroupsCommand(env Env) *cobra.Command {
 
 func (f *groupsFlags) listCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "list [NAME...]", Short: "List change groups, all or those named", Example: "  drover changegroups list\n  drover changegroups list deploys project-42 -o json",
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Use: "list [NAME...]", Short: "List change groups, all or those named",
+		Long: `Lists change groups, all or those that are named. Those that are named come with one update token of them all, from the same
+moment (-o json).`,
+		Example:           "  drover changegroups list\n  drover changegroups list deploys project-42 -o json",
+		ValidArgsFunction: completeChangeGroups(f.conn, 0),
 		RunE: func(c *cobra.Command, names []string) error {
 			client, err := f.conn.open()
 			if err != nil {
@@ -50,16 +52,22 @@ func (f *groupsFlags) listCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if f.output == formatJSON { // a document for each page
+					if err := printJSON(f.env.Stdout, page.Raw); err != nil {
+						return err
+					}
+				} else {
+					for _, g := range page.Value.Changegroups {
+						t.row(g.Name, limitText(g.MaxRunning), string(g.OnBusy), strconv.Itoa(len(g.Running)), strconv.Itoa(len(g.Queued)))
+					}
+				}
+				if params.After = page.Value.NextAfter; params.After != "" {
+					continue
+				}
 				if f.output == formatJSON {
-					return printJSON(f.env.Stdout, page.Raw)
+					return nil
 				}
-				for _, g := range page.Value.Changegroups {
-					t.row(g.Name, limitText(g.MaxRunning), string(g.OnBusy), strconv.Itoa(len(g.Running)), strconv.Itoa(len(g.Queued)))
-				}
-				if page.Value.NextAfter == "" {
-					return t.flush()
-				}
-				params.After = page.Value.NextAfter
+				return t.flush()
 			}
 		},
 	}
@@ -75,7 +83,7 @@ func limitText(n int) string {
 func (f *groupsFlags) getCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "get NAME", Short: "Show a change group: the runs that hold its slots, and those that wait in their order",
-		Example: "  drover changegroups get deploys", Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
+		Example: "  drover changegroups get deploys", Args: cobra.ExactArgs(1), ValidArgsFunction: completeChangeGroups(f.conn, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			client, err := f.conn.open()
 			if err != nil {
@@ -99,9 +107,22 @@ func (f *groupsFlags) print(answer remote.Answer[api.ChangeGroup]) error {
 	t.field("name", g.Name)
 	t.field("limit", limitText(g.MaxRunning))
 	t.field("on busy", string(g.OnBusy))
-	t.field("running", strings.Join(g.Running, "\n"))
-	t.field("queued", strings.Join(g.Queued, "\n"))
-	t.field("token", g.ChangegroupToken)
+	t.field("running", count(len(g.Running), "run"))
+	t.field("queued", count(len(g.Queued), "run"))
+	t.field("update token", g.ChangegroupToken)
+	if err := t.flush(); err != nil || len(g.Running)+len(g.Queued) == 0 {
+		return err
+	}
+	if _, err := fmt.Fprintln(f.env.Stdout); err != nil {
+		return err
+	}
+	t = newTable(f.env.Stdout, "RUN", "STATE")
+	for _, id := range g.Running {
+		t.row(id, "holds a slot")
+	}
+	for _, id := range g.Queued {
+		t.row(id, "waits")
+	}
 	return t.flush()
 }
 
@@ -117,8 +138,11 @@ refused (reject). A lower limit stops nobody.`,
 		Example: `  drover changegroups set deploys --max-running 1
   drover changegroups set previews --max-running 2 --on-busy cancel_queued
   drover changegroups set deploys --max-running 0`,
-		Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
+		Args: cobra.ExactArgs(1), ValidArgsFunction: completeChangeGroups(f.conn, 1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if !c.Flags().Changed("max-running") { // it would be taken away
+				return invalid("--max-running is missing; 0 is no limit")
+			}
 			client, err := f.conn.open()
 			if err != nil {
 				return err
@@ -133,8 +157,7 @@ refused (reject). A lower limit stops nobody.`,
 	}
 	c.Flags().IntVar(&spec.MaxRunning, "max-running", 0, "how many runs may run at once; 0 is no limit")
 	c.Flags().StringVar(&policy, "on-busy", policy, "queue, stop_running, cancel_queued or reject")
-	c.Flags().StringVar(&spec.ChangegroupToken, "changegroup-token", "", "an update token: change it only if nothing has changed since it was read")
-	_ = c.MarkFlagRequired("max-running")
+	addToken(c, &spec.ChangegroupToken)
 	_ = c.RegisterFlagCompletionFunc("on-busy", cobra.FixedCompletions(texts(run.OnBusyPolicies()), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
@@ -161,20 +184,20 @@ func groupsCommand(env Env) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if f.output == formatJSON {
-					return printJSON(f.env.Stdout, page.Raw)
-				}
-				for _, g := range page.Value.Groups {
-					last := api.Run{}
-					if g.LastRun != nil {
-						last = *g.LastRun
+				if f.output == formatJSON { // a document for each page
+					if err := printJSON(f.env.Stdout, page.Raw); err != nil {
+						return err
 					}
-					t.row(g.Path, strconv.Itoa(g.Queued), strconv.Itoa(g.Running), last.ID, string(last.Phase), string(last.Result), f.env.ago(last.CreatedAt))
+				} else {
+					f.addGroups(t, page.Value.Groups)
 				}
-				if page.Value.NextAfter == "" {
-					return t.flush()
+				if params.After = page.Value.NextAfter; params.After != "" {
+					continue
 				}
-				params.After = page.Value.NextAfter
+				if f.output == formatJSON {
+					return nil
+				}
+				return t.flush()
 			}
 		},
 	}
@@ -184,72 +207,12 @@ func groupsCommand(env Env) *cobra.Command {
 	return c
 }
 
-// explainCommand shows what a run waits for, and nothing else of it.
-func explainCommand(f *runsFlags) *cobra.Command {
-	return &cobra.Command{
-		Use:   "explain ID",
-		Short: "Tell why a run, and each of its tasks, waits",
-		Long: `Tells for a run that is not final what it waits for, and for each task that waits: a change group with those that hold its
-slots and the place in line, an approval, an executor, a slot, or other tasks.`,
-		Example: "  drover runs explain 01k8z3m6w4v6q2d1c9x7b5a3n1",
-		Args:    cobra.ExactArgs(1), ValidArgsFunction: f.completeRun(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			client, err := f.conn.open()
-			if err != nil {
-				return err
-			}
-			answer, err := client.Run(c.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			if f.output == formatJSON {
-				return printJSON(f.env.Stdout, answer.Raw)
-			}
-			return f.explain(answer.Value)
-		},
-	}
-}
-
-func (f *runsFlags) explain(r api.Run) error {
-	text := fmt.Sprintf("run %s is %s", r.ID, r.Phase)
-	if r.Reason != "" {
-		text += ": " + plain(r.Reason)
-	}
-	if _, err := fmt.Fprintln(f.env.Stdout, text); err != nil {
-		return err
-	}
-	t := newTable(f.env.Stdout)
-	for _, name := range inOrder(r.Tasks) {
-		task := r.Tasks[name]
-		if task.Reason != "" && !run.Status(task.Status).Final() {
-			t.row(name, string(task.Status), task.Reason)
+func (f *runsFlags) addGroups(t *table, groups []api.Group) {
+	for _, g := range groups {
+		last := api.Run{}
+		if g.LastRun != nil {
+			last = *g.LastRun
 		}
+		t.row(g.Path, strconv.Itoa(g.Queued), strconv.Itoa(g.Running), last.ID, string(last.Phase), string(last.Result), f.env.ago(last.CreatedAt))
 	}
-	if err := t.flush(); err != nil {
-		return err
-	}
-	if hint := explainHint(r); hint != "" {
-		_, err := fmt.Fprintln(f.env.Stdout, hint)
-		return err
-	}
-	return nil
-}
-
-// explainHint says what can be done.
-func explainHint(r api.Run) string {
-	switch {
-	case run.Phase(r.Phase) == run.PhaseQueued && run.Admission(r.Admission) == run.AdmissionManual:
-		return "To start it: drover runs start " + r.ID
-	case run.Phase(r.Phase) == run.PhaseQueued && len(r.Changegroups) > 0:
-		return "To see its change groups: drover changegroups list " + strings.Join(r.Changegroups, " ")
-	}
-	for _, name := range inOrder(r.Tasks) {
-		switch run.Status(r.Tasks[name].Status) { //nolint:exhaustive // nothing can be done about the others
-		case run.StatusWaitingApproval:
-			return "To approve: drover runs approve " + r.ID + " " + name
-		case run.StatusQueued:
-			return "To see the executors: drover pools list; drover executors list"
-		}
-	}
-	return ""
 }

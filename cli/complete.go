@@ -40,6 +40,14 @@ func (f *runsFlags) completeTasks(suits func(api.Task) bool) completer {
 	}
 }
 
+// completeTaskFlag completes the tasks of the run that is the first argument.
+func (f *runsFlags) completeTaskFlag(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return nil, noFiles
+	}
+	return f.taskNames(c, args[0], nil)
+}
+
 func (f *runsFlags) taskNames(c *cobra.Command, id string, suits func(api.Task) bool) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := completionContext(c)
 	defer cancel()
@@ -115,6 +123,33 @@ func completePools(conn *connection) completer {
 		var names []string
 		for _, p := range answer.Value.Pools {
 			names = append(names, cobra.CompletionWithDesc(p.Name, p.Driver))
+		}
+		return names, noFiles
+	}
+}
+
+// completeChangeGroups completes names of change groups, as completeRun does ids.
+func completeChangeGroups(conn *connection, most int) completer {
+	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if most > 0 && len(args) >= most {
+			return nil, noFiles
+		}
+		ctx, cancel := completionContext(c)
+		defer cancel()
+		client, err := conn.open()
+		if err != nil {
+			return nil, noFiles
+		}
+		limit := 100
+		page, err := client.ChangeGroups(ctx, &api.ListChangeGroupsParams{Limit: &limit})
+		if err != nil {
+			return nil, noFiles
+		}
+		var names []string
+		for _, g := range page.Value.Changegroups {
+			if !slices.Contains(args, g.Name) {
+				names = append(names, cobra.CompletionWithDesc(g.Name, fmt.Sprintf("%d running, %d queued", len(g.Running), len(g.Queued))))
+			}
 		}
 		return names, noFiles
 	}

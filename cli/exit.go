@@ -28,7 +28,7 @@ func exitOfCode(code run.Code) ExitCode {
 	case run.CodeUnauthenticated, run.CodeForbidden, run.CodeUnavailable, run.CodeTimeout:
 		return ExitNoAccess
 	case run.CodeNotFound, run.CodeGone, run.CodeConflict, run.CodeWrongPhase, run.CodeNotWaitingApproval,
-		run.CodeChangeGroupConflict, run.CodeChangeGroupBusy, run.CodeExhausted, run.CodeCanceled, run.CodeInternal:
+		run.CodeChangeGroupConflict, run.CodeChangeGroupBusy, run.CodeIdempotencyMismatch, run.CodeExhausted, run.CodeCanceled, run.CodeInternal:
 		return ExitOther
 	}
 	return ExitOther

@@ -53,6 +53,7 @@ func TestScript(t *testing.T) {
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits": exits, "sorted": sorted, "mkcontext": mkcontext, "awaits": awaits, "awaits-follower": awaitsFollower,
+			"token": token, "waiting": waiting,
 		},
 	})
 }
@@ -67,6 +68,18 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 	if code != args[0] {
 		ts.Fatalf("it exited with %s and not %s", code, args[0])
 	}
+}
+
+// token runs a command and puts the update token of its JSON into a variable:
+// token VARIABLE drover ARGS...
+func token(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(ts.Exec(args[1], args[2:]...))
+	_, text, _ := strings.Cut(ts.ReadFile("stdout"), `"changegroup_token": "`)
+	text, _, ok := strings.Cut(text, `"`)
+	if !ok {
+		ts.Fatalf("there is no update token")
+	}
+	ts.Setenv(args[0], text)
 }
 
 // sorted compares a file with lines in any order: what different tasks do at

@@ -43,21 +43,25 @@ ended, with their logs and outputs. Variables and secrets are laid over those of
 	flags.StringArrayVar(&r.tasks, "task", nil, "a task that is to run again, or an expansion (repeatable)")
 	flags.StringArrayVarP(&r.variables, "env", "e", nil, "a variable, as NAME=VALUE (repeatable)")
 	flags.StringArrayVar(&r.secrets, "secret", nil, "a secret, as NAME=@FILE, or NAME=@- for the standard input (repeatable)")
-	flags.StringVar(&r.key, "idempotency-key", "", "makes the restart happen once, however often it is asked for in 24 hours")
-	flags.StringVar(&r.token, "changegroup-token", "", "an update token: restart only if nothing has changed since it was read")
+	flags.StringVar(&r.key, "idempotency-key", "", "makes one run, however often the restart is asked for with this key in 24 hours")
+	addToken(c, &r.token)
 	flags.BoolVarP(&r.stay, "follow", "f", false, "show the new run until it has ended")
 	r.watch.addTo(c)
+	_ = c.RegisterFlagCompletionFunc("task", f.completeTaskFlag)
 	_ = c.RegisterFlagCompletionFunc("from", cobra.FixedCompletions([]string{"start", "failed"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
 func (r *restartFlags) restart(c *cobra.Command, f *runsFlags, id string) error {
+	if r.from != "" && len(r.tasks) > 0 {
+		return invalid("--from and --task exclude each other")
+	}
 	body := api.Restart{From: api.RestartFrom(r.from), Tasks: r.tasks, ChangegroupToken: r.token}
 	if r.from == "" && len(r.tasks) == 0 {
 		body.From = api.RestartFrom(run.RestartFailed)
 	}
 	var err error
-	if body.Environment, err = assignments("env", r.variables); err != nil {
+	if body.Environment, err = r.readVariables(); err != nil {
 		return err
 	}
 	if body.Secrets, err = r.readSecrets(f.env); err != nil {
@@ -68,6 +72,9 @@ func (r *restartFlags) restart(c *cobra.Command, f *runsFlags, id string) error 
 		return err
 	}
 	created, err := client.Restart(c.Context(), id, body, r.key)
+	if errors.Is(err, remote.ErrUncertain) && r.key != "" {
+		return run.Errorf(run.CodeUnavailable, "%w; it can be asked for again with this --idempotency-key", err)
+	}
 	if errors.Is(err, remote.ErrUncertain) {
 		return run.Errorf(run.CodeUnavailable, "%w; whether the run was restarted tells drover runs get %s", err, id)
 	}
@@ -83,16 +90,13 @@ func (r *restartFlags) restart(c *cobra.Command, f *runsFlags, id string) error 
 	return err
 }
 
-// assignments reads NAME=VALUE.
-func assignments(flag string, list []string) (map[string]string, error) {
-	if len(list) == 0 {
-		return nil, nil
-	}
-	out := make(map[string]string, len(list))
-	for _, text := range list {
+// readVariables reads NAME=VALUE.
+func (r *restartFlags) readVariables() (map[string]string, error) {
+	out := make(map[string]string, len(r.variables))
+	for _, text := range r.variables {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || name == "" {
-			return nil, invalid("--%s %q is not NAME=VALUE", flag, text)
+			return nil, invalid("--env takes NAME=VALUE, not %q", text)
 		}
 		out[name] = value
 	}
@@ -100,19 +104,20 @@ func assignments(flag string, list []string) (map[string]string, error) {
 }
 
 // readSecrets reads NAME=@FILE: a value on the command line could be seen by
-// all users of the host.
+// all users of the host. What is wrong is not repeated: it may be a secret.
 func (r *restartFlags) readSecrets(env Env) (map[string]string, error) {
-	list, err := assignments("secret", r.secrets)
-	for name, value := range list {
-		file, ok := strings.CutPrefix(value, "@")
-		if !ok {
-			return nil, invalid("--secret %s=... must name a file, as %s=@FILE: others can see the command line", name, name)
+	out := make(map[string]string, len(r.secrets))
+	for _, text := range r.secrets {
+		name, file, ok := strings.Cut(text, "=@")
+		if !ok || name == "" || file == "" {
+			return nil, invalid("--secret takes NAME=@FILE, or NAME=@- for the standard input: others can see the command line")
 		}
-		if list[name], err = readSecret(env, file); err != nil {
+		var err error
+		if out[name], err = readSecret(env, file); err != nil {
 			return nil, err
 		}
 	}
-	return list, err
+	return out, nil
 }
 
 func deleteCommand(f *runsFlags) *cobra.Command {
@@ -129,8 +134,13 @@ of each group (--keep), or both. It asks nothing: --dry-run tells how many there
 		ValidArgsFunction: f.completeRun(0),
 		RunE: func(c *cobra.Command, ids []string) error {
 			many := age != "" || keep > 0
-			if many == (len(ids) > 0) {
+			switch {
+			case keep < 0:
+				return invalid("--keep must be at least 1")
+			case many == (len(ids) > 0):
 				return invalid("name runs, or say which are to be deleted by --older-than or --keep")
+			case !many && (params.Group != "" || params.DryRun):
+				return invalid("--group and --dry-run go with --older-than and --keep")
 			}
 			client, err := f.conn.open()
 			if err != nil {
@@ -177,18 +187,20 @@ func (f *runsFlags) deleteMany(c *cobra.Command, client *remote.Client, params *
 		}
 		total += done.Value.Runs
 		switch {
+		case f.output == formatJSON && (params.DryRun || !done.Value.More):
+			return printLine(f.env.Stdout, api.Deleted{Runs: total, More: done.Value.More})
 		case params.DryRun && done.Value.More:
-			_, err = fmt.Fprintf(f.env.Stdout, "%d runs or more would be deleted\n", total)
+			_, err = fmt.Fprintf(f.env.Stdout, "%s or more would be deleted\n", count(total, "run"))
 			return err
 		case params.DryRun:
-			_, err = fmt.Fprintf(f.env.Stdout, "%d runs would be deleted\n", total)
+			_, err = fmt.Fprintf(f.env.Stdout, "%s would be deleted\n", count(total, "run"))
 			return err
 		case !done.Value.More:
-			_, err = fmt.Fprintf(f.env.Stdout, "%d runs deleted\n", total)
+			_, err = fmt.Fprintf(f.env.Stdout, "%s deleted\n", count(total, "run"))
 			return err
 		}
 		if f.env.Now().Sub(begin) > time.Second && f.env.IsTerminal() {
-			_, _ = fmt.Fprintf(f.env.Stderr, "%d runs deleted so far\n", total)
+			_, _ = fmt.Fprintf(f.env.Stderr, "%s deleted so far\n", count(total, "run"))
 		}
 	}
 }

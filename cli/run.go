@@ -17,12 +17,12 @@ import (
 
 func runCommand(env Env) *cobra.Command {
 	var (
-		conn    = &connection{env: env}
-		output  format
-		watch   = &watcher{env: env}
-		stay    bool
-		changes []string
-		key     string
+		conn   = &connection{env: env}
+		output format
+		watch  = &watcher{env: env}
+		stay   bool
+		change specChange
+		key    string
 	)
 	c := &cobra.Command{
 		Use:   "run FILE",
@@ -33,6 +33,7 @@ With --follow it shows how the run goes until it has ended: on a terminal as a t
 exit code then tells how the run ended. Ctrl-C ends the showing and not the run.`,
 		Example: `  drover run examples/hello.yaml --follow
   drover run build.yaml --env COMMIT=4f2a
+  drover run nightly.yaml --idempotency-key nightly-2026-01-31
   generate-spec | drover run - -o json`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeSpecs,
@@ -42,8 +43,8 @@ exit code then tells how the run ended. Ctrl-C ends the showing and not the run.
 				return err
 			}
 			body, media := file.data, file.media()
-			if len(changes) > 0 {
-				if body, err = file.change(changes); err != nil {
+			if !change.empty() {
+				if body, err = file.change(change); err != nil {
 					return err
 				}
 				media = mediaJSON
@@ -53,6 +54,9 @@ exit code then tells how the run ended. Ctrl-C ends the showing and not the run.
 				return err
 			}
 			created, err := client.Create(c.Context(), body, media, key)
+			if errors.Is(err, remote.ErrUncertain) && key != "" {
+				return run.Errorf(run.CodeUnavailable, "%w; it can be submitted again with this --idempotency-key", err)
+			}
 			if errors.Is(err, remote.ErrUncertain) {
 				return run.Errorf(run.CodeUnavailable, "%w; whether the run was submitted tells drover runs list", err)
 			}
@@ -71,8 +75,9 @@ exit code then tells how the run ended. Ctrl-C ends the showing and not the run.
 	}
 	flags := c.Flags()
 	flags.BoolVarP(&stay, "follow", "f", false, "show the run until it has ended")
-	flags.StringArrayVarP(&changes, "env", "e", nil, "a variable for the environment of the run, as NAME=VALUE, over those of the file (repeatable)")
-	flags.StringVar(&key, "idempotency-key", "", "makes the run once, however often it is submitted with this key in 24 hours")
+	flags.StringArrayVarP(&change.variables, "env", "e", nil, "a variable for the environment of the run, as NAME=VALUE, over those of the file (repeatable)")
+	flags.StringVar(&key, "idempotency-key", "", "makes one run, however often it is submitted with this key in 24 hours")
+	addToken(c, &change.token)
 	watch.addTo(c)
 	conn.addTo(c)
 	output.addTo(c, formatTable)

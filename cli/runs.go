@@ -41,7 +41,7 @@ func runsCommand(env Env) *cobra.Command {
 // runFilter is the flags that select runs.
 type runFilter struct {
 	phases, results, groups, annotations []string
-	changeGroups                         []string
+	changeGroups, tokenFor               []string
 	after, before                        string
 	limit                                int
 	cursor                               string
@@ -67,6 +67,7 @@ long ago: 90m, 36h.`,
 	flags.StringSliceVar(&filter.results, "result", nil, "unknown, success, failed or stopped (repeatable)")
 	flags.StringArrayVar(&filter.groups, "group", nil, "a group, for its runs and those of all groups below it (repeatable)")
 	flags.StringArrayVar(&filter.changeGroups, "changegroup", nil, "a change group (repeatable)")
+	addTokenFor(c, f, &filter.tokenFor)
 	flags.StringArrayVar(&filter.annotations, "annotation", nil, "an annotation, as KEY=VALUE (repeatable)")
 	flags.StringVar(&filter.after, "created-after", "", "only runs created after this time")
 	flags.StringVar(&filter.before, "created-before", "", "only runs created before this time")
@@ -74,9 +75,15 @@ long ago: 90m, 36h.`,
 	flags.StringVar(&filter.cursor, "cursor", "", "where to go on, as the list before said")
 	flags.BoolVar(&filter.ascending, "oldest-first", false, "oldest first")
 	flags.BoolVar(&filter.all, "all", false, "list all runs, page by page")
+	_ = c.RegisterFlagCompletionFunc("changegroup", completeChangeGroups(f.conn, 0))
 	_ = c.RegisterFlagCompletionFunc("phase", cobra.FixedCompletions(texts(run.Phases()), cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("result", cobra.FixedCompletions(texts(run.Results()), cobra.ShellCompDirectiveNoFileComp))
 	return c
+}
+
+func addTokenFor(c *cobra.Command, f *runsFlags, names *[]string) {
+	c.Flags().StringArrayVar(names, "token-for", nil, "a change group for an update token of the same moment (repeatable)")
+	_ = c.RegisterFlagCompletionFunc("token-for", completeChangeGroups(f.conn, 0))
 }
 
 func texts[T ~string](values []T) []string {
@@ -92,11 +99,15 @@ func listRuns(c *cobra.Command, f *runsFlags, filter runFilter) error {
 	if err != nil {
 		return err
 	}
+	if filter.all && len(filter.tokenFor) > 0 {
+		return invalid("--token-for is for one page: leave out --all")
+	}
 	client, err := f.conn.open()
 	if err != nil {
 		return err
 	}
 	var runs []api.Run
+	token := ""
 	for {
 		page, err := client.Runs(c.Context(), params)
 		if err != nil {
@@ -105,7 +116,7 @@ func listRuns(c *cobra.Command, f *runsFlags, filter runFilter) error {
 		if f.output == formatJSON && !filter.all {
 			return printJSON(f.env.Stdout, page.Raw)
 		}
-		runs = append(runs, page.Value.Runs...)
+		runs, token = append(runs, page.Value.Runs...), page.Value.ChangegroupToken
 		params.Cursor = page.Value.NextCursor
 		if !filter.all || params.Cursor == "" {
 			break
@@ -122,6 +133,9 @@ func listRuns(c *cobra.Command, f *runsFlags, filter runFilter) error {
 	if err := f.printRuns(runs); err != nil {
 		return err
 	}
+	if token != "" {
+		_, _ = fmt.Fprintf(f.env.Stderr, "Update token: %s\n", token)
+	}
 	if params.Cursor != "" {
 		_, _ = fmt.Fprintf(f.env.Stderr, "There are more: --cursor %s, or --all\n", params.Cursor)
 	}
@@ -131,7 +145,7 @@ func listRuns(c *cobra.Command, f *runsFlags, filter runFilter) error {
 func (filter runFilter) params(env Env) (*api.ListRunsParams, error) {
 	p := &api.ListRunsParams{
 		Phase: as[api.Phase](filter.phases), Result: as[api.Result](filter.results), Group: filter.groups, Changegroup: filter.changeGroups,
-		Annotation: filter.annotations, Limit: &filter.limit, Cursor: filter.cursor, Order: api.OrderDesc,
+		TokenFor: filter.tokenFor, Annotation: filter.annotations, Limit: &filter.limit, Cursor: filter.cursor, Order: api.OrderDesc,
 	}
 	if filter.ascending {
 		p.Order = api.OrderAsc
@@ -206,6 +220,7 @@ func countTasks(counts map[string]int) string {
 func getRunCommand(f *runsFlags) *cobra.Command {
 	watch := &watcher{env: f.env}
 	stay := false
+	var tokenFor []string
 	c := &cobra.Command{
 		Use:               "get ID",
 		Short:             "Show a run with its tasks, and why they wait or failed",
@@ -218,7 +233,7 @@ func getRunCommand(f *runsFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			r, err := client.Run(c.Context(), args[0])
+			r, err := client.Run(c.Context(), args[0], tokenFor...)
 			if err != nil {
 				return err
 			}
@@ -237,6 +252,7 @@ func getRunCommand(f *runsFlags) *cobra.Command {
 		},
 	}
 	c.Flags().BoolVarP(&stay, "follow", "f", false, "show the run until it has ended, as drover run does")
+	addTokenFor(c, f, &tokenFor)
 	watch.addTo(c)
 	return c
 }
@@ -255,6 +271,7 @@ func (f *runsFlags) printRun(r api.Run) error {
 	t.field("took", f.took(r))
 	t.field("priority", strconv.Itoa(r.Priority))
 	t.field("changegroups", strings.Join(r.Changegroups, ", "))
+	t.field("update token", r.ChangegroupToken)
 	t.field("annotations", pairs(r.Annotations))
 	t.field("restarted from", r.RestartedFrom)
 	t.field("restarted as", strings.Join(r.RestartedAs, ", "))

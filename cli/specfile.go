@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -65,17 +66,29 @@ func (f *specFile) validate() (*run.Spec, error) {
 	return s, nil
 }
 
-// change returns the specification with variables added to the environment of
-// the run, as JSON.
-func (f *specFile) change(variables []string) ([]byte, error) {
-	s, err := spec.Read(f.data, f.format)
+// specChange is what flags add to a specification.
+type specChange struct {
+	variables []string // NAME=VALUE, for the environment of the run
+	token     string
+}
+
+func (c specChange) empty() bool { return len(c.variables) == 0 && c.token == "" }
+
+// tokenKey is the key of the update token that a request has beside those of
+// its specification.
+const tokenKey = "changegroup_token"
+
+// change returns the specification with what the flags say, as JSON.
+func (f *specFile) change(c specChange) ([]byte, error) {
+	token := ""
+	s, err := spec.Parser{Extra: map[string]*string{tokenKey: &token}}.Read(f.data, f.format)
 	if err != nil {
 		return nil, f.fault(err)
 	}
 	if s.Environment == nil {
 		s.Environment = make(map[string]string)
 	}
-	for _, v := range variables {
+	for _, v := range c.variables {
 		name, value, ok := strings.Cut(v, "=")
 		if !ok || name == "" {
 			return nil, invalid("--env takes NAME=VALUE, not %q", v)
@@ -86,7 +99,17 @@ func (f *specFile) change(variables []string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("changing %s: %w", f.name, err)
 	}
-	return body, nil
+	if token = firstOf(c.token, token); token == "" {
+		return body, nil
+	}
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(body, &keys); err != nil {
+		return nil, fmt.Errorf("changing %s: %w", f.name, err)
+	}
+	if keys[tokenKey], err = json.Marshal(token); err != nil {
+		return nil, fmt.Errorf("changing %s: %w", f.name, err)
+	}
+	return json.Marshal(keys)
 }
 
 // media returns the media type of the file.

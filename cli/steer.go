@@ -43,6 +43,9 @@ func (f *runsFlags) steerCommand(
 	c.Args = cobra.MinimumNArgs(1)
 	c.ValidArgsFunction = f.completeRun(0)
 	c.RunE = func(c *cobra.Command, ids []string) error {
+		if err := checkToken(token, ids); err != nil {
+			return err
+		}
 		client, err := f.conn.open()
 		if err != nil {
 			return err
@@ -73,7 +76,16 @@ func each(ids []string, do func(string) error) error {
 }
 
 func addToken(c *cobra.Command, token *string) {
-	c.Flags().StringVar(token, "changegroup-token", "", "an update token: do it only if nothing has changed since it was read")
+	c.Flags().StringVar(token, "changegroup-token", "", "an update token: do it only if its change groups are as they were when it was read")
+	_ = c.RegisterFlagCompletionFunc("changegroup-token", cobra.NoFileCompletions)
+}
+
+// checkToken refuses a token for several calls: the first uses it up.
+func checkToken(token string, names []string) error {
+	if token != "" && len(names) > 1 {
+		return invalid("--changegroup-token is good for one call: give one name, not %d", len(names))
+	}
+	return nil
 }
 
 func (f *runsFlags) printChanged(answer remote.Answer[api.Run]) error {
@@ -99,6 +111,9 @@ func approveCommand(f *runsFlags) *cobra.Command {
 		Args:              cobra.MinimumNArgs(2),
 		ValidArgsFunction: f.completeTasks(waitsForApproval),
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := checkToken(token, args[1:]); err != nil {
+				return err
+			}
 			client, err := f.conn.open()
 			if err != nil {
 				return err
@@ -124,7 +139,7 @@ func approveCommand(f *runsFlags) *cobra.Command {
 func waitsForApproval(t api.Task) bool { return t.Status == api.StatusWaitingApproval }
 
 func annotateCommand(f *runsFlags) *cobra.Command {
-	task, replace := "", false
+	task, token, replace := "", "", false
 	c := &cobra.Command{
 		Use:   "annotate ID KEY=VALUE... [KEY-...]",
 		Short: "Change the annotations of a run or of a task",
@@ -151,7 +166,7 @@ unless --replace is given.`,
 					return err
 				}
 			}
-			answer, err := client.Annotate(c.Context(), args[0], task, set)
+			answer, err := client.Annotate(c.Context(), args[0], task, token, set)
 			if err != nil {
 				return err
 			}
@@ -162,14 +177,10 @@ unless --replace is given.`,
 			return err
 		},
 	}
+	addToken(c, &token)
 	c.Flags().StringVar(&task, "task", "", "the name of a task")
 	c.Flags().BoolVar(&replace, "replace", false, "remove all annotations that are not given")
-	_ = c.RegisterFlagCompletionFunc("task", func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) == 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return f.taskNames(c, args[0], nil)
-	})
+	_ = c.RegisterFlagCompletionFunc("task", f.completeTaskFlag)
 	return c
 }
 

@@ -59,6 +59,13 @@ func TestRun_without_an_answer(t *testing.T) {
 	code, _, stderr := execute(t, server.URL, nil, "run", specFile(t, []byte(hello)))
 	require.Equal(t, cli.ExitNoAccess, code)
 	require.Contains(t, stderr, "whether the run was submitted tells drover runs list")
+	code, _, stderr = execute(t, server.URL, nil, "run", specFile(t, []byte(hello)), "--idempotency-key", "k")
+	require.Equal(t, cli.ExitNoAccess, code)
+	require.Contains(t, stderr, "it can be submitted again with this --idempotency-key")
+	_, _, stderr = execute(t, server.URL, nil, "runs", "restart", "run-1")
+	require.Contains(t, stderr, "whether the run was restarted tells drover runs get run-1")
+	_, _, stderr = execute(t, server.URL, nil, "runs", "restart", "run-1", "--idempotency-key", "k")
+	require.Contains(t, stderr, "it can be asked for again with this --idempotency-key")
 }
 
 func TestRun_loses_the_gateway(t *testing.T) {

@@ -36,6 +36,7 @@ type Gateway struct {
 	approved  map[string]bool
 	webhooks  map[string]api.Webhook
 	schedules map[string]api.Schedule
+	book      book
 	requests  []string
 	away      bool
 	refused   map[string]bool
@@ -61,6 +62,7 @@ func New(t testing.TB) *Gateway {
 	g := &Gateway{
 		t: t, logs: make(map[logKey]*taskLog), changed: make(chan struct{}), stopped: make(map[string]bool),
 		approved: make(map[string]bool), refused: make(map[string]bool), closed: make(chan struct{}),
+		book: newBook(),
 	}
 	g.Server = httptest.NewServer(g.handler())
 	t.Cleanup(func() {
@@ -234,6 +236,7 @@ func (g *Gateway) handler() http.Handler {
 	mux.HandleFunc("POST /api/v1/runs/{id}/tasks/{task}/approve", g.approve)
 	mux.HandleFunc("GET /api/v1/runs/{id}/tasks/{task}/logs", g.streamLog)
 	mux.HandleFunc("GET /api/v1/events", g.streamEvents)
+	g.serveChangeGroups(mux)
 	g.serveWebhooks(mux)
 	g.serveSchedules(mux)
 	mux.HandleFunc("GET /api/v1/executors", g.executors)

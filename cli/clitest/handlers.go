@@ -30,7 +30,8 @@ func (g *Gateway) create(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusUnsupportedMediaType, "unsupported_media_type", "neither JSON nor YAML")
 		return
 	}
-	s, err := spec.Validate(body, format)
+	var token string
+	s, err := spec.Parser{Extra: map[string]*string{"changegroup_token": &token}}.Validate(body, format)
 	if err != nil {
 		refuse(w, err)
 		return
@@ -45,7 +46,17 @@ func (g *Gateway) create(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusUnprocessableEntity, "invalid", "the specification is not valid", faults...)
 		return
 	}
-	answer(w, http.StatusCreated, g.add(s))
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	key := r.Header.Get("Idempotency-Key")
+	if g.replay(w, key, string(body)) || !g.use(w, token, s.ChangeGroups) {
+		return
+	}
+	created := g.add(s)
+	if key != "" {
+		g.book.keys[key] = used{string(body), created.ID}
+	}
+	answer(w, http.StatusCreated, created)
 }
 
 func refuse(w http.ResponseWriter, err error) {
@@ -74,11 +85,14 @@ func (g *Gateway) list(w http.ResponseWriter, r *http.Request) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	page := api.RunPage{Runs: []api.Run{}}
+	page := api.RunPage{Runs: []api.Run{}, ChangegroupToken: g.token(q["token_for"])}
 	skip, _ := strconv.Atoi(q.Get("cursor"))
 	seen := 0
 	for _, known := range slices.Backward(g.runs) {
 		if phases := q["phase"]; len(phases) > 0 && !slices.Contains(phases, string(known.Phase)) {
+			continue
+		}
+		if names := q["changegroup"]; len(names) > 0 && !slices.ContainsFunc(names, func(name string) bool { return slices.Contains(known.Changegroups, name) }) {
 			continue
 		}
 		seen++
@@ -107,7 +121,9 @@ func (g *Gateway) get(w http.ResponseWriter, r *http.Request) {
 		notFound(w, "run", r.PathValue("id"))
 		return
 	}
-	answer(w, http.StatusOK, known)
+	shown := *known
+	shown.ChangegroupToken = g.token(r.URL.Query()["token_for"])
+	answer(w, http.StatusOK, shown)
 }
 
 func (g *Gateway) act(w http.ResponseWriter, r *http.Request) {
@@ -120,6 +136,8 @@ func (g *Gateway) act(w http.ResponseWriter, r *http.Request) {
 		return
 	case phase != wanted:
 		problem(w, http.StatusConflict, "wrong_phase", fmt.Sprintf("run %s is %s, and not %s", id, phase, wanted))
+		return
+	case !g.useBody(w, r):
 		return
 	}
 	switch action {
@@ -158,6 +176,11 @@ func (g *Gateway) task(id, name string) (api.Task, bool) {
 }
 
 func (g *Gateway) approve(w http.ResponseWriter, r *http.Request) {
+	var body api.RunAction
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+		problem(w, http.StatusBadRequest, "unreadable", "the body is not JSON")
+		return
+	}
 	id, name := r.PathValue("id"), r.PathValue("task")
 	g.mu.Lock()
 	known := g.find(id)
@@ -166,6 +189,7 @@ func (g *Gateway) approve(w http.ResponseWriter, r *http.Request) {
 		notFound(w, "run", id)
 	case known.Tasks[name].Status != api.StatusWaitingApproval:
 		problem(w, http.StatusConflict, "not_waiting_approval", "task "+name+" does not wait for an approval")
+	case !g.use(w, body.ChangegroupToken, known.Changegroups):
 	default:
 		t := known.Tasks[name]
 		t.Approval.ApprovedBy = append(t.Approval.ApprovedBy, "test")
@@ -187,6 +211,10 @@ func (g *Gateway) annotate(w http.ResponseWriter, r *http.Request) {
 	}
 	g.mu.Lock()
 	known := g.find(r.PathValue("id"))
+	if known != nil && !g.use(w, r.URL.Query().Get("changegroup_token"), known.Changegroups) {
+		g.mu.Unlock()
+		return
+	}
 	if known != nil {
 		if name := r.PathValue("task"); name != "" {
 			t := known.Tasks[name]

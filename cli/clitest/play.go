@@ -3,6 +3,7 @@ package clitest
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,12 +11,11 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// add stores a run and begins to play it.
+// add stores a run and begins to play it. The lock must be held.
 func (g *Gateway) add(s *run.Spec) api.Run {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	r := RunOf(fmt.Sprintf("run-%d", len(g.runs)+1), s)
+	r := RunOf(fmt.Sprintf("run-%d", len(g.book.specs)+1), s)
 	g.runs = append(g.runs, &r)
+	g.book.specs[r.ID] = s
 	g.notify()
 	if !g.paused && s.Admission != run.AdmissionManual {
 		g.players.Go(func() { g.play(r.ID, s) })
@@ -29,9 +29,13 @@ func (g *Gateway) add(s *run.Spec) api.Run {
 // RunOf returns the run of a specification before it begins.
 func RunOf(id string, s *run.Spec) api.Run {
 	r := api.Run{
-		ID: id, Counter: 1, Name: s.Name, Group: s.Group, Changegroups: []string{}, Priority: 3, Admission: api.AdmissionAuto,
+		ID: id, Counter: 1, Name: s.Name, Group: s.Group, Changegroups: slices.Concat([]string{}, s.ChangeGroups), Priority: 3, Admission: api.AdmissionAuto,
 		Phase: api.PhaseQueued, Result: api.ResultUnknown, Annotations: s.Annotations, Environment: s.Environment,
-		SecretNames: []string{}, CreatedAt: Start(), Tasks: make(map[string]api.Task),
+		SecretNames: slices.AppendSeq([]string{}, maps.Keys(s.Secrets)), CreatedAt: Start(), Tasks: make(map[string]api.Task),
+	}
+	slices.Sort(r.SecretNames)
+	if s.Admission == run.AdmissionManual {
+		r.Admission, r.Reason = api.AdmissionManual, "waits to be started: its admission is manual"
 	}
 	x, _ := run.Expand(s, nil)
 	for i, t := range x.Tasks {

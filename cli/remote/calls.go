@@ -9,8 +9,8 @@ import (
 	"github.com/drover-run/drover/api"
 )
 
-// Create submits a run. It is not repeated: nobody knows whether a call
-// without an answer had its effect.
+// Create submits a run, with an idempotency key where it is not "". It is not
+// repeated: nobody knows whether a call without an answer had its effect.
 func (c *Client) Create(ctx context.Context, body []byte, contentType, idempotencyKey string) (Answer[api.Run], error) {
 	return call[api.Run](ctx, c, func(ctx context.Context) (*http.Response, error) {
 		return c.api.CreateRunWithBody(ctx, &api.CreateRunParams{IdempotencyKey: idempotencyKey}, contentType, bytes.NewReader(body))
@@ -67,10 +67,11 @@ func (c *Client) Groups(ctx context.Context, params *api.ListGroupsParams) (Answ
 	})
 }
 
-// Run returns a run with its tasks.
-func (c *Client) Run(ctx context.Context, id string) (Answer[api.Run], error) {
+// Run returns a run with its tasks, and an update token of the change groups
+// that are named.
+func (c *Client) Run(ctx context.Context, id string, tokenFor ...string) (Answer[api.Run], error) {
 	return call[api.Run](ctx, c, func(ctx context.Context) (*http.Response, error) {
-		return c.api.GetRun(ctx, id, nil)
+		return c.api.GetRun(ctx, id, &api.GetRunParams{TokenFor: tokenFor})
 	})
 }
 
@@ -121,12 +122,12 @@ func (c *Client) Approve(ctx context.Context, id, task, token string) (Answer[ap
 }
 
 // Annotate replaces the annotations of a run, or of a task where one is named.
-func (c *Client) Annotate(ctx context.Context, id, task string, annotations map[string]string) (Answer[api.Run], error) {
+func (c *Client) Annotate(ctx context.Context, id, task, token string, annotations map[string]string) (Answer[api.Run], error) {
 	return call[api.Run](ctx, c, func(ctx context.Context) (*http.Response, error) {
 		if task == "" {
-			return c.api.PutRunAnnotations(ctx, id, nil, annotations)
+			return c.api.PutRunAnnotations(ctx, id, &api.PutRunAnnotationsParams{ChangegroupToken: token}, annotations)
 		}
-		return c.api.PutTaskAnnotations(ctx, id, task, nil, annotations)
+		return c.api.PutTaskAnnotations(ctx, id, task, &api.PutTaskAnnotationsParams{ChangegroupToken: token}, annotations)
 	})
 }
 

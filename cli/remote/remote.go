@@ -106,13 +106,13 @@ func (c *Client) identify(_ context.Context, req *http.Request) error {
 // those that are not set, and the gateway refuses them.
 func leaveOutEmpty(_ context.Context, req *http.Request) error {
 	query := req.URL.Query()
-	maps.DeleteFunc(query, func(_ string, values []string) bool {
-		return !slices.ContainsFunc(values, func(v string) bool { return v != "" })
-	})
-	req.URL.RawQuery = query.Encode()
-	if req.Header.Get("Idempotency-Key") == "" {
-		req.Header.Del("Idempotency-Key")
+	for name, values := range query {
+		if query[name] = slices.DeleteFunc(values, func(v string) bool { return v == "" }); len(query[name]) == 0 {
+			delete(query, name)
+		}
 	}
+	req.URL.RawQuery = query.Encode()
+	maps.DeleteFunc(req.Header, func(_ string, values []string) bool { return len(values) == 1 && values[0] == "" })
 	return nil
 }
 

@@ -1,0 +1,311 @@
+package clitest
+
+import (
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/run"
+)
+
+// book is what a Gateway knows beside its runs: enough for commands on change
+// groups, restarts and deletions. Nobody waits for a slot of it.
+type book struct {
+	limits   map[string]api.ChangeGroupSpec
+	versions map[string]int64
+	specs    map[string]*run.Spec // by run
+	keys     map[string]used      // by idempotency key
+}
+
+type used struct{ request, run string }
+
+func newBook() book {
+	return book{
+		limits: make(map[string]api.ChangeGroupSpec), versions: make(map[string]int64),
+		specs: make(map[string]*run.Spec), keys: make(map[string]used),
+	}
+}
+
+func (g *Gateway) serveChangeGroups(mux *http.ServeMux) {
+	mux.HandleFunc("GET /api/v1/changegroups", g.listChangeGroups)
+	mux.HandleFunc("GET /api/v1/changegroups/{name}", g.getChangeGroup)
+	mux.HandleFunc("PUT /api/v1/changegroups/{name}", g.putChangeGroup)
+	mux.HandleFunc("GET /api/v1/groups", g.listGroups)
+	mux.HandleFunc("POST /api/v1/runs/{id}/restart", g.restart)
+	mux.HandleFunc("DELETE /api/v1/runs/{id}", g.deleteRun)
+	mux.HandleFunc("DELETE /api/v1/runs", g.deleteRuns)
+}
+
+// token returns the update token of groups. The lock must be held.
+func (g *Gateway) token(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	token := make(run.Token, len(names))
+	for _, name := range names {
+		token[name] = g.book.versions[name]
+	}
+	return token.String()
+}
+
+// use checks an update token and uses it up, and refuses the call where it is
+// stale. The lock must be held.
+func (g *Gateway) use(w http.ResponseWriter, text string, groups []string) bool {
+	token, err := run.ParseToken(text)
+	if err != nil {
+		refuse(w, err)
+		return false
+	}
+	for _, name := range token.Groups() {
+		if g.book.versions[name] != token[name] {
+			problem(w, http.StatusConflict, "changegroup_conflict", "change group "+name+" has changed since the token was read")
+			return false
+		}
+	}
+	for _, name := range slices.Concat(token.Groups(), groups) {
+		g.book.versions[name]++
+	}
+	return true
+}
+
+// useBody is use with the token of the body of an action on a run.
+func (g *Gateway) useBody(w http.ResponseWriter, r *http.Request) bool {
+	var body api.RunAction
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+		problem(w, http.StatusBadRequest, "unreadable", "the body is not JSON")
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	known := g.find(r.PathValue("id"))
+	return g.use(w, body.ChangegroupToken, known.Changegroups)
+}
+
+// replay answers a request that came before with its idempotency key, and
+// reports whether it did. The lock must be held.
+func (g *Gateway) replay(w http.ResponseWriter, key, request string) bool {
+	before, ok := g.book.keys[key]
+	switch {
+	case key == "" || !ok:
+		return false
+	case before.request != request:
+		problem(w, http.StatusUnprocessableEntity, "idempotency_mismatch", "the idempotency key came with another request before")
+	default:
+		w.Header().Set("Idempotent-Replayed", "true")
+		answer(w, http.StatusCreated, g.find(before.run))
+	}
+	return true
+}
+
+func (g *Gateway) changeGroup(name string) api.ChangeGroup {
+	limit := g.book.limits[name]
+	v := api.ChangeGroup{Name: name, MaxRunning: limit.MaxRunning, OnBusy: limit.OnBusy, Running: []string{}, Queued: []string{}}
+	if v.OnBusy == "" {
+		v.OnBusy = api.OnBusyQueue
+	}
+	for _, r := range g.runs {
+		switch {
+		case !slices.Contains(r.Changegroups, name):
+		case r.Phase == api.PhaseRunning:
+			v.Running = append(v.Running, r.ID)
+		case r.Phase == api.PhaseQueued:
+			v.Queued = append(v.Queued, r.ID)
+		}
+	}
+	return v
+}
+
+// pageSize makes lists of change groups and groups come in several pages.
+const pageSize = 2
+
+func (g *Gateway) listChangeGroups(w http.ResponseWriter, r *http.Request) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	page := api.ChangeGroupPage{Changegroups: []api.ChangeGroup{}}
+	names := r.URL.Query()["name"]
+	if len(names) == 0 {
+		names, page.NextAfter = nextPage(slices.Sorted(maps.Keys(g.book.versions)), r.URL.Query().Get("after"))
+	}
+	for _, name := range names {
+		page.Changegroups = append(page.Changegroups, g.changeGroup(name))
+	}
+	page.ChangegroupToken = g.token(names)
+	answer(w, http.StatusOK, page)
+}
+
+func nextPage(all []string, after string) (page []string, next string) {
+	all = slices.DeleteFunc(all, func(s string) bool { return s <= after })
+	if len(all) > pageSize {
+		return all[:pageSize], all[pageSize-1]
+	}
+	return all, ""
+}
+
+func (g *Gateway) getChangeGroup(w http.ResponseWriter, r *http.Request) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	name := r.PathValue("name")
+	if g.book.versions[name] == 0 {
+		notFound(w, "change group", name)
+		return
+	}
+	v := g.changeGroup(name)
+	v.ChangegroupToken = g.token([]string{name})
+	answer(w, http.StatusOK, v)
+}
+
+func (g *Gateway) putChangeGroup(w http.ResponseWriter, r *http.Request) {
+	var body api.ChangeGroupSpec
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+		problem(w, http.StatusBadRequest, "unreadable", "the body is not JSON")
+		return
+	}
+	if !slices.Contains(run.OnBusyPolicies(), run.OnBusy(body.OnBusy)) {
+		problem(w, http.StatusUnprocessableEntity, "invalid", "on_busy must be one of queue, ...", api.Fault{Path: "on_busy", Code: "bad_value", Detail: "on_busy must be one of queue, ..."})
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	name := r.PathValue("name")
+	if !g.use(w, body.ChangegroupToken, []string{name}) {
+		return
+	}
+	g.book.limits[name] = body
+	v := g.changeGroup(name)
+	v.ChangegroupToken = g.token([]string{name})
+	answer(w, http.StatusOK, v)
+}
+
+func (g *Gateway) listGroups(w http.ResponseWriter, r *http.Request) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	q := r.URL.Query()
+	page := api.GroupPage{Groups: []api.Group{}}
+	paths := q["path"]
+	if len(paths) == 0 {
+		all := make(map[string]bool)
+		for _, known := range g.runs {
+			if strings.HasPrefix(known.Group, q.Get("under")) {
+				all[known.Group] = true
+			}
+		}
+		paths, page.NextAfter = nextPage(slices.Sorted(maps.Keys(all)), q.Get("after"))
+	}
+	for _, path := range paths {
+		v := api.Group{Path: path}
+		for _, known := range g.runs {
+			if !strings.HasPrefix(known.Group+"/", path+"/") {
+				continue
+			}
+			last := *known
+			last.Tasks = nil
+			v.LastRun = &last
+			switch known.Phase {
+			case api.PhaseQueued:
+				v.Queued++
+			case api.PhaseRunning:
+				v.Running++
+			case api.PhaseSetupError, api.PhaseFinished, api.PhaseCancelled:
+			}
+		}
+		page.Groups = append(page.Groups, v)
+	}
+	answer(w, http.StatusOK, page)
+}
+
+// restart makes a new run of all of the old one, whatever is to be kept.
+func (g *Gateway) restart(w http.ResponseWriter, r *http.Request) {
+	var body api.Restart
+	data, err := io.ReadAll(r.Body)
+	if err != nil || json.Unmarshal(data, &body) != nil {
+		problem(w, http.StatusBadRequest, "unreadable", "the body is not JSON")
+		return
+	}
+	id, key := r.PathValue("id"), r.Header.Get("Idempotency-Key")
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	old := g.find(id)
+	switch {
+	case old == nil:
+		notFound(w, "run", id)
+		return
+	case g.replay(w, key, id+string(data)):
+		return
+	case !run.Phase(old.Phase).Final():
+		problem(w, http.StatusConflict, "wrong_phase", "run "+id+" is "+string(old.Phase)+": only a run that is finished or cancelled can be restarted")
+		return
+	case body.From == api.RestartFromFailed && old.Result == api.ResultSuccess:
+		problem(w, http.StatusConflict, "wrong_phase", "run "+id+" succeeded: there is nothing to restart from; restart it from its start, or name tasks")
+		return
+	case !g.use(w, body.ChangegroupToken, old.Changegroups):
+		return
+	}
+	s := *g.book.specs[id]
+	s.Environment, s.Secrets = maps.Clone(s.Environment), maps.Clone(s.Secrets)
+	for name, value := range body.Environment {
+		if s.Environment == nil {
+			s.Environment = make(map[string]string)
+		}
+		s.Environment[name] = value
+	}
+	for name, value := range body.Secrets {
+		if s.Secrets == nil {
+			s.Secrets = make(map[string]run.Secret)
+		}
+		s.Secrets[name] = run.Secret(value)
+	}
+	shown := g.add(&s)
+	shown.RestartedFrom = id
+	g.find(shown.ID).RestartedFrom = id
+	g.find(id).RestartedAs = append(g.find(id).RestartedAs, shown.ID)
+	if key != "" {
+		g.book.keys[key] = used{id + string(data), shown.ID}
+	}
+	answer(w, http.StatusCreated, shown)
+}
+
+func (g *Gateway) deleteRun(w http.ResponseWriter, r *http.Request) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	id := r.PathValue("id")
+	known := g.find(id)
+	switch {
+	case known == nil:
+		notFound(w, "run", id)
+	case !run.Phase(known.Phase).Final():
+		problem(w, http.StatusConflict, "wrong_phase", "run "+id+" is "+string(known.Phase)+": only a final run can be deleted")
+	default:
+		g.runs = slices.DeleteFunc(g.runs, func(r *api.Run) bool { return r.ID == id })
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+// deleteRuns deletes two runs at once, so that there are more.
+func (g *Gateway) deleteRuns(w http.ResponseWriter, r *http.Request) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	q := r.URL.Query()
+	before, _ := time.Parse(time.RFC3339, q.Get("created_before"))
+	keep, _ := strconv.Atoi(q.Get("keep"))
+	newer := make(map[string]int)
+	var chosen []string
+	for _, known := range slices.Backward(g.runs) {
+		newer[known.Group]++
+		if newer[known.Group] > keep && run.Phase(known.Phase).Final() && strings.HasPrefix(known.Group, q.Get("group")) &&
+			(before.IsZero() || known.CreatedAt.Before(before)) {
+			chosen = append(chosen, known.ID)
+		}
+	}
+	slices.Reverse(chosen)
+	done := api.Deleted{Runs: min(pageSize, len(chosen)), More: len(chosen) > pageSize}
+	if q.Get("dry_run") != "true" {
+		g.runs = slices.DeleteFunc(g.runs, func(r *api.Run) bool { return slices.Contains(chosen[:done.Runs], r.ID) })
+	}
+	answer(w, http.StatusOK, done)
+}

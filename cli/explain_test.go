@@ -1,0 +1,37 @@
+package cli_test
+
+import (
+	"fmt"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/cli/clitest"
+)
+
+// waiting adds runs that wait for whatever a run can wait for, as a gateway
+// tells it.
+func waiting(ts *testscript.TestScript, _ bool, _ []string) {
+	g := ts.Value("gateway").(*clitest.Gateway)
+	g.Put(api.Run{
+		ID: "grouped", Phase: api.PhaseQueued, Admission: api.AdmissionManual, Changegroups: []string{"deploys", "the floor's"},
+		Reason: "waits for change group deploys: place 2 in line, 1 of 1 slots held by run-0",
+	})
+	tasks := map[string]api.Task{
+		"build":         {Number: 0, Status: api.StatusSuccess, Pool: "shell"},
+		"gate":          {Number: 1, Status: api.StatusWaitingApproval, Reason: "waits for approval: 0 of 1 given"},
+		"gate[OS=x]":    {Number: 2, Status: api.StatusWaitingApproval, Reason: "waits for approval: 1 of 2 given"},
+		"test":          {Number: 3, Status: api.StatusQueued, Pool: "gpu", Reason: "no executor of pool gpu is online"},
+		"lint":          {Number: 4, Status: api.StatusQueued, Pool: "gpu", Reason: "no executor of pool gpu is online"},
+		"deploy":        {Number: 5, Status: api.StatusQueued, Pool: "shell", Reason: "all 4 slots of pool shell are in use; place 9 in line, about 2m0s"},
+		"lost":          {Number: 6, Status: api.StatusRunning, Pool: "shell", Reason: "executor host-7 is out of contact since 12:00:00"},
+		"goes on":       {Number: 7, Status: api.StatusRunning, Pool: "shell"},
+		"failed before": {Number: 8, Status: api.StatusFailed, Reason: "step 0 exited with code 3"},
+	}
+	for i := range 13 {
+		tasks[fmt.Sprintf("after-%02d", i)] = api.Task{Number: 10 + i, Status: api.StatusNotStarted, Reason: "waits for gate"}
+	}
+	g.Put(api.Run{ID: "busy", Phase: api.PhaseRunning, Tasks: tasks})
+	g.Put(api.Run{ID: "idle", Phase: api.PhaseRunning, Tasks: map[string]api.Task{"a": {Status: api.StatusRunning}}})
+	g.Put(api.Run{ID: "ended", Phase: api.PhaseFinished, Reason: "a: step 0 exited with code 3", Tasks: map[string]api.Task{"a": {Status: api.StatusFailed, Reason: "x"}}})
+}
