@@ -106,6 +106,9 @@ func TestRead_KnowsEveryType(t *testing.T) {
 	t.Parallel()
 	var walk func(typ reflect.Type)
 	walk = func(typ reflect.Type) {
+		if typ == reflect.TypeFor[time.Time]() {
+			return
+		}
 		switch typ.Kind() {
 		case reflect.Pointer, reflect.Slice, reflect.Map:
 			walk(typ.Elem())
@@ -120,6 +123,7 @@ func TestRead_KnowsEveryType(t *testing.T) {
 		}
 	}
 	walk(reflect.TypeFor[run.Spec]())
+	walk(reflect.TypeFor[run.ScheduleSpec]())
 }
 
 // minimal is a valid specification whose last lines are a task's.
