@@ -22,6 +22,9 @@ import "slices"
 //     those tasks start that have a dependency which lists failure and whose
 //     node has a failed task. All others are skipped, waiting ones included;
 //     a task behind such a handler of failures is no exception.
+//   - A task that was kept at a restart counts as it ended, for its dependents
+//     and for the result. Fail fast alone looks away: who asks for tasks to be
+//     run again wants them to run, whatever had failed before.
 //
 // A completion costs constant time for the task and for each dependency on its
 // node, spread over all completions. A Graph is not safe for concurrent use.
@@ -34,10 +37,12 @@ type Graph struct {
 	states []nodeState
 	totals [statusCount]int
 
-	ready    []int // nodes to be looked at by Next
-	approved []int // tasks to be queued by Next
-	final    int   // tasks
-	failed   bool  // a failure that is not ignored
+	ready    []int  // nodes to be looked at by Next
+	approved []int  // tasks to be queued by Next
+	final    int    // tasks
+	failed   bool   // a failure that is not ignored
+	fresh    bool   // such a failure of a task that was not kept
+	kept     []byte // what Keep was given; nil for nothing
 }
 
 // Decision is what follows for one task from the statuses of others.
@@ -71,6 +76,7 @@ const (
 type nodeState struct {
 	dependents []Edge // the edges on the node, turned round
 	counts     [statusCount]int
+	kept       int // failed tasks that were kept
 
 	open  int // edges whose node is not final
 	met   int // edges that list failure, whose node is final and has a failed task
@@ -180,17 +186,21 @@ func (g *Graph) CancelAll() []int {
 	return g.end(byteCancelled, byteNotStarted, byteWaitingApproval, byteQueued)
 }
 
+// FailingFast reports whether fail fast has set in: tasks that Unwanted names
+// are to be withdrawn.
+func (g *Graph) FailingFast() bool { return g.failFast && g.fresh }
+
 // MayStart reports whether a queued task may begin, or begin anew: false only
 // once fail fast forbids it.
 func (g *Graph) MayStart(task int) bool {
-	return g.has(task) && (!g.sweeping() || g.handlesFailure(int(g.nodeOf[task])))
+	return g.has(task) && (!g.FailingFast() || g.handlesFailure(int(g.nodeOf[task])))
 }
 
 // Unwanted returns the tasks that were given out as queued and that fail fast
 // forbids to begin, ascending. The caller withdraws those that no executor has
 // taken, and sets them skipped.
 func (g *Graph) Unwanted() []int {
-	if !g.sweeping() || g.totals[byteQueued] == 0 {
+	if !g.FailingFast() || g.totals[byteQueued] == 0 {
 		return nil
 	}
 	var out []int
@@ -230,6 +240,37 @@ func (g *Graph) Result() Result {
 // plus 128 where a task was approved and Next has not told it yet.
 func (g *Graph) Statuses() []byte { return slices.Clone(g.status) }
 
+// Keep puts a new graph in the state of a run that was restarted: one byte a
+// task, as Status.Byte tells it, not_started for those that are to run. It
+// holds for a Restore that comes after, too. The error has CodeInvalid, and the
+// graph is then unchanged.
+func (g *Graph) Keep(statuses []byte) error {
+	if len(statuses) != len(g.status) {
+		return Errorf(CodeInvalid, "what is kept has %d tasks, the graph %d", len(statuses), len(g.status))
+	}
+	for t, b := range statuses {
+		if b >= statusCount || b != byteNotStarted && !finalByte(b) {
+			return Errorf(CodeInvalid, "task %d is to be kept in state %d, which is not final", t, b)
+		}
+	}
+	g.kept = slices.Clone(statuses)
+	for i, n := range g.nodes {
+		g.states[i].kept = 0
+		for t := n.First; t < n.First+n.Width; t++ {
+			if g.kept[t] == byteFailed {
+				g.states[i].kept++
+			}
+		}
+	}
+	g.rebuild(slices.Clone(statuses))
+	return nil
+}
+
+// Kept reports whether a task was kept, and so ended before the run began.
+func (g *Graph) Kept(task int) bool {
+	return g.kept != nil && g.has(task) && finalByte(g.kept[task])
+}
+
 // Restore puts the graph in the state that Statuses returned: decisions that
 // were given are not given again, and those that were not are. The error has
 // CodeInvalid, and the graph is then unchanged.
@@ -268,14 +309,12 @@ func (g *Graph) has(task int) bool { return task >= 0 && task < len(g.status) }
 
 func (g *Graph) at(task int) byte { return g.status[task] &^ approvedBit }
 
-func (g *Graph) sweeping() bool { return g.failFast && g.failed }
-
 func finalByte(b byte) bool { return b >= byteSuccess }
 
 // rebuild takes over the statuses and derives everything else from them.
 func (g *Graph) rebuild(statuses []byte) {
 	g.status = statuses
-	g.totals, g.final, g.failed = [statusCount]int{}, 0, false
+	g.totals, g.final, g.failed, g.fresh = [statusCount]int{}, 0, false, false
 	g.ready, g.approved = g.ready[:0], g.approved[:0]
 	for i := range g.states {
 		st := &g.states[i]
@@ -300,8 +339,9 @@ func (g *Graph) rebuild(statuses []byte) {
 				g.final += count
 			}
 		}
-		if st.counts[byteFailed] > 0 && !n.IgnoreFailure {
+		if failed := st.counts[byteFailed]; failed > 0 && !n.IgnoreFailure {
 			g.failed = true
+			g.fresh = g.fresh || failed > st.kept
 		}
 		if g.nodeFinal(i) {
 			g.settle(i)

@@ -21,8 +21,8 @@ func (g *Graph) set(task int, b byte) {
 	if g.nodeFinal(node) {
 		g.settle(node)
 	}
-	if b == byteFailed && !g.failed && !g.nodes[node].IgnoreFailure {
-		g.failed = true
+	if b == byteFailed && !g.fresh && !g.nodes[node].IgnoreFailure {
+		g.failed, g.fresh = true, true
 		if g.failFast {
 			g.lookAtAll()
 		}
@@ -41,7 +41,7 @@ func (g *Graph) settle(node int) {
 				st.met++
 			}
 		}
-		if st.open == 0 || g.sweeping() && g.neverHandles(e.Node) {
+		if st.open == 0 || g.FailingFast() && g.neverHandles(e.Node) {
 			g.ready = append(g.ready, e.Node)
 		}
 	}
@@ -85,7 +85,7 @@ func (g *Graph) decide(out []Decision, node int) []Decision {
 	switch {
 	case n.Skip:
 		to, reason = byteSkipped, "skip is set"
-	case g.sweeping() && g.neverHandles(node):
+	case g.FailingFast() && g.neverHandles(node):
 		to, reason, waiting = byteSkipped, "fail_fast is set and a task has failed", true
 	case st.open > 0:
 		return out
