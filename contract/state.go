@@ -46,6 +46,8 @@ type Limits struct {
 	Batch  int `json:"batch,omitempty"`  // tasks given to one batch, ever
 	Open   int `json:"open,omitempty"`   // batches at once
 	Events int `json:"events,omitempty"` // history events after which an execution seeks its end
+	// Linger is how long the workflow of a change group waits for more.
+	Linger run.Duration `json:"linger,omitempty"`
 }
 
 // RunOutput is the result of the run workflow, for people: whoever waits for a

@@ -87,13 +87,12 @@ func (r *runner) load(ctx workflow.Context, page *contract.PlanPage) error {
 }
 
 // restore goes on from the state that an earlier execution carried over, or
-// from the beginning.
+// from the beginning: that of a run that was restarted is where the tasks ended
+// that it keeps.
 func (r *runner) restore(ctx workflow.Context) error {
 	r.started = workflow.Now(ctx)
-	if r.in.State == nil && len(r.plan.Kept) > 0 {
-		if err := r.keep(); err != nil {
-			return err
-		}
+	if err := r.keep(); err != nil {
+		return err
 	}
 	if s := r.in.State; s != nil {
 		if err := r.graph.Restore(s.Statuses); err != nil {
@@ -115,20 +114,30 @@ func (r *runner) restore(ctx workflow.Context) error {
 	return nil
 }
 
-// keep begins a run that was restarted where its old tasks ended: those that it
-// keeps are final, and one that failed makes the run fail again.
+// keep begins with the tasks that a restart kept. One that failed makes the
+// run fail again.
 func (r *runner) keep() error {
-	if err := r.graph.Restore(r.plan.Kept); err != nil {
-		return temporal.NewNonRetryableApplicationError(fmt.Sprintf("what is kept fits no graph: %v", err), string(run.CodeInternal), err)
-	}
-	if r.graph.Result() != run.ResultFailed {
+	r.open = r.graph.Len()
+	if len(r.plan.Kept) == 0 {
 		return nil
 	}
-	for task := range r.graph.Len() {
-		if r.graph.Status(task) == run.StatusFailed && !r.plan.Nodes[r.graph.NodeOf(task)].IgnoreFailure {
-			r.culprit = task
-			return nil
-		}
+	if err := r.graph.Keep(r.plan.Kept); err != nil {
+		return temporal.NewNonRetryableApplicationError(fmt.Sprintf("what is kept fits no graph: %v", err), string(run.CodeInternal), err)
+	}
+	r.open = r.graph.Count(run.StatusNotStarted)
+	if r.graph.Result() == run.ResultFailed {
+		r.culprit = r.first(run.StatusFailed)
 	}
 	return nil
+}
+
+// first returns the first task with a status that counts for the result, -1
+// where there is none.
+func (r *runner) first(s run.Status) int {
+	for task := range r.graph.Len() {
+		if r.graph.Status(task) == s && !(s == run.StatusFailed && r.plan.Nodes[r.graph.NodeOf(task)].IgnoreFailure) {
+			return task
+		}
+	}
+	return -1
 }

@@ -87,6 +87,9 @@ func (r *runner) details() string {
 			s.WriteString("- " + strings.ReplaceAll(string(status), "_", " ") + ": " + strconv.Itoa(n) + "\n")
 		}
 	}
+	if n := r.graph.Len() - r.open; n > 0 {
+		s.WriteString("- kept by the restart: " + strconv.Itoa(n) + "\n")
+	}
 	if failed := r.named(run.StatusFailed, maxDetailTasks); len(failed) > 0 {
 		s.WriteString("\nFailed: " + strings.Join(failed, ", ") + "\n")
 	}

@@ -86,12 +86,12 @@ func (r *runner) inline(ctx workflow.Context, tasks int) bool {
 	if r.crew.spent(ctx) {
 		return false
 	}
-	return r.graph.Len() <= r.limits.Inline || tasks == 1 && r.crew.idle() && r.batches.idle()
+	return r.open <= r.limits.Inline || tasks == 1 && r.crew.idle() && r.batches.idle()
 }
 
 // withdraw takes back, once, what fail fast forbids to begin.
 func (r *runner) withdraw(ctx workflow.Context) {
-	if r.unwanted || !r.plan.FailFast || r.graph.Result() != run.ResultFailed {
+	if r.unwanted || !r.graph.FailingFast() {
 		return
 	}
 	r.unwanted = true

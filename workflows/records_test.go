@@ -50,7 +50,11 @@ func newFakeRecords(plan run.Plan) *fakeRecords {
 	f := &fakeRecords{plan: plan, phase: run.PhaseQueued, result: run.ResultUnknown, admitted: true, tasks: map[int]*fakeTask{}, over: make(chan struct{})}
 	for _, n := range plan.Nodes {
 		for i := range n.Width {
-			f.tasks[n.First+i] = &fakeTask{TaskChange: records.TaskChange{Task: n.First + i, Status: run.StatusNotStarted}}
+			t := &fakeTask{TaskChange: records.TaskChange{Task: n.First + i, Status: run.StatusNotStarted}}
+			if len(plan.Kept) > 0 {
+				t.Status = run.StatusOf(plan.Kept[n.First+i])
+			}
+			f.tasks[n.First+i] = t
 		}
 	}
 	return f

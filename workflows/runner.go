@@ -20,6 +20,7 @@ type runner struct {
 
 	plan    run.Plan
 	graph   *run.Graph // nil until the plan is loaded
+	open    int        // tasks that a restart did not keep: all of them elsewhere
 	crew    *crew
 	ledger  *ledger
 	batches *batches

@@ -53,6 +53,10 @@ func (r *runner) result() (run.Result, string) {
 		return run.ResultUnknown, ""
 	case r.stopped != nil && r.cut:
 		return run.ResultStopped, r.stopped.Reason
+	case result == run.ResultStopped:
+		if task := r.first(run.StatusStopped); r.graph.Kept(task) {
+			return result, "task " + r.graph.Name(task) + " was stopped before the run was restarted"
+		}
 	}
 	return result, ""
 }
@@ -61,6 +65,9 @@ func (r *runner) result() (run.Result, string) {
 func (r *runner) failure() string {
 	if r.culprit < 0 {
 		return "a task failed"
+	}
+	if r.graph.Kept(r.culprit) {
+		return "task " + r.graph.Name(r.culprit) + " failed before the run was restarted"
 	}
 	return "task " + r.graph.Name(r.culprit) + " failed"
 }
