@@ -209,7 +209,7 @@ func TestGet_tells_why_a_task_waits(t *testing.T) {
 	require.NoError(t, b.Renew(t.Context(), run.Renewal{Executor: executorID, JournalID: "j1", SlotsUsed: 1}))
 	r, err = b.Get(t.Context(), id)
 	require.NoError(t, err)
-	require.Equal(t, "all 1 slots of pool shell are in use; place 1 in line", r.Tasks[0].Reason)
+	require.Equal(t, "the only slot of pool shell is in use; place 1 in line", r.Tasks[0].Reason)
 }
 
 func TestCreate_refuses_pools(t *testing.T) {

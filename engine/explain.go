@@ -19,8 +19,8 @@ func (e *Engine) Get(ctx context.Context, id run.ID, tokenFor ...string) (run.Ru
 	return e.explain(ctx, r)
 }
 
-// explain gives every waiting task of an unfinished run that has no stored
-// reason the one that holds now. It is computed when read, so it is true at
+// explain gives an unfinished run that is queued, and every task of it that
+// waits, the reason that holds now, where none is stored. It is computed when read, so it is true at
 // that moment and costs nothing at any other.
 func (e *Engine) explain(ctx context.Context, r run.Run) (run.Run, error) {
 	if r.Phase.Final() {
@@ -32,8 +32,7 @@ func (e *Engine) explain(ctx context.Context, r run.Run) (run.Run, error) {
 			return run.Run{}, err
 		}
 	}
-	var pools map[string]run.Pool
-	var places map[int]int
+	var line *waitingLine
 	open := unfinished(r.Tasks)
 	for i := range r.Tasks {
 		t := &r.Tasks[i]
@@ -46,24 +45,46 @@ func (e *Engine) explain(ctx context.Context, r run.Run) (run.Run, error) {
 		case run.StatusWaitingApproval:
 			t.Reason = fmt.Sprintf("waits for approval: %d of %d given", len(t.ApprovedBy), max(1, t.Approval.Approvers))
 		case run.StatusQueued:
-			if pools == nil {
-				list, err := e.store.ListPools(ctx)
-				if err != nil {
+			if line == nil {
+				var err error
+				if line, err = e.waitingLine(ctx, r); err != nil {
 					return run.Run{}, err
-				}
-				if places, err = e.store.Places(ctx, r.ID); err != nil {
-					return run.Run{}, err
-				}
-				pools = make(map[string]run.Pool, len(list))
-				for _, p := range list {
-					pools[p.Name] = p
 				}
 			}
-			t.Reason = poolReason(pools[t.Pool], t.Pool, places[t.Number])
+			t.Reason = poolReason(line.pools[t.Pool], t.Pool, line.places[t.Number])
 		}
 	}
 	return r, nil
 }
+
+// waitingLine is what queued tasks wait for, and where they stand.
+type waitingLine struct {
+	pools  map[string]run.Pool
+	places map[int]int // of tasks by their numbers
+}
+
+// waitingLine reads the pools, and the places where one of them is full: to
+// find them takes a look at every task that waits there.
+func (e *Engine) waitingLine(ctx context.Context, r run.Run) (*waitingLine, error) {
+	list, err := e.store.ListPools(ctx)
+	if err != nil {
+		return nil, err
+	}
+	line := &waitingLine{pools: make(map[string]run.Pool, len(list))}
+	for _, p := range list {
+		line.pools[p.Name] = p
+	}
+	for _, t := range r.Tasks {
+		if p := line.pools[t.Pool]; t.Status == run.StatusQueued && t.Reason == "" && full(p) {
+			line.places, err = e.store.Places(ctx, r.ID)
+			return line, err
+		}
+	}
+	return line, nil
+}
+
+// full reports whether executors are online and all their slots are used.
+func full(p run.Pool) bool { return p.Online > 0 && p.SlotsUsed >= p.Slots }
 
 // unfinished returns the names, as dependencies have them, of the tasks that
 // are not final.
@@ -106,15 +127,18 @@ func poolReason(p run.Pool, name string, place int) string {
 	switch {
 	case p.Online == 0:
 		return fmt.Sprintf("no executor of pool %s is online", name)
-	case p.SlotsUsed < p.Slots:
+	case !full(p):
 		return fmt.Sprintf("waits for an executor of pool %s", name)
 	}
 	reason := fmt.Sprintf("all %d slots of pool %s are in use", p.Slots, name)
+	if p.Slots == 1 {
+		reason = fmt.Sprintf("the only slot of pool %s is in use", name)
+	}
 	if place > 0 {
 		reason += fmt.Sprintf("; place %d in line", place)
 	}
 	if wait := estimate(p, place); wait > 0 {
-		reason += ", about " + wait.String()
+		reason += ", about " + shortly(wait)
 	}
 	return reason
 }
@@ -136,6 +160,18 @@ func estimate(p run.Pool, place int) time.Duration {
 	return wait.Round(10 * time.Minute)
 }
 
+// shortly writes a round duration without the zeros at its end: 2m, 1h20m.
+func shortly(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
 // queuedReason tells what a queued run waits for.
 func (e *Engine) queuedReason(ctx context.Context, r run.Run) (string, error) {
 	if len(r.ChangeGroups) > 0 {
@@ -145,6 +181,9 @@ func (e *Engine) queuedReason(ctx context.Context, r run.Run) (string, error) {
 		}
 		if reason := groupReason(waits); reason != "" {
 			return reason, nil
+		}
+		if len(waits) > 0 {
+			return "is about to get its slots: its change groups have some free", nil
 		}
 	}
 	if r.Admission == run.AdmissionManual {

@@ -1,0 +1,87 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+func TestPoolReason(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		pool  run.Pool
+		place int
+		want  string
+	}{
+		"no such pool":     {run.Pool{}, 0, "no executor of pool p is online"},
+		"all gone":         {run.Pool{SlotsUsed: 2}, 3, "no executor of pool p is online"},
+		"a slot is free":   {run.Pool{Online: 1, Slots: 4, SlotsUsed: 3}, 1, "waits for an executor of pool p"},
+		"one slot":         {run.Pool{Online: 1, Slots: 1, SlotsUsed: 1}, 1, "the only slot of pool p is in use; place 1 in line"},
+		"meanwhile taken":  {run.Pool{Online: 1, Slots: 1, SlotsUsed: 1}, 0, "the only slot of pool p is in use"},
+		"nothing to go by": {run.Pool{Online: 1, Slots: 4, SlotsUsed: 4}, 9, "all 4 slots of pool p are in use; place 9 in line"},
+		"an estimate": {
+			run.Pool{Online: 1, Slots: 4, SlotsUsed: 4, MeanElapsed: time.Minute}, 6,
+			"all 4 slots of pool p are in use; place 6 in line, about 3m",
+		},
+		"more used than there are": {
+			run.Pool{Online: 1, Slots: 2, SlotsUsed: 3, MeanElapsed: 4 * time.Second}, 1,
+			"all 2 slots of pool p are in use; place 1 in line, about 4s",
+		},
+		"next to nothing": {
+			run.Pool{Online: 1, Slots: 2, SlotsUsed: 2, MeanElapsed: time.Millisecond}, 1,
+			"all 2 slots of pool p are in use; place 1 in line, about 1s",
+		},
+		"hours": {
+			run.Pool{Online: 1, Slots: 2, SlotsUsed: 2, MeanElapsed: 33 * time.Minute}, 4,
+			"all 2 slots of pool p are in use; place 4 in line, about 2h10m",
+		},
+		"whole hours": {
+			run.Pool{Online: 1, Slots: 1, SlotsUsed: 1, MeanElapsed: time.Hour}, 5,
+			"the only slot of pool p is in use; place 5 in line, about 10h",
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tt.want, poolReason(tt.pool, "p", tt.place))
+		})
+	}
+}
+
+func TestGroupReason(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		waits []records.GroupWait
+		want  string
+	}{
+		"none":          {nil, ""},
+		"one that lets": {[]records.GroupWait{{Group: "a", MaxRunning: 2, Holding: 1, Place: 1}}, ""},
+		"one that does not": {
+			[]records.GroupWait{{Group: "a", MaxRunning: 1, Holding: 1, Holders: []run.ID{"x"}, Place: 1}},
+			"waits for change group a: place 1 in line, 1 of 1 slots held by x",
+		},
+		"behind others": {
+			[]records.GroupWait{{Group: "a", MaxRunning: 1, Place: 2}},
+			"waits for change group a: place 2 in line, 0 of 1 slots held",
+		},
+		"many": {
+			[]records.GroupWait{
+				{Group: "a", MaxRunning: 5, Holding: 5, Holders: []run.ID{"x", "y", "z"}, Place: 7},
+				{Group: "b", MaxRunning: 5, Holding: 1, Place: 1},
+				{Group: "c", MaxRunning: 2, Holding: 3, Holders: []run.ID{"x", "y", "w"}, Place: 1},
+			},
+			"waits for change group a: place 7 in line, 5 of 5 slots held by x, y, z and 2 more; " +
+				"change group c: place 1 in line, 3 of 2 slots held by x, y, w",
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tt.want, groupReason(tt.waits))
+		})
+	}
+}

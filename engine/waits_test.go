@@ -1,0 +1,58 @@
+package engine_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// reason returns why a run waits, as its readers see it.
+func (b bench) reason(t *testing.T, id run.ID) string {
+	t.Helper()
+	r, err := b.Get(t.Context(), id)
+	require.NoError(t, err)
+	return r.Reason
+}
+
+func TestGet_tells_why_a_run_waits(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	_, _, err := b.PutChangeGroup(t.Context(), run.ChangeGroup{Name: "deploys", MaxRunning: 1, OnBusy: run.OnBusyQueue}, nil)
+	require.NoError(t, err)
+	create := func(admission run.Admission, groups ...string) run.ID {
+		r, err := b.Create(t.Context(), run.CreateRequest{Spec: &run.Spec{
+			Name: "n", Group: "/a/b", ChangeGroups: groups, Admission: admission, Tasks: map[string]*run.TaskSpec{"t": twoSteps()},
+		}})
+		require.NoError(t, err)
+		require.Equal(t, b.reason(t, r.ID), r.Reason, "the answer to the call says it too")
+		return r.ID
+	}
+	first := create(run.AdmissionAuto, "deploys", "no-limit")
+	require.Equal(t, "starts as soon as a control worker takes it", b.reason(t, first))
+	manual := create(run.AdmissionManual, "deploys")
+	require.Equal(t, "waits to be started: its admission is manual", b.reason(t, manual))
+	second := create(run.AdmissionAuto, "deploys", "no-limit")
+	held := fmt.Sprintf("1 of 1 slots held by %s", first)
+	require.Equal(t, "waits for change group deploys: place 1 in line, "+held, b.reason(t, second))
+	r, err := b.Start(t.Context(), manual, nil)
+	require.NoError(t, err)
+	require.Equal(t, run.PhaseQueued, r.Phase)
+	require.Equal(t, "waits for change group deploys: place 2 in line, "+held, r.Reason, "its place is of when it was started")
+
+	_, err = b.Cancel(t.Context(), second, nil)
+	require.NoError(t, err)
+	require.Equal(t, "waits for change group deploys: place 1 in line, "+held, b.reason(t, manual))
+	_, err = b.store.Begin(t.Context(), first)
+	require.NoError(t, err)
+	require.Empty(t, b.reason(t, first))
+	_, _, err = b.store.Apply(t.Context(), first, records.Changes{
+		Tasks:  []records.TaskChange{{Status: run.StatusSkipped}},
+		Finish: true, Result: run.ResultSuccess,
+	})
+	require.NoError(t, err)
+	require.Equal(t, "is about to get its slots: its change groups have some free", b.reason(t, manual))
+}
