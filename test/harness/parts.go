@@ -19,9 +19,19 @@ const (
 	Gateway  Part = "gateway"
 	Control  Part = "control"
 	Executor Part = "executor"
+	// Gateway2 and Control2 are there after StartPairs alone.
+	Gateway2 Part = "gateway-2"
+	Control2 Part = "control-2"
 )
 
-// Parts is a Drover whose parts are processes of their own, on one SQLite file.
+// command is the subcommand of drover that runs the part.
+func (p Part) command() string {
+	command, _, _ := strings.Cut(string(p), "-")
+	return command
+}
+
+// Parts is a Drover whose parts are processes of their own, on one SQLite file
+// or on PostgreSQL.
 type Parts struct {
 	*Client
 	Processes map[Part]*Process
@@ -29,6 +39,7 @@ type Parts struct {
 	t         testing.TB
 	temporal  string
 	gateway   string
+	gateway2  string
 	env       map[Part][]string
 	executor  []string // the environment of executors
 }
@@ -36,9 +47,28 @@ type Parts struct {
 // StartParts starts all parts; env adds to the environment of single parts.
 func StartParts(t testing.TB, slots string, env map[Part][]string) *Parts {
 	t.Helper()
+	return startParts(t, slots, env, nil, Temporal, Gateway, Control, Executor)
+}
+
+// StartPairs starts all parts on the PostgreSQL database of a URL, two gateways
+// and two control workers among them.
+func StartPairs(t testing.TB, slots, database string) *Parts {
+	t.Helper()
+	records := []string{"DROVER_RECORDS__DRIVER=postgres", "DROVER_RECORDS__DSN=" + database}
+	return startParts(t, slots, nil, records, Temporal, Gateway, Control, Executor, Gateway2, Control2)
+}
+
+// Temporal returns the address of the Temporal server.
+func (p *Parts) Temporal() string { return p.temporal }
+
+// Second returns a client of the second gateway.
+func (p *Parts) Second() *Client { return NewClient(p.t, "http://"+p.gateway2, p.Token) }
+
+func startParts(t testing.TB, slots string, env map[Part][]string, records []string, parts ...Part) *Parts {
+	t.Helper()
 	p := &Parts{
 		Processes: map[Part]*Process{}, Dir: t.TempDir(), t: t,
-		temporal: FreeAddress(t), gateway: FreeAddress(t),
+		temporal: FreeAddress(t), gateway: FreeAddress(t), gateway2: FreeAddress(t),
 	}
 	tokens := filepath.Join(p.Dir, "tokens.yaml")
 	admin := p.newToken(tokens, "admin")
@@ -47,12 +77,16 @@ func StartParts(t testing.TB, slots string, env map[Part][]string) *Parts {
 	p.env = map[Part][]string{}
 	shared := []string{
 		"DROVER_TEMPORAL__ADDRESS=" + p.temporal,
-		"DROVER_RECORDS__PATH=" + filepath.Join(p.Dir, "records.db"),
 		"DROVER_BLOBS__URL=file://" + filepath.Join(p.Dir, "blobs"),
 	}
+	if records == nil {
+		records = []string{"DROVER_RECORDS__PATH=" + filepath.Join(p.Dir, "records.db")}
+	}
+	shared = append(shared, records...)
 	p.env[Temporal] = nil
 	p.env[Gateway] = append([]string{"DROVER_GATEWAY__LISTEN=" + p.gateway, "DROVER_GATEWAY__TOKEN_FILE=" + tokens}, shared...)
-	p.env[Control] = shared
+	p.env[Gateway2] = append([]string{"DROVER_GATEWAY__LISTEN=" + p.gateway2, "DROVER_GATEWAY__TOKEN_FILE=" + tokens}, shared...)
+	p.env[Control], p.env[Control2] = shared, shared
 	p.env[Executor] = []string{
 		"DROVER_TEMPORAL__ADDRESS=" + p.temporal,
 		"DROVER_EXECUTOR__DRIVER=shell", "DROVER_EXECUTOR__POOL=shell", "DROVER_EXECUTOR__SLOTS=" + slots,
@@ -65,10 +99,10 @@ func StartParts(t testing.TB, slots string, env map[Part][]string) *Parts {
 		p.env[part] = append(slices.Clone(p.env[part]), more...)
 	}
 	p.Client = NewClient(t, "http://"+p.gateway, admin)
-	for _, part := range []Part{Temporal, Gateway, Control, Executor} {
+	for _, part := range parts {
 		p.Launch(part)
 	}
-	for _, part := range []Part{Temporal, Gateway, Control, Executor} {
+	for _, part := range parts {
 		p.Processes[part].AwaitReady()
 	}
 	return p
@@ -77,7 +111,7 @@ func StartParts(t testing.TB, slots string, env map[Part][]string) *Parts {
 // Launch starts a part (again), without waiting until it is ready.
 func (p *Parts) Launch(part Part) *Process {
 	p.t.Helper()
-	args := []string{string(part)}
+	args := []string{part.command()}
 	if part == Temporal {
 		args = append(args, "--data-dir", p.Dir, "--temporal", p.temporal, "--temporal-ui", "")
 	}

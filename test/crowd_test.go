@@ -1,0 +1,167 @@
+package test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/test/harness"
+)
+
+// crowd speaks to two gateways, of which any may be away: it asks the other,
+// and again, as a patient client does. Whatever makes a run has a key, so that
+// to ask again is harmless.
+type crowd struct {
+	t       *testing.T
+	clients []*harness.Client
+	http    *http.Client
+	mu      sync.Mutex
+	next    int
+}
+
+func newCrowd(t *testing.T, clients ...*harness.Client) *crowd {
+	return &crowd{t: t, clients: clients, http: &http.Client{Timeout: 20 * time.Second}}
+}
+
+// call makes a call until a gateway answers, and returns the answer.
+func (c *crowd) call(ctx context.Context, method, path, key, body string) (int, string) {
+	for ctx.Err() == nil {
+		c.mu.Lock()
+		c.next++
+		client := c.clients[c.next%len(c.clients)]
+		c.mu.Unlock()
+		status, text, err := c.once(ctx, client, method, path, key, body)
+		if err == nil && status < http.StatusInternalServerError {
+			return status, text
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return 0, context.Cause(ctx).Error()
+}
+
+func (c *crowd) once(ctx context.Context, client *harness.Client, method, path, key, body string) (int, string, error) {
+	req, err := http.NewRequestWithContext(ctx, method, client.Server+"/api/v1"+path, strings.NewReader(body))
+	if err != nil {
+		return 0, "", fmt.Errorf("making the request: %w", err)
+	}
+	if method != http.MethodGet {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if key != "" {
+		req.Header.Set("Idempotency-Key", key)
+	}
+	req.Header.Set("Authorization", "Bearer "+client.Token)
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return 0, "", fmt.Errorf("calling %s: %w", path, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, "", fmt.Errorf("reading the answer to %s: %w", path, err)
+	}
+	return resp.StatusCode, string(text), nil
+}
+
+// read makes a GET that must succeed.
+func (c *crowd) read(ctx context.Context, path string, v any) {
+	status, text := c.call(ctx, http.MethodGet, path, "", "")
+	require.Equal(c.t, http.StatusOK, status, text)
+	require.NoError(c.t, json.Unmarshal([]byte(text), v))
+}
+
+// list reads all runs that a query selects.
+func (c *crowd) list(ctx context.Context, query string) []api.Run {
+	var all []api.Run
+	for cursor := ""; ; {
+		var page api.RunPage
+		c.read(ctx, "/runs?limit=100&order=asc&"+query+cursor, &page)
+		all = append(all, page.Runs...)
+		if page.NextCursor == "" {
+			return all
+		}
+		cursor = "&cursor=" + page.NextCursor
+	}
+}
+
+// settle waits until no run is open.
+func (c *crowd) settle(ctx context.Context) {
+	for {
+		open := c.list(ctx, "phase=queued&phase=running")
+		if len(open) == 0 {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			var one api.Run
+			c.read(context.WithoutCancel(ctx), "/runs/"+open[0].ID, &one)
+			require.FailNow(c.t, "runs do not end", "%d runs are open, the first of them:\n%s\n%s", len(open), one.Reason, harness.Describe(one))
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// events reads all events up to the last, and checks that their numbers are
+// dense.
+func (c *crowd) events(ctx context.Context, want func(e api.Event) (last bool)) []api.Event {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.clients[0].Server+"/api/v1/events", nil)
+	require.NoError(c.t, err)
+	req.Header.Set("Authorization", "Bearer "+c.clients[0].Token)
+	resp, err := (&http.Client{}).Do(req)
+	require.NoError(c.t, err)
+	defer func() { _ = resp.Body.Close() }()
+	var all []api.Event
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		data, ok := strings.CutPrefix(lines.Text(), "data: ")
+		if !ok {
+			continue
+		}
+		var e api.Event
+		require.NoError(c.t, json.Unmarshal([]byte(data), &e))
+		all = append(all, e)
+		require.EqualValues(c.t, len(all), e.Number, "numbers are dense, in order")
+		if want(e) {
+			return all
+		}
+	}
+	require.FailNow(c.t, "the events ended too early", "after %d", len(all))
+	return nil
+}
+
+// checkOrder checks that the events of each run tell its phases in order, each
+// once, and that its tasks never go back.
+func checkOrder(t *testing.T, events []api.Event) {
+	t.Helper()
+	rank := map[string]int{"queued": 1, "running": 2, "finished": 3, "cancelled": 3}
+	phase, ended := map[string]string{}, map[string]int{}
+	for _, e := range events {
+		if e.Type != "run" {
+			require.NotEqual(t, 3, rank[phase[e.Run]], "task %s of run %s after the run's end (event %d)", e.Task, e.Run, e.Number)
+			continue
+		}
+		require.GreaterOrEqual(t, rank[string(e.Phase)], rank[phase[e.Run]], "run %s goes back (event %d)", e.Run, e.Number)
+		if rank[string(e.Phase)] == 3 {
+			ended[e.Run]++
+		}
+		phase[e.Run] = string(e.Phase)
+	}
+	for id, p := range phase {
+		require.Equal(t, 3, rank[p], "run %s has no end", id)
+		require.Equal(t, 1, ended[id], "run %s ends once", id)
+	}
+}

@@ -1,0 +1,100 @@
+package test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/test/harness"
+)
+
+// TestTwoOfEach kills one of two gateways and one of two control workers, on
+// PostgreSQL, while runs come in: nothing is lost, doubled or out of order.
+func TestTwoOfEach(t *testing.T) {
+	t.Parallel()
+	total := 400
+	switch {
+	case soak():
+		total = 2000
+	case testing.Short():
+		total = 100
+	}
+	parts := harness.StartPairs(t, "16", testenv.RequirePostgres(t))
+	c := newCrowd(t, parts.Client, parts.Second())
+	tally := filepath.Join(t.TempDir(), "tally")
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 8*time.Minute, errors.New("the test took too long"))
+	defer cancel()
+
+	ids := make([]string, total)
+	var next, made atomic.Int64
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= total {
+					return
+				}
+				status, text := c.call(ctx, http.MethodPost, "/runs", fmt.Sprintf("pairs-%d", i), fmt.Sprintf(
+					`{"name": "pairs", "group": "/test/pairs", "tasks": {"t": {"steps": [{"run": "echo $DROVER_RUN_ID >> %s"}]}}}`, tally))
+				var r api.Run
+				if status == http.StatusCreated && json.Unmarshal([]byte(text), &r) == nil {
+					ids[i] = r.ID
+				}
+				made.Add(1)
+			}
+		})
+	}
+	for i, part := range []harness.Part{harness.Gateway2, harness.Control} {
+		testenv.Await(t, 4*time.Minute, func() (bool, string) {
+			n := made.Load()
+			return n >= int64(total*(i+1)/3), fmt.Sprintf("%d runs were made", n)
+		})
+		t.Logf("killing %s after %d runs", part, made.Load())
+		parts.Processes[part].Kill()
+	}
+	all.Wait()
+	c.settle(ctx)
+
+	runs := c.list(ctx, "")
+	require.Len(t, runs, total, "none is lost, and none was made twice")
+	known := map[string]bool{}
+	for _, r := range runs {
+		known[r.ID] = true
+		require.Equal(t, "success", string(r.Result), r.ID)
+	}
+	for i, id := range ids {
+		require.True(t, known[id], "run %d (%s) is there", i, id)
+	}
+	data, err := os.ReadFile(tally)
+	require.NoError(t, err)
+	steps := map[string]int{}
+	for line := range strings.SplitSeq(strings.TrimSpace(string(data)), "\n") {
+		steps[line]++
+	}
+	require.Len(t, steps, total)
+	for id, n := range steps {
+		require.Equal(t, 1, n, "the step of run %s ran once", id)
+	}
+	ended := 0
+	checkOrder(t, c.events(ctx, func(e api.Event) bool {
+		if e.Type == "run" && run.Phase(e.Phase).Final() {
+			ended++
+		}
+		return ended == total
+	}))
+}
