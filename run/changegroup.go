@@ -56,6 +56,10 @@ type ChangeGroupQuery struct {
 	Limit int    // without Names: 1 to 100; 0 means 25
 }
 
+// MaxTokenGroups bounds the change groups of one token: as many as one page of
+// them has.
+const MaxTokenGroups = 100
+
 // Token is an update token: the versions of change groups as somebody read
 // them. A call that carries it succeeds only if none of them has changed since,
 // and then changes them all. nil is none.
@@ -63,7 +67,7 @@ type Token map[string]int64
 
 // String returns the token as clients carry it, "" for none.
 func (t Token) String() string {
-	if t == nil {
+	if len(t) == 0 {
 		return ""
 	}
 	text, err := json.Marshal(tokenText{Versions: t})
@@ -88,10 +92,19 @@ func ParseToken(text string) (Token, error) {
 	}
 	var t tokenText
 	data, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil || json.Unmarshal(data, &t) != nil || len(t.Versions) == 0 || len(t.Versions) > MaxChangeGroups {
+	if err != nil || json.Unmarshal(data, &t) != nil || !t.valid() {
 		return nil, Errorf(CodeUnreadable, "the changegroup_token cannot be read; pass it as a list of runs or change groups gave it")
 	}
 	return Token(t.Versions), nil
+}
+
+func (t tokenText) valid() bool {
+	for name, version := range t.Versions {
+		if version < 0 || CheckChangeGroupName(name) != "" {
+			return false
+		}
+	}
+	return len(t.Versions) > 0 && len(t.Versions) <= MaxTokenGroups
 }
 
 // CheckChangeGroupName returns what is wrong with the name of a change group,

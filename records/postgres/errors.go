@@ -30,7 +30,7 @@ const (
 func dialect() sqlstore.Dialect {
 	return sqlstore.Dialect{
 		ForUpdate:  " FOR UPDATE",
-		SkipLocked: " FOR UPDATE OF o SKIP LOCKED",
+		SkipLocked: " FOR UPDATE SKIP LOCKED",
 		LastEvent:  `SELECT last FROM event_sequence`,
 		Code:       code,
 	}

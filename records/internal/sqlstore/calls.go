@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/drover-run/drover/records"
@@ -11,7 +10,7 @@ import (
 
 // StartRun implements records.Store.
 func (s *Store) StartRun(ctx context.Context, id run.ID, token run.Token) error {
-	return s.change(ctx, "starting a run", id, token, func(t *tx, r *runRow, others map[run.ID]*runRow) error {
+	return s.change(ctx, "starting a run", id, token, func(t *tx, r *runRow) error {
 		switch {
 		case r.phase != run.PhaseQueued:
 			return wrongPhase(r, "only a queued run can be started")
@@ -20,17 +19,17 @@ func (s *Store) StartRun(ctx context.Context, id run.ID, token run.Token) error 
 		case r.admitted:
 			return nil // and waits for its change groups
 		}
-		groups, err := groupsOf(ctx, t, r)
+		groups, err := t.groupsOf(ctx, r)
 		if err != nil {
 			return err
 		}
-		in, err := t.admission(ctx, id, groups, r.priority, others)
+		in, err := t.admission(ctx, groups, spot{id: id, priority: r.priority, since: t.now})
 		if err != nil {
 			return err
 		}
 		r.admitted = true
 		if !in {
-			return t.stand(ctx, id, placeWaiting)
+			return t.stand(ctx, id, placeWaiting, t.now)
 		}
 		if err := t.letIn(ctx, r); err != nil {
 			return err
@@ -41,7 +40,7 @@ func (s *Store) StartRun(ctx context.Context, id run.ID, token run.Token) error 
 
 // CancelRun implements records.Store.
 func (s *Store) CancelRun(ctx context.Context, id run.ID, token run.Token) error {
-	return s.change(ctx, "cancelling a run", id, token, func(t *tx, r *runRow, _ map[run.ID]*runRow) error {
+	return s.change(ctx, "cancelling a run", id, token, func(t *tx, r *runRow) error {
 		if r.phase != run.PhaseQueued {
 			return wrongPhase(r, "only a queued run can be cancelled")
 		}
@@ -62,7 +61,11 @@ func (t *tx) cancel(ctx context.Context, r *runRow, reason string) error {
 	}); err != nil {
 		return err
 	}
-	if err := t.leave(ctx, r); err != nil {
+	groups, err := t.groupsOf(ctx, r)
+	if err != nil {
+		return err
+	}
+	if err := t.leave(ctx, r.id, groups); err != nil {
 		return err
 	}
 	t.emit(r.event(t.now))
@@ -71,7 +74,7 @@ func (t *tx) cancel(ctx context.Context, r *runRow, reason string) error {
 
 // StopRun implements records.Store.
 func (s *Store) StopRun(ctx context.Context, id run.ID, token run.Token) error {
-	return s.change(ctx, "stopping a run", id, token, func(t *tx, r *runRow, _ map[run.ID]*runRow) error {
+	return s.change(ctx, "stopping a run", id, token, func(t *tx, r *runRow) error {
 		switch {
 		case r.phase != run.PhaseRunning:
 			return wrongPhase(r, "only a running run can be stopped")
@@ -85,7 +88,7 @@ func (s *Store) StopRun(ctx context.Context, id run.ID, token run.Token) error {
 
 // ApproveTask implements records.Store.
 func (s *Store) ApproveTask(ctx context.Context, id run.ID, task, subject string, token run.Token) error {
-	return s.change(ctx, "approving a task", id, token, func(t *tx, r *runRow, _ map[run.ID]*runRow) error {
+	return s.change(ctx, "approving a task", id, token, func(t *tx, r *runRow) error {
 		x, err := taskNamed(ctx, t, id, task)
 		if err != nil {
 			return err
@@ -123,7 +126,7 @@ func (s *Store) ApproveTask(ctx context.Context, id run.ID, task, subject string
 
 // Annotate implements records.Store.
 func (s *Store) Annotate(ctx context.Context, id run.ID, task string, annotations map[string]string, token run.Token) error {
-	return s.change(ctx, "annotating", id, token, func(t *tx, r *runRow, _ map[run.ID]*runRow) error {
+	return s.change(ctx, "annotating", id, token, func(t *tx, r *runRow) error {
 		text, err := marshal(annotations)
 		if err != nil {
 			return err
@@ -161,7 +164,7 @@ func (s *Store) Annotate(ctx context.Context, id run.ID, task string, annotation
 // CloseLost implements records.Store.
 func (s *Store) CloseLost(ctx context.Context, id run.ID, reason string) error {
 	reason = clip(reason)
-	return s.change(ctx, "closing a lost run", id, nil, func(t *tx, r *runRow, _ map[run.ID]*runRow) error {
+	return s.change(ctx, "closing a lost run", id, nil, func(t *tx, r *runRow) error {
 		if r.phase.Final() {
 			return nil
 		}
@@ -178,7 +181,11 @@ func (s *Store) CloseLost(ctx context.Context, id run.ID, reason string) error {
 		}); err != nil {
 			return err
 		}
-		if err := t.leave(ctx, r); err != nil {
+		groups, err := t.groupsOf(ctx, r)
+		if err != nil {
+			return err
+		}
+		if err := t.leave(ctx, id, groups); err != nil {
 			return err
 		}
 		t.emit(r.event(t.now))
@@ -191,21 +198,20 @@ func (s *Store) CloseLost(ctx context.Context, id run.ID, reason string) error {
 // change runs fn on a locked run and stores what it has changed in it. Where
 // that is nothing but what lies beside the run, fn raises the version. The
 // token is checked before, and the groups of it and of the run change with the
-// run. fn may ask for other runs, which it is given locked, by an error of type
-// needed.
+// run. fn may ask for other runs, which it finds locked then, by an error of
+// type needed.
 func (s *Store) change(
-	ctx context.Context, doing string, id run.ID, token run.Token, fn func(t *tx, r *runRow, others map[run.ID]*runRow) error,
+	ctx context.Context, doing string, id run.ID, token run.Token, fn func(t *tx, r *runRow) error,
 ) error {
 	return s.displacing(ctx, doing, func(t *tx, victims []run.ID) error {
-		others, groups, err := t.lockVictims(ctx, append(victims, id))
+		groups, err := t.lockVictims(ctx, append(victims, id))
 		if err != nil {
 			return err
 		}
-		was := others[id]
+		was := t.runs[id]
 		if was == nil {
 			return noRun(id)
 		}
-		delete(others, id)
 		if err := t.lockGroups(ctx, append(groups, token.Groups()...)); err != nil {
 			return err
 		}
@@ -213,40 +219,24 @@ func (s *Store) change(
 			return err
 		}
 		r := was.clone()
-		if err := fn(t, r, others); err != nil {
+		if err := fn(t, r); err != nil {
 			return err
 		}
 		changed := r.version != was.version || r.phase != was.phase || r.admitted != was.admitted || r.stopWanted != was.stopWanted
-		if changed || token != nil {
-			if err := t.bump(ctx); err != nil {
-				return err
-			}
+		if !changed && token == nil {
+			return nil
 		}
+		own, err := t.groupsOf(ctx, r)
+		if err != nil {
+			return err
+		}
+		t.renew(append(own, token.Groups()...)...)
 		if !changed {
 			return nil
 		}
 		r.version = was.version
 		return t.saveRun(ctx, was, r)
 	})
-}
-
-// maxDisplacing is how often a transaction finds more runs that it must lock.
-// Only others that change the same groups all the time can make it give up.
-const maxDisplacing = 20
-
-// displacing runs fn in a transaction, and anew with more runs to lock as long
-// as it needs them.
-func (s *Store) displacing(ctx context.Context, doing string, fn func(t *tx, victims []run.ID) error) error {
-	var victims []run.ID
-	for range maxDisplacing {
-		err := s.write(ctx, doing, func(t *tx) error { return fn(t, victims) })
-		more, again := errors.AsType[needed](err)
-		if !again {
-			return err
-		}
-		victims = append(victims, more...)
-	}
-	return run.Errorf(run.CodeUnavailable, "the change groups of the run change too fast; try again")
 }
 
 // closeTasks makes all tasks final that are not, as end says.

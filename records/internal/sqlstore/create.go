@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -114,7 +113,7 @@ func (s *Store) CreateRun(ctx context.Context, r records.NewRun) (run.Run, error
 			row.restartedFrom = r.Restart.From
 			victims = append(victims, r.Restart.From)
 		}
-		others, groups, err := t.lockVictims(ctx, victims)
+		groups, err := t.lockVictims(ctx, victims)
 		if err != nil {
 			return err
 		}
@@ -127,26 +126,27 @@ func (s *Store) CreateRun(ctx context.Context, r records.NewRun) (run.Run, error
 		if err := t.number(ctx, row, r.Time); err != nil {
 			return err
 		}
+		// This comes first, since the rest is for nothing where it fails.
+		if err := t.join(ctx, row, r.Spec.ChangeGroups); err != nil {
+			return err
+		}
+		t.renew(r.Token.Groups()...)
 		if err := t.insertRun(ctx, row, n); err != nil {
 			return err
 		}
 		if r.Restart != nil {
-			if err := t.restart(ctx, row, r.Restart, others[r.Restart.From]); err != nil {
+			if err := t.restart(ctx, row, r.Restart, t.runs[r.Restart.From]); err != nil {
 				return err
 			}
+			t.renew(t.members[r.Restart.From]...)
 		}
-		if err := t.join(ctx, row, r.Spec.ChangeGroups, others); err != nil {
-			return err
-		}
-		return errors.Join(t.bump(ctx), t.remember(ctx, r.IdempotencyKey, row.id))
+		return t.remember(ctx, r.IdempotencyKey, row.id)
 	})
 	switch {
 	case err != nil:
 		return run.Run{}, err
 	case known != "":
-		old, err := s.GetRun(ctx, known)
-		old.Replayed = true
-		return old, err
+		return s.replay(ctx, known)
 	}
 	if r.Restart != nil {
 		return s.GetRun(ctx, row.id)
@@ -155,7 +155,7 @@ func (s *Store) CreateRun(ctx context.Context, r records.NewRun) (run.Run, error
 }
 
 // join gives a new run its place in its change groups, which are locked.
-func (t *tx) join(ctx context.Context, r *runRow, groups []string, others map[run.ID]*runRow) error {
+func (t *tx) join(ctx context.Context, r *runRow, groups []string) error {
 	if len(groups) == 0 {
 		return nil
 	}
@@ -166,7 +166,7 @@ func (t *tx) join(ctx context.Context, r *runRow, groups []string, others map[ru
 	case r.admission == run.AdmissionManual:
 		at = placeParked
 	default:
-		in, err := t.admission(ctx, r.id, groups, r.priority, others)
+		in, err := t.admission(ctx, groups, spot{id: r.id, priority: r.priority, since: t.now})
 		if err != nil {
 			return err
 		}
@@ -175,6 +175,7 @@ func (t *tx) join(ctx context.Context, r *runRow, groups []string, others map[ru
 			at = placeHolding
 		}
 	}
+	t.renew(groups...)
 	return bulk(ctx, t, `INSERT INTO run_changegroups (name, run_id, state, priority, since) VALUES `, `(?, ?, ?, ?, ?)`, ``, len(groups),
 		func(i int, args []any) []any { return append(args, groups[i], r.id, at, r.priority, t.now) })
 }

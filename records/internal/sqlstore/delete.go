@@ -18,7 +18,7 @@ func (s *Store) DeleteRun(ctx context.Context, id run.ID) error {
 		if !r.phase.Final() {
 			return wrongPhase(r, "only a run that is final can be deleted; stop or cancel it first")
 		}
-		groups, err := groupsOf(ctx, t, r)
+		groups, err := t.groupsOf(ctx, r)
 		if err != nil {
 			return err
 		}
@@ -43,7 +43,8 @@ func (s *Store) DeleteRun(ctx context.Context, id run.ID) error {
 			return err
 		}
 		t.touch(id)
-		return t.bump(ctx)
+		t.renew(groups...)
+		return nil
 	})
 }
 

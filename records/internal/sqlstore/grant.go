@@ -8,8 +8,12 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// grantBatch bounds the runs that are let in by one transaction.
-const grantBatch = 50
+const (
+	// grantBatch bounds the runs that are let in by one transaction.
+	grantBatch = 50
+	// linePage is how many of those who wait are looked at at once.
+	linePage = 200
+)
 
 // Grant implements records.Store.
 func (s *Store) Grant(ctx context.Context, name string) ([]run.ID, bool, error) {
@@ -17,105 +21,179 @@ func (s *Store) Grant(ctx context.Context, name string) ([]run.ID, bool, error) 
 	more := false
 	err := s.write(ctx, "granting slots of a change group", func(t *tx) error {
 		granted, more = nil, false
-		ids, err := t.candidates(ctx, name)
-		if err != nil || len(ids) == 0 {
+		line, err := t.next(ctx, name)
+		if err != nil || len(line) == 0 {
 			return err
 		}
-		more = len(ids) == grantBatch
-		runs, err := t.lockRuns(ctx, ids)
+		ids := make([]run.ID, len(line))
+		for i := range line {
+			ids[i] = line[i].id
+		}
+		runs, err := t.lockRuns(ctx, ids, t.dialect.ForUpdate)
+		if err != nil {
+			return err
+		}
+		members, err := t.groupsOfAll(ctx, ids)
 		if err != nil {
 			return err
 		}
 		groups := []string{name}
-		members := make(map[run.ID][]string, len(runs))
-		for _, r := range runs {
-			if members[r.id], err = groupsOf(ctx, t, r); err != nil {
-				return err
-			}
-			groups = append(groups, members[r.id]...)
+		for _, id := range ids {
+			groups = append(groups, members[id]...)
 		}
 		if err := t.lockGroups(ctx, groups); err != nil {
 			return err
 		}
-		for _, id := range ids {
-			in, err := t.letWaiting(ctx, runs[id], members[id])
+		for _, at := range line {
+			in, err := t.letWaiting(ctx, runs[at.id], at, members[at.id])
 			if err != nil {
 				return err
 			}
 			if in {
-				granted = append(granted, id)
+				granted = append(granted, at.id)
 			}
 		}
-		if len(granted) == 0 {
-			more = false
-			return nil
-		}
-		return t.bump(ctx)
+		more = len(line) == grantBatch && len(granted) > 0
+		return nil
 	})
 	return granted, more, err
 }
 
-// candidates returns the first of those who wait in a group, as many as it has
-// slots free: nobody else may be let in. The group is not locked yet.
-func (t *tx) candidates(ctx context.Context, name string) ([]run.ID, error) {
-	var limit, holding int
-	if err := t.QueryRow(ctx, `SELECT coalesce((SELECT max_running FROM changegroups WHERE name = ?), 0),
-		(SELECT count(*) FROM run_changegroups WHERE name = ? AND state = 'holding')`, name, name).Scan(&limit, &holding); err != nil {
+// next returns the first of those who wait in a group that may be let in, in
+// order, up to grantBatch. Nothing is locked yet: so who is let in must be
+// looked at again, and whatever changes meanwhile has the group looked at again.
+func (t *tx) next(ctx context.Context, name string) ([]spot, error) {
+	limits, holds := make(map[string]int), make(map[string]int)
+	if err := learn(ctx, t, []string{name}, limits, holds); err != nil {
 		return nil, err
 	}
-	n := grantBatch
-	if limit > 0 {
-		n = min(n, limit-holding)
+	left := -1 // of those who may be let in by this group
+	if limits[name] > 0 {
+		left = max(0, limits[name]-holds[name])
 	}
-	if n <= 0 {
-		return nil, nil
+	full := make(map[string]bool)
+	var out []spot
+	var last *spot
+	for left != 0 && len(out) < grantBatch {
+		n := linePage
+		if left > 0 {
+			n = min(n, left)
+		}
+		page, err := linePageAfter(ctx, t, name, last, n)
+		if err != nil || len(page) == 0 {
+			return out, err
+		}
+		last = &page[len(page)-1]
+		left -= len(page)
+		if out, err = t.fitting(ctx, page, out, limits, holds, full); err != nil {
+			return nil, err
+		}
 	}
-	var ids []run.ID
-	err := each(ctx, t, func(row scanner) error {
-		var id run.ID
-		err := row.Scan(&id)
-		ids = append(ids, id)
-		return err
-	}, `SELECT run_id FROM run_changegroups WHERE name = ? AND state = 'waiting' ORDER BY priority, since, run_id LIMIT ?`, name, n)
-	return ids, err
+	return out, nil
 }
 
-// lockRuns locks runs, in the order of their ids. Those that are gone are left
-// out.
-func (t *tx) lockRuns(ctx context.Context, ids []run.ID) (map[run.ID]*runRow, error) {
-	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
-	runs := make(map[run.ID]*runRow, len(ids))
-	if len(ids) == 0 {
-		return runs, nil
+// fitting adds those of a page to out who may be let in, up to grantBatch.
+// limits and holds are what is known of groups. full has the groups that let
+// nobody in who comes later: the order is the same in all lines.
+func (t *tx) fitting(ctx context.Context, page, out []spot, limits, holds map[string]int, full map[string]bool) ([]spot, error) {
+	ids := make([]run.ID, len(page))
+	for i := range page {
+		ids[i] = page[i].id
 	}
-	err := each(ctx, t, func(row scanner) error {
-		var r runRow
-		err := r.scan(row)
-		runs[r.id] = &r
-		return err
-	}, `SELECT `+runColumns+` FROM runs r WHERE r.id IN (`+tuples(`?`, len(ids))+`) ORDER BY r.id`+t.dialect.ForUpdate, texts(ids)...)
-	return runs, err
+	members, err := t.groupsOfAll(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	for _, at := range page {
+		groups := members[at.id]
+		if slices.ContainsFunc(groups, func(name string) bool { return full[name] }) {
+			continue
+		}
+		if err := learn(ctx, t, groups, limits, holds); err != nil {
+			return nil, err
+		}
+		fits := true
+		for _, name := range groups {
+			if limits[name] == 0 {
+				continue
+			}
+			n, err := before(ctx, t, name, at, limits[name])
+			if err != nil {
+				return nil, err
+			}
+			if holds[name]+n >= limits[name] {
+				full[name], fits = true, false
+			}
+		}
+		if !fits {
+			continue
+		}
+		if out = append(out, at); len(out) == grantBatch {
+			return out, nil
+		}
+	}
+	return out, nil
 }
 
-// letWaiting lets a run in that waits, if it may be, and tells its workflow.
-// The run and its groups are locked.
-func (t *tx) letWaiting(ctx context.Context, was *runRow, groups []string) (bool, error) {
+// learn reads the limits of groups that are not known yet, and how many runs
+// hold a slot of those that have one.
+func learn(ctx context.Context, q Querier, names []string, limits, holds map[string]int) error {
+	for _, name := range names {
+		if _, known := limits[name]; known {
+			continue
+		}
+		var limit int
+		if err := q.QueryRow(ctx, `SELECT coalesce((SELECT max_running FROM changegroups WHERE name = ?), 0)`, name).Scan(&limit); err != nil {
+			return err
+		}
+		if limits[name] = limit; limit == 0 {
+			continue
+		}
+		n, err := holding(ctx, q, name)
+		if err != nil {
+			return err
+		}
+		holds[name] = n
+	}
+	return nil
+}
+
+// linePageAfter returns up to n of those who wait in a group, after a spot.
+func linePageAfter(ctx context.Context, q Querier, name string, after *spot, n int) ([]spot, error) {
+	where, args := ``, []any{name}
+	if after != nil {
+		where, args = ` AND (priority, since, run_id) > (?, ?, ?)`, append(args, after.priority, after.since, after.id)
+	}
+	var page []spot
+	err := each(ctx, q, func(row scanner) error {
+		var s spot
+		err := row.Scan(&s.id, &s.priority, &s.since)
+		page = append(page, s)
+		return err
+	}, `SELECT run_id, priority, since FROM run_changegroups WHERE name = ? AND state = 'waiting'`+standing+where+`
+		ORDER BY priority, since, run_id LIMIT ?`, append(args, n)...)
+	return page, err
+}
+
+// letWaiting lets a run in that waited at its spot, if it still does and may
+// be, and tells its workflow. The run and its groups are locked.
+func (t *tx) letWaiting(ctx context.Context, was *runRow, at spot, groups []string) (bool, error) {
 	if was == nil || was.phase != run.PhaseQueued {
 		return false, nil
 	}
-	var state place
-	var since int64
-	if err := t.QueryRow(ctx, `SELECT min(state), min(since) FROM run_changegroups WHERE run_id = ?`, was.id).Scan(&state, &since); err != nil || state != placeWaiting {
+	var waits bool
+	if err := t.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM run_changegroups WHERE run_id = ? AND state = 'waiting')`, was.id).
+		Scan(&waits); err != nil || !waits {
 		return false, err
 	}
-	obstacles, err := t.obstacles(ctx, groups, was.priority, since, was.id)
-	if err != nil || len(obstacles) > 0 {
+	if in, err := t.mayEnter(ctx, groups, at); err != nil || !in {
 		return false, err
 	}
 	r := was.clone()
 	if err := t.letIn(ctx, r); err != nil {
 		return false, err
 	}
+	t.renew(groups...)
 	if err := t.saveRun(ctx, was, r); err != nil {
 		return false, err
 	}
@@ -126,138 +204,8 @@ func (t *tx) letWaiting(ctx context.Context, was *runRow, groups []string) (bool
 func (t *tx) letIn(ctx context.Context, r *runRow) error {
 	r.phase, r.started, r.admitted = run.PhaseRunning, t.now, true
 	t.emit(r.event(t.now))
-	return t.stand(ctx, r.id, placeHolding)
-}
-
-// needed says that a transaction must be begun anew with these runs locked.
-type needed []run.ID
-
-// Error implements error. It is never shown.
-func (n needed) Error() string { return "more runs must be locked" }
-
-// admission lets a run in, or finds its place in the line after what the
-// groups' policies say was done. locked has the other runs that the transaction
-// has locked; where more are needed, the error is of type needed. The run and
-// its groups are locked, and so are the groups of those that are locked.
-func (t *tx) admission(ctx context.Context, id run.ID, groups []string, priority int, locked map[run.ID]*runRow) (in bool, err error) {
-	obstacles, err := t.obstacles(ctx, groups, priority, t.now, id)
-	if err != nil || len(obstacles) == 0 {
-		return len(obstacles) == 0, err
-	}
-	var missing needed
-	for _, b := range obstacles {
-		victims, err := t.victims(ctx, b, id)
-		if err != nil {
-			return false, err
-		}
-		for _, v := range victims {
-			if locked[v] == nil {
-				missing = append(missing, v)
-			}
-		}
-	}
-	if len(missing) > 0 {
-		return false, missing
-	}
-	for _, b := range obstacles {
-		victims, err := t.victims(ctx, b, id)
-		if err != nil {
-			return false, err
-		}
-		for _, v := range victims {
-			if err := t.displace(ctx, locked, v, id, b.name); err != nil {
-				return false, err
-			}
-		}
-	}
-	obstacles, err = t.obstacles(ctx, groups, priority, t.now, id)
-	return len(obstacles) == 0, err
-}
-
-// victims returns the runs that must give way in a busy group. Errors:
-// changegroup_busy.
-func (t *tx) victims(ctx context.Context, b busy, id run.ID) ([]run.ID, error) {
-	query, args := "", []any{b.name, id}
-	switch b.onBusy {
-	case run.OnBusyQueue:
-		return nil, nil
-	case run.OnBusyReject:
-		return nil, run.Errorf(run.CodeChangeGroupBusy, "change group %s is busy: %d of %d slots are held and %d runs wait before this one",
-			b.name, b.holding, b.maxRunning, b.before)
-	case run.OnBusyCancelQueued:
-		query = `SELECT run_id FROM run_changegroups WHERE name = ? AND state = 'waiting' AND run_id <> ?`
-	case run.OnBusyStopRunning:
-		// Those that are being stopped make room already.
-		var stopping int
-		if err := t.QueryRow(ctx, `SELECT count(*) FROM run_changegroups g JOIN runs r ON r.id = g.run_id
-			WHERE g.name = ? AND g.state = 'holding' AND r.stop_wanted`, b.name).Scan(&stopping); err != nil {
-			return nil, err
-		}
-		n := min(b.holding, b.holding+b.before+1-b.maxRunning) - stopping
-		if n <= 0 {
-			return nil, nil
-		}
-		query = `SELECT g.run_id FROM run_changegroups g JOIN runs r ON r.id = g.run_id
-			WHERE g.name = ? AND g.state = 'holding' AND g.run_id <> ? AND NOT r.stop_wanted ORDER BY g.since, g.run_id LIMIT ?`
-		args = append(args, n)
-	}
-	var ids []run.ID
-	err := each(ctx, t, func(row scanner) error {
-		var v run.ID
-		err := row.Scan(&v)
-		ids = append(ids, v)
-		return err
-	}, query, args...)
-	return ids, err
-}
-
-// displace stops a run, or cancels it where it has not begun, for another.
-func (t *tx) displace(ctx context.Context, locked map[run.ID]*runRow, victim, by run.ID, group string) error {
-	was := locked[victim]
-	r := was.clone()
-	reason := "a newer run of change group " + group + " took its place"
-	if by != "" {
-		reason = "run " + string(by) + " of change group " + group + " took its place"
-	}
-	switch r.phase { //nolint:exhaustive // the others are final
-	case run.PhaseQueued:
-		if err := t.cancel(ctx, r, reason); err != nil {
-			return err
-		}
-		r.reason = reason
-	case run.PhaseRunning:
-		if r.stopWanted {
-			return nil
-		}
-		r.stopWanted, r.reason = true, reason
-		t.emit(r.event(t.now))
-		if err := t.tell(ctx, r.id, records.OutboxStop, 0); err != nil {
-			return err
-		}
-	default:
+	if !r.grouped {
 		return nil
 	}
-	if err := t.saveRun(ctx, was, r); err != nil {
-		return err
-	}
-	*was = *r
-	return nil
-}
-
-// lockVictims locks the runs that a transaction found that it needs, and
-// returns the names of their groups.
-func (t *tx) lockVictims(ctx context.Context, victims []run.ID) (map[run.ID]*runRow, []string, error) {
-	locked, err := t.lockRuns(ctx, victims)
-	if err != nil {
-		return nil, nil, err
-	}
-	var groups []string
-	for _, r := range locked {
-		names, err := groupsOf(ctx, t, r)
-		if err != nil {
-			return nil, nil, err
-		}
-		groups = append(groups, names...)
-	}
-	return locked, groups, nil
+	return t.stand(ctx, r.id, placeHolding, t.tick())
 }

@@ -18,21 +18,21 @@ func (t *tx) recall(ctx context.Context, k records.IdempotencyKey) (run.ID, erro
 	if k.Key == "" {
 		return "", nil
 	}
-	if _, err := t.Exec(ctx, `DELETE FROM idempotency WHERE subject = ? AND name = ? AND at <= ?`,
-		k.Subject, k.Key, t.now-int64(run.IdempotencyTime)); err != nil {
-		return "", err
-	}
+	expired := t.now - int64(run.IdempotencyTime)
 	salt := rand.Text()
-	if _, err := t.Exec(ctx, `INSERT INTO idempotency (subject, name, salt, digest, run_id, at) VALUES (?, ?, ?, ?, '', ?)
-		ON CONFLICT (subject, name) DO NOTHING`, k.Subject, k.Key, salt, salted(salt, k.Digest), t.now); err != nil {
-		return "", err
-	}
 	var digest string
 	var id run.ID
-	err := t.QueryRow(ctx, `SELECT salt, digest, run_id FROM idempotency WHERE subject = ? AND name = ?`, k.Subject, k.Key).Scan(&salt, &digest, &id)
+	err := t.QueryRow(ctx, `INSERT INTO idempotency (subject, name, salt, digest, run_id, at) VALUES (?, ?, ?, ?, '', ?)
+		ON CONFLICT (subject, name) DO UPDATE SET salt = excluded.salt, digest = excluded.digest, run_id = '', at = excluded.at
+		WHERE idempotency.at <= ? RETURNING run_id`, k.Subject, k.Key, salt, salted(salt, k.Digest), t.now, expired).Scan(&id)
+	if err == nil {
+		return "", t.forgetKeys(ctx, expired)
+	}
+	if !errors.Is(err, sql.ErrNoRows) {
+		return "", err
+	}
+	err = t.QueryRow(ctx, `SELECT salt, digest, run_id FROM idempotency WHERE subject = ? AND name = ?`, k.Subject, k.Key).Scan(&salt, &digest, &id)
 	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return "", run.Errorf(run.CodeUnavailable, "the idempotency key expired just now; try again")
 	case err != nil:
 		return "", err
 	case digest != salted(salt, k.Digest):
@@ -42,6 +42,17 @@ func (t *tx) recall(ctx context.Context, k records.IdempotencyKey) (run.ID, erro
 	return id, nil
 }
 
+// forgottenKeys is how many expired keys go with each new one: more than one,
+// so that they become fewer.
+const forgottenKeys = 10
+
+// forgetKeys removes some of the keys that have expired.
+func (t *tx) forgetKeys(ctx context.Context, expired int64) error {
+	_, err := t.Exec(ctx, `DELETE FROM idempotency WHERE (subject, name) IN (
+		SELECT subject, name FROM idempotency WHERE at <= ? ORDER BY at LIMIT ?`+t.dialect.SkipLocked+`)`, expired, forgottenKeys)
+	return err
+}
+
 // remember notes the run that a key has made.
 func (t *tx) remember(ctx context.Context, k records.IdempotencyKey, id run.ID) error {
 	if k.Key == "" {
@@ -49,6 +60,16 @@ func (t *tx) remember(ctx context.Context, k records.IdempotencyKey, id run.ID) 
 	}
 	_, err := t.Exec(ctx, `UPDATE idempotency SET run_id = ? WHERE subject = ? AND name = ?`, id, k.Subject, k.Key)
 	return err
+}
+
+// replay returns the run that a key has made before.
+func (s *Store) replay(ctx context.Context, id run.ID) (run.Run, error) {
+	r, err := s.GetRun(ctx, id)
+	if run.CodeOf(err) == run.CodeNotFound {
+		return run.Run{}, run.Errorf(run.CodeConflict, "run %s, which this idempotency key made, was deleted; use a new key for a new run", id)
+	}
+	r.Replayed = true
+	return r, err
 }
 
 // salted hides a digest: requests hold secrets, which may be short.

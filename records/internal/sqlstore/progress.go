@@ -50,7 +50,7 @@ func (s *Store) Begin(ctx context.Context, id run.ID) (records.Standing, error) 
 		if begins {
 			r.phase, r.started = run.PhaseRunning, t.now
 			t.emit(r.event(t.now))
-			if err := errors.Join(t.bump(ctx), t.saveRun(ctx, was, r)); err != nil {
+			if err := t.saveRun(ctx, was, r); err != nil {
 				return err
 			}
 		}
@@ -66,7 +66,7 @@ func (t *tx) begins(ctx context.Context, r *runRow) (bool, error) {
 	if r.phase != run.PhaseQueued || r.admission == run.AdmissionManual && !r.admitted {
 		return false, nil
 	}
-	groups, err := groupsOf(ctx, t, r)
+	groups, err := t.groupsOf(ctx, r)
 	if err != nil || len(groups) == 0 {
 		return err == nil, err
 	}
@@ -75,6 +75,9 @@ func (t *tx) begins(ctx context.Context, r *runRow) (bool, error) {
 	}
 	var holds bool
 	err = t.QueryRow(ctx, `SELECT NOT EXISTS (SELECT 1 FROM run_changegroups WHERE run_id = ? AND state <> 'holding')`, r.id).Scan(&holds)
+	if holds {
+		t.renew(groups...)
+	}
 	return holds, err
 }
 
@@ -186,14 +189,14 @@ func (t *tx) apply(ctx context.Context, was, r *runRow, tasks map[int]*taskRow, 
 
 // finish gives back the slots of a run that is finished.
 func (t *tx) finish(ctx context.Context, r *runRow) error {
-	groups, err := groupsOf(ctx, t, r)
+	groups, err := t.groupsOf(ctx, r)
 	if err != nil || len(groups) == 0 {
 		return err
 	}
 	if err := t.lockGroups(ctx, groups); err != nil {
 		return err
 	}
-	return errors.Join(t.leave(ctx, r), t.bump(ctx))
+	return t.leave(ctx, r.id, groups)
 }
 
 // rank orders statuses within one dispatch: a task never goes back.

@@ -48,7 +48,7 @@ type Commit struct {
 type Dialect struct {
 	// ForUpdate and SkipLocked follow a SELECT that locks its rows.
 	ForUpdate  string
-	SkipLocked string // of the table o
+	SkipLocked string
 	// LastEvent selects the greatest event number given.
 	LastEvent string
 	// Code returns the code of a driver's error, "" where it has none.
@@ -100,6 +100,10 @@ type tx struct {
 	now     int64
 	events  []run.Event
 	groups  map[string]*groupRow // that are locked
+	runs    map[run.ID]*runRow   // that are locked since they may have to give way
+	members map[run.ID][]string  // the groups of runs, as far as they are known
+	renewed []string             // groups whose versions change
+	ticks   int64
 	commit  Commit
 	// observed is what the observer is told after the commit.
 	observed []func(records.Observer)
@@ -113,6 +117,9 @@ func (s *Store) write(ctx context.Context, doing string, fn func(t *tx) error) e
 	err := s.backend.Write(ctx, func(q Querier) error {
 		t := &tx{Querier: q, dialect: &s.dialect, now: s.now().UnixNano()}
 		if err := fn(t); err != nil {
+			return err
+		}
+		if err := t.saveVersions(ctx); err != nil {
 			return err
 		}
 		if err := t.appendEvents(ctx); err != nil {

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"math"
 
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
@@ -15,41 +16,43 @@ func (s *Store) Waits(ctx context.Context, id run.ID) ([]records.GroupWait, erro
 	var out []records.GroupWait
 	err := s.read(ctx, "reading what a run waits for", func(q Querier) error {
 		out = nil
-		type line struct {
-			records.GroupWait
-			priority int
-			since    int64
-		}
-		var lines []line
+		at := spot{id: id}
 		if err := each(ctx, q, func(row scanner) error {
-			var l line
-			err := row.Scan(&l.Group, &l.MaxRunning, &l.priority, &l.since)
-			lines = append(lines, l)
+			var w records.GroupWait
+			err := row.Scan(&w.Group, &w.MaxRunning, &at.priority, &at.since)
+			out = append(out, w)
 			return err
 		}, `SELECT g.name, g.max_running, r.priority, r.since FROM run_changegroups r JOIN changegroups g ON g.name = r.name
 			WHERE r.run_id = ? AND r.state = 'waiting' AND g.max_running > 0 ORDER BY g.name`, id); err != nil {
 			return err
 		}
-		for _, l := range lines {
-			if err := q.QueryRow(ctx, `SELECT (SELECT count(*) FROM run_changegroups WHERE name = ? AND state = 'holding'),
-				(SELECT count(*) FROM run_changegroups WHERE name = ? AND state = 'waiting' AND (priority, since, run_id) < (?, ?, ?))`,
-				l.Group, l.Group, l.priority, l.since, id).Scan(&l.Holding, &l.Place); err != nil {
+		if len(out) == 0 {
+			_, err := summary(ctx, q, id)
+			return err
+		}
+		for i := range out {
+			if err := readWait(ctx, q, at, &out[i]); err != nil {
 				return err
 			}
-			l.Place++
-			if err := each(ctx, q, func(row scanner) error {
-				var holder run.ID
-				err := row.Scan(&holder)
-				l.Holders = append(l.Holders, holder)
-				return err
-			}, `SELECT run_id FROM run_changegroups WHERE name = ? AND state = 'holding' ORDER BY since, run_id LIMIT ?`, l.Group, namedHolders); err != nil {
-				return err
-			}
-			out = append(out, l.GroupWait)
 		}
 		return nil
 	})
 	return out, err
+}
+
+// readWait reads how a line stands before a spot.
+func readWait(ctx context.Context, q Querier, at spot, w *records.GroupWait) error {
+	var err error
+	if w.Holding, err = holding(ctx, q, w.Group); err != nil {
+		return err
+	}
+	if w.Place, err = before(ctx, q, w.Group, at, math.MaxInt32); err != nil {
+		return err
+	}
+	w.Place++
+	w.Holders, err = queryIDs(ctx, q, `SELECT run_id FROM run_changegroups WHERE name = ? AND state = 'holding'`+standing+`
+		ORDER BY since, run_id LIMIT ?`, w.Group, namedHolders)
+	return err
 }
 
 // Places implements records.Store.
@@ -57,32 +60,16 @@ func (s *Store) Places(ctx context.Context, id run.ID) (map[int]int, error) {
 	var out map[int]int
 	err := s.read(ctx, "reading places in line", func(q Querier) error {
 		out = make(map[int]int)
-		var pools []string
-		if err := each(ctx, q, func(row scanner) error {
-			var pool string
-			err := row.Scan(&pool)
-			pools = append(pools, pool)
+		return each(ctx, q, func(row scanner) error {
+			var number, place int
+			err := row.Scan(&number, &place)
+			out[number] = place
 			return err
-		}, `SELECT DISTINCT pool FROM tasks WHERE run_id = ? AND status = 'queued' ORDER BY pool`, id); err != nil {
-			return err
-		}
-		for _, pool := range pools {
-			place := 0
-			if err := each(ctx, q, func(row scanner) error {
-				var owner run.ID
-				var number int
-				err := row.Scan(&owner, &number)
-				place++
-				if owner == id {
-					out[number] = place
-				}
-				return err
-			}, `SELECT t.run_id, t.number FROM tasks t JOIN runs r ON r.id = t.run_id WHERE t.pool = ? AND t.status = 'queued'
-				ORDER BY r.priority, t.queued_at, t.run_id, t.number`, pool); err != nil {
-				return err
-			}
-		}
-		return nil
+		}, `SELECT number, place FROM (
+				SELECT t.run_id, t.number, row_number() OVER (PARTITION BY t.pool ORDER BY r.priority, t.queued_at, t.run_id, t.number) AS place
+				FROM tasks t JOIN runs r ON r.id = t.run_id WHERE t.status = 'queued'
+				AND t.pool IN (SELECT m.pool FROM tasks m WHERE m.run_id = ? AND m.status = 'queued')) AS line
+			WHERE run_id = ?`, id, id)
 	})
 	return out, err
 }

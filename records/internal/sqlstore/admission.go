@@ -1,0 +1,209 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// needed says that a transaction must be begun anew with these runs locked.
+type needed []run.ID
+
+// Error implements error. It is never shown.
+func (n needed) Error() string { return "more runs must be locked" }
+
+// maxDisplacing is how often a transaction finds more runs that it must lock,
+// and that others have locked. Only others that change the same groups all the
+// time can make it give up.
+const maxDisplacing = 50
+
+// displacing runs fn in a transaction, and anew with more runs to lock as long
+// as it needs them.
+func (s *Store) displacing(ctx context.Context, doing string, fn func(t *tx, victims []run.ID) error) error {
+	var victims []run.ID
+	for range maxDisplacing {
+		err := s.write(ctx, doing, func(t *tx) error { return fn(t, slices.Clone(victims)) })
+		more, again := errors.AsType[needed](err)
+		if !again {
+			return err
+		}
+		victims = append(victims, more...)
+	}
+	return run.Errorf(run.CodeUnavailable, "the change groups of the run change too fast; try again")
+}
+
+// admission reports whether a run may be let in at its spot, after what the
+// policies of its groups say was done. The run, if it is stored already, and its
+// groups are locked. Errors: changegroup_busy, and one of type needed.
+func (t *tx) admission(ctx context.Context, groups []string, s spot) (bool, error) {
+	// Refused is refused, whatever giving way elsewhere would change.
+	for _, name := range groups {
+		if t.groups[name].onBusy != run.OnBusyReject {
+			continue
+		}
+		if b, is, err := t.busyFor(ctx, name, s); err != nil || is {
+			return false, orElse(err, b.refuse())
+		}
+	}
+	for _, name := range groups {
+		b, is, err := t.busyFor(ctx, name, s)
+		if err != nil {
+			return false, err
+		}
+		if !is {
+			continue
+		}
+		if err := t.giveWay(ctx, b, s.id); err != nil {
+			return false, err
+		}
+	}
+	return t.mayEnter(ctx, groups, s)
+}
+
+func (b busy) refuse() error {
+	others := ""
+	if b.before > 0 {
+		others = ", and others wait"
+	}
+	return run.Errorf(run.CodeChangeGroupBusy, "change group %s is busy: %d of %d slots are held%s", b.name, b.holding, b.maxRunning, others)
+}
+
+// giveWay has runs of a busy group give way to another.
+func (t *tx) giveWay(ctx context.Context, b busy, to run.ID) error {
+	victims, err := t.victims(ctx, b)
+	if err != nil {
+		return err
+	}
+	victims = slices.DeleteFunc(victims, func(id run.ID) bool { return id == to })
+	if err := t.seize(ctx, victims); err != nil {
+		return err
+	}
+	for _, id := range victims {
+		if err := t.displace(ctx, id, to, b.name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// victims returns the runs that must give way in a busy group.
+func (t *tx) victims(ctx context.Context, b busy) (ids []run.ID, err error) {
+	switch b.onBusy {
+	case run.OnBusyQueue, run.OnBusyReject:
+		return nil, nil
+	case run.OnBusyCancelQueued:
+		return queryIDs(ctx, t, `SELECT run_id FROM run_changegroups WHERE name = ? AND state = 'waiting'`+standing+`
+			ORDER BY priority, since, run_id`, b.name)
+	case run.OnBusyStopRunning:
+		// Those that are being stopped make room already.
+		var stopping int
+		if err := t.QueryRow(ctx, `SELECT count(*) FROM run_changegroups g JOIN runs r ON r.id = g.run_id
+			WHERE g.name = ? AND g.state = 'holding' AND g.state <> 'done' AND r.stop_wanted`, b.name).Scan(&stopping); err != nil {
+			return nil, err
+		}
+		n := min(b.holding, b.holding+b.before+1-b.maxRunning) - stopping
+		if n <= 0 {
+			return nil, nil
+		}
+		return queryIDs(ctx, t, `SELECT g.run_id FROM run_changegroups g JOIN runs r ON r.id = g.run_id
+			WHERE g.name = ? AND g.state = 'holding' AND g.state <> 'done' AND NOT r.stop_wanted ORDER BY g.since, g.run_id LIMIT ?`, b.name, n)
+	}
+	return nil, nil
+}
+
+// seize locks runs and their groups, after groups are locked: so it waits for
+// none of them.
+func (t *tx) seize(ctx context.Context, ids []run.ID) error {
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id run.ID) bool { return t.runs[id] != nil })
+	if len(ids) == 0 {
+		return nil
+	}
+	runs, err := t.lockRuns(ctx, ids, t.dialect.SkipLocked)
+	if err != nil {
+		return err
+	}
+	if len(runs) < len(ids) {
+		return needed(ids)
+	}
+	groups, err := t.groupsOfAll(ctx, ids)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, id := range ids {
+		names = append(names, groups[id]...)
+	}
+	names = slices.Compact(slices.Sorted(slices.Values(names)))
+	names = slices.DeleteFunc(names, func(name string) bool { return t.groups[name] != nil })
+	if err := t.readGroups(ctx, names, t.dialect.SkipLocked); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if t.groups[name] == nil {
+			return needed(ids)
+		}
+	}
+	for id, r := range runs {
+		t.runs[id] = r
+	}
+	return nil
+}
+
+// displace stops a run, or cancels it where it has not begun, for another. It
+// is locked, with its groups.
+func (t *tx) displace(ctx context.Context, victim, by run.ID, group string) error {
+	was := t.runs[victim]
+	r := was.clone()
+	reason := "run " + string(by) + " of change group " + group + " took its place"
+	switch r.phase { //nolint:exhaustive // the others are final
+	case run.PhaseQueued:
+		if err := t.cancel(ctx, r, reason); err != nil {
+			return err
+		}
+	case run.PhaseRunning:
+		if r.stopWanted {
+			return nil
+		}
+		groups, err := t.groupsOf(ctx, r)
+		if err != nil {
+			return err
+		}
+		t.renew(groups...)
+		r.stopWanted, r.reason = true, reason
+		t.emit(r.event(t.now))
+		if err := t.tell(ctx, r.id, records.OutboxStop, 0); err != nil {
+			return err
+		}
+	default:
+		return nil
+	}
+	if err := t.saveRun(ctx, was, r); err != nil {
+		return err
+	}
+	t.runs[victim] = r
+	return nil
+}
+
+// lockVictims locks runs, which a transaction found that it needs, and returns
+// the names of their groups.
+func (t *tx) lockVictims(ctx context.Context, ids []run.ID) ([]string, error) {
+	var err error
+	if t.runs, err = t.lockRuns(ctx, ids, t.dialect.ForUpdate); err != nil {
+		return nil, err
+	}
+	var grouped []run.ID
+	for id, r := range t.runs {
+		if r.grouped {
+			grouped = append(grouped, id)
+		}
+	}
+	var names []string
+	of, err := t.groupsOfAll(ctx, grouped)
+	for _, id := range grouped {
+		names = append(names, of[id]...)
+	}
+	return names, err
+}

@@ -1,0 +1,101 @@
+package sqlstore
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/drover-run/drover/run"
+)
+
+// ChangeGroups implements records.Store.
+func (s *Store) ChangeGroups(ctx context.Context, q run.ChangeGroupQuery) ([]run.ChangeGroup, run.Token, error) {
+	var out []run.ChangeGroup
+	var token run.Token
+	err := s.read(ctx, "reading change groups", func(tx Querier) error {
+		names := slices.Compact(slices.Sorted(slices.Values(q.Names)))
+		where, args := `name IN (`+tuples(`?`, max(1, len(names)))+`) ORDER BY name`, texts(names)
+		if len(names) == 0 {
+			limit := q.Limit
+			if limit < 1 {
+				limit = defaultLimit
+			}
+			where, args = `name > ? ORDER BY name LIMIT ?`, []any{q.After, limit}
+		}
+		found := make(map[string]run.ChangeGroup, len(names))
+		if err := each(ctx, tx, func(row scanner) error {
+			var g run.ChangeGroup
+			err := row.Scan(&g.Name, &g.MaxRunning, &g.OnBusy, &g.Version)
+			found[g.Name] = g
+			return err
+		}, `SELECT name, max_running, on_busy, version FROM changegroups WHERE `+where, args...); err != nil {
+			return err
+		}
+		if len(q.Names) == 0 {
+			names = slices.Sorted(maps.Keys(found))
+		}
+		out, token = make([]run.ChangeGroup, len(names)), make(run.Token, len(names))
+		for i, name := range names {
+			g, ok := found[name]
+			if !ok {
+				g = run.ChangeGroup{Name: name, OnBusy: run.OnBusyQueue}
+			}
+			if err := addMembers(ctx, tx, &g); err != nil {
+				return err
+			}
+			out[i], token[name] = g, g.Version
+		}
+		return nil
+	})
+	return out, token, err
+}
+
+// addMembers fills in the runs that hold a slot and those that are queued.
+func addMembers(ctx context.Context, q Querier, g *run.ChangeGroup) error {
+	g.Running, g.Queued = []run.ID{}, []run.ID{}
+	for _, part := range []struct {
+		list  *[]run.ID
+		state place
+		order string
+	}{
+		{&g.Running, placeHolding, `since, run_id`}, {&g.Queued, placeWaiting, `priority, since, run_id`}, {&g.Queued, placeParked, `priority, since, run_id`},
+	} {
+		ids, err := queryIDs(ctx, q, `SELECT run_id FROM run_changegroups WHERE name = ? AND state = '`+string(part.state)+`'`+standing+`
+			ORDER BY `+part.order, g.Name)
+		if err != nil {
+			return err
+		}
+		*part.list = append(*part.list, ids...)
+	}
+	return nil
+}
+
+// PutChangeGroup implements records.Store.
+func (s *Store) PutChangeGroup(ctx context.Context, g run.ChangeGroup, token run.Token) (run.ChangeGroup, run.Token, error) {
+	out := g
+	err := s.write(ctx, "setting a change group", func(t *tx) error {
+		if err := t.lockGroups(ctx, append(token.Groups(), g.Name)); err != nil {
+			return err
+		}
+		if err := t.check(token); err != nil {
+			return err
+		}
+		row := t.groups[g.Name]
+		more := g.MaxRunning == 0 || row.maxRunning > 0 && g.MaxRunning > row.maxRunning
+		if _, err := t.Exec(ctx, `UPDATE changegroups SET max_running = ?, on_busy = ? WHERE name = ?`, g.MaxRunning, g.OnBusy, g.Name); err != nil {
+			return err
+		}
+		t.renew(slices.Collect(maps.Keys(t.groups))...)
+		if more {
+			if err := t.tellWaiters(ctx, g.Name); err != nil {
+				return err
+			}
+		}
+		out = run.ChangeGroup{Name: g.Name, MaxRunning: g.MaxRunning, OnBusy: g.OnBusy, Version: row.version + 1}
+		return addMembers(ctx, t, &out)
+	})
+	if err != nil {
+		return run.ChangeGroup{}, nil, err
+	}
+	return out, run.Token{out.Name: out.Version}, nil
+}
