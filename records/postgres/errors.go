@@ -29,6 +29,7 @@ const (
 
 func dialect() sqlstore.Dialect {
 	return sqlstore.Dialect{
+		Explain:    `EXPLAIN `,
 		ForUpdate:  " FOR UPDATE",
 		SkipLocked: " FOR UPDATE SKIP LOCKED",
 		LastEvent:  `SELECT last FROM event_sequence`,

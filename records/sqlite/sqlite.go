@@ -137,6 +137,7 @@ func opening(path string, err error) error {
 
 func dialect() sqlstore.Dialect {
 	return sqlstore.Dialect{
+		Explain:   `EXPLAIN QUERY PLAN `,
 		LastEvent: `SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'events'`,
 		Code:      code,
 	}

@@ -181,15 +181,15 @@ func addIn[T any](l *lister, column string, values []T) {
 	}
 }
 
-// query reads up to n runs from the cursor on, in the order of its direction.
-func (l *lister) query(ctx context.Context, q Querier, at cursor, n int) ([]run.Run, error) {
+// statement reads up to n runs from the cursor on, in the order of its
+// direction.
+func (l *lister) statement(at cursor, n int) (query string, args []any) {
 	descending := l.q.Ascending == at.back
 	order := ` ASC`
 	if descending {
 		order = ` DESC`
 	}
 	var parts []string
-	var args []any
 	for _, src := range l.sources {
 		where := src.where
 		args = append(args, src.args...)
@@ -209,6 +209,13 @@ func (l *lister) query(ctx context.Context, q Querier, at cursor, n int) ([]run.
 		parts = append(parts, `SELECT * FROM (SELECT `+src.id+` AS id FROM `+src.table+` WHERE `+where+l.filter+
 			` ORDER BY `+src.id+order+` LIMIT ?) s`)
 	}
+	return `SELECT ` + runColumns + `, ` + detailColumns + ` FROM runs r JOIN run_details d ON d.run_id = r.id WHERE r.id IN (` +
+		strings.Join(parts, ` UNION `) + `) ORDER BY r.id` + order + ` LIMIT ?`, append(args, n)
+}
+
+// query runs the statement.
+func (l *lister) query(ctx context.Context, q Querier, at cursor, n int) ([]run.Run, error) {
+	statement, args := l.statement(at, n)
 	var runs []run.Run
 	err := each(ctx, q, func(row scanner) error {
 		var r runRow
@@ -221,8 +228,7 @@ func (l *lister) query(ctx context.Context, q Querier, at cursor, n int) ([]run.
 			runs = append(runs, r.summary(&details))
 		}
 		return err
-	}, `SELECT `+runColumns+`, `+detailColumns+` FROM runs r JOIN run_details d ON d.run_id = r.id WHERE r.id IN (`+
-		strings.Join(parts, ` UNION `)+`) ORDER BY r.id`+order+` LIMIT ?`, append(args, n)...)
+	}, statement, args...)
 	return runs, err
 }
 

@@ -49,6 +49,8 @@ type Dialect struct {
 	// ForUpdate and SkipLocked follow a SELECT that locks its rows.
 	ForUpdate  string
 	SkipLocked string
+	// Explain precedes a SELECT whose plan is wanted.
+	Explain string
 	// LastEvent selects the greatest event number given.
 	LastEvent string
 	// Code returns the code of a driver's error, "" where it has none.

@@ -1,0 +1,48 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+
+	"github.com/drover-run/drover/run"
+)
+
+// PlanList returns how the database would read the first page of a list, a
+// line a step. It is for operators and benchmarks.
+func (s *Store) PlanList(ctx context.Context, q run.ListQuery) ([]string, error) {
+	var out []string
+	err := s.read(ctx, "planning a list", func(tx Querier) error {
+		out = nil
+		statement, args := newLister(q).statement(cursor{}, defaultLimit+1)
+		return lastColumn(ctx, tx, &out, s.dialect.Explain+statement, args...)
+	})
+	return out, err
+}
+
+// lastColumn reads the last column of a query's rows, which is where databases
+// put the text of a plan.
+func lastColumn(ctx context.Context, q Querier, out *[]string, query string, args ...any) error {
+	rows, err := q.Query(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	names, err := rows.Columns()
+	if err != nil {
+		return err
+	}
+	for rows.Next() {
+		cells := make([]sql.RawBytes, len(names))
+		dest := make([]any, len(names))
+		for i := range cells {
+			dest[i] = &cells[i]
+		}
+		if err := rows.Scan(dest...); err != nil {
+			return err
+		}
+		*out = append(*out, strings.TrimSpace(fmt.Sprintf("%s", cells[len(cells)-1])))
+	}
+	return rows.Err()
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/drover-run/drover/run"
+)
+
+// What the generated runs look like: one project has a fifth of them, the
+// others share the rest; few fail; the newest are open.
+const (
+	projects    = 2000
+	branches    = 8
+	openQueued  = 5000
+	openRunning = 500
+)
+
+// shape is the i-th of n runs.
+type shape struct {
+	id      run.ID
+	project int
+	group   string
+	created time.Time
+	phase   run.Phase
+	result  run.Result
+	commit  string
+	env     string
+}
+
+func shapes(n int, now time.Time) func(i int) shape {
+	begin := now.Add(-time.Duration(n) * 10 * time.Second)
+	return func(i int) shape {
+		mix := uint32(i) * 2654435761 //nolint:gosec // a hash; it may wrap
+		s := shape{created: begin.Add(time.Duration(i) * 10 * time.Second), phase: run.PhaseFinished, result: run.ResultSuccess}
+		if mix%5 != 0 {
+			s.project = 1 + int(mix>>8)%(projects-1)
+		}
+		s.group = fmt.Sprintf("/project/%d/branch/%d", s.project, mix>>20%branches)
+		s.commit, s.env = fmt.Sprintf("%08x", i/5), []string{"dev", "dev", "dev", "prod"}[mix>>4%4]
+		switch {
+		case i >= n-openRunning:
+			s.phase, s.result = run.PhaseRunning, run.ResultUnknown
+		case i >= n-openRunning-openQueued:
+			s.phase, s.result = run.PhaseQueued, run.ResultUnknown
+		case mix>>12%100 < 2:
+			s.result = run.ResultFailed
+		case mix>>12%100 < 3:
+			s.result = run.ResultStopped
+		}
+		id := ulid.MustNew(ulid.Timestamp(s.created), rand.Reader)
+		s.id = run.ID(strings.ToLower(id.String()))
+		return s
+	}
+}
+
+// sink takes rows of tables. Rows of one table always have the same columns.
+type sink interface {
+	put(table string, row ...any) error
+	flush(ctx context.Context) error
+}
+
+// columns are those that are written; the others have their defaults.
+var columns = map[string][]string{
+	"runs": {"id", "name", "group_path", "counter", "priority", "admission", "admitted", "phase", "result", "reason", "created_at",
+		"started_at", "ended_at", "counts", "grouped", "version"},
+	"run_details":      {"run_id", "header", "secret_names", "annotations"},
+	"run_groups":       {"prefix", "run_id"},
+	"open_groups":      {"prefix", "phase", "run_id"},
+	"group_results":    {"prefix", "result", "run_id"},
+	"run_annotations":  {"name", "value", "run_id"},
+	"plan_pages":       {"run_id", "page", "plan"},
+	"task_specs":       {"run_id", "node", "spec", "matrix"},
+	"tasks":            {"run_id", "number", "node", "name", "spec_name", "axis", "pool", "status", "attempt", "dispatch", "started_at", "ended_at", "steps"},
+	"run_changegroups": {"name", "run_id", "state", "priority", "since"},
+	"changegroups":     {"name", "max_running"},
+}
+
+// generate writes n runs of one task each, with the rows that the product
+// writes for them.
+func generate(ctx context.Context, to sink, n int, now time.Time) error {
+	header, spec := texts()
+	for p := range projects {
+		if err := to.put("changegroups", fmt.Sprintf("project-%d", p), 1); err != nil {
+			return err
+		}
+	}
+	of := shapes(n, now)
+	for i := range n {
+		if err := write(to, of(i), i, header, spec); err != nil {
+			return err
+		}
+		if (i+1)%20000 == 0 || i == n-1 {
+			if err := to.flush(ctx); err != nil {
+				return err
+			}
+			if (i+1)%200000 == 0 {
+				fmt.Fprintf(os.Stderr, "%d runs\n", i+1)
+			}
+		}
+	}
+	return nil
+}
+
+func texts() (header, spec string) {
+	h, _ := json.Marshal(run.Spec{Name: "build-and-test", Group: "/project/42/branch/1", Environment: map[string]string{"GOFLAGS": "-trimpath", "CI": "1"}})
+	s, _ := json.Marshal(run.TaskSpec{Pool: "shell", Steps: []run.Step{{Run: "go build ./..."}, {Name: "test", Run: "go test ./..."}}})
+	return string(h), string(s)
+}
+
+func write(to sink, s shape, i int, header, spec string) error {
+	ended, status, place := s.created.Add(8*time.Second).UnixNano(), "success", "done"
+	started := s.created.Add(time.Second).UnixNano()
+	switch {
+	case s.phase == run.PhaseQueued:
+		ended, started, status, place = 0, 0, "not_started", "waiting"
+	case s.phase == run.PhaseRunning:
+		ended, status, place = 0, "running", "holding"
+	case s.result == run.ResultFailed:
+		status = "failed"
+	}
+	prefixes := []string{"/project", fmt.Sprintf("/project/%d", s.project), fmt.Sprintf("/project/%d/branch", s.project), s.group}
+	put := func(errs *error, table string, row ...any) {
+		if *errs == nil {
+			*errs = to.put(table, row...)
+		}
+	}
+	var err error
+	put(&err, "runs", string(s.id), "build-and-test", s.group, i, 3, "auto", false, string(s.phase), string(s.result), "", s.created.UnixNano(),
+		started, ended, `{"`+status+`":1}`, true, 5)
+	put(&err, "run_details", string(s.id), header, "null", fmt.Sprintf(`{"commit":%q,"env":%q}`, s.commit, s.env))
+	put(&err, "run_annotations", "commit", s.commit, string(s.id))
+	put(&err, "run_annotations", "env", s.env, string(s.id))
+	put(&err, "plan_pages", string(s.id), 0, `{"priority":3,"group":"/project/42/branch/1","name":"build-and-test","pools":["shell"],"nodes":[{"n":"build","f":0,"w":1}]}`)
+	put(&err, "task_specs", string(s.id), 0, spec, "null")
+	put(&err, "tasks", string(s.id), 0, 0, "build", "build", "", "shell", status, 1, 1, started, ended, `[{"status":"success"},{"status":"success"}]`)
+	put(&err, "run_changegroups", fmt.Sprintf("project-%d", s.project), string(s.id), place, 3, s.created.UnixNano())
+	for _, prefix := range prefixes {
+		put(&err, "run_groups", prefix, string(s.id))
+		if !s.phase.Final() {
+			put(&err, "open_groups", prefix, string(s.phase), string(s.id))
+		}
+		if s.result == run.ResultFailed || s.result == run.ResultStopped {
+			put(&err, "group_results", prefix, string(s.result), string(s.id))
+		}
+	}
+	return err
+}
