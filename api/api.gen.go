@@ -971,10 +971,8 @@ type Spec struct {
 	Admission   Admission   `json:"admission,omitempty,omitzero"`
 	Annotations Annotations `json:"annotations,omitempty,omitzero"`
 
-	// ChangegroupToken The versions of the change groups that `token_for` named, as they were read. A call that carries it succeeds
-	// only if none of them has changed since, and changes them all: it is good for one call. A call that was refused
-	// does not use it up.
-	ChangegroupToken UpdateToken       `json:"changegroup_token,omitempty,omitzero"`
+	// ChangegroupToken Where a run is submitted, and nowhere else: an UpdateToken.
+	ChangegroupToken string            `json:"changegroup_token,omitempty,omitzero"`
 	Changegroups     []string          `json:"changegroups,omitempty,omitzero"`
 	Environment      map[string]string `json:"environment,omitempty,omitzero"`
 	FailFast         bool              `json:"fail_fast,omitempty,omitzero"`
