@@ -79,6 +79,9 @@ func (r *runner) run(root workflow.Context) (contract.RunOutput, error) {
 		r.await(ctx)
 	}
 	r.publish(ctx)
+	if r.phase == run.PhaseCancelled {
+		r.inbox.drain(ctx) // of the cancellation, which the records told already
+	}
 	return contract.RunOutput{Phase: r.phase, Result: r.written.Result, Reason: r.written.Reason}, nil
 }
 
