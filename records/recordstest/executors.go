@@ -127,4 +127,6 @@ func testDemand(t *testing.T, d *database) {
 	pools, err := s.ListPools(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []int{15, 4}, []int{pools[0].Queued, pools[0].Running})
+	require.Positive(t, pools[0].MeanElapsed)
+	require.Less(t, pools[0].MeanElapsed, time.Hour)
 }
