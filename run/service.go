@@ -47,8 +47,9 @@ type Service interface {
 	// Delete removes a final run with its logs for good. Errors: not_found,
 	// wrong_phase.
 	Delete(ctx context.Context, id ID) error
-	// DeleteRuns removes final runs, oldest first, and says how many; it stops
-	// at MaxDelete, and is to be called again then. Errors: invalid.
+	// DeleteRuns removes final runs, oldest first (with Keep, group by group),
+	// and says how many; it stops at MaxDelete, and is to be called again then.
+	// Errors: invalid.
 	DeleteRuns(ctx context.Context, q DeleteQuery) (Deleted, error)
 	// ChangeGroups returns change groups by name, and the update token of them
 	// all, from one snapshot. Errors: invalid.

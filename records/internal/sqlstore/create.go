@@ -255,15 +255,8 @@ func (t *tx) insertRun(ctx context.Context, row *runRow, n *newRun) error {
 
 // insertLookups writes the rows by which lists find the run.
 func (t *tx) insertLookups(ctx context.Context, row *runRow, annotations map[string]string) error {
-	prefixes := groupPrefixes(row.group)
-	if err := bulk(ctx, t, `INSERT INTO run_groups (prefix, run_id) VALUES `, `(?, ?)`, ``, len(prefixes),
-		func(i int, args []any) []any { return append(args, prefixes[i], row.id) }); err != nil {
+	if err := t.insertState(ctx, row); err != nil {
 		return err
-	}
-	if !row.phase.Final() {
-		if err := t.insertOpen(ctx, row); err != nil {
-			return err
-		}
 	}
 	return t.insertAnnotations(ctx, row.id, annotations)
 }

@@ -16,6 +16,9 @@ type cursor struct {
 	inclusive bool
 }
 
+// descending reports whether ids go down in the direction of the cursor.
+func (c cursor) descending(q run.ListQuery) bool { return q.Ascending == c.back }
+
 // operator compares ids that lie from the cursor on.
 func (c cursor) operator(descending bool) string {
 	op := ` >`

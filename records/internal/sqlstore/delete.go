@@ -2,6 +2,9 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
+	"errors"
+	"iter"
 	"slices"
 
 	"github.com/drover-run/drover/records"
@@ -49,12 +52,7 @@ func (s *Store) DeleteRun(ctx context.Context, id run.ID) error {
 }
 
 func (t *tx) deleteLookups(ctx context.Context, r *runRow) error {
-	prefixes := groupPrefixes(r.group)
-	if _, err := t.Exec(ctx, `DELETE FROM run_groups WHERE prefix IN (`+tuples(`?`, len(prefixes))+`) AND run_id = ?`,
-		append(texts(prefixes), r.id)...); err != nil {
-		return err
-	}
-	if err := t.dropResult(ctx, r); err != nil {
+	if err := t.deleteState(ctx, r); err != nil {
 		return err
 	}
 	var text string
@@ -97,81 +95,118 @@ func (t *tx) discardLogs(ctx context.Context, id run.ID) error {
 // DeleteRuns implements records.Store.
 func (s *Store) DeleteRuns(ctx context.Context, q run.DeleteQuery) (run.Deleted, error) {
 	var out run.Deleted
-	after := run.ID("")
-	for {
-		ids, last, err := s.deletable(ctx, q, after, run.MaxDelete+1-out.Runs)
+	for id, err := range s.deletable(ctx, q) {
 		if err != nil {
 			return out, err
 		}
-		for _, id := range ids {
-			if out.Runs == run.MaxDelete {
-				out.More = true
-				return out, nil
-			}
-			if !q.DryRun {
-				switch err := s.DeleteRun(ctx, id); run.CodeOf(err) {
-				case "":
-				case run.CodeNotFound:
-					continue // somebody else was faster
-				default:
-					return out, err
-				}
-			}
-			out.Runs++
-		}
-		if last == "" {
+		if out.Runs == run.MaxDelete {
+			out.More = true
 			return out, nil
 		}
-		after = last
+		if !q.DryRun {
+			switch err := s.DeleteRun(ctx, id); run.CodeOf(err) {
+			case "":
+			case run.CodeNotFound:
+				continue // somebody else was faster
+			default:
+				return out, err
+			}
+		}
+		out.Runs++
+	}
+	return out, nil
+}
+
+// deletePage is how many runs, or groups, are looked for at once.
+const deletePage = 200
+
+// deletable yields the final runs that a query selects, oldest first; where
+// the newest of each group are spared, group by group.
+func (s *Store) deletable(ctx context.Context, q run.DeleteQuery) iter.Seq2[run.ID, error] {
+	return func(yield func(run.ID, error) bool) {
+		if q.Keep == 0 {
+			s.yieldPages(ctx, yield, func(tx Querier, after run.ID) ([]run.ID, error) {
+				w := way{q: run.ListQuery{Ascending: true, CreatedBefore: q.Before}, filters: createdIn(run.ListQuery{CreatedBefore: q.Before})}
+				path, _ := queryPath(q.Group)
+				w.sources = stateSources(path, states(finalPhases(), nil))
+				c := w.candidates(cursor{id: after}, deletePage)
+				return queryIDs(ctx, tx, c.where, c.args...)
+			})
+			return
+		}
+		for group := (run.GroupQuery{Under: q.Group}); ; {
+			var paths []string
+			if err := s.read(ctx, "looking for groups with runs to delete", func(tx Querier) error {
+				var err error
+				paths, err = pathsBelow(ctx, tx, group, deletePage)
+				return err
+			}); err != nil {
+				yield("", err)
+				return
+			}
+			for _, path := range paths {
+				if !s.yieldPages(ctx, yield, func(tx Querier, after run.ID) ([]run.ID, error) { return beyond(ctx, tx, path, q, after) }) {
+					return
+				}
+			}
+			if len(paths) < deletePage {
+				return
+			}
+			group.After = paths[len(paths)-1]
+		}
 	}
 }
 
-// deletePage is how many runs are looked at at once.
-const deletePage = 2000
-
-// deletable returns up to n final runs that a query selects among the next
-// ones after an id, oldest first, and the last id looked at, "" at the end.
-func (s *Store) deletable(ctx context.Context, q run.DeleteQuery, after run.ID, n int) (ids []run.ID, last run.ID, err error) {
-	table, column, where, args := `runs r`, `r.id`, `1 = 1`, []any{}
-	if path, all := queryPath(q.Group); !all {
-		table, column, where, args = `run_groups i JOIN runs r ON r.id = i.run_id`, `i.run_id`, `i.prefix = ?`, []any{path}
-	}
-	where += ` AND ` + column + ` > ?`
-	args = append(args, after)
-	if !q.Before.IsZero() {
-		where += ` AND ` + column + ` <= ? AND r.created_at < ?`
-		args = append(args, idBound(q.Before, true), q.Before.UnixNano())
-	}
-	spared := `FALSE`
-	if q.Keep > 0 {
-		spared = `(SELECT count(*) FROM (SELECT 1 FROM runs n WHERE n.group_path = r.group_path AND n.id > r.id LIMIT ?) s) < ?`
-		args = append([]any{q.Keep, q.Keep}, args...)
-	}
-	err = s.read(ctx, "looking for runs to delete", func(tx Querier) error {
-		ids, last = nil, ""
-		seen := 0
-		err := each(ctx, tx, func(row scanner) error {
-			var id run.ID
-			var phase run.Phase
-			var keep bool
-			if err := row.Scan(&id, &phase, &keep); err != nil {
-				return err
-			}
-			seen++
-			if len(ids) < n {
-				last = id
-				if phase.Final() && !keep {
-					ids = append(ids, id)
-				}
-			}
-			return nil
-		}, `SELECT r.id, r.phase, `+spared+` FROM `+table+` WHERE `+where+` ORDER BY `+column+` LIMIT ?`, append(slices.Clone(args), deletePage)...)
-		if seen < deletePage && len(ids) < n {
-			last = ""
+// yieldPages yields the ids of pages until one is not full, and reports
+// whether there may be more to yield.
+func (s *Store) yieldPages(
+	ctx context.Context, yield func(run.ID, error) bool, read func(tx Querier, after run.ID) ([]run.ID, error),
+) bool {
+	after := run.ID("")
+	for {
+		var ids []run.ID
+		if err := s.read(ctx, "looking for runs to delete", func(tx Querier) error {
+			var err error
+			ids, err = read(tx, after)
+			return err
+		}); err != nil {
+			yield("", err)
+			return false
 		}
-		return err
-	})
-	return ids, last, err
+		for _, id := range ids {
+			if !yield(id, nil) {
+				return false
+			}
+			after = id
+		}
+		if len(ids) < deletePage {
+			return true
+		}
+	}
+}
+
+// beyond returns the next runs of a group that are beyond its newest, which
+// are spared.
+func beyond(ctx context.Context, q Querier, path string, of run.DeleteQuery, after run.ID) ([]run.ID, error) {
+	var last run.ID
+	err := q.QueryRow(ctx, `SELECT id FROM runs WHERE group_path = ? ORDER BY id DESC LIMIT 1 OFFSET ?`, path, of.Keep-1).Scan(&last)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	final := oneOf(`phase`, finalPhases())
+	where, args := `group_path = ? AND id < ? AND id > ? AND `+final.where, append([]any{path, last, after}, final.args...)
+	if !of.Before.IsZero() {
+		where += ` AND id <= ? AND created_at < ?`
+		args = append(args, idBound(of.Before, true), of.Before.UnixNano())
+	}
+	return queryIDs(ctx, q, `SELECT id FROM runs WHERE `+where+` ORDER BY id LIMIT ?`, append(args, deletePage)...)
+}
+
+func finalPhases() []run.Phase {
+	return slices.DeleteFunc(run.Phases(), func(p run.Phase) bool { return !p.Final() })
 }
 
 // TakeGarbage implements records.Store.

@@ -71,38 +71,27 @@ func pathsBelow(ctx context.Context, q Querier, of run.GroupQuery, n int) ([]str
 
 func group(ctx context.Context, q Querier, given string) (run.Group, error) {
 	g := run.Group{Path: given}
-	path, all := queryPath(given)
-	counts, args := `SELECT phase, count(*) FROM open_groups WHERE prefix = ? GROUP BY phase`, []any{path}
-	newest := `SELECT run_id FROM run_groups WHERE prefix = ? ORDER BY run_id DESC LIMIT 1`
-	if all {
-		counts, args = `SELECT phase, count(*) FROM runs WHERE phase IN ('queued', 'running') GROUP BY phase`, nil
-		newest = `SELECT id FROM runs ORDER BY id DESC LIMIT 1`
-	}
+	path, _ := queryPath(given) // the root is ""
 	if err := each(ctx, q, func(row scanner) error {
 		var phase run.Phase
 		var n int
 		if err := row.Scan(&phase, &n); err != nil {
 			return err
 		}
-		switch phase { //nolint:exhaustive // no others are open
+		switch phase { //nolint:exhaustive // no others are asked for
 		case run.PhaseQueued:
 			g.Queued = n
 		case run.PhaseRunning:
 			g.Running = n
 		}
 		return nil
-	}, counts, args...); err != nil {
+	}, `SELECT state, count(*) FROM run_states WHERE prefix = ? AND state IN ('queued', 'running') GROUP BY state`, path); err != nil {
 		return g, err
 	}
-	var id run.ID
-	err := q.QueryRow(ctx, newest, args...).Scan(&id)
-	if errors.Is(err, sql.ErrNoRows) {
-		return g, nil
+	last := way{sources: stateSources(path, states(nil, nil))}
+	runs, err := last.runs(ctx, q, cursor{}, 1)
+	if err == nil && len(runs) > 0 {
+		g.Last = &runs[0]
 	}
-	if err != nil {
-		return g, err
-	}
-	last, err := summary(ctx, q, id)
-	g.Last = &last
 	return g, err
 }

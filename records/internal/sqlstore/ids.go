@@ -86,9 +86,9 @@ func groupRoot(group string) string {
 }
 
 // groupPrefixes returns the paths by which a group is found: its own and those
-// above it, but for the root.
+// above it; the root is "".
 func groupPrefixes(group string) []string {
-	var prefixes []string
+	prefixes := []string{""}
 	for i := 1; i < len(group); i++ {
 		if group[i] == '/' {
 			prefixes = append(prefixes, group[:i])

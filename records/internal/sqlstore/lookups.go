@@ -2,57 +2,76 @@ package sqlstore
 
 import (
 	"context"
+	"slices"
 
 	"github.com/drover-run/drover/run"
 )
 
-// insertOpen and what follows keep the rows by which lists and counts find
-// runs by group together with phase or result.
-func (t *tx) insertOpen(ctx context.Context, r *runRow) error {
-	prefixes := groupPrefixes(r.group)
-	return bulk(ctx, t, `INSERT INTO open_groups (prefix, phase, run_id) VALUES `, `(?, ?, ?)`, ``, len(prefixes),
-		func(i int, args []any) []any { return append(args, prefixes[i], r.phase, r.id) })
+// state is what lists and counts find runs by: the phase, or the result of a
+// run that is finished.
+type state string
+
+func stateOf(phase run.Phase, result run.Result) state {
+	if phase == run.PhaseFinished {
+		return state(result)
+	}
+	return state(phase)
 }
 
-// moveLookups follows a change of a run's phase or result.
-func (t *tx) moveLookups(ctx context.Context, was, r *runRow) error {
-	if was.phase != r.phase {
-		if err := t.movePhase(ctx, was, r); err != nil {
-			return err
+func (r *runRow) state() state { return stateOf(r.phase, r.result) }
+
+// states returns the states of the runs that have one of the phases and one
+// of the results, where none is any.
+func states(phases []run.Phase, results []run.Result) []state {
+	var out []state
+	for _, phase := range run.Phases() {
+		if len(phases) > 0 && !slices.Contains(phases, phase) {
+			continue
+		}
+		for _, result := range run.Results() {
+			if len(results) > 0 && !slices.Contains(results, result) {
+				continue
+			}
+			// A run that did not begin has no result. One that runs may.
+			if result != run.ResultUnknown && phase != run.PhaseRunning && phase != run.PhaseFinished {
+				continue
+			}
+			if s := stateOf(phase, result); !slices.Contains(out, s) {
+				out = append(out, s)
+			}
 		}
 	}
-	if was.result == r.result {
-		return nil
-	}
-	if err := t.dropResult(ctx, was); err != nil || !rare(r.result) {
-		return err
-	}
-	prefixes := groupPrefixes(r.group)
-	return bulk(ctx, t, `INSERT INTO group_results (prefix, result, run_id) VALUES `, `(?, ?, ?)`, ` ON CONFLICT DO NOTHING`, len(prefixes),
-		func(i int, args []any) []any { return append(args, prefixes[i], r.result, r.id) })
+	return out
 }
 
-func (t *tx) movePhase(ctx context.Context, was, r *runRow) error {
+// insertState, moveState and deleteState keep the rows by which lists and
+// counts find a run.
+func (t *tx) insertState(ctx context.Context, r *runRow) error {
 	prefixes := groupPrefixes(r.group)
-	where := ` WHERE prefix IN (` + tuples(`?`, len(prefixes)) + `) AND phase = ? AND run_id = ?`
-	args := append(texts(prefixes), was.phase, r.id)
-	if r.phase.Final() {
-		_, err := t.Exec(ctx, `DELETE FROM open_groups`+where, args...)
-		return err
+	var args []any
+	for _, prefix := range prefixes {
+		args = append(args, prefix, r.state(), r.id)
 	}
-	_, err := t.Exec(ctx, `UPDATE open_groups SET phase = ?`+where, append([]any{r.phase}, args...)...)
+	_, err := t.Exec(ctx, `INSERT INTO run_states (prefix, state, run_id) VALUES `+tuples(`(?, ?, ?)`, len(prefixes)), args...)
 	return err
 }
 
-func (t *tx) dropResult(ctx context.Context, r *runRow) error {
-	if !rare(r.result) {
+func (t *tx) moveState(ctx context.Context, was, r *runRow) error {
+	if was.state() == r.state() {
 		return nil
 	}
-	prefixes := groupPrefixes(r.group)
-	_, err := t.Exec(ctx, `DELETE FROM group_results WHERE prefix IN (`+tuples(`?`, len(prefixes))+`) AND result = ? AND run_id = ?`,
-		append(texts(prefixes), r.result, r.id)...)
+	where, args := stateRows(was)
+	_, err := t.Exec(ctx, `UPDATE run_states SET state = ?`+where, append([]any{r.state()}, args...)...)
 	return err
 }
 
-// rare reports whether runs of this result are few among those of a group.
-func rare(result run.Result) bool { return result == run.ResultFailed || result == run.ResultStopped }
+func (t *tx) deleteState(ctx context.Context, r *runRow) error {
+	where, args := stateRows(r)
+	_, err := t.Exec(ctx, `DELETE FROM run_states`+where, args...)
+	return err
+}
+
+func stateRows(r *runRow) (where string, args []any) {
+	prefixes := groupPrefixes(r.group)
+	return ` WHERE prefix IN (` + tuples(`?`, len(prefixes)) + `) AND state = ? AND run_id = ?`, append(texts(prefixes), r.state(), r.id)
+}

@@ -15,8 +15,12 @@ func (s *Store) PlanList(ctx context.Context, q run.ListQuery) ([]string, error)
 	var out []string
 	err := s.read(ctx, "planning a list", func(tx Querier) error {
 		out = nil
-		statement, args := newLister(q).statement(cursor{}, defaultLimit+1)
-		return lastColumn(ctx, tx, &out, s.dialect.Explain+statement, args...)
+		way, err := chooseWay(ctx, tx, q, cursor{})
+		if err != nil || way.none() {
+			return err
+		}
+		c := way.statement(cursor{}, defaultLimit+1)
+		return lastColumn(ctx, tx, &out, s.dialect.Explain+c.where, c.args...)
 	})
 	return out, err
 }

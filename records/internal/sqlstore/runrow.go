@@ -103,7 +103,7 @@ func (t *tx) saveRun(ctx context.Context, was, r *runRow) error {
 		_, err = t.Exec(ctx, `UPDATE runs SET counts = ?, version = ? WHERE id = ?`, counted, r.version, r.id)
 		return err
 	}
-	if err := t.moveLookups(ctx, was, r); err != nil {
+	if err := t.moveState(ctx, was, r); err != nil {
 		return err
 	}
 	approved := ""
@@ -139,7 +139,9 @@ const detailColumns = `d.header, d.secret_names, d.annotations, d.restarted_as`
 // detailScan reads detailColumns into texts, to be parsed by parse.
 type detailScan struct{ header, secretNames, annotations, restartedAs string }
 
-func (d *detailScan) dest() []any { return []any{&d.header, &d.secretNames, &d.annotations, &d.restartedAs} }
+func (d *detailScan) dest() []any {
+	return []any{&d.header, &d.secretNames, &d.annotations, &d.restartedAs}
+}
 
 func (d *detailScan) parse() (runDetails, error) {
 	var out runDetails

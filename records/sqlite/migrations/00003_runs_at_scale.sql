@@ -1,26 +1,20 @@
 -- +goose Up
 
--- Runs that are queued or running, by each path that a query for a group may
--- name: to count them, and to list them, costs what they are and not what is
--- stored.
-CREATE TABLE open_groups (
+-- One row for each path that a query for a group may name, '' for all: such
+-- queries, for any phases and results, read the runs in order and no others.
+-- state is the phase, or the result of a run that is finished.
+CREATE TABLE run_states (
     prefix TEXT NOT NULL,
-    phase  TEXT NOT NULL,
+    state  TEXT NOT NULL,
     run_id TEXT NOT NULL,
-    PRIMARY KEY (prefix, phase, run_id)
+    PRIMARY KEY (prefix, state, run_id)
 ) WITHOUT ROWID;
-INSERT INTO open_groups (prefix, phase, run_id)
-    SELECT g.prefix, r.phase, r.id FROM run_groups g JOIN runs r ON r.id = g.run_id WHERE r.phase IN ('queued', 'running');
-
--- Runs that failed or were stopped, likewise: they are few among many.
-CREATE TABLE group_results (
-    prefix TEXT NOT NULL,
-    result TEXT NOT NULL,
-    run_id TEXT NOT NULL,
-    PRIMARY KEY (prefix, result, run_id)
-) WITHOUT ROWID;
-INSERT INTO group_results (prefix, result, run_id)
-    SELECT g.prefix, r.result, r.id FROM run_groups g JOIN runs r ON r.id = g.run_id WHERE r.result IN ('failed', 'stopped');
+INSERT INTO run_states (prefix, state, run_id)
+    SELECT g.prefix, CASE r.phase WHEN 'finished' THEN r.result ELSE r.phase END, r.id FROM run_groups g JOIN runs r ON r.id = g.run_id;
+INSERT INTO run_states (prefix, state, run_id) SELECT '', CASE phase WHEN 'finished' THEN result ELSE phase END, id FROM runs;
+DROP TABLE run_groups;
+DROP INDEX runs_phase;
+DROP INDEX runs_result;
 
 CREATE INDEX runs_group ON runs (group_path, id);
 

@@ -72,9 +72,7 @@ var columns = map[string][]string{
 	"runs": {"id", "name", "group_path", "counter", "priority", "admission", "admitted", "phase", "result", "reason", "created_at",
 		"started_at", "ended_at", "counts", "grouped", "version"},
 	"run_details":      {"run_id", "header", "secret_names", "annotations"},
-	"run_groups":       {"prefix", "run_id"},
-	"open_groups":      {"prefix", "phase", "run_id"},
-	"group_results":    {"prefix", "result", "run_id"},
+	"run_states":       {"prefix", "state", "run_id"},
 	"run_annotations":  {"name", "value", "run_id"},
 	"plan_pages":       {"run_id", "page", "plan"},
 	"task_specs":       {"run_id", "node", "spec", "matrix"},
@@ -126,7 +124,7 @@ func write(to sink, s shape, i int, header, spec string) error {
 	case s.result == run.ResultFailed:
 		status = "failed"
 	}
-	prefixes := []string{"/project", fmt.Sprintf("/project/%d", s.project), fmt.Sprintf("/project/%d/branch", s.project), s.group}
+	prefixes := []string{"", "/project", fmt.Sprintf("/project/%d", s.project), fmt.Sprintf("/project/%d/branch", s.project), s.group}
 	put := func(errs *error, table string, row ...any) {
 		if *errs == nil {
 			*errs = to.put(table, row...)
@@ -142,14 +140,12 @@ func write(to sink, s shape, i int, header, spec string) error {
 	put(&err, "task_specs", string(s.id), 0, spec, "null")
 	put(&err, "tasks", string(s.id), 0, 0, "build", "build", "", "shell", status, 1, 1, started, ended, `[{"status":"success"},{"status":"success"}]`)
 	put(&err, "run_changegroups", fmt.Sprintf("project-%d", s.project), string(s.id), place, 3, s.created.UnixNano())
+	state := string(s.phase)
+	if s.phase == run.PhaseFinished {
+		state = string(s.result)
+	}
 	for _, prefix := range prefixes {
-		put(&err, "run_groups", prefix, string(s.id))
-		if !s.phase.Final() {
-			put(&err, "open_groups", prefix, string(s.phase), string(s.id))
-		}
-		if s.result == run.ResultFailed || s.result == run.ResultStopped {
-			put(&err, "group_results", prefix, string(s.result), string(s.id))
-		}
+		put(&err, "run_states", prefix, state, string(s.id))
 	}
 	return err
 }
