@@ -16,7 +16,7 @@ const (
 	// change group continues as new. The server lets it only when no signal
 	// came while it decided that; else it is asked again, from a history that
 	// has become no longer than this by much.
-	groupEvents = 2_000
+	groupEvents = 500
 	// groupLinger is how long it waits for more before it ends: the next
 	// signal starts it again.
 	groupLinger = time.Minute

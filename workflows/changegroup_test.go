@@ -27,16 +27,19 @@ type line struct {
 	calls   int
 	granted int
 	onGrant func(call int)
-	// before is called without the lock, before anything is looked at.
-	before func()
+	after   func() // called once, when a call has looked
 }
 
 func (l *line) Grant(context.Context, string) ([]run.ID, bool, error) {
-	if l.before != nil {
-		l.before()
-	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer func() {
+		after := l.after
+		l.after = nil
+		l.mu.Unlock()
+		if after != nil {
+			after()
+		}
+	}()
 	l.calls++
 	if l.onGrant != nil {
 		l.onGrant(l.calls)
@@ -49,6 +52,12 @@ func (l *line) Grant(context.Context, string) ([]run.ID, bool, error) {
 	l.waiting -= n
 	l.granted += n
 	return make([]run.ID, n), l.waiting > 0, nil
+}
+
+func (l *line) afterNext(do func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.after = do
 }
 
 func (l *line) join(n int) {

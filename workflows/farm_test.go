@@ -41,6 +41,7 @@ type farm struct {
 	stopped map[run.Key]bool
 	pending sync.WaitGroup
 	waiting *waiting
+	lines   map[string]*line // by change group
 }
 
 // duty is what an executor does with one dispatch of a task, or one adoption.
@@ -58,10 +59,10 @@ func newFarm(t testing.TB) *farm {
 	require.NoError(t, err)
 	f := &farm{
 		client: c, records: map[run.ID]*fakeRecords{}, duties: map[run.ID]map[string][]duty{},
-		calls: map[run.ID]map[string]int{}, stopped: map[run.Key]bool{}, waiting: newWaiting(),
+		calls: map[run.ID]map[string]int{}, stopped: map[run.Key]bool{}, waiting: newWaiting(), lines: map[string]*line{},
 	}
 	running := []worker.Worker{
-		workers.NewControl(c, workers.ControlDeps{Progress: f, Firings: f.waiting}, options),
+		workers.NewControl(c, workers.ControlDeps{Progress: f, Groups: f, Firings: f.waiting}, options),
 		workers.NewWait(c, workers.WaitDeps{Webhooks: f.waiting, Runs: f.waiting}, options),
 	}
 	for _, queue := range []string{contract.PoolQueue("linux"), contract.ExecutorQueue("host-1"), contract.ExecutorQueue("host-2")} {
@@ -250,17 +251,24 @@ type game struct {
 func (f *farm) play(t testing.TB, s scenario) *game {
 	t.Helper()
 	g := &game{t: t, f: f, id: newRunID(), fakeRecords: newFakeRecords(s.plan)}
-	g.admitted = !s.manual
+	g.admitted = !s.manual && len(s.groups) == 0
 	f.mu.Lock()
 	f.records[g.id], f.duties[g.id], f.calls[g.id] = g.fakeRecords, s.duties, map[string]int{}
 	f.mu.Unlock()
 	phase := run.PhaseRunning
-	if s.manual {
+	if !g.admitted {
 		phase = run.PhaseQueued
+	}
+	attributes := []temporal.SearchAttributeUpdate{temporal.NewSearchAttributeKeyKeyword(contract.AttributePhase).ValueSet(string(phase))}
+	if len(s.groups) > 0 {
+		attributes = append(attributes, temporal.NewSearchAttributeKeyKeywordList(contract.AttributeChangeGroups).ValueSet(s.groups))
+	}
+	if s.before != nil {
+		s.before(g)
 	}
 	_, err := f.client.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{
 		ID: contract.RunWorkflowID(g.id), TaskQueue: contract.ControlQueue, StaticSummary: s.plan.Name,
-		TypedSearchAttributes: temporal.NewSearchAttributes(temporal.NewSearchAttributeKeyKeyword(contract.AttributePhase).ValueSet(string(phase))),
+		TypedSearchAttributes: temporal.NewSearchAttributes(attributes...),
 		Priority:              contract.Priority(s.plan.Priority, s.plan.Group),
 	}, contract.RunWorkflow, contract.RunInput{Run: g.id, Limits: s.limits})
 	require.NoError(t, err)

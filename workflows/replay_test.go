@@ -31,25 +31,20 @@ import (
 const version = "v1"
 
 // stored counts the histories, so that none is lost unnoticed.
-var stored = map[string]int{"run/v1": 23, "task-batch/v1": 13, "webhook/v1": 3, "scheduled-run/v1": 4}
+var stored = map[string]int{"run/v1": 31, "task-batch/v1": 16, "webhook/v1": 3, "scheduled-run/v1": 4, "change-group/v1": 4}
 
-var update = flag.Bool("update-histories", false, "store the histories of the scenarios of this version")
+var update = flag.Bool("update-histories", false, "store the histories of scenarios that have none in this version")
 
 const corpus = "testdata/replay"
 
 // TestServer plays the scenarios on a real server. With -update-histories it
-// stores what they leave behind.
+// stores what they leave behind, where that is not stored yet: to record one
+// anew, remove its file.
 func TestServer(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
-	if *update {
-		for dir := range stored {
-			if strings.HasSuffix(dir, "/"+version) {
-				require.NoError(t, os.RemoveAll(filepath.Join(corpus, dir)))
-			}
-		}
-	}
 	t.Run("waiting", f.playWaiting)
+	t.Run("change-groups", f.playGroups)
 	t.Run("scenarios", func(t *testing.T) {
 		for _, s := range scenarios() {
 			t.Run(s.name, func(t *testing.T) {
@@ -92,7 +87,9 @@ func (g *game) keepOne(workflowType, name string, h *historypb.History) {
 	require.NoError(g.t, err)
 	// A replay writes into the history's first event, so it comes after.
 	require.NoError(g.t, newReplayer(g.t).ReplayWorkflowHistory(log.NewStructuredLogger(quiet()), h))
-	if !*update {
+	dir := filepath.Join(corpus, workflowType, version)
+	file := filepath.Join(dir, name+".json.gz")
+	if _, err := os.Stat(file); !*update || err == nil {
 		return
 	}
 	var packed bytes.Buffer
@@ -101,9 +98,8 @@ func (g *game) keepOne(workflowType, name string, h *historypb.History) {
 	_, err = z.Write(plain)
 	require.NoError(g.t, err)
 	require.NoError(g.t, z.Close())
-	dir := filepath.Join(corpus, workflowType, version)
 	require.NoError(g.t, os.MkdirAll(dir, 0o755))
-	require.NoError(g.t, os.WriteFile(filepath.Join(dir, name+".json.gz"), packed.Bytes(), 0o644))
+	require.NoError(g.t, os.WriteFile(file, packed.Bytes(), 0o644))
 }
 
 func newReplayer(t testing.TB) worker.WorkflowReplayer {
@@ -113,6 +109,7 @@ func newReplayer(t testing.TB) worker.WorkflowReplayer {
 	r.RegisterWorkflowWithOptions(workflows.Run, workflow.RegisterOptions{Name: contract.RunWorkflow})
 	r.RegisterWorkflowWithOptions(workflows.Batch, workflow.RegisterOptions{Name: contract.BatchWorkflow})
 	r.RegisterWorkflowWithOptions(workflows.Webhook, workflow.RegisterOptions{Name: contract.WebhookWorkflow})
+	r.RegisterWorkflowWithOptions(workflows.ChangeGroup, workflow.RegisterOptions{Name: contract.ChangeGroupWorkflow})
 	r.RegisterWorkflowWithOptions(workflows.ScheduledRun, workflow.RegisterOptions{Name: contract.ScheduledRunWorkflow})
 	return r
 }

@@ -19,9 +19,11 @@ type scenario struct {
 	name   string
 	slow   bool // waits for heartbeats to time out
 	manual bool
+	groups []string // change groups that do not let it in at once
 	plan   run.Plan
 	limits *contract.Limits
 	duties map[string][]duty
+	before func(g *game) // before its workflow is started
 	drive  func(g *game)
 	// batches and executions say how many histories it leaves.
 	batches, executions int
@@ -29,7 +31,7 @@ type scenario struct {
 
 // scenarios returns new ones: they have state.
 func scenarios() []scenario {
-	return concat(simple(), stopping(), contacts(), batched(), outside())
+	return concat(simple(), grouped(), restarts(), stopping(), contacts(), batched(), outside())
 }
 
 func concat(lists ...[]scenario) []scenario {

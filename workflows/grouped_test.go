@@ -1,0 +1,280 @@
+package workflows_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+
+	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/run"
+)
+
+// grouped are runs of change groups.
+func grouped() []scenario {
+	return []scenario{
+		{
+			name: "group-waits", groups: []string{"deploy", "disk"}, plan: newPlan(node("a")),
+			drive: func(g *game) {
+				g.signal(contract.SignalAdmit, nil) // it has no slot yet
+				g.awaitQueued()
+				g.letIn()
+				g.signal(contract.SignalAdmit, nil)
+				g.finished(run.ResultSuccess, run.StatusSuccess)
+			},
+		},
+		{
+			name: "group-let-in-before", groups: []string{"deploy"}, plan: newPlan(node("a")), before: (*game).letIn,
+			drive: func(g *game) { g.finished(run.ResultSuccess, run.StatusSuccess) },
+		},
+		{
+			name: "group-displaced", groups: []string{"deploy"}, plan: newPlan(node("a")),
+			drive: func(g *game) {
+				g.awaitQueued()
+				g.mu.Lock()
+				g.phase = run.PhaseCancelled
+				g.mu.Unlock()
+				g.signal(contract.SignalCancel, nil)
+			},
+		},
+		{
+			// Somebody resets the workflow while it waits.
+			name: "group-reset", groups: []string{"deploy"}, plan: newPlan(node("a")),
+			drive: func(g *game) {
+				g.awaitQueued()
+				_, err := g.f.client.ResetWorkflowExecution(g.t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
+					Namespace: contract.Namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: contract.RunWorkflowID(g.id)},
+					Reason: "a test", WorkflowTaskFinishEventId: 4, RequestId: string(newRunID()),
+				})
+				require.NoError(g.t, err)
+				g.letIn()
+				g.signal(contract.SignalAdmit, nil)
+				g.finished(run.ResultSuccess, run.StatusSuccess)
+			},
+		},
+	}
+}
+
+// letIn is what a grant writes.
+func (g *game) letIn() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.phase = run.PhaseRunning
+}
+
+// awaitQueued waits until the workflow waits for its admission, as it tells
+// itself.
+func (g *game) awaitQueued() {
+	g.t.Helper()
+	testenv.Await(g.t, 30*time.Second, func() (bool, string) {
+		answer, err := g.f.client.QueryWorkflow(g.t.Context(), contract.RunWorkflowID(g.id), "", contract.QueryState)
+		if err != nil {
+			return false, err.Error()
+		}
+		var view contract.StateView
+		require.NoError(g.t, answer.Get(&view))
+		return view.Phase == run.PhaseQueued && view.Counts[run.StatusNotStarted] == 1, "it does not wait"
+	})
+}
+
+// restarts are runs that keep tasks of the run that they were made of.
+func restarts() []scenario {
+	failed := keeping(newPlan(node("a"), node("b"), node("c", 1), node("d", 0)), map[int]run.Status{0: run.StatusFailed})
+	failed.FailFast = true
+	var over atomic.Bool
+	return []scenario{
+		{
+			name: "kept", plan: keeping(newPlan(node("a"), node("b", 0), node("c", 1)), map[int]run.Status{0: run.StatusSuccess}),
+			drive: func(g *game) {
+				g.finished(run.ResultSuccess, run.StatusSuccess, run.StatusSuccess, run.StatusSuccess)
+				require.Zero(g.t, g.f.count(g.id, "execute a"))
+			},
+		},
+		{
+			name: "kept-failure", plan: failed,
+			drive: func(g *game) {
+				g.finished(run.ResultFailed, run.StatusFailed, run.StatusSuccess, run.StatusSuccess, run.StatusSkipped)
+				require.Equal(g.t, "task a failed before the run was restarted", g.reason)
+			},
+		},
+		{
+			name: "kept-in-batches", limits: &contract.Limits{Inline: 2, Batch: 5}, batches: 3, executions: 2,
+			plan:   keeping(newPlan(wide("a", 20), node("b", 0)), allBut(21, run.StatusSuccess, 1, 2, 3, 5, 6, 7, 8, 11, 12, 13, 17, 20)),
+			duties: map[string][]duty{"execute a[I=3]": {doUntil(false, over.Load)}},
+			drive: func(g *game) {
+				g.is(3, run.StatusRunning)
+				g.is(17, run.StatusSuccess)
+				g.signal(contract.SignalForceContinue, nil)
+				over.Store(true)
+				g.finished(run.ResultSuccess)
+				require.Zero(g.t, g.f.count(g.id, "execute a[I=0]"))
+			},
+		},
+	}
+}
+
+// Grant is that of the farm's change groups.
+func (f *farm) Grant(ctx context.Context, name string) ([]run.ID, bool, error) {
+	f.mu.Lock()
+	l := f.lines[name]
+	f.mu.Unlock()
+	return l.Grant(ctx, name)
+}
+
+// newLine makes a change group. tell tells its workflow, as the outbox does.
+func (f *farm) newLine(t *testing.T, limits *contract.Limits) (l *line, id string, tell func(signal string)) {
+	t.Helper()
+	name := string(newRunID())
+	l = &line{}
+	f.mu.Lock()
+	f.lines[name] = l
+	f.mu.Unlock()
+	id = contract.ChangeGroupWorkflowID(name)
+	return l, id, func(signal string) {
+		_, err := f.client.SignalWithStartWorkflow(t.Context(), id, signal, nil, client.StartWorkflowOptions{
+			ID: id, TaskQueue: contract.ControlQueue,
+			WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+			WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+		}, contract.ChangeGroupWorkflow, contract.ChangeGroupInput{Name: name, Limits: limits})
+		require.NoError(t, err)
+	}
+}
+
+// awaitGranted waits until n runs were let in.
+func (l *line) awaitGranted(t *testing.T, n int) {
+	t.Helper()
+	testenv.Await(t, 60*time.Second, func() (bool, string) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.granted == n, "runs wait that should have been let in"
+	})
+}
+
+// playGroups plays the workflow of change groups.
+func (f *farm) playGroups(t *testing.T) {
+	t.Run("grants", func(t *testing.T) {
+		t.Parallel()
+		l, id, tell := f.newLine(t, &contract.Limits{Linger: run.Duration(500 * time.Millisecond)})
+		l.join(3)
+		tell(contract.SignalGrant)
+		l.awaitGranted(t, 3)
+		l.join(1)
+		tell(contract.SignalGrant)
+		l.awaitGranted(t, 4)
+		f.keep(t, contract.ChangeGroupWorkflow, "grants", id)
+	})
+	t.Run("continued", func(t *testing.T) {
+		t.Parallel()
+		l, id, tell := f.newLine(t, &contract.Limits{Linger: run.Duration(500 * time.Millisecond)})
+		l.join(1)
+		tell(contract.SignalGrant)
+		l.awaitGranted(t, 1)
+		tell(contract.SignalForceContinue)
+		testenv.Await(t, 30*time.Second, func() (bool, string) {
+			d, err := f.client.DescribeWorkflowExecution(t.Context(), id, "")
+			require.NoError(t, err)
+			info := d.GetWorkflowExecutionInfo()
+			return info.GetFirstRunId() != info.GetExecution().GetRunId(), "it does not continue as new"
+		})
+		l.join(1)
+		tell(contract.SignalGrant)
+		l.awaitGranted(t, 2)
+		f.keep(t, contract.ChangeGroupWorkflow, "continued", id)
+	})
+	t.Run("many-signals", func(t *testing.T) {
+		t.Parallel()
+		l, _, tell := f.newLine(t, nil)
+		const n = 2_000
+		l.batch = n
+		f.crowd(t, 16, n, func() { l.join(1); tell(contract.SignalGrant) })
+		l.awaitGranted(t, n)
+		t.Logf("%d signals, %d grants", n, l.calls)
+		require.Less(t, l.calls, n)
+	})
+	// The server lets a workflow end only where no signal came while it decided
+	// so. Here one comes after the last grant has looked.
+	t.Run("signal-while-it-ends", func(t *testing.T) {
+		t.Parallel()
+		l, id, tell := f.newLine(t, nil)
+		l.join(1)
+		tell(contract.SignalGrant)
+		l.awaitGranted(t, 1)
+		l.afterNext(func() {
+			l.join(1)
+			tell(contract.SignalGrant)
+		})
+		require.NoError(t, f.client.CancelWorkflow(t.Context(), id, ""))
+		l.awaitGranted(t, 2)
+		f.keep(t, contract.ChangeGroupWorkflow, "cancelled", id)
+	})
+	for name, limits := range map[string]*contract.Limits{
+		"signals-while-it-continues": {Events: 20, Linger: run.Duration(time.Minute)},
+		"signals-all-the-time":       {Events: 100, Linger: run.Duration(time.Minute)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			clients, n := 2, 200
+			if name == "signals-all-the-time" {
+				clients, n = 12, 1_500
+			}
+			l, id, tell := f.newLine(t, limits)
+			f.crowd(t, clients, n, func() {
+				l.join(1)
+				tell(contract.SignalGrant)
+			})
+			l.awaitGranted(t, n)
+			executions, longest := f.executions(t, id, 3)
+			t.Logf("%d executions of up to %d events, %d grants", executions, longest, l.calls)
+		})
+	}
+}
+
+// crowd does something n times, by some at once.
+func (f *farm) crowd(t *testing.T, clients, n int, do func()) {
+	t.Helper()
+	jobs := make(chan struct{})
+	done := make(chan struct{})
+	for range clients {
+		go func() {
+			for range jobs {
+				do()
+			}
+			done <- struct{}{}
+		}()
+	}
+	for range n {
+		jobs <- struct{}{}
+	}
+	close(jobs)
+	for range clients {
+		<-done
+	}
+}
+
+// executions counts the executions of a workflow, and the events of the longest,
+// once there are some.
+func (f *farm) executions(t *testing.T, id string, some int) (n, longest int) {
+	t.Helper()
+	testenv.Await(t, 30*time.Second, func() (bool, string) {
+		n, longest = 0, 0
+		list, err := f.client.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{
+			Namespace: contract.Namespace, Query: "WorkflowId = '" + id + "'", PageSize: 1000,
+		})
+		if err != nil {
+			return false, err.Error()
+		}
+		for _, x := range list.GetExecutions() {
+			n, longest = n+1, max(longest, int(x.GetHistoryLength()))
+		}
+		return n >= some, fmt.Sprintf("visibility knows %d executions", n)
+	})
+	return n, longest
+}
