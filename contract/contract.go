@@ -85,8 +85,16 @@ func RunWorkflowID(id run.ID) string { return runPrefix + string(id) }
 // BatchWorkflowID is the workflow id of a run's n-th batch.
 func BatchWorkflowID(id run.ID, n int) string { return fmt.Sprintf("%s%s/%d", runPrefix, id, n) }
 
+const changeGroupPrefix = "changegroup:"
+
 // ChangeGroupWorkflowID is the workflow id of a change group.
-func ChangeGroupWorkflowID(name string) string { return "changegroup:" + name }
+func ChangeGroupWorkflowID(name string) string { return changeGroupPrefix + name }
+
+// ChangeGroupOfWorkflow returns the change group of a workflow id, and whether
+// it is one's.
+func ChangeGroupOfWorkflow(workflowID string) (name string, ok bool) {
+	return strings.CutPrefix(workflowID, changeGroupPrefix)
+}
 
 // ChangeGroupInput starts the workflow of a change group.
 type ChangeGroupInput struct {

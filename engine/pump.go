@@ -124,7 +124,7 @@ func (p *Pump) tell(ctx context.Context, row records.OutboxRow) error {
 	case records.OutboxWebhook:
 		return p.tellWebhook(ctx, row.Webhook)
 	case records.OutboxGrant:
-		return p.tellChangeGroup(ctx, row.ChangeGroup)
+		return tellChangeGroup(ctx, p.starter, row.ChangeGroup)
 	}
 	r, err := p.store.GetSummary(ctx, row.Run)
 	if run.CodeOf(err) == run.CodeNotFound {
@@ -157,7 +157,7 @@ func (p *Pump) tell(ctx context.Context, row records.OutboxRow) error {
 
 // tellChangeGroup has the workflow of a change group grant its slots; it is
 // started where it does not run.
-func (p *Pump) tellChangeGroup(ctx context.Context, name string) error {
+func tellChangeGroup(ctx context.Context, starter Starter, name string) error {
 	options := client.StartWorkflowOptions{
 		ID:                       contract.ChangeGroupWorkflowID(name),
 		TaskQueue:                contract.ControlQueue,
@@ -165,7 +165,7 @@ func (p *Pump) tellChangeGroup(ctx context.Context, name string) error {
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 		StaticSummary:            "grants the slots of change group " + name,
 	}
-	_, err := p.starter.SignalWithStartWorkflow(ctx, options.ID, contract.SignalGrant, nil, options,
+	_, err := starter.SignalWithStartWorkflow(ctx, options.ID, contract.SignalGrant, nil, options,
 		contract.ChangeGroupWorkflow, contract.ChangeGroupInput{Name: name})
 	return err
 }

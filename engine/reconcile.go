@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
@@ -30,17 +32,19 @@ const (
 
 // Reconciler finds runs that are open in the records while somebody ended
 // their workflow from outside (terminated it, or cancelled it so that it never
-// ran), and closes them.
+// ran), and closes them. The workflow of a change group that was ended so is
+// told once more: nobody may have acted on the signal that it had.
 type Reconciler struct {
 	store     records.Store
 	temporal  client.Client
 	namespace string
 	logger    *slog.Logger
+	told      map[string]time.Time // executions of change groups, and when they closed
 }
 
 // NewReconciler returns a Reconciler that does nothing until Run.
 func NewReconciler(deps Deps, c client.Client, namespace string) *Reconciler {
-	return &Reconciler{store: deps.Store, temporal: c, namespace: namespace, logger: deps.Logger}
+	return &Reconciler{store: deps.Store, temporal: c, namespace: namespace, logger: deps.Logger, told: map[string]time.Time{}}
 }
 
 // Run looks every few seconds until ctx ends.
@@ -64,8 +68,9 @@ func (r *Reconciler) Run(ctx context.Context) error {
 }
 
 func (r *Reconciler) once(ctx context.Context, since time.Time) error {
-	query := fmt.Sprintf("WorkflowType = '%s' AND CloseTime > '%s' AND ExecutionStatus IN ('Terminated', 'TimedOut', 'Failed', 'Canceled')",
-		contract.RunWorkflow, since.UTC().Format(time.RFC3339))
+	query := fmt.Sprintf("WorkflowType IN ('%s', '%s') AND CloseTime > '%s' AND ExecutionStatus IN ('Terminated', 'TimedOut', 'Failed', 'Canceled')",
+		contract.RunWorkflow, contract.ChangeGroupWorkflow, since.UTC().Format(time.RFC3339))
+	maps.DeleteFunc(r.told, func(_ string, closed time.Time) bool { return closed.Before(since) })
 	var page []byte
 	for {
 		list, err := r.temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
@@ -75,11 +80,7 @@ func (r *Reconciler) once(ctx context.Context, since time.Time) error {
 			return fmt.Errorf("listing closed workflows: %w", err)
 		}
 		for _, x := range list.GetExecutions() {
-			id, ok := contract.RunOfWorkflow(x.GetExecution().GetWorkflowId())
-			if !ok {
-				continue
-			}
-			if err := r.check(ctx, id); err != nil {
+			if err := r.lookAt(ctx, x); err != nil {
 				return err
 			}
 		}
@@ -87,6 +88,23 @@ func (r *Reconciler) once(ctx context.Context, since time.Time) error {
 			return nil
 		}
 	}
+}
+
+func (r *Reconciler) lookAt(ctx context.Context, x *workflowpb.WorkflowExecutionInfo) error {
+	workflowID, execution := x.GetExecution().GetWorkflowId(), x.GetExecution().GetRunId()
+	if id, ok := contract.RunOfWorkflow(workflowID); ok {
+		return r.check(ctx, id)
+	}
+	name, ok := contract.ChangeGroupOfWorkflow(workflowID)
+	if _, told := r.told[execution]; !ok || told {
+		return nil
+	}
+	r.logger.InfoContext(ctx, "granting the slots of a change group whose workflow was ended from outside", "changegroup", name, "status", x.GetStatus().String())
+	if err := tellChangeGroup(ctx, r.temporal, name); err != nil {
+		return fmt.Errorf("telling the workflow of change group %s: %w", name, err)
+	}
+	r.told[execution] = x.GetCloseTime().AsTime()
+	return nil
 }
 
 // check closes one run if its records are open and no execution of its
