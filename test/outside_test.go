@@ -1,11 +1,16 @@
 package test
 
 import (
+	"encoding/json"
+	"net/http"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
 	"github.com/drover-run/drover/api"
@@ -38,4 +43,79 @@ func TestTerminated_from_outside(t *testing.T) {
 		left, err := filepath.Glob(filepath.Join(dev.Dir, "data", "executors", "shell", "tasks", "*"))
 		return err == nil && len(left) == 0, "the environment is still there"
 	})
+}
+
+// TestWaiting_and_ended_from_outside ends and resets the workflows of runs that
+// wait for a change group, and that of the group itself: no slot is lost, and
+// who waits is let in.
+func TestWaiting_and_ended_from_outside(t *testing.T) {
+	t.Parallel()
+	address := harness.FreeAddress(t)
+	dev := harness.StartDev(t, nil, "--executor", "shell", "--temporal", address)
+	c, err := client.Dial(client.Options{HostPort: address, Namespace: contract.Namespace})
+	require.NoError(t, err)
+	defer c.Close()
+	const path = "/api/v1/changegroups/deploy"
+	status, text, err := dev.Do(t.Context(), http.MethodPut, path, "application/json", `{"max_running": 1}`)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, status, text)
+	group := func() (g api.ChangeGroup) {
+		status, text, err := dev.Do(t.Context(), http.MethodGet, path, "", "")
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, status, text)
+		require.NoError(t, json.Unmarshal([]byte(text), &g))
+		return g
+	}
+	submit := func(step string) string {
+		return dev.Submit("name: w\ngroup: /test/waiting\nchangegroups: [deploy]\ntasks: {t: {steps: [{run: '" + step + "'}]}}\n").ID
+	}
+	first := submit("sleep 600")
+	dev.Await(first, time.Minute, func(r api.Run) bool { return running(r) == 1 })
+	lost, reset, last := submit("true"), submit("true"), submit("true")
+	// A workflow is there to be ended once it waits.
+	for _, id := range []string{lost, reset, last} {
+		testenv.Await(t, time.Minute, func() (bool, string) {
+			d, err := c.DescribeWorkflowExecution(t.Context(), contract.RunWorkflowID(run.ID(id)), "")
+			return err == nil && d.GetPendingWorkflowTask() == nil && d.GetWorkflowExecutionInfo().GetHistoryLength() > 4, "its workflow does not wait"
+		})
+	}
+	require.Equal(t, []string{lost, reset, last}, group().Queued)
+
+	require.NoError(t, c.TerminateWorkflow(t.Context(), contract.RunWorkflowID(run.ID(lost)), "", "by hand"))
+	r := dev.AwaitPhase(lost, "finished", time.Minute)
+	require.Equal(t, "failed", string(r.Result))
+	require.Contains(t, r.Reason, "terminated")
+	require.Equal(t, "skipped", string(r.Tasks["t"].Status))
+	require.Equal(t, []string{reset, last}, group().Queued)
+	require.Equal(t, []string{first}, group().Running)
+
+	_, err = c.ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
+		Namespace: contract.Namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: contract.RunWorkflowID(run.ID(reset))},
+		Reason: "by hand", WorkflowTaskFinishEventId: 4, RequestId: "once",
+	})
+	require.NoError(t, err)
+
+	// Its slots are granted when somebody ends the workflow that does so.
+	granter := func() (execution string, open bool) {
+		d, err := c.DescribeWorkflowExecution(t.Context(), contract.ChangeGroupWorkflowID("deploy"), "")
+		if err != nil {
+			return "", false
+		}
+		info := d.GetWorkflowExecutionInfo()
+		return info.GetExecution().GetRunId(), info.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+	}
+	ended, open := granter()
+	require.True(t, open, "the run that was closed had waited, and others do")
+	require.NoError(t, c.TerminateWorkflow(t.Context(), contract.ChangeGroupWorkflowID("deploy"), "", "by hand"))
+	testenv.Await(t, time.Minute, func() (bool, string) {
+		execution, open := granter()
+		return open && execution != ended, "nobody grants the slots"
+	})
+
+	dev.Post(first + "/stop")
+	for _, id := range []string{reset, last} {
+		require.Equal(t, "success", string(dev.AwaitPhase(id, "finished", time.Minute).Result))
+	}
+	require.Empty(t, group().Running)
+	require.Empty(t, group().Queued)
 }
