@@ -70,6 +70,17 @@ func RequirePostgres(t testing.TB) string {
 	return base.String()
 }
 
+// Postgres returns the connection URL of a server's empty database, for
+// programs that are no tests: the server is started where PostgreSQL is
+// installed, and goes away with this process.
+func Postgres() (string, error) {
+	started, err := startPostgres()
+	if err != nil {
+		return "", err
+	}
+	return started.url(), nil
+}
+
 var errNoPostgres = errors.New("PostgreSQL is not installed")
 
 // startPostgres starts a server that lives as long as this process, once.

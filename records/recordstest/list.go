@@ -23,6 +23,7 @@ func listTests() map[string]func(t *testing.T, d *database) {
 		"cursors_belong_to_their_query":   testListCursors,
 		"annotations_of_one_key_are_alts": testListAnnotations,
 		"summaries_have_counts":           testListSummaries,
+		"many_groups":                     testListManyGroups,
 	}
 }
 
@@ -32,7 +33,7 @@ func testListModel(t *testing.T, d *database) {
 	s := d.store(t)
 	random := rand.New(rand.NewPCG(1, 2)) // the same each time
 	all := listed(t, s, random)
-	for range 150 {
+	for range 300 {
 		q := randomQuery(random, all)
 		var want []run.ID
 		for _, r := range all {
@@ -98,6 +99,7 @@ func listed(t *testing.T, s records.Store, random *rand.Rand) []run.Run {
 	var all []run.Run
 	for range 90 {
 		spec := oneTask(pick(random, listGroups()))
+		spec.ChangeGroups = some(random, []string{"g", "h"}, 1)
 		spec.Annotations = map[string]string{"a": pick(random, []string{"1", "2", "3"}), "b": pick(random, []string{"1", "2"})}
 		if random.IntN(10) == 0 {
 			spec.SetupErrors = []string{"broken"}
@@ -112,7 +114,11 @@ func listed(t *testing.T, s records.Store, random *rand.Rand) []run.Run {
 			require.NoError(t, s.CancelRun(t.Context(), r.ID, nil))
 		case random.IntN(2) == 0:
 			begin(t, s, r.ID)
-			if random.IntN(3) > 0 {
+			switch random.IntN(6) {
+			case 0: // it runs, and has no result
+			case 1:
+				apply(t, s, r.ID, records.Changes{Result: run.ResultFailed})
+			default:
 				result := pick(random, []run.Result{run.ResultSuccess, run.ResultFailed, run.ResultStopped})
 				apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}, Result: result, Finish: true})
 			}
@@ -149,6 +155,7 @@ func randomQuery(random *rand.Rand, all []run.Run) run.ListQuery {
 	for range random.IntN(3) {
 		q.Annotations = append(q.Annotations, run.Annotation{Key: pick(random, []string{"a", "b"}), Value: pick(random, []string{"1", "2", "3"})})
 	}
+	q.ChangeGroups = some(random, []string{"g", "h", "none"}, 2)
 	if random.IntN(4) == 0 {
 		q.CreatedAfter = pick(random, all).CreatedAt
 	}
@@ -175,6 +182,7 @@ func matches(q run.ListQuery, r run.Run) bool {
 	}
 	return (len(q.Phases) == 0 || slices.Contains(q.Phases, r.Phase)) &&
 		(len(q.Results) == 0 || slices.Contains(q.Results, r.Result)) &&
+		(len(q.ChangeGroups) == 0 || slices.ContainsFunc(q.ChangeGroups, func(g string) bool { return slices.Contains(r.ChangeGroups, g) })) &&
 		(len(q.Groups) == 0 || slices.ContainsFunc(q.Groups, inGroup)) &&
 		(q.CreatedAfter.IsZero() || r.CreatedAt.After(q.CreatedAfter)) &&
 		(q.CreatedBefore.IsZero() || r.CreatedAt.Before(q.CreatedBefore))
@@ -249,6 +257,30 @@ func testListCursors(t *testing.T, d *database) {
 	}
 	_, err = s.ListRuns(t.Context(), run.ListQuery{Cursor: page.Next, Limit: 2})
 	require.NoError(t, err, "the size of a page may change")
+}
+
+// testListManyGroups names more groups than a statement has parts.
+func testListManyGroups(t *testing.T, d *database) {
+	s := d.store(t)
+	first, second := create(t, s, oneTask("/a/1")), create(t, s, oneTask("/a/2/x"))
+	create(t, s, oneTask("/a/other"))
+	begin(t, s, first.ID)
+	apply(t, s, first.ID, records.Changes{Result: run.ResultFailed})
+	var q run.ListQuery
+	for i := range 100 {
+		q.Groups = append(q.Groups, fmt.Sprintf("/a/%d", i))
+	}
+	page, err := s.ListRuns(t.Context(), q)
+	require.NoError(t, err)
+	require.ElementsMatch(t, []run.ID{second.ID, first.ID}, ids(page))
+	q.Results = []run.Result{run.ResultFailed}
+	page, err = s.ListRuns(t.Context(), q)
+	require.NoError(t, err)
+	require.Equal(t, []run.ID{first.ID}, ids(page))
+	q.Groups = append(q.Groups, "/a/100")
+	_, err = s.ListRuns(t.Context(), q)
+	requireCode(t, run.CodeInvalid, err)
+	require.ErrorContains(t, err, "100")
 }
 
 func testListAnnotations(t *testing.T, d *database) {

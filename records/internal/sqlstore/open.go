@@ -56,19 +56,21 @@ func (s *Store) Stats(ctx context.Context) (records.Stats, error) {
 		if err := each(ctx, q, func(row scanner) error {
 			var phase run.Phase
 			var text string
-			if err := row.Scan(&phase, &text); err != nil {
+			var runs int
+			if err := row.Scan(&phase, &text, &runs); err != nil {
 				return err
 			}
-			out.OpenRuns[phase]++
+			out.OpenRuns[phase] += runs
 			var c counts
 			if err := unmarshal(text, &c); err != nil {
 				return err
 			}
 			for status, n := range c {
-				out.OpenTasks[status] += n
+				out.OpenTasks[status] += n * runs
 			}
 			return nil
-		}, `SELECT r.phase, r.counts FROM run_states i JOIN runs r ON r.id = i.run_id WHERE i.prefix = '' AND i.state IN ('queued', 'running')`); err != nil {
+		}, `SELECT i.state, r.counts, count(*) FROM run_states i JOIN runs r ON r.id = i.run_id
+			WHERE i.prefix = '' AND i.state IN ('queued', 'running') GROUP BY i.state, r.counts`); err != nil {
 			return err
 		}
 		var oldest int64

@@ -21,15 +21,17 @@ type way struct {
 
 // source is a part of an index that yields candidates.
 type source struct {
-	index string // the table i with the column run_id; "" is runs itself
+	index string // a table with the column run_id; "" is runs itself
 	condition
 	filter condition // of these candidates alone
 }
 
-// condition is a part of a WHERE clause. It may speak of the run r.
+// condition is a part of a WHERE clause.
 type condition struct {
 	where string
 	args  []any
+	// byID says that it speaks of the id "$id", and else of the run r.
+	byID bool
 }
 
 // kind is a condition of a query that may yield candidates, or filter them.
@@ -46,9 +48,9 @@ func ways(q run.ListQuery) (kinds []kind, others []condition) {
 	if len(q.ChangeGroups) > 0 {
 		var k kind
 		for _, name := range q.ChangeGroups {
-			k.sources = append(k.sources, source{index: `run_changegroups`, condition: condition{`i.name = ?`, []any{name}}})
+			k.sources = append(k.sources, source{index: `run_changegroups`, condition: condition{where: `run_changegroups.name = ?`, args: []any{name}}})
 		}
-		k.filter = condition{`EXISTS (SELECT 1 FROM run_changegroups c WHERE c.run_id = r.id AND c.name IN (` + tuples(`?`, len(q.ChangeGroups)) + `))`, texts(q.ChangeGroups)}
+		k.filter = found(`run_changegroups`, oneOf(`f.name`, q.ChangeGroups))
 		kinds = append(kinds, k)
 	}
 	values := make(map[string][]string)
@@ -58,12 +60,10 @@ func ways(q run.ListQuery) (kinds []kind, others []condition) {
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		var k kind
 		for _, value := range values[key] {
-			k.sources = append(k.sources, source{index: `run_annotations`, condition: condition{`i.name = ? AND i.value = ?`, []any{key, value}}})
+			k.sources = append(k.sources, source{index: `run_annotations`, condition: condition{where: `run_annotations.name = ? AND run_annotations.value = ?`, args: []any{key, value}}})
 		}
-		k.filter = condition{
-			`EXISTS (SELECT 1 FROM run_annotations a WHERE a.run_id = r.id AND a.name = ? AND a.value IN (` + tuples(`?`, len(values[key])) + `))`,
-			append([]any{key}, texts(values[key])...),
-		}
+		of := oneOf(`f.value`, values[key])
+		k.filter = found(`run_annotations`, all(condition{where: `f.name = ?`, args: []any{key}}, of))
 		kinds = append(kinds, k)
 	}
 	if len(kinds) == 0 {
@@ -72,14 +72,20 @@ func ways(q run.ListQuery) (kinds []kind, others []condition) {
 	return kinds, createdIn(q)
 }
 
+// found is the condition that a table has a row for a run. It is no EXISTS,
+// which PostgreSQL might take for a better source.
+func found(table string, c condition) condition {
+	return condition{where: `(SELECT f.run_id FROM ` + table + ` f WHERE ` + c.where + ` AND f.run_id = $id LIMIT 1) IS NOT NULL`, args: c.args, byID: true}
+}
+
 // createdIn returns the conditions on the time of creation, beside those that
 // follow for the ids.
 func createdIn(q run.ListQuery) (out []condition) {
 	if t := q.CreatedAfter; !t.IsZero() {
-		out = append(out, condition{`r.created_at > ?`, []any{t.UnixNano()}})
+		out = append(out, condition{where: `r.created_at > ?`, args: []any{t.UnixNano()}})
 	}
 	if t := q.CreatedBefore; !t.IsZero() {
-		out = append(out, condition{`r.created_at < ?`, []any{t.UnixNano()}})
+		out = append(out, condition{where: `r.created_at < ?`, args: []any{t.UnixNano()}})
 	}
 	return out
 }
@@ -94,32 +100,26 @@ func byState(q run.ListQuery) (kind, bool) {
 	if len(groups) == 0 && len(q.Phases) == 0 && len(q.Results) == 0 {
 		return kind{}, false
 	}
-	var filters []string
-	var args []any
+	var filters []condition
 	if len(groups) > 0 {
 		var alternatives []string
+		var args []any
 		for _, path := range groups {
 			low, high := below(path)
 			alternatives = append(alternatives, `r.group_path = ? OR r.group_path >= ? AND r.group_path < ?`)
 			args = append(args, path, low, high)
 		}
-		filters = append(filters, `(`+strings.Join(alternatives, ` OR `)+`)`)
+		filters = append(filters, condition{where: `(` + strings.Join(alternatives, ` OR `) + `)`, args: args})
 	} else {
 		groups = []string{""}
 	}
 	result := oneOf(`r.result`, q.Results)
-	for _, c := range []condition{oneOf(`r.phase`, q.Phases), result} {
-		if c.where != "" {
-			filters = append(filters, c.where)
-			args = append(args, c.args...)
-		}
-	}
-	k := kind{filter: condition{strings.Join(filters, ` AND `), args}}
+	k := kind{filter: all(append(filters, oneOf(`r.phase`, q.Phases), result)...)}
 	states := states(q.Phases, q.Results)
 	if len(groups)*len(states) > maxSources {
 		k.sources = []source{{
 			index:     `run_states`,
-			condition: condition{oneOf(`i.prefix`, groups).where + ` AND ` + oneOf(`i.state`, states).where, append(texts(groups), texts(states)...)},
+			condition: all(oneOf(`run_states.prefix`, groups), oneOf(`run_states.state`, states)),
 			filter:    result,
 		}}
 		return k, true
@@ -139,16 +139,33 @@ func byState(q run.ListQuery) (kind, bool) {
 func stateSources(group string, states []state) []source {
 	out := make([]source, len(states))
 	for i, s := range states {
-		out[i] = source{index: `run_states`, condition: condition{`i.prefix = ? AND i.state = ?`, []any{group, s}}}
+		out[i] = source{index: `run_states`, condition: condition{where: `run_states.prefix = ? AND run_states.state = ?`, args: []any{group, s}}}
 	}
 	return out
 }
 
+// all is that all conditions hold that say something.
+func all(list ...condition) condition {
+	var out condition
+	for _, c := range list {
+		switch {
+		case c.where == "":
+		case out.where == "":
+			out.where = c.where
+		default:
+			out.where += ` AND ` + c.where
+		}
+		out.args = append(out.args, c.args...)
+	}
+	return out
+}
+
+// oneOf is that a column has one of the values, where there are some.
 func oneOf[T ~string](column string, values []T) condition {
 	if len(values) == 0 {
 		return condition{}
 	}
-	return condition{column + ` IN (` + tuples(`?`, len(values)) + `)`, texts(values)}
+	return condition{where: column + ` IN (` + tuples(`?`, len(values)) + `)`, args: texts(values)}
 }
 
 // probed is how many candidates are looked at to choose a way.
@@ -217,8 +234,8 @@ func (w *way) statement(at cursor, n int) condition {
 	if at.descending(w.q) {
 		direction = ` DESC`
 	}
-	return condition{`SELECT ` + runColumns + `, ` + detailColumns + ` FROM (` + c.where + `) c
-		JOIN runs r ON r.id = c.id JOIN run_details d ON d.run_id = c.id ORDER BY c.id` + direction, c.args}
+	return condition{where: `SELECT ` + runColumns + `, ` + detailColumns + ` FROM (` + c.where + `) c
+		JOIN runs r ON r.id = c.id JOIN run_details d ON d.run_id = c.id ORDER BY c.id` + direction, args: c.args}
 }
 
 // runs reads the first n runs from the cursor on, in the order of its direction.
@@ -256,11 +273,11 @@ func (w *way) candidates(at cursor, n int) condition {
 		args = append(append(args, part.args...), n)
 	}
 	if len(parts) == 1 {
-		return condition{parts[0], args}
+		return condition{where: parts[0], args: args}
 	}
 	return condition{
-		`SELECT id FROM (SELECT * FROM (` + strings.Join(parts, `) s UNION SELECT * FROM (`) + `) s) u` + order,
-		append(args, n),
+		where: `SELECT id FROM (SELECT * FROM (` + strings.Join(parts, `) s UNION SELECT * FROM (`) + `) s) u` + order,
+		args:  append(args, n),
 	}
 }
 
@@ -268,39 +285,54 @@ func (w *way) candidates(at cursor, n int) condition {
 func (w *way) bounds(at cursor, descending bool) []condition {
 	var out []condition
 	if at.id != "" {
-		out = append(out, condition{at.operator(descending) + ` ?`, []any{at.id}})
+		out = append(out, condition{where: at.operator(descending) + ` ?`, args: []any{at.id}})
 	}
 	if t := w.q.CreatedAfter; !t.IsZero() {
-		out = append(out, condition{` >= ?`, []any{idBound(t, false)}})
+		out = append(out, condition{where: ` >= ?`, args: []any{idBound(t, false)}})
 	}
 	if t := w.q.CreatedBefore; !t.IsZero() {
-		out = append(out, condition{` <= ?`, []any{idBound(t, true)}})
+		out = append(out, condition{where: ` <= ?`, args: []any{idBound(t, true)}})
 	}
 	return out
 }
 
-// candidates selects the ids of a source, which the runs are read for only
-// where there is something to filter.
+// candidates selects the ids of a source. Filters look up one row each, in
+// queries of their own: so the source is what is read in order, whatever a
+// planner thinks of it.
 func (s *source) candidates(filters, bounds []condition) condition {
-	text, id := `SELECT i.run_id AS id FROM `+s.index+` i`, `i.run_id`
-	filters = slices.DeleteFunc(filters, func(c condition) bool { return c.where == "" })
-	switch {
-	case s.index == "":
-		text, id = `SELECT r.id AS id FROM runs r`, `r.id`
-	case len(filters) > 0:
-		text += ` JOIN runs r ON r.id = i.run_id`
+	table, id := s.index, s.index+`.run_id`
+	if table == "" {
+		table, id = `runs r`, `r.id`
 	}
-	text += ` WHERE ` + s.where
-	args := slices.Clone(s.args)
+	out := condition{where: `SELECT ` + id + ` AS id FROM ` + table + ` WHERE ` + s.where, args: slices.Clone(s.args)}
+	add := func(text string, c condition) {
+		out.where += text
+		out.args = append(out.args, c.args...)
+	}
 	for _, b := range bounds {
-		text += ` AND ` + id + b.where
-		args = append(args, b.args...)
+		add(` AND `+id+b.where, b)
 	}
+	var ofRun []condition
 	for _, f := range filters {
-		text += ` AND ` + f.where
-		args = append(args, f.args...)
+		switch {
+		case f.where == "":
+		case f.byID:
+			add(` AND `+strings.ReplaceAll(f.where, `$id`, id), f)
+		case s.index == "":
+			add(` AND `+f.where, f)
+		default:
+			ofRun = append(ofRun, f)
+		}
 	}
-	return condition{text, args}
+	if len(ofRun) == 0 {
+		return out
+	}
+	out.where += ` AND (SELECT r.id FROM runs r WHERE r.id = ` + id
+	for _, f := range ofRun {
+		add(` AND `+f.where, f)
+	}
+	out.where += `) IS NOT NULL`
+	return out
 }
 
 // queryPaths returns the groups that a query names, none where one of them is

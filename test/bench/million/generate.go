@@ -15,12 +15,14 @@ import (
 )
 
 // What the generated runs look like: one project has a fifth of them, the
-// others share the rest; few fail; the newest are open.
+// others share the rest; few fail; the newest are open. Of those that run a
+// few have an executor: the tasks of the others wait for one.
 const (
 	projects    = 2000
 	branches    = 8
-	openQueued  = 5000
-	openRunning = 500
+	openQueued  = 2500
+	openRunning = 3000
+	executing   = 500
 )
 
 // shape is the i-th of n runs.
@@ -61,6 +63,8 @@ func shapes(n int, now time.Time) func(i int) shape {
 	}
 }
 
+func (s shape) changeGroup() string { return fmt.Sprintf("project-%d", s.project) }
+
 // sink takes rows of tables. Rows of one table always have the same columns.
 type sink interface {
 	put(table string, row ...any) error
@@ -79,6 +83,8 @@ var columns = map[string][]string{
 	"tasks":            {"run_id", "number", "node", "name", "spec_name", "axis", "pool", "status", "attempt", "dispatch", "started_at", "ended_at", "steps"},
 	"run_changegroups": {"name", "run_id", "state", "priority", "since"},
 	"changegroups":     {"name", "max_running"},
+	"claims":           {"run_id", "task", "attempt", "dispatch", "executor", "journal_id", "claimed_at"},
+	"log_batches":      {"run_id", "task", "attempt", "dispatch", "first_frame", "last_frame", "task_end"},
 }
 
 // generate writes n runs of one task each, with the rows that the product
@@ -116,11 +122,15 @@ func texts() (header, spec string) {
 func write(to sink, s shape, i int, header, spec string) error {
 	ended, status, place := s.created.Add(8*time.Second).UnixNano(), "success", "done"
 	started := s.created.Add(time.Second).UnixNano()
+	waits := s.phase == run.PhaseRunning && i%(openRunning/executing) != 0
 	switch {
 	case s.phase == run.PhaseQueued:
 		ended, started, status, place = 0, 0, "not_started", "waiting"
 	case s.phase == run.PhaseRunning:
 		ended, status, place = 0, "running", "holding"
+		if waits {
+			status = "queued"
+		}
 	case s.result == run.ResultFailed:
 		status = "failed"
 	}
@@ -139,7 +149,11 @@ func write(to sink, s shape, i int, header, spec string) error {
 	put(&err, "plan_pages", string(s.id), 0, `{"priority":3,"group":"/project/42/branch/1","name":"build-and-test","pools":["shell"],"nodes":[{"n":"build","f":0,"w":1}]}`)
 	put(&err, "task_specs", string(s.id), 0, spec, "null")
 	put(&err, "tasks", string(s.id), 0, 0, "build", "build", "", "shell", status, 1, 1, started, ended, `[{"status":"success"},{"status":"success"}]`)
-	put(&err, "run_changegroups", fmt.Sprintf("project-%d", s.project), string(s.id), place, 3, s.created.UnixNano())
+	put(&err, "run_changegroups", s.changeGroup(), string(s.id), place, 3, s.created.UnixNano())
+	if s.phase != run.PhaseQueued && !waits {
+		put(&err, "claims", string(s.id), 0, 1, 1, "host-1", "journal", started)
+		put(&err, "log_batches", string(s.id), 0, 1, 1, 1, 12, ended != 0)
+	}
 	state := string(s.phase)
 	if s.phase == run.PhaseFinished {
 		state = string(s.result)

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// query is one kind of call, with another argument each time.
+type query struct {
+	name string
+	list func() run.ListQuery // nil where it is no list
+	call func(ctx context.Context) error
+}
+
+// sampled is how many runs are drawn for the calls that need one by its id.
+const sampled = 200
+
+// sample draws ids of runs: of any, and of those that are open.
+func sample(ctx context.Context, store records.Store, of func(i int) shape, n int) (ids, open []run.ID, err error) {
+	for range sampled {
+		page, err := store.ListRuns(ctx, run.ListQuery{CreatedBefore: of(1 + rand.IntN(n-1)).created, Limit: 1})
+		if err != nil {
+			return nil, nil, err
+		}
+		ids = append(ids, page.Runs[0].ID)
+	}
+	for id, err := range store.OpenRuns(ctx) {
+		if err != nil {
+			return nil, nil, err
+		}
+		open = append(open, id)
+	}
+	return ids, open, nil
+}
+
+func queries(ctx context.Context, store records.Store, n int, now time.Time) ([]query, error) {
+	of := shapes(n, now)
+	some := func() shape { return of(rand.IntN(n)) }
+	var out []query
+	for _, l := range lists() {
+		next := func() run.ListQuery { return l.q(some()) }
+		out = append(out, query{l.name, next, func(ctx context.Context) error {
+			_, err := store.ListRuns(ctx, next())
+			return err
+		}})
+	}
+	for _, l := range cursors() {
+		// What leads to the cursor is not measured.
+		var pages []run.ListQuery
+		for range sampled {
+			q := l.q(some())
+			page, err := store.ListRuns(ctx, q)
+			if err != nil {
+				return nil, err
+			}
+			if q.Cursor = page.Next; l.back && q.Cursor != "" {
+				if page, err = store.ListRuns(ctx, q); err != nil {
+					return nil, err
+				}
+				q.Cursor = page.Prev
+			}
+			if q.Cursor != "" {
+				pages = append(pages, q)
+			}
+		}
+		out = append(out, query{l.name, nil, func(ctx context.Context) error {
+			_, err := store.ListRuns(ctx, pages[rand.IntN(len(pages))])
+			return err
+		}})
+	}
+	ids, open, err := sample(ctx, store, of, n)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(out, groups(store, some)...), single(store, ids, open)...), nil
+}
+
+// groups are calls about groups.
+func groups(store records.Store, some func() shape) []query {
+	return []query{
+		{"counts and last run of 10 narrow groups", nil, func(ctx context.Context) error {
+			q := run.GroupQuery{}
+			for range 10 {
+				q.Paths = append(q.Paths, some().group)
+			}
+			_, err := store.Groups(ctx, q)
+			return err
+		}},
+		{"counts and last run of the group of all", nil, func(ctx context.Context) error {
+			_, err := store.Groups(ctx, run.GroupQuery{Paths: []string{"/project"}})
+			return err
+		}},
+		{"25 groups below a path, with counts and last runs", nil, func(ctx context.Context) error {
+			_, err := store.Groups(ctx, run.GroupQuery{Under: "/project", After: some().group})
+			return err
+		}},
+		{"a change group with its runs", nil, func(ctx context.Context) error {
+			_, _, err := store.ChangeGroups(ctx, run.ChangeGroupQuery{Names: []string{some().changeGroup()}})
+			return err
+		}},
+		{"the newest 1,000 runs of each group spared: what to delete (count)", nil, func(ctx context.Context) error {
+			_, err := store.DeleteRuns(ctx, run.DeleteQuery{Group: some().group, Keep: 1000, DryRun: true})
+			return err
+		}},
+	}
+}
+
+// single are calls about one run.
+func single(store records.Store, ids, open []run.ID) []query {
+	any := func(ids []run.ID) run.ID { return ids[rand.IntN(len(ids))] }
+	return []query{
+		{"one run with its tasks", nil, func(ctx context.Context) error {
+			_, err := store.GetRun(ctx, any(ids))
+			return err
+		}},
+		{"what a queued run waits for", nil, func(ctx context.Context) error {
+			_, err := store.Waits(ctx, any(open))
+			return err
+		}},
+		{"places of a run's tasks in the lines of their pools", nil, func(ctx context.Context) error {
+			_, err := store.Places(ctx, any(open))
+			return err
+		}},
+		{"pools, with what is queued and runs", nil, func(ctx context.Context) error {
+			_, err := store.ListPools(ctx)
+			return err
+		}},
+		{"open runs and tasks, for the metrics", nil, func(ctx context.Context) error {
+			_, err := store.Stats(ctx)
+			return err
+		}},
+	}
+}
+
+// listed is a kind of list.
+type listed struct {
+	name string
+	q    func(s shape) run.ListQuery
+	back bool // of cursors: the page before
+}
+
+const largest = "/project/0" // has a fifth of all runs
+
+func lists() []listed {
+	annotated := func(key, value string) []run.Annotation { return []run.Annotation{{Key: key, Value: value}} }
+	return []listed{
+		{name: "newest page", q: func(shape) run.ListQuery { return run.ListQuery{} }},
+		{name: "oldest page", q: func(shape) run.ListQuery { return run.ListQuery{Ascending: true} }},
+		{name: "100 runs before a time", q: func(s shape) run.ListQuery { return run.ListQuery{Limit: 100, CreatedBefore: s.created} }},
+		{name: "phase queued", q: func(shape) run.ListQuery { return run.ListQuery{Phases: []run.Phase{run.PhaseQueued}} }},
+		{name: "phase queued or running, oldest first", q: func(shape) run.ListQuery {
+			return run.ListQuery{Phases: []run.Phase{run.PhaseQueued, run.PhaseRunning}, Ascending: true}
+		}},
+		{name: "phase finished", q: func(shape) run.ListQuery { return run.ListQuery{Phases: []run.Phase{run.PhaseFinished}} }},
+		{name: "result failed", q: func(shape) run.ListQuery { return run.ListQuery{Results: []run.Result{run.ResultFailed}} }},
+		{name: "group of some 60 runs", q: func(s shape) run.ListQuery { return run.ListQuery{Groups: []string{s.group}} }},
+		{name: "group of a fifth of all", q: func(shape) run.ListQuery { return run.ListQuery{Groups: []string{largest}} }},
+		{name: "10 groups", q: func(s shape) run.ListQuery {
+			var q run.ListQuery
+			for i := range 10 {
+				q.Groups = append(q.Groups, fmt.Sprintf("/project/%d", (s.project+i)%projects))
+			}
+			return q
+		}},
+		{name: "narrow group, phase running", q: func(s shape) run.ListQuery {
+			return run.ListQuery{Groups: []string{s.group}, Phases: []run.Phase{run.PhaseRunning}}
+		}},
+		{name: "large group, phase cancelled (none)", q: func(shape) run.ListQuery {
+			return run.ListQuery{Groups: []string{largest}, Phases: []run.Phase{run.PhaseCancelled}}
+		}},
+		{name: "narrow group, result stopped", q: func(s shape) run.ListQuery {
+			return run.ListQuery{Groups: []string{s.group}, Results: []run.Result{run.ResultStopped}}
+		}},
+		{name: "large group, phase finished, result failed", q: func(shape) run.ListQuery {
+			return run.ListQuery{Groups: []string{largest}, Phases: []run.Phase{run.PhaseFinished}, Results: []run.Result{run.ResultFailed}}
+		}},
+		{name: "change group, with its token", q: func(s shape) run.ListQuery {
+			return run.ListQuery{ChangeGroups: []string{s.changeGroup()}, TokenFor: []string{s.changeGroup()}}
+		}},
+		{name: "change group of a fifth of all, phase running", q: func(shape) run.ListQuery {
+			return run.ListQuery{ChangeGroups: []string{"project-0"}, Phases: []run.Phase{run.PhaseRunning}}
+		}},
+		{name: "annotation of five runs", q: func(s shape) run.ListQuery {
+			return run.ListQuery{Annotations: annotated("commit", s.commit)}
+		}},
+		{name: "annotation of a quarter, in a narrow group", q: func(s shape) run.ListQuery {
+			return run.ListQuery{Annotations: annotated("env", "prod"), Groups: []string{s.group}}
+		}},
+		{name: "annotation of a quarter, in the group of a fifth", q: func(shape) run.ListQuery {
+			return run.ListQuery{Annotations: annotated("env", "prod"), Groups: []string{largest}}
+		}},
+		{name: "an hour", q: func(s shape) run.ListQuery {
+			return run.ListQuery{CreatedAfter: s.created.Add(-time.Hour), CreatedBefore: s.created}
+		}},
+		{name: "narrow group, a day", q: func(s shape) run.ListQuery {
+			return run.ListQuery{Groups: []string{s.group}, CreatedAfter: s.created.Add(-24 * time.Hour), CreatedBefore: s.created}
+		}},
+		{name: "phase, result, large group, annotation and time", q: func(s shape) run.ListQuery {
+			return run.ListQuery{
+				Phases: []run.Phase{run.PhaseFinished}, Results: []run.Result{run.ResultFailed}, Groups: []string{largest},
+				Annotations: annotated("env", "prod"), CreatedBefore: s.created,
+			}
+		}},
+		{name: "the same with a change group and in a narrow group", q: func(s shape) run.ListQuery {
+			return run.ListQuery{
+				Phases: []run.Phase{run.PhaseFinished}, Results: []run.Result{run.ResultFailed}, Groups: []string{s.group},
+				ChangeGroups: []string{s.changeGroup()}, Annotations: annotated("env", "prod"), CreatedBefore: s.created,
+			}
+		}},
+	}
+}
+
+func cursors() []listed {
+	deep := func(s shape) run.ListQuery { return run.ListQuery{CreatedBefore: s.created} }
+	group := func(s shape) run.ListQuery { return run.ListQuery{Groups: []string{largest}, CreatedBefore: s.created} }
+	failed := func(s shape) run.ListQuery {
+		return run.ListQuery{Groups: []string{largest}, Results: []run.Result{run.ResultFailed}, CreatedBefore: s.created}
+	}
+	return []listed{
+		{name: "deep among all: the next page", q: deep},
+		{name: "deep among all: the page before", q: deep, back: true},
+		{name: "deep in the group of a fifth: the next page", q: group},
+		{name: "deep in the group of a fifth: the page before", q: group, back: true},
+		{name: "deep among the failed of that group: the next page", q: failed},
+		{name: "deep among the failed of that group: the page before", q: failed, back: true},
+	}
+}
