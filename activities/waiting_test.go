@@ -73,8 +73,10 @@ func TestRuns_AwaitRun(t *testing.T) {
 		code  run.Code
 	}{
 		"finished": {
-			run.Run{Phase: run.PhaseFinished, Result: run.ResultFailed, Reason: "why"}, nil,
-			contract.AwaitRunResult{Phase: run.PhaseFinished, Result: run.ResultFailed, Reason: "why"}, "",
+			run.Run{Phase: run.PhaseFinished, Result: run.ResultFailed, Reason: "why"},
+			nil,
+			contract.AwaitRunResult{Phase: run.PhaseFinished, Result: run.ResultFailed, Reason: "why"},
+			"",
 		},
 		"cancelled":   {run.Run{Phase: run.PhaseCancelled}, nil, contract.AwaitRunResult{Phase: run.PhaseCancelled}, ""},
 		"deleted":     {run.Run{}, run.Errorf(run.CodeNotFound, "no"), contract.AwaitRunResult{}, ""},

@@ -107,7 +107,7 @@ func listRuns(c *cobra.Command, f *runsFlags, filter runFilter) error {
 		return err
 	}
 	var runs []api.Run
-	token := ""
+	var token string
 	for {
 		page, err := client.Runs(c.Context(), params)
 		if err != nil {

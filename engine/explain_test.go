@@ -24,23 +24,28 @@ func TestPoolReason(t *testing.T) {
 		"meanwhile taken":  {run.Pool{Online: 1, Slots: 1, SlotsUsed: 1}, 0, "the only slot of pool p is in use"},
 		"nothing to go by": {run.Pool{Online: 1, Slots: 4, SlotsUsed: 4}, 9, "all 4 slots of pool p are in use; place 9 in line"},
 		"an estimate": {
-			run.Pool{Online: 1, Slots: 4, SlotsUsed: 4, MeanElapsed: time.Minute}, 6,
+			run.Pool{Online: 1, Slots: 4, SlotsUsed: 4, MeanElapsed: time.Minute},
+			6,
 			"all 4 slots of pool p are in use; place 6 in line, about 3m",
 		},
 		"more used than there are": {
-			run.Pool{Online: 1, Slots: 2, SlotsUsed: 3, MeanElapsed: 4 * time.Second}, 1,
+			run.Pool{Online: 1, Slots: 2, SlotsUsed: 3, MeanElapsed: 4 * time.Second},
+			1,
 			"all 2 slots of pool p are in use; place 1 in line, about 4s",
 		},
 		"next to nothing": {
-			run.Pool{Online: 1, Slots: 2, SlotsUsed: 2, MeanElapsed: time.Millisecond}, 1,
+			run.Pool{Online: 1, Slots: 2, SlotsUsed: 2, MeanElapsed: time.Millisecond},
+			1,
 			"all 2 slots of pool p are in use; place 1 in line, about 1s",
 		},
 		"hours": {
-			run.Pool{Online: 1, Slots: 2, SlotsUsed: 2, MeanElapsed: 33 * time.Minute}, 4,
+			run.Pool{Online: 1, Slots: 2, SlotsUsed: 2, MeanElapsed: 33 * time.Minute},
+			4,
 			"all 2 slots of pool p are in use; place 4 in line, about 2h10m",
 		},
 		"whole hours": {
-			run.Pool{Online: 1, Slots: 1, SlotsUsed: 1, MeanElapsed: time.Hour}, 5,
+			run.Pool{Online: 1, Slots: 1, SlotsUsed: 1, MeanElapsed: time.Hour},
+			5,
 			"the only slot of pool p is in use; place 5 in line, about 10h",
 		},
 	}

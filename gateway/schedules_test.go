@@ -97,16 +97,21 @@ func TestServer_schedules_put_refused(t *testing.T) {
 	body := "spec:\n  name: n\n  group: /a/b\n  tasks:\n    t: {pool: none, steps: [{run: x}]}\ncron: ['@daily']\n"
 	p := call{method: http.MethodPut, path: schedulePath, body: body, header: yaml}.do(t, base).problem(t, http.StatusUnprocessableEntity, run.CodeInvalid)
 	require.Equal(t, []api.Fault{{Path: "spec.tasks.t.pool", Line: 5, Code: "unknown_pool", Detail: "no pool"}}, p.Errors)
-	p = call{method: http.MethodPut, path: schedulePath, body: "spec: {nmae: n}", header: yaml}.do(t, base).problem(t, http.StatusUnprocessableEntity, run.CodeInvalid)
-	require.Equal(t, "spec.nmae", p.Errors[0].Path)
+	p = call{method: http.MethodPut, path: schedulePath, body: "spec: {colour: n}", header: yaml}.do(t, base).problem(t, http.StatusUnprocessableEntity, run.CodeInvalid)
+	require.Equal(t, "spec.colour", p.Errors[0].Path)
 	p = call{method: http.MethodPut, path: schedulePath, body: "name: other\nspec: {}", header: yaml}.do(t, base).problem(t, http.StatusUnprocessableEntity, run.CodeInvalid)
 	require.Equal(t, "name", p.Errors[0].Path)
 	call{method: http.MethodPut, path: schedulePath, body: "{", header: yaml}.do(t, base).problem(t, http.StatusBadRequest, run.CodeUnreadable)
 	none := serve(t, gateway.Deps{}, gateway.Options{})
 	for _, c := range []call{
-		{path: schedulePath}, {path: "/api/v1/schedules"}, {method: http.MethodPut, path: schedulePath, body: "{}"}, {method: http.MethodDelete, path: schedulePath},
-		{method: http.MethodPost, path: schedulePath + "/trigger"}, {method: http.MethodPost, path: schedulePath + "/pause"},
-		{method: http.MethodPost, path: schedulePath + "/resume"}, {method: http.MethodPost, path: schedulePath + "/backfill", body: "{}"},
+		{path: schedulePath},
+		{path: "/api/v1/schedules"},
+		{method: http.MethodPut, path: schedulePath, body: "{}"},
+		{method: http.MethodDelete, path: schedulePath},
+		{method: http.MethodPost, path: schedulePath + "/trigger"},
+		{method: http.MethodPost, path: schedulePath + "/pause"},
+		{method: http.MethodPost, path: schedulePath + "/resume"},
+		{method: http.MethodPost, path: schedulePath + "/backfill", body: "{}"},
 	} {
 		c.do(t, none).problem(t, http.StatusUnprocessableEntity, run.CodeNotSupported)
 	}

@@ -138,7 +138,8 @@ func (m *mayhem) act(ctx context.Context, key string) {
 	if id == "" {
 		what = "create"
 	}
-	status, text := 0, ""
+	var status int
+	var text string
 	switch what {
 	case "create":
 		status, text = m.call(ctx, http.MethodPost, "/runs", key, m.spec())

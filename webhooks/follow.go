@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -175,12 +176,7 @@ func (f *follower) skip(ctx context.Context, floor int64) error {
 }
 
 func (f *follower) selects(e run.Event) bool {
-	for _, t := range f.w.Events {
-		if t == e.Type {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(f.w.Events, e.Type)
 }
 
 // deliver sends events until they are taken.

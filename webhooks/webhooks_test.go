@@ -420,7 +420,7 @@ func TestDeliver_receiver_breaks_off(t *testing.T) {
 	t.Parallel()
 	w, r := newWorld(t), newReceiver(t)
 	r.does(func(http.ResponseWriter, *http.Request) {
-		panic(http.ErrAbortHandler) //nolint:forbidigo // how a handler cuts its connection
+		panic(http.ErrAbortHandler) // how a handler cuts its connection
 	})
 	w.put(r, nil)
 	w.deliver()

@@ -135,7 +135,7 @@ func (r *runner) keep() error {
 // where there is none.
 func (r *runner) first(s run.Status) int {
 	for task := range r.graph.Len() {
-		if r.graph.Status(task) == s && !(s == run.StatusFailed && r.plan.Nodes[r.graph.NodeOf(task)].IgnoreFailure) {
+		if r.graph.Status(task) == s && (s != run.StatusFailed || !r.plan.Nodes[r.graph.NodeOf(task)].IgnoreFailure) {
 			return task
 		}
 	}

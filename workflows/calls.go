@@ -58,6 +58,32 @@ func (c calls) key(a contract.Assignment) run.Key {
 	return run.Key{Run: c.run, Task: a.Task, Attempt: a.Attempt, Dispatch: a.Dispatch}
 }
 
+// firing has the typed stubs of the activities of a firing.
+type firing struct{ schedule string }
+
+func (f firing) fire(ctx workflow.Context, in contract.FireInput) (out contract.FireResult, err error) {
+	ctx = workflow.WithActivityOptions(ctx, patientOptions())
+	err = workflow.ExecuteActivity(ctx, contract.ActivityFire, in).Get(ctx, &out)
+	return out, err
+}
+
+func (f firing) await(ctx workflow.Context, id run.ID) (out contract.AwaitRunResult, err error) {
+	ctx = workflow.WithActivityOptions(ctx, waitOptions("wait for a run of "+f.schedule))
+	err = workflow.ExecuteActivity(ctx, contract.ActivityAwaitRun, contract.AwaitRunInput{Run: id}).Get(ctx, &out)
+	return out, err
+}
+
+func (f firing) end(ctx workflow.Context, id run.ID) error {
+	ctx = workflow.WithActivityOptions(ctx, patientOptions())
+	return workflow.ExecuteActivity(ctx, contract.ActivityEndRun, contract.EndRunInput{Run: id}).Get(ctx, nil)
+}
+
+// deliverEvents begins deliver.
+func deliverEvents(ctx workflow.Context, name string) workflow.Future {
+	ctx = workflow.WithActivityOptions(ctx, waitOptions("deliver events to "+name))
+	return workflow.ExecuteActivity(ctx, contract.ActivityDeliver, contract.DeliverInput{Name: name})
+}
+
 // progress calls the records: by a local activity, which costs the history one
 // marker, and where that does not get through, by an activity that is tried
 // until it does. So an outage of the records delays a run and never fails it.

@@ -63,23 +63,3 @@ func scheduledFor(ctx workflow.Context) time.Time {
 	}
 	return workflow.GetInfo(ctx).WorkflowStartTime
 }
-
-// firing has the typed stubs of the activities of a firing.
-type firing struct{ schedule string }
-
-func (f firing) fire(ctx workflow.Context, in contract.FireInput) (out contract.FireResult, err error) {
-	ctx = workflow.WithActivityOptions(ctx, patientOptions())
-	err = workflow.ExecuteActivity(ctx, contract.ActivityFire, in).Get(ctx, &out)
-	return out, err
-}
-
-func (f firing) await(ctx workflow.Context, id run.ID) (out contract.AwaitRunResult, err error) {
-	ctx = workflow.WithActivityOptions(ctx, waitOptions("wait for a run of "+f.schedule))
-	err = workflow.ExecuteActivity(ctx, contract.ActivityAwaitRun, contract.AwaitRunInput{Run: id}).Get(ctx, &out)
-	return out, err
-}
-
-func (f firing) end(ctx workflow.Context, id run.ID) error {
-	ctx = workflow.WithActivityOptions(ctx, patientOptions())
-	return workflow.ExecuteActivity(ctx, contract.ActivityEndRun, contract.EndRunInput{Run: id}).Get(ctx, nil)
-}

@@ -129,13 +129,15 @@ func TestScheduledRun_waits_for_its_run(t *testing.T) {
 	}{
 		"success": {
 			func(r *runs) { r.end(run.ResultSuccess) },
-			contract.ScheduledRunOutput{Run: runID, Phase: run.PhaseFinished, Result: run.ResultSuccess}, "",
+			contract.ScheduledRunOutput{Run: runID, Phase: run.PhaseFinished, Result: run.ResultSuccess},
+			"",
 		},
 		"failed":  {func(r *runs) { r.end(run.ResultFailed) }, contract.ScheduledRunOutput{}, contract.ErrorRunFailed},
 		"stopped": {func(r *runs) { r.end(run.ResultStopped) }, contract.ScheduledRunOutput{Run: runID, Phase: run.PhaseFinished, Result: run.ResultStopped}, ""},
 		"cancelled": {
 			func(r *runs) { r.change(func() { r.state.Phase = run.PhaseCancelled }) },
-			contract.ScheduledRunOutput{Run: runID, Phase: run.PhaseCancelled, Result: run.ResultUnknown}, "",
+			contract.ScheduledRunOutput{Run: runID, Phase: run.PhaseCancelled, Result: run.ResultUnknown},
+			"",
 		},
 		"setup_error": {func(r *runs) { r.change(func() { r.state.Phase = run.PhaseSetupError }) }, contract.ScheduledRunOutput{}, contract.ErrorRunFailed},
 		"deleted":     {func(r *runs) { r.change(func() { r.gone = true }) }, contract.ScheduledRunOutput{Run: runID}, ""},

@@ -93,12 +93,6 @@ func (w *webhookRunner) continueAsNew(ctx workflow.Context) error {
 	return workflow.NewContinueAsNewError(ctx, contract.WebhookWorkflow, contract.WebhookInput{Name: w.in.Name, Limits: w.in.Limits})
 }
 
-// deliverEvents begins deliver.
-func deliverEvents(ctx workflow.Context, name string) workflow.Future {
-	ctx = workflow.WithActivityOptions(ctx, waitOptions("deliver events to "+name))
-	return workflow.ExecuteActivity(ctx, contract.ActivityDeliver, contract.DeliverInput{Name: name})
-}
-
 // waitOptions are those of an activity that lasts: its worker tells by
 // heartbeats that it is there, and where it is not another goes on. It is left
 // to itself when it is cancelled.

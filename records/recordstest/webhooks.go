@@ -156,10 +156,11 @@ func testWebhookTake(t *testing.T, d *database) {
 	require.NoError(t, s.MoveWebhook(ctx, "ci", first.Epoch, first.Version, failed))
 	read, err := s.ReadWebhook(ctx, "ci", first.Epoch)
 	require.NoError(t, err)
-	require.Equal(t, failed, records.Progression{
+	stored := records.Progression{
 		Delivered: read.Delivered, BatchEnd: read.BatchEnd, LastError: read.LastError, LastAttempt: read.LastAttemptAt,
 		NextAttempt: read.NextAttemptAt, Failures: read.Failures,
-	})
+	}
+	require.Equal(t, failed, stored)
 	require.NoError(t, s.MoveWebhook(ctx, "ci", first.Epoch, first.Version, records.Progression{Delivered: 9}))
 	got, err := s.GetWebhook(ctx, "ci")
 	require.NoError(t, err)
