@@ -15,6 +15,7 @@ type Config struct {
 	Temporal  Temporal  `koanf:"temporal" yaml:"temporal"`
 	Records   Records   `koanf:"records" yaml:"records"`
 	Blobs     Blobs     `koanf:"blobs" yaml:"blobs"`
+	Retention Retention `koanf:"retention" yaml:"retention"`
 	Gateway   Gateway   `koanf:"gateway" yaml:"gateway"`
 	Executor  Executor  `koanf:"executor" yaml:"executor"`
 	Dev       Dev       `koanf:"dev" yaml:"dev"`
@@ -53,6 +54,28 @@ type Records struct {
 // Blobs says where logs and archives are.
 type Blobs struct {
 	URL string `koanf:"url" yaml:"url"` // file:///dir, mem://, s3://bucket, gs://bucket, azblob://container
+}
+
+// Retention says what control workers delete, and how often they look. All of
+// them should be configured alike: the one that starts last decides.
+type Retention struct {
+	Interval time.Duration  `koanf:"interval" yaml:"interval"`
+	Runs     RunRetention   `koanf:"runs" yaml:"runs"`
+	Events   EventRetention `koanf:"events" yaml:"events"`
+}
+
+// RunRetention bounds the runs that have ended. A run goes with its tasks and
+// their logs, once every bound allows it that is set; where none is, all stay.
+type RunRetention struct {
+	MaxAge time.Duration `koanf:"max_age" yaml:"max_age"` // since it was made; 0: no bound
+	Keep   int           `koanf:"keep" yaml:"keep"`       // the newest of each group stay; 0: no bound
+}
+
+// EventRetention bounds the events. One goes as soon as a bound allows it that
+// is set; where none is, all stay.
+type EventRetention struct {
+	MaxAge time.Duration `koanf:"max_age" yaml:"max_age"` // 0: no bound; likewise below
+	Keep   int           `koanf:"keep" yaml:"keep"`       // the newest stay
 }
 
 // Gateway is the door for clients.
@@ -115,9 +138,10 @@ type Dev struct {
 // Default returns the configuration where nothing is set.
 func Default() Config {
 	return Config{
-		Log:     Log{Level: "info", Format: "text"},
-		Records: Records{Driver: "sqlite"},
-		Gateway: Gateway{Listen: "127.0.0.1:8080", Hosts: []string{}, ShutdownTimeout: 10 * time.Second},
+		Log:       Log{Level: "info", Format: "text"},
+		Records:   Records{Driver: "sqlite"},
+		Retention: Retention{Interval: time.Hour},
+		Gateway:   Gateway{Listen: "127.0.0.1:8080", Hosts: []string{}, ShutdownTimeout: 10 * time.Second},
 		Executor: Executor{
 			Slots: 1, Labels: map[string]string{}, GatewayURL: "http://127.0.0.1:8080",
 		},

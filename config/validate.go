@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Part is a process that reads the configuration.
@@ -28,6 +29,10 @@ const (
 // a million processes.
 const maxSlots = 10_000
 
+// leastInterval keeps a look, which costs a few events of Temporal's history,
+// from being all that the control workers do.
+const leastInterval = time.Second
+
 // Pools and ids are parts of names in Temporal, the records and Docker.
 var namePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,98}[a-z0-9])?$`)
 
@@ -43,6 +48,7 @@ func (c Config) Validate(parts ...Part) error {
 	v.oneOf("records.driver", c.Records.Driver, "sqlite", "postgres")
 	v.exclusive("records.dsn", c.Records.DSN != "", "records.dsn_file", c.Records.DSNFile != "")
 	v.blobURL(c.Blobs.URL)
+	c.Retention.validate(v)
 	c.Gateway.validate(v)
 	c.Executor.validate(v)
 	c.Dev.validate(v)
@@ -50,6 +56,23 @@ func (c Config) Validate(parts ...Part) error {
 		c.require(v, part)
 	}
 	return errors.Join(v.errs...)
+}
+
+func (r Retention) validate(v *validator) {
+	if r.Interval < leastInterval {
+		v.fail("retention.interval", "it must be at least %s", leastInterval)
+	}
+	for _, bound := range []struct {
+		key string
+		bad bool
+	}{
+		{"retention.runs.max_age", r.Runs.MaxAge < 0}, {"retention.runs.keep", r.Runs.Keep < 0},
+		{"retention.events.max_age", r.Events.MaxAge < 0}, {"retention.events.keep", r.Events.Keep < 0},
+	} {
+		if bound.bad {
+			v.fail(bound.key, "it must not be negative; 0 is no bound")
+		}
+	}
 }
 
 func (g Gateway) validate(v *validator) {

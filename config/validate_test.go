@@ -34,6 +34,18 @@ func TestConfig_Validate(t *testing.T) {
 			},
 		},
 		{
+			name: "retention",
+			change: func(c *config.Config) {
+				c.Retention.Interval, c.Retention.Runs.MaxAge, c.Retention.Runs.Keep = 0, -1, -1
+				c.Retention.Events.MaxAge, c.Retention.Events.Keep = -1, -1
+			},
+			want: []string{
+				"retention.interval: it must be at least 1s", "retention.runs.max_age: it must not be negative",
+				"retention.runs.keep: it must not be negative", "retention.events.max_age: it must not be negative",
+				"retention.events.keep: it must not be negative",
+			},
+		},
+		{
 			name: "gateway",
 			change: func(c *config.Config) {
 				c.Gateway.Listen, c.Gateway.TLSCertFile, c.Gateway.ShutdownTimeout = "0.0.0.0:x", "c", 0

@@ -21,6 +21,7 @@ type ControlDeps struct {
 	Groups   activities.Granter
 	Firings  activities.Firings
 	Events   activities.EventRemover
+	Runs     activities.RunDeleter
 }
 
 // ControlOptions tune a control worker. Zero values mean the defaults.
@@ -84,6 +85,7 @@ func RegisterControl(r worker.Registry, deps ControlDeps) {
 	r.RegisterWorkflowWithOptions(workflows.Webhook, workflow.RegisterOptions{Name: contract.WebhookWorkflow})
 	r.RegisterWorkflowWithOptions(workflows.ScheduledRun, workflow.RegisterOptions{Name: contract.ScheduledRunWorkflow})
 	r.RegisterWorkflowWithOptions(workflows.ChangeGroup, workflow.RegisterOptions{Name: contract.ChangeGroupWorkflow})
+	r.RegisterWorkflowWithOptions(workflows.Retention, workflow.RegisterOptions{Name: contract.RetentionWorkflow})
 	g := activities.NewChangeGroups(deps.Groups)
 	r.RegisterActivityWithOptions(g.Grant, activity.RegisterOptions{Name: contract.ActivityGrant})
 	a := activities.NewRun(deps.Progress)
@@ -94,6 +96,8 @@ func RegisterControl(r worker.Registry, deps ControlDeps) {
 	s := activities.NewSchedules(deps.Firings)
 	r.RegisterActivityWithOptions(s.Fire, activity.RegisterOptions{Name: contract.ActivityFire})
 	r.RegisterActivityWithOptions(s.EndRun, activity.RegisterOptions{Name: contract.ActivityEndRun})
+	d := activities.NewRetention(deps.Runs, nil)
+	r.RegisterActivityWithOptions(d.DeleteRuns, activity.RegisterOptions{Name: contract.ActivityDeleteRuns})
 	e := activities.NewEvents(deps.Events, nil)
 	r.RegisterActivityWithOptions(e.RemoveEvents, activity.RegisterOptions{Name: contract.ActivityRemoveEvents})
 }

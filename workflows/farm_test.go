@@ -42,6 +42,7 @@ type farm struct {
 	pending sync.WaitGroup
 	waiting *waiting
 	lines   map[string]*line // by change group
+	archive *archive
 }
 
 // duty is what an executor does with one dispatch of a task, or one adoption.
@@ -60,9 +61,10 @@ func newFarm(t testing.TB) *farm {
 	f := &farm{
 		client: c, records: map[run.ID]*fakeRecords{}, duties: map[run.ID]map[string][]duty{},
 		calls: map[run.ID]map[string]int{}, stopped: map[run.Key]bool{}, waiting: newWaiting(), lines: map[string]*line{},
+		archive: &archive{runs: 2_500, events: 10},
 	}
 	running := []worker.Worker{
-		workers.NewControl(c, workers.ControlDeps{Progress: f, Groups: f, Firings: f.waiting}, options),
+		workers.NewControl(c, workers.ControlDeps{Progress: f, Groups: f, Firings: f.waiting, Runs: f.archive, Events: f.archive}, options),
 		workers.NewWait(c, workers.WaitDeps{Webhooks: f.waiting, Runs: f.waiting}, options),
 	}
 	for _, queue := range []string{contract.PoolQueue("linux"), contract.ExecutorQueue("host-1"), contract.ExecutorQueue("host-2")} {

@@ -25,6 +25,9 @@ const (
 	waitRetry     = 200 * time.Millisecond
 )
 
+// sweepTimeout is much longer than deleting a thousand runs takes.
+const sweepTimeout = 2 * time.Minute
+
 // maxSummary is how much of a name the summary of an activity shows, in bytes;
 // the server refuses 400.
 const maxSummary = 200
@@ -52,6 +55,16 @@ func patientOptions() workflow.ActivityOptions {
 			InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 15 * time.Second,
 		},
 	}
+}
+
+// sweepOptions are those of an activity that deletes: what it did stands when
+// it is tried again.
+func sweepOptions(name string) workflow.ActivityOptions {
+	o := patientOptions()
+	o.StartToCloseTimeout = sweepTimeout
+	o.RetryPolicy.MaximumInterval = time.Minute
+	o.Summary = name
+	return o
 }
 
 // taskOptions are those of execute-task: one attempt, no limit but the sign of

@@ -31,7 +31,7 @@ import (
 const version = "v1"
 
 // stored counts the histories, so that none is lost unnoticed.
-var stored = map[string]int{"run/v1": 31, "task-batch/v1": 16, "webhook/v1": 3, "scheduled-run/v1": 4, "change-group/v1": 4}
+var stored = map[string]int{"run/v1": 31, "task-batch/v1": 16, "webhook/v1": 3, "scheduled-run/v1": 4, "change-group/v1": 4, "retention/v1": 2}
 
 var update = flag.Bool("update-histories", false, "store the histories of scenarios that have none in this version")
 
@@ -45,6 +45,7 @@ func TestServer(t *testing.T) {
 	f := newFarm(t)
 	t.Run("waiting", f.playWaiting)
 	t.Run("change-groups", f.playGroups)
+	t.Run("retention", f.playRetention)
 	t.Run("scenarios", func(t *testing.T) {
 		for _, s := range scenarios() {
 			t.Run(s.name, func(t *testing.T) {
@@ -110,6 +111,7 @@ func newReplayer(t testing.TB) worker.WorkflowReplayer {
 	r.RegisterWorkflowWithOptions(workflows.Batch, workflow.RegisterOptions{Name: contract.BatchWorkflow})
 	r.RegisterWorkflowWithOptions(workflows.Webhook, workflow.RegisterOptions{Name: contract.WebhookWorkflow})
 	r.RegisterWorkflowWithOptions(workflows.ChangeGroup, workflow.RegisterOptions{Name: contract.ChangeGroupWorkflow})
+	r.RegisterWorkflowWithOptions(workflows.Retention, workflow.RegisterOptions{Name: contract.RetentionWorkflow})
 	r.RegisterWorkflowWithOptions(workflows.ScheduledRun, workflow.RegisterOptions{Name: contract.ScheduledRunWorkflow})
 	return r
 }

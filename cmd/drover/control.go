@@ -39,7 +39,7 @@ func runControl(cmd *cobra.Command, cfg config.Config) error {
 		s.logger.WarnContext(ctx, "the temporal namespace was not set up; it must exist with its search attributes", "error", err)
 	}
 	s.addPump(s.deps, s.client)
-	s.addControl(s.stores, s.deps, s.client, s.temporal.Namespace)
+	s.addControl(cfg.Retention, s.stores, s.deps, s.client, s.temporal.Namespace)
 	s.addTelemetry(cfg.Telemetry, func(ctx context.Context) error {
 		if err := s.stores.records.Check(ctx); err != nil {
 			return err

@@ -10,9 +10,11 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/drover-run/drover/config"
+	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/engine"
 	"github.com/drover-run/drover/gateway"
 	"github.com/drover-run/drover/internal/version"
+	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/webhooks"
 	"github.com/drover-run/drover/workers"
 )
@@ -24,9 +26,10 @@ type process struct {
 	stages    *stages
 }
 
-// addPump delivers the outbox from this process.
+// addPump delivers the outbox from this process, and removes what it deleted.
 func (p *process) addPump(deps engine.Deps, c client.Client) {
 	p.stages.add("outbox", engine.NewPump(deps, c).Run)
+	p.stages.add("janitor", engine.NewJanitor(deps).Run)
 }
 
 // addGateway serves clients and executors on listener.
@@ -54,12 +57,14 @@ func (p *process) addGateway(
 }
 
 // addControl runs workflows and control activities.
-func (p *process) addControl(s *stores, deps engine.Deps, c client.Client, namespace string) {
+func (p *process) addControl(retention config.Retention, s *stores, deps engine.Deps, c client.Client, namespace string) {
 	p.stages.add("reconciler", engine.NewReconciler(deps, c, namespace).Run)
 	p.stages.add("keeper", engine.NewKeeper(deps, c).Run)
+	p.stages.add("janitor", engine.NewJanitor(deps).Run)
+	p.stages.add("retention", engine.NewRetentionKeeper(deps, c, toRetention(retention)).Run)
 	scheduler := engine.NewScheduler(engine.New(deps), c)
 	p.addWorker("control worker", func(opts workers.ControlOptions) worker.Worker {
-		return workers.NewControl(c, workers.ControlDeps{Progress: s.records, Groups: s.records, Firings: scheduler, Events: s.records}, opts)
+		return workers.NewControl(c, workers.ControlDeps{Progress: s.records, Groups: s.records, Firings: scheduler, Events: s.records, Runs: s.records}, opts)
 	})
 	p.addWorker("waiting worker", func(opts workers.ControlOptions) worker.Worker {
 		return workers.NewWait(c, workers.WaitDeps{
@@ -67,6 +72,14 @@ func (p *process) addControl(s *stores, deps engine.Deps, c client.Client, names
 			Runs:     s.records,
 		}, opts)
 	})
+}
+
+func toRetention(r config.Retention) contract.Retention {
+	return contract.Retention{
+		Interval: run.Duration(r.Interval),
+		Runs:     contract.RunRetention{MaxAge: run.Duration(r.Runs.MaxAge), Keep: r.Runs.Keep},
+		Events:   contract.EventRetention{MaxAge: run.Duration(r.Events.MaxAge), Keep: int64(r.Events.Keep)},
+	}
 }
 
 // addWorker runs a worker until it is stopped.

@@ -1,0 +1,98 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	"github.com/drover-run/drover/contract"
+)
+
+// RetentionClient is what a RetentionKeeper needs of a Temporal client.
+type RetentionClient interface {
+	Starter
+	SignalWorkflow(ctx context.Context, workflowID, runID, signal string, arg any) error
+}
+
+// RetentionKeeper tells the workflow of the retention what this process is
+// configured to keep, and sees to it that it runs. Where everything is kept
+// there is none: one that runs is told so once, and ends.
+type RetentionKeeper struct {
+	retention contract.Retention
+	client    RetentionClient
+	logger    *slog.Logger
+}
+
+// NewRetentionKeeper returns a RetentionKeeper that does nothing until Run.
+func NewRetentionKeeper(deps Deps, c RetentionClient, r contract.Retention) *RetentionKeeper {
+	return &RetentionKeeper{retention: r, client: c, logger: deps.Logger}
+}
+
+// Run tells the workflow at once, and then looks every hour that it is there,
+// until ctx ends.
+func (k *RetentionKeeper) Run(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	do := k.configure
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		}
+		switch err := k.call(ctx, do); {
+		case err == nil:
+			do = k.ensure
+			timer.Reset(keepEvery)
+		case ctx.Err() == nil:
+			k.logger.WarnContext(ctx, "looking after the retention failed", "retry_in", keepRetry, "error", err)
+			timer.Reset(keepRetry)
+		}
+	}
+}
+
+func (k *RetentionKeeper) call(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errors.New("temporal did not answer in time"))
+	defer cancel()
+	return do(ctx)
+}
+
+// configure tells the workflow what is kept; it is started where it does not
+// run.
+func (k *RetentionKeeper) configure(ctx context.Context) error {
+	if k.retention.Off() {
+		err := k.client.SignalWorkflow(ctx, contract.RetentionWorkflowID, "", contract.SignalRetention, k.retention)
+		if _, ok := errors.AsType[*serviceerror.NotFound](err); ok {
+			return nil
+		}
+		return err
+	}
+	_, err := k.client.SignalWithStartWorkflow(ctx, contract.RetentionWorkflowID, contract.SignalRetention, k.retention,
+		retentionOptions(), contract.RetentionWorkflow, contract.RetentionInput{Retention: k.retention})
+	return err
+}
+
+// ensure starts the workflow where somebody ended it from outside. It tells one
+// that runs nothing: another process may be configured anew by now.
+func (k *RetentionKeeper) ensure(ctx context.Context) error {
+	if k.retention.Off() {
+		return nil
+	}
+	_, err := k.client.ExecuteWorkflow(ctx, retentionOptions(), contract.RetentionWorkflow, contract.RetentionInput{Retention: k.retention})
+	return err
+}
+
+func retentionOptions() client.StartWorkflowOptions {
+	return client.StartWorkflowOptions{
+		ID:                       contract.RetentionWorkflowID,
+		TaskQueue:                contract.ControlQueue,
+		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+		StaticSummary:            "deletes what is kept no longer",
+	}
+}
