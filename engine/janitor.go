@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -13,6 +14,9 @@ const (
 	janitorEvery = time.Minute
 	// janitorBatch bounds what it removes before it tells the records.
 	janitorBatch = 200
+	// janitorGiveUp is how many removals in a row may fail before the blob
+	// store is taken to be out of reach.
+	janitorGiveUp = 3
 )
 
 // Janitor removes from the blob store what deleted runs left. Any number of
@@ -28,37 +32,53 @@ func NewJanitor(deps Deps) *Janitor {
 	return &Janitor{store: deps.Store, logs: deps.Logs, logger: deps.Logger}
 }
 
-// Run removes what there is, now and every minute, until ctx ends. What it
-// cannot remove stays noted, and is tried again.
+// Run removes what there is, now, after deletions of this process and every
+// minute, until ctx ends. What it cannot remove stays noted, and is tried again
+// the next minute.
 func (j *Janitor) Run(ctx context.Context) error {
 	ticker := time.NewTicker(janitorEvery)
 	defer ticker.Stop()
 	for {
+		wake := j.store.GarbageWake()
 		if err := j.Sweep(ctx); err != nil && ctx.Err() == nil {
 			j.logger.WarnContext(ctx, "removing what deleted runs left failed", "error", err)
+			wake = nil // a store that is out of reach is not asked at every deletion
 		}
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-wake:
 		case <-ticker.C:
 		}
 	}
 }
 
-// Sweep removes all that is noted.
+// Sweep removes all that is noted, or as much as it can.
 func (j *Janitor) Sweep(ctx context.Context) error {
 	for {
 		batches, err := j.store.TakeGarbage(ctx, janitorBatch)
 		if err != nil || len(batches) == 0 {
 			return err
 		}
-		for _, b := range batches {
-			if err := j.logs.DeleteFrames(ctx, b.Key, b.First); err != nil {
-				return err
-			}
-		}
-		if err := j.store.DoneGarbage(ctx, batches); err != nil {
+		done, failed := j.remove(ctx, batches)
+		if err := errors.Join(failed, j.store.DoneGarbage(ctx, done)); err != nil {
 			return err
 		}
 	}
+}
+
+// remove returns what it removed, and why not all of it.
+func (j *Janitor) remove(ctx context.Context, batches []records.GarbageBatch) (done []records.GarbageBatch, failed error) {
+	failures := 0
+	for _, b := range batches {
+		if err := j.logs.DeleteFrames(ctx, b.Key, b.First); err != nil {
+			failed = err
+			if failures++; failures == janitorGiveUp {
+				break
+			}
+			continue
+		}
+		failures, done = 0, append(done, b)
+	}
+	return done, failed
 }

@@ -259,6 +259,9 @@ type Garbage interface {
 	// the key under which their bytes lie. It does not lease them: to remove
 	// bytes twice is harmless.
 	TakeGarbage(ctx context.Context, n int) ([]GarbageBatch, error)
+	// GarbageWake is signalled (coalesced) when this process has deleted runs.
+	// All callers get the same channel: one of them should read.
+	GarbageWake() <-chan struct{}
 	// DoneGarbage forgets batches whose bytes are removed.
 	DoneGarbage(ctx context.Context, done []GarbageBatch) error
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -29,11 +30,12 @@ const (
 
 func dialect() sqlstore.Dialect {
 	return sqlstore.Dialect{
-		Explain:    `EXPLAIN `,
-		ForUpdate:  " FOR UPDATE",
-		SkipLocked: " FOR UPDATE SKIP LOCKED",
-		LastEvent:  `SELECT last FROM event_sequence`,
-		Code:       code,
+		Explain:     `EXPLAIN `,
+		LockSharing: `SELECT pg_advisory_xact_lock(` + strconv.FormatInt(lockSharing, 10) + `)`,
+		ForUpdate:   " FOR UPDATE",
+		SkipLocked:  " FOR UPDATE SKIP LOCKED",
+		LastEvent:   `SELECT last FROM event_sequence`,
+		Code:        code,
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
@@ -18,6 +19,7 @@ func restartTests() map[string]func(t *testing.T, d *database) {
 		"refused":          testRestartRefused,
 		"delete":           testDelete,
 		"delete/kept_logs": testDeleteKeptLogs,
+		"delete/at_once":   testDeleteAtOnce,
 		"delete/many":      testDeleteMany,
 		"groups":           testGroups,
 		"groups/below":     testGroupsBelow,
@@ -160,6 +162,29 @@ func testDeleteKeptLogs(t *testing.T, d *database) {
 			continue
 		}
 		require.Equal(t, []records.GarbageBatch{{Key: key, First: 1}, {Key: key, First: 4}}, garbage)
+	}
+}
+
+// testDeleteAtOnce deletes runs that share a log at the same time: its bytes
+// are garbage exactly once.
+func testDeleteAtOnce(t *testing.T, d *database) {
+	stores := []records.Store{d.store(t), d.store(t), d.store(t)}
+	s := stores[0]
+	for range 8 {
+		old, key := halfFailed(t, s)
+		first, second := restarted(t, s, old.ID), restarted(t, s, old.ID)
+		for _, id := range []run.ID{first.ID, second.ID} {
+			require.NoError(t, s.CancelRun(t.Context(), id, nil))
+		}
+		var group errgroup.Group
+		for i, id := range []run.ID{old.ID, first.ID, second.ID} {
+			group.Go(func() error { return stores[i].DeleteRun(t.Context(), id) })
+		}
+		require.NoError(t, group.Wait())
+		garbage, err := s.TakeGarbage(t.Context(), 10)
+		require.NoError(t, err)
+		require.Equal(t, []records.GarbageBatch{{Key: key, First: 1}, {Key: key, First: 4}}, garbage)
+		require.NoError(t, s.DoneGarbage(t.Context(), garbage))
 	}
 }
 

@@ -76,6 +76,20 @@ func (t *tx) deleteLookups(ctx context.Context, r *runRow) error {
 // kept them, and bytes that it kept from a run that is gone go with the last
 // one that names them.
 func (t *tx) discardLogs(ctx context.Context, id run.ID) error {
+	t.commit.Garbage = true
+	if t.dialect.LockSharing != "" {
+		// Two that name the same bytes must see each other go.
+		var shares bool
+		if err := t.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM log_batches WHERE run_id = ? AND source_run <> '')
+			OR EXISTS (SELECT 1 FROM log_batches WHERE source_run = ? AND source_run <> '')`, id, id).Scan(&shares); err != nil {
+			return err
+		}
+		if shares {
+			if _, err := t.Exec(ctx, t.dialect.LockSharing); err != nil {
+				return err
+			}
+		}
+	}
 	if _, err := t.Exec(ctx, `INSERT INTO garbage (run_id, task, attempt, dispatch, first_frame)
 		SELECT b.run_id, b.task, b.attempt, b.dispatch, b.first_frame FROM log_batches b WHERE b.run_id = ? AND b.source_run = ''
 		AND NOT EXISTS (SELECT 1 FROM log_batches o WHERE o.source_run = b.run_id AND o.source_task = b.task AND o.source_run <> ''

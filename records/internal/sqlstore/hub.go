@@ -10,8 +10,9 @@ import (
 // are coalesced: one that nobody has taken yet stands for all that follow.
 // It is safe for concurrent use.
 type Hub struct {
-	wanted chan struct{}
-	outbox chan struct{}
+	wanted  chan struct{}
+	outbox  chan struct{}
+	garbage chan struct{}
 
 	mu       sync.Mutex
 	watchers map[run.ID]map[*watcher]struct{} // "" has those of any run
@@ -26,6 +27,7 @@ func NewHub() *Hub {
 	return &Hub{
 		wanted:   make(chan struct{}, 1),
 		outbox:   make(chan struct{}, 1),
+		garbage:  make(chan struct{}, 1),
 		watchers: make(map[run.ID]map[*watcher]struct{}),
 	}
 }
@@ -99,6 +101,12 @@ func (h *Hub) SignalAll() {
 	}
 	notify(h.outbox)
 }
+
+// SignalGarbage wakes the reader of GarbageWake.
+func (h *Hub) SignalGarbage() { notify(h.garbage) }
+
+// GarbageWake returns the channel that SignalGarbage signals.
+func (h *Hub) GarbageWake() <-chan struct{} { return h.garbage }
 
 // SignalOutbox wakes the reader of the outbox.
 func (h *Hub) SignalOutbox() { notify(h.outbox) }

@@ -49,8 +49,8 @@ func (s *Store) RestartSource(ctx context.Context, id run.ID) (*run.Spec, run.Ru
 				return err
 			}
 			return unmarshal(matrix, &task.Matrix)
-		}, `SELECT DISTINCT t.spec_name, s.spec, s.matrix FROM task_specs s JOIN tasks t ON t.run_id = s.run_id AND t.node = s.node
-			WHERE s.run_id = ?`, id)
+		}, `SELECT t.name, s.spec, s.matrix FROM (SELECT DISTINCT node, spec_name AS name FROM tasks WHERE run_id = ?) t
+			JOIN task_specs s ON s.node = t.node WHERE s.run_id = ?`, id, id)
 	})
 	return spec, old, err
 }

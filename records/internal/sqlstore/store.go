@@ -42,6 +42,8 @@ type Commit struct {
 	Runs   []run.ID
 	Events bool
 	Outbox bool
+	// Garbage is of concern for this process alone.
+	Garbage bool
 }
 
 // Dialect is how a database differs from others in its SQL.
@@ -49,6 +51,9 @@ type Dialect struct {
 	// ForUpdate and SkipLocked follow a SELECT that locks its rows.
 	ForUpdate  string
 	SkipLocked string
+	// LockSharing keeps others from deleting runs that share logs, until the
+	// transaction ends; "" where writers wait for each other anyway.
+	LockSharing string
 	// Explain precedes a SELECT whose plan is wanted.
 	Explain string
 	// LastEvent selects the greatest event number given.
@@ -91,6 +96,9 @@ func (s *Store) Close() error { return s.backend.Close() }
 
 // OutboxWake implements records.Outbox.
 func (s *Store) OutboxWake() <-chan struct{} { return s.hub.OutboxWake() }
+
+// GarbageWake implements records.Garbage.
+func (s *Store) GarbageWake() <-chan struct{} { return s.hub.GarbageWake() }
 
 // Watch implements records.Events.
 func (s *Store) Watch(id run.ID) (signal <-chan struct{}, stop func()) { return s.hub.Watch(id) }
@@ -135,6 +143,9 @@ func (s *Store) write(ctx context.Context, doing string, fn func(t *tx) error) e
 	}
 	if len(commit.Runs) > 0 || commit.Outbox {
 		s.backend.Committed(commit)
+	}
+	if commit.Garbage {
+		s.hub.SignalGarbage()
 	}
 	if s.watcher != nil {
 		for _, tell := range observed {

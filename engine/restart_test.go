@@ -1,0 +1,130 @@
+package engine_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// ended submits the tasks "a" and "b", which depends on a, and brings a to
+// success with a log, and b to a status.
+func (b bench) ended(t *testing.T, status run.Status) run.Run {
+	t.Helper()
+	second := twoSteps()
+	second.Depends = []run.Depend{{Task: "a"}}
+	r, err := b.Create(t.Context(), run.CreateRequest{Subject: "s", Spec: &run.Spec{
+		Name: "n", Group: "/a/b", Tasks: map[string]*run.TaskSpec{"a": twoSteps(), "b": second},
+		Environment: map[string]string{"X": "old", "Y": "old"}, Secrets: map[string]run.Secret{"S": "old"},
+	}})
+	require.NoError(t, err)
+	key := b.claim(t, r.ID)
+	b.ship(t, key, frame(1, run.FrameStepStart, 0, ""), frame(2, run.FrameOutput, 0, "of a\n"), frame(3, run.FrameTaskEnd, 0, ""))
+	result := run.ResultSuccess
+	if status != run.StatusSuccess {
+		result = run.ResultFailed
+	}
+	_, _, err = b.store.Apply(t.Context(), r.ID, records.Changes{
+		Tasks: []records.TaskChange{
+			{Attempt: 1, Dispatch: 1, Status: run.StatusSuccess},
+			{Task: 1, Attempt: 1, Dispatch: 1, Status: status},
+		}, Result: result, Finish: true,
+	})
+	require.NoError(t, err)
+	r, err = b.Get(t.Context(), r.ID)
+	require.NoError(t, err)
+	return r
+}
+
+func TestRestart_keeps_what_succeeded(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	old := b.ended(t, run.StatusFailed)
+	r, err := b.Restart(t.Context(), run.RestartRequest{
+		Run: old.ID, From: run.RestartFailed, Environment: map[string]string{"X": "new"}, Secrets: map[string]run.Secret{"T": "new"},
+	})
+	require.NoError(t, err)
+	require.Equal(t, old.ID, r.RestartedFrom)
+	require.Equal(t, map[string]string{"X": "new", "Y": "old"}, r.Environment)
+	require.Equal(t, []string{"S", "T"}, r.SecretNames)
+	require.Equal(t, old.Tasks[0], r.Tasks[0])
+	require.Equal(t, run.StatusNotStarted, r.Tasks[1].Status)
+	require.Equal(t, "of a\n", b.read(t.Context(), t, run.LogQuery{Run: r.ID, Task: "a"}), "its log is that of the old run")
+	plan, _, err := b.store.LoadPlan(t.Context(), r.ID, 0)
+	require.NoError(t, err)
+	require.Equal(t, []byte{run.StatusSuccess.Byte(), run.StatusNotStarted.Byte()}, plan.Kept)
+	old, err = b.Get(t.Context(), old.ID)
+	require.NoError(t, err)
+	require.Equal(t, []run.ID{r.ID}, old.RestartedAs)
+
+	// The log stays as long as anybody shows it.
+	require.NoError(t, b.Delete(t.Context(), old.ID))
+	require.Equal(t, "of a\n", b.read(t.Context(), t, run.LogQuery{Run: r.ID, Task: "a"}))
+}
+
+func TestRestart_from_the_start_keeps_nothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	old := b.ended(t, run.StatusSuccess)
+	r, err := b.Restart(t.Context(), run.RestartRequest{Run: old.ID, From: run.RestartStart})
+	require.NoError(t, err)
+	require.Equal(t, map[run.Status]int{run.StatusNotStarted: 2}, r.TaskCounts)
+	require.NotEqual(t, old.ID, r.ID)
+	require.Greater(t, r.Counter, old.Counter)
+}
+
+func TestRestart_happens_once_for_a_key(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	old := b.ended(t, run.StatusFailed)
+	req := run.RestartRequest{Run: old.ID, From: run.RestartFailed, Subject: "s", IdempotencyKey: "k"}
+	first, err := b.Restart(t.Context(), req)
+	require.NoError(t, err)
+	second, err := b.Restart(t.Context(), req)
+	require.NoError(t, err)
+	require.Equal(t, first.ID, second.ID)
+	require.True(t, second.Replayed)
+	req.From = run.RestartStart
+	_, err = b.Restart(t.Context(), req)
+	require.Equal(t, run.CodeIdempotencyMismatch, run.CodeOf(err), "%v", err)
+	old, err = b.Get(t.Context(), old.ID)
+	require.NoError(t, err)
+	require.Len(t, old.RestartedAs, 1)
+}
+
+func TestRestart_refuses(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	open := b.submit(t, map[string]*run.TaskSpec{"t": twoSteps()})
+	good, bad := b.ended(t, run.StatusSuccess), b.ended(t, run.StatusFailed)
+	broken, err := b.Create(t.Context(), run.CreateRequest{Spec: &run.Spec{
+		Name: "n", Group: "/a/b", SetupErrors: []string{"no"}, Tasks: map[string]*run.TaskSpec{"t": twoSteps()},
+	}})
+	require.NoError(t, err)
+	tests := map[string]struct {
+		req  run.RestartRequest
+		want run.Code
+	}{
+		"an unknown run":           {run.RestartRequest{Run: "01jd0000000000000000000000", From: run.RestartStart}, run.CodeNotFound},
+		"one that is open":         {run.RestartRequest{Run: open.ID, From: run.RestartStart}, run.CodeWrongPhase},
+		"one that was not set up":  {run.RestartRequest{Run: broken.ID, From: run.RestartStart}, run.CodeWrongPhase},
+		"a success, from failures": {run.RestartRequest{Run: good.ID, From: run.RestartFailed}, run.CodeWrongPhase},
+		"neither":                  {run.RestartRequest{Run: bad.ID}, run.CodeInvalid},
+		"both":                     {run.RestartRequest{Run: bad.ID, From: run.RestartFailed, Tasks: []string{"a"}}, run.CodeInvalid},
+		"an unknown place":         {run.RestartRequest{Run: bad.ID, From: "middle"}, run.CodeInvalid},
+		"an unknown task":          {run.RestartRequest{Run: bad.ID, Tasks: []string{"c"}}, run.CodeInvalid},
+		"a faulty environment":     {run.RestartRequest{Run: bad.ID, From: run.RestartStart, Environment: map[string]string{"A=B": "x"}}, run.CodeInvalid},
+		"an old token":             {run.RestartRequest{Run: bad.ID, From: run.RestartStart, Token: run.Token{"g": 7}}, run.CodeChangeGroupConflict},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := b.Restart(t.Context(), tt.req)
+			require.Equal(t, tt.want, run.CodeOf(err), "%v", err)
+		})
+	}
+	bad, err = b.Get(t.Context(), bad.ID)
+	require.NoError(t, err)
+	require.Empty(t, bad.RestartedAs)
+}
