@@ -60,7 +60,6 @@ func (p *process) addGateway(
 func (p *process) addControl(retention config.Retention, s *stores, deps engine.Deps, c client.Client, namespace string) {
 	p.stages.add("reconciler", engine.NewReconciler(deps, c, namespace).Run)
 	p.stages.add("keeper", engine.NewKeeper(deps, c).Run)
-	p.stages.add("janitor", engine.NewJanitor(deps).Run)
 	p.stages.add("retention", engine.NewRetentionKeeper(deps, c, toRetention(retention)).Run)
 	scheduler := engine.NewScheduler(engine.New(deps), c)
 	p.addWorker("control worker", func(opts workers.ControlOptions) worker.Worker {
