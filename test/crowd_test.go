@@ -116,16 +116,28 @@ func (c *crowd) settle(ctx context.Context) {
 
 // events reads all events up to the last, and checks that their numbers are
 // dense.
-func (c *crowd) events(ctx context.Context, want func(e api.Event) (last bool)) []api.Event {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+func (c *crowd) events(ctx context.Context, last func(e api.Event) bool) []api.Event {
+	var all []api.Event
+	c.follow(ctx, "", func(e api.Event) bool {
+		all = append(all, e)
+		require.EqualValues(c.t, len(all), e.Number, "numbers are dense, in order")
+		return last(e)
+	})
+	return all
+}
+
+// follow reads the events that a query selects, from the first on, up to the
+// last.
+func (c *crowd) follow(ctx context.Context, query string, last func(e api.Event) bool) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.clients[0].Server+"/api/v1/events", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.clients[0].Server+"/api/v1/events?"+query, nil)
 	require.NoError(c.t, err)
 	req.Header.Set("Authorization", "Bearer "+c.clients[0].Token)
 	resp, err := (&http.Client{}).Do(req)
 	require.NoError(c.t, err)
 	defer func() { _ = resp.Body.Close() }()
-	var all []api.Event
+	n := 0
 	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
 		data, ok := strings.CutPrefix(lines.Text(), "data: ")
 		if !ok {
@@ -133,14 +145,12 @@ func (c *crowd) events(ctx context.Context, want func(e api.Event) (last bool)) 
 		}
 		var e api.Event
 		require.NoError(c.t, json.Unmarshal([]byte(data), &e))
-		all = append(all, e)
-		require.EqualValues(c.t, len(all), e.Number, "numbers are dense, in order")
-		if want(e) {
-			return all
+		n++
+		if last(e) {
+			return
 		}
 	}
-	require.FailNow(c.t, "the events ended too early", "after %d", len(all))
-	return nil
+	require.FailNow(c.t, "the events ended too early", "after %d", n)
 }
 
 // checkOrder checks that the events of each run tell its phases in order, each

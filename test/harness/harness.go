@@ -27,7 +27,14 @@ import (
 // startTimeout bounds the start of a process on a loaded machine.
 const startTimeout = 60 * time.Second
 
+// binariesVariable names a directory with the binaries drover and drover-shim,
+// built with the tag chaos, that are used instead of fresh ones.
+const binariesVariable = "DROVER_TEST_BINARIES"
+
 var build = sync.OnceValues(func() (string, error) {
+	if dir := os.Getenv(binariesVariable); dir != "" {
+		return dir, nil
+	}
 	dir, err := os.MkdirTemp("", "drover-test-bin-")
 	if err != nil {
 		return "", fmt.Errorf("making a directory for the binaries: %w", err)
@@ -56,7 +63,7 @@ func Drover(t testing.TB) string {
 
 // Cleanup removes the binaries; call it from TestMain after the tests.
 func Cleanup() {
-	if dir, err := build(); err == nil {
+	if dir, err := build(); err == nil && dir != os.Getenv(binariesVariable) {
 		_ = os.RemoveAll(dir)
 	}
 }

@@ -71,8 +71,8 @@ func startParts(t testing.TB, slots string, env map[Part][]string, records []str
 		temporal: FreeAddress(t), gateway: FreeAddress(t), gateway2: FreeAddress(t),
 	}
 	tokens := filepath.Join(p.Dir, "tokens.yaml")
-	admin := p.newToken(tokens, "admin")
-	executor := p.newToken(tokens, "executor")
+	admin := p.newToken(tokens, "admin", "admin")
+	executor := p.newToken(tokens, "executor", "executor")
 	require.NoError(t, os.WriteFile(filepath.Join(p.Dir, "executor.token"), []byte(executor), 0o600))
 	p.env = map[Part][]string{}
 	shared := []string{
@@ -128,10 +128,17 @@ func (p *Parts) AddExecutor(name, slots string) *Process {
 	return Start(p.t, p.Dir, env, string(Executor))
 }
 
-func (p *Parts) newToken(file, scope string) string {
+// TokenFor makes a token of another subject, which gateways know within a
+// second.
+func (p *Parts) TokenFor(name, scope string) string {
 	p.t.Helper()
-	out := filepath.Join(p.Dir, scope+".new")
-	process := Start(p.t, p.Dir, nil, "token", "new", "--name", scope, "--scopes", scope, "--file", file, "--out", out)
+	return p.newToken(filepath.Join(p.Dir, "tokens.yaml"), name, scope)
+}
+
+func (p *Parts) newToken(file, name, scope string) string {
+	p.t.Helper()
+	out := filepath.Join(p.Dir, name+".new")
+	process := Start(p.t, p.Dir, nil, "token", "new", "--name", name, "--scopes", scope, "--file", file, "--out", out)
 	<-process.done
 	require.NoError(p.t, process.err, process.tail())
 	token, err := os.ReadFile(out)

@@ -1,0 +1,279 @@
+package test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"go.temporal.io/sdk/client"
+
+	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/test/harness"
+)
+
+// commands are what scripts have beside the usual; docs/testing.md lists them.
+func commands() map[string]func(ts *testscript.TestScript, neg bool, args []string) {
+	return map[string]func(ts *testscript.TestScript, neg bool, args []string){
+		"submit": cmdSubmit, "call": cmdCall, "header": cmdHeader, "parallel": cmdParallel,
+		"check": cmdCheck, "let": cmdLet, "await": cmdAwait, "log": cmdLog, "follow": cmdFollow, "events": cmdEvents,
+		"workflow": cmdWorkflow, "await-workflow": cmdAwaitWorkflow, "parts": cmdParts, "crash": cmdCrash, "launch": cmdLaunch, "as": cmdAs,
+	}
+}
+
+// submit VAR FILE: makes a run, whose id VAR has from then on.
+func cmdSubmit(ts *testscript.TestScript, _ bool, args []string) {
+	atLeast(ts, args, 2, "submit VAR FILE")
+	s := stageOf(ts)
+	s.do(ts, http.MethodPost, "/runs", s.input(ts, args, 1))
+	if s.status != http.StatusCreated {
+		ts.Fatalf("submit answered %d: %s", s.status, s.body)
+	}
+	s.set(ts, args[0], s.value.(map[string]any)["id"].(string))
+}
+
+// call STATUS METHOD PATH [FILE | {json}]: makes a call that must have the
+// status; a code after a colon must be that of the problem, as 409:wrong_phase.
+func cmdCall(ts *testscript.TestScript, _ bool, args []string) {
+	atLeast(ts, args, 3, "call STATUS[:CODE] METHOD PATH [FILE | {json}]")
+	s := stageOf(ts)
+	status, code, _ := strings.Cut(args[0], ":")
+	body := s.input(ts, args, 3)
+	if body == "" && args[1] != http.MethodGet {
+		body = "{}"
+	}
+	s.do(ts, args[1], args[2], body)
+	if strconv.Itoa(s.status) != status {
+		ts.Fatalf("%s %s answered %d, not %s: %s", args[1], args[2], s.status, status, s.body)
+	}
+	if problem, _ := s.value.(map[string]any); code != "" && problem["code"] != code {
+		ts.Fatalf("%s %s has another code than %s: %s", args[1], args[2], code, s.body)
+	}
+}
+
+// header NAME VALUE: a header of the next call.
+func cmdHeader(ts *testscript.TestScript, _ bool, args []string) {
+	atLeast(ts, args, 2, "header NAME VALUE")
+	s := stageOf(ts)
+	if s.headers == nil {
+		s.headers = map[string]string{}
+	}
+	s.headers[args[0]] = args[1]
+}
+
+// parallel N METHOD PATH [FILE | {json}]: makes N calls at once. The last
+// answer is the list of theirs, each with status, body and header.
+func cmdParallel(ts *testscript.TestScript, _ bool, args []string) {
+	atLeast(ts, args, 3, "parallel N METHOD PATH [FILE | {json}]")
+	s := stageOf(ts)
+	n, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	body := s.input(ts, args, 3)
+	answers, errs := make([]any, n), make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			var a answer
+			a, errs[i] = s.call(args[1], args[2], body)
+			header := map[string]any{}
+			for name := range a.header {
+				header[name] = a.header.Get(name)
+			}
+			answers[i] = map[string]any{"status": a.status, "body": a.value, "header": header}
+		})
+	}
+	all.Wait()
+	for _, err := range errs {
+		ts.Check(err)
+	}
+	s.answer, s.headers = answer{value: answers, body: fmt.Sprint(answers)}, nil
+}
+
+// check EXPR: a jq expression on the last answer that must be true.
+func cmdCheck(ts *testscript.TestScript, neg bool, args []string) {
+	s := stageOf(ts)
+	expr := strings.Join(args, " ")
+	if got := s.query(ts, expr); got != !neg {
+		ts.Fatalf("%s is %v on %s", expr, got, s.body)
+	}
+}
+
+// let VAR EXPR: sets a variable to what an expression on the last answer yields.
+func cmdLet(ts *testscript.TestScript, _ bool, args []string) {
+	atLeast(ts, args, 2, "let VAR EXPR")
+	s := stageOf(ts)
+	s.set(ts, args[0], fmt.Sprint(s.query(ts, strings.Join(args[1:], " "))))
+}
+
+// await ID|PATH EXPR: reads a run, or what a path names, until the expression
+// is true of it.
+func cmdAwait(ts *testscript.TestScript, _ bool, args []string) {
+	atLeast(ts, args, 2, "await ID|PATH EXPR")
+	s := stageOf(ts)
+	path, expr := args[0], strings.Join(args[1:], " ")
+	if !strings.HasPrefix(path, "/") {
+		path = "/runs/" + path
+	}
+	s.until(ts, func() (bool, string) {
+		a, err := s.call(http.MethodGet, path, "")
+		if err != nil {
+			return false, err.Error() // away, where the script killed it
+		}
+		s.answer = a
+		return s.status == http.StatusOK && s.query(ts, expr) == true, expr + " is not true of " + s.body
+	})
+}
+
+// log ID TASK QUERY LINE...: the log that the query selects must be the lines.
+func cmdLog(ts *testscript.TestScript, _ bool, args []string) {
+	atLeast(ts, args, 3, "log ID TASK QUERY LINE...")
+	s := stageOf(ts)
+	s.do(ts, http.MethodGet, "/runs/"+args[0]+"/tasks/"+args[1]+"/logs"+args[2], "")
+	if want := lines(args[3:]); s.status != http.StatusOK || s.body != want {
+		ts.Fatalf("the log is (%d)\n%s\nand not\n%s", s.status, s.body, want)
+	}
+}
+
+func lines(of []string) string {
+	var b strings.Builder
+	for _, line := range of {
+		b.WriteString(line + "\n")
+	}
+	return b.String()
+}
+
+// follow ID TASK QUERY FILE LINE...: follows the log that the query selects.
+// FILE is made when the first line has come, and not before: what makes the
+// others may wait for it. The log must end by itself, and be the lines.
+func cmdFollow(ts *testscript.TestScript, _ bool, args []string) {
+	atLeast(ts, args, 5, "follow ID TASK QUERY FILE LINE...")
+	s := stageOf(ts)
+	ctx, cancel := s.context()
+	defer cancel()
+	resp, err := s.send(ctx, http.MethodGet, "/runs/"+args[0]+"/tasks/"+args[1]+"/logs"+args[2], "")
+	ts.Check(err)
+	defer func() { _ = resp.Body.Close() }()
+	var got strings.Builder
+	scanner := bufio.NewScanner(resp.Body)
+	for scanner.Scan() {
+		if got.Len() == 0 {
+			ts.Check(os.WriteFile(ts.MkAbs(args[3]), nil, 0o600))
+		}
+		got.WriteString(scanner.Text() + "\n")
+	}
+	ts.Check(scanner.Err())
+	if want := lines(args[4:]); resp.StatusCode != http.StatusOK || got.String() != want {
+		ts.Fatalf("the followed log is (%d)\n%s\nand not\n%s", resp.StatusCode, got.String(), want)
+	}
+}
+
+// events QUERY EXPR: reads events until the expression is true of their list.
+func cmdEvents(ts *testscript.TestScript, _ bool, args []string) {
+	atLeast(ts, args, 2, "events QUERY EXPR")
+	s := stageOf(ts)
+	expr := strings.Join(args[1:], " ")
+	ctx, cancel := s.context()
+	defer cancel()
+	resp, err := s.send(ctx, http.MethodGet, "/events?"+args[0], "")
+	ts.Check(err)
+	s.headers = nil
+	defer func() { _ = resp.Body.Close() }()
+	list := []any{}
+	for scanner := bufio.NewScanner(resp.Body); scanner.Scan(); {
+		data, ok := strings.CutPrefix(scanner.Text(), "data: ")
+		if !ok {
+			continue
+		}
+		var event any
+		ts.Check(json.Unmarshal([]byte(data), &event))
+		list = append(list, event)
+		s.answer = answer{value: list, body: fmt.Sprint(list)}
+		if s.query(ts, expr) == true {
+			return
+		}
+	}
+	ts.Fatalf("the events ended (%d) before %s was true of %v", resp.StatusCode, expr, list)
+}
+
+// workflow ID: the last answer is how the workflow of a run stands: open,
+// idle (it has nothing to do), and events, the length of its history.
+func cmdWorkflow(ts *testscript.TestScript, _ bool, args []string) {
+	atLeast(ts, args, 1, "workflow ID")
+	s := stageOf(ts)
+	c := s.dial(ts)
+	defer c.Close()
+	ts.Check(s.askWorkflow(c, args[0]))
+}
+
+// await-workflow ID EXPR: asks until the expression is true of it.
+func cmdAwaitWorkflow(ts *testscript.TestScript, _ bool, args []string) {
+	atLeast(ts, args, 2, "await-workflow ID EXPR")
+	s := stageOf(ts)
+	c := s.dial(ts)
+	defer c.Close()
+	expr := strings.Join(args[1:], " ")
+	s.until(ts, func() (bool, string) {
+		if err := s.askWorkflow(c, args[0]); err != nil {
+			return false, err.Error()
+		}
+		return s.query(ts, expr) == true, expr + " is not true of " + s.body
+	})
+}
+
+func (s *stage) dial(ts *testscript.TestScript) client.Client {
+	ctx, cancel := s.context()
+	defer cancel()
+	c, err := client.DialContext(ctx, client.Options{HostPort: s.temporal, Namespace: contract.Namespace})
+	ts.Check(err)
+	return c
+}
+
+func (s *stage) askWorkflow(c client.Client, id string) error {
+	ctx, cancel := s.context()
+	defer cancel()
+	standing, err := workflowOf(ctx, c, id)
+	if err != nil {
+		return err
+	}
+	value := map[string]any{"open": standing.open, "idle": standing.idle, "events": standing.events}
+	s.answer = answer{value: value, body: fmt.Sprint(value)}
+	return nil
+}
+
+// parts: from here on the script plays on a Drover of its own, in parts.
+func cmdParts(ts *testscript.TestScript, _ bool, _ []string) {
+	s := stageOf(ts)
+	s.parts = harness.StartParts(s.t, "4", nil)
+	s.server, s.token, s.temporal = s.parts.Server, s.parts.Token, s.parts.Temporal()
+}
+
+// crash PART...: ends parts with SIGKILL.
+func cmdCrash(ts *testscript.TestScript, _ bool, args []string) {
+	for _, part := range args {
+		stageOf(ts).parts.Processes[harness.Part(part)].Kill()
+	}
+}
+
+// launch PART...: starts parts again.
+func cmdLaunch(ts *testscript.TestScript, _ bool, args []string) {
+	for _, part := range args {
+		stageOf(ts).parts.Launch(harness.Part(part)).AwaitReady()
+	}
+}
+
+// as NAME SCOPE: the next calls are another client's. It takes parts.
+func cmdAs(ts *testscript.TestScript, _ bool, args []string) {
+	atLeast(ts, args, 2, "as NAME SCOPE")
+	s := stageOf(ts)
+	s.token = s.parts.TokenFor(args[0], args[1])
+	// The gateway looks at its file once a second.
+	s.until(ts, func() (bool, string) {
+		a, err := s.call(http.MethodGet, "/runs?limit=1", "")
+		return err == nil && a.status != http.StatusUnauthorized, "the token is not known yet"
+	})
+}

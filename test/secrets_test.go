@@ -1,0 +1,158 @@
+package test
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"gopkg.in/yaml.v3"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/test/harness"
+)
+
+// secretsAreToldNowhere plants a secret wherever a client may give one, uses
+// it, and then asks for everything that can be asked, and reads all that is
+// kept but the records, which alone may have it.
+func secretsAreToldNowhere(t *testing.T, _ *harness.Dev) {
+	dev := harness.StartDev(t, []string{"DROVER_LOG__LEVEL=debug"}, "--executor", "shell")
+	client := harness.NewClient(t, dev.Server, dev.Token)
+	secret := func() string { return "planted-" + rand.Text() }
+	ofRun, ofRestart, ofHook, ofSchedule, ofWrong := secret(), secret(), secret(), secret(), secret()
+	planted := []string{ofRun, ofRestart, ofHook, ofSchedule, ofWrong}
+	var told []string // all that was answered
+	call := func(method, path, body string, want int) string {
+		t.Helper()
+		status, answer, err := client.Do(t.Context(), method, "/api/v1"+path, "application/yaml", body)
+		require.NoError(t, err)
+		require.Equal(t, want, status, answer)
+		told = append(told, answer)
+		return answer
+	}
+	spec := func(secret string) string {
+		// It is printed, put out, and the name of what fails.
+		return fmt.Sprintf(`{name: secrets, group: /behaviours/secrets, secrets: {TOKEN: %s}, tasks: {
+  use: {steps: [{run: 'echo "[$TOKEN]"'}, {run: 'echo "$TOKEN" >&2; echo "told=$TOKEN" >> $DROVER_OUTPUT'}]},
+  fail: {steps: [{name: fails, run: '"/nowhere/$TOKEN"', when: always}]},
+  approve: {approval: true, steps: [{run: 'true'}]}}}`, secret)
+	}
+	receiver := newHookReceiver(t)
+	receiver.answers(http.StatusTeapot) // so that an error is told
+	call(http.MethodPut, "/webhooks/planted", fmt.Sprintf("{url: 'http://%s', secret: %s}", receiver.address, ofHook), http.StatusCreated)
+	call(http.MethodPut, "/schedules/planted", fmt.Sprintf("{spec: %s, cron: ['@yearly']}", spec(ofSchedule)), http.StatusCreated)
+	call(http.MethodPost, "/schedules/planted/trigger", "", http.StatusOK)
+	call(http.MethodPost, "/runs", strings.Replace(spec(ofWrong), "steps:", "stepps:", 1), http.StatusUnprocessableEntity)
+	id := client.Submit(spec(ofRun)).ID
+	finish := func(id string) {
+		client.Await(id, patience, func(r api.Run) bool { return r.Tasks["approve"].Status == "waiting_approval" })
+		call(http.MethodPost, "/runs/"+id+"/tasks/approve/approve", "{}", http.StatusOK)
+		client.AwaitPhase(id, api.PhaseFinished, patience)
+	}
+	finish(id)
+	call(http.MethodPost, "/runs/"+id+"/restart", "{from: start, secrets: {TOKEN: "+ofRestart+"}}", http.StatusCreated)
+	fired := newSchedules(t, dev).await("planted", func(s api.Schedule) bool { return len(s.Recent) == 1 && s.Recent[0].Run != "" }).Recent[0].Run
+	finish(client.Get(id).RestartedAs[0])
+	finish(fired)
+
+	for _, run := range []string{id, client.Get(id).RestartedAs[0], fired} {
+		require.Equal(t, "[***]\n***\n", client.Logs(run, "use"), "the secret reached the step, and is masked")
+		told = append(told, everything(t, client, map[string]string{"id": run, "task": "use", "name": "planted"})...)
+		told = append(told, client.Logs(run, "fail"))
+	}
+	told = append(told, eventsUntil(t, client, 3))
+	testenv.Await(t, patience, func() (bool, string) {
+		w := call(http.MethodGet, "/webhooks/planted", "", http.StatusOK)
+		return strings.Contains(w, "418"), w
+	})
+	require.NoError(t, dev.Stop())
+	for _, secret := range planted {
+		for _, answer := range told {
+			require.NotContains(t, answer, secret)
+		}
+		for _, file := range filesWith(t, dev.Dir, secret) {
+			require.Contains(t, filepath.Base(file), "records.db", "%s holds a secret", file)
+		}
+	}
+	require.NotEmpty(t, filesWith(t, dev.Dir, ofRun), "what is looked for can be found")
+}
+
+// everything makes each GET that the API has, and returns what was answered.
+func everything(t *testing.T, client *harness.Client, names map[string]string) []string {
+	t.Helper()
+	data, err := os.ReadFile("../api/openapi.yaml")
+	require.NoError(t, err)
+	var contract struct {
+		Paths map[string]map[string]any `yaml:"paths"`
+	}
+	require.NoError(t, yaml.Unmarshal(data, &contract))
+	var answers []string
+	for path, methods := range contract.Paths {
+		if methods["get"] == nil {
+			continue
+		}
+		for name, value := range names {
+			path = strings.ReplaceAll(path, "{"+name+"}", value)
+		}
+		if strings.Contains(path, "executors/") {
+			path = "/api/v1/executors/none"
+		}
+		if path == "/api/v1/events" {
+			continue // it has no end
+		}
+		status, body, err := client.Do(t.Context(), http.MethodGet, path, "", "")
+		require.NoError(t, err)
+		require.Less(t, status, 500, "%s: %s", path, body)
+		answers = append(answers, body)
+	}
+	require.Greater(t, len(answers), 15, "the contract was read")
+	return answers
+}
+
+// eventsUntil reads the stream of events, as it comes, until so many runs have
+// finished.
+func eventsUntil(t *testing.T, client *harness.Client, finished int) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, client.Server+"/api/v1/events", nil)
+	require.NoError(t, err)
+	req.Header.Set("Authorization", "Bearer "+client.Token)
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	var text strings.Builder
+	for lines := bufio.NewScanner(resp.Body); lines.Scan() && finished > 0; {
+		text.WriteString(lines.Text() + "\n")
+		if strings.Contains(lines.Text(), `"finished"`) {
+			finished--
+		}
+	}
+	require.Zero(t, finished, text.String())
+	return text.String()
+}
+
+// filesWith returns the files below a directory that hold a text.
+func filesWith(t *testing.T, dir, text string) []string {
+	t.Helper()
+	var found []string
+	require.NoError(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err == nil && strings.Contains(string(data), text) {
+			found = append(found, path)
+		}
+		return err
+	}))
+	return found
+}

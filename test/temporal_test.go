@@ -1,0 +1,38 @@
+package test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/run"
+)
+
+// workflowStanding is how a run's workflow stands in Temporal.
+type workflowStanding struct {
+	open   bool
+	idle   bool
+	events int // the length of its history, 0 where it was never started
+}
+
+// workflowOf asks Temporal for the workflow of a run.
+func workflowOf(ctx context.Context, c client.Client, id string) (workflowStanding, error) {
+	d, err := c.DescribeWorkflowExecution(ctx, contract.RunWorkflowID(run.ID(id)), "")
+	if _, ok := errors.AsType[*serviceerror.NotFound](err); ok {
+		return workflowStanding{}, nil
+	}
+	if err != nil {
+		return workflowStanding{}, fmt.Errorf("asking for the workflow of run %s: %w", id, err)
+	}
+	info := d.GetWorkflowExecutionInfo()
+	return workflowStanding{
+		open:   info.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING,
+		idle:   d.GetPendingWorkflowTask() == nil && len(d.GetPendingActivities()) == 0,
+		events: int(info.GetHistoryLength()),
+	}, nil
+}
