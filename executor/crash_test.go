@@ -2,6 +2,7 @@ package executor_test
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -72,6 +73,35 @@ func TestAgent_freeze(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestAgent_points holds the one goroutine that comes to a point, while the rest
+// of the process goes on: nothing is completed before all points before the
+// completion are passed, so that a crash or a freeze there means what it says.
+func TestAgent_points(t *testing.T) {
+	t.Parallel()
+	points := executor.Points()
+	for _, point := range points[:slices.Index(points, "accepted")] {
+		t.Run(point, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				h := w.newHost(1)
+				held := make(chan struct{})
+				p := h.start(once(point, func(*process) {
+					close(held)
+					w.sleep(time.Minute)
+				}))
+				w.submit(0)
+				<-held
+				w.sleep(30 * time.Second)
+				require.Empty(t, w.ends(0), "completed beyond the point")
+				w.awaitEnd(20*time.Minute, 0)
+				w.requireOnce()
+				require.Equal(t, run.StatusSuccess, w.outcome(0).Status)
+				w.requireClean(h, p)
+				w.requireLog(0)
+			})
+		})
 	}
 }
 

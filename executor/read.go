@@ -243,15 +243,19 @@ func (t *task) tail(result *run.TaskResult, line string, next int64) record {
 // end makes the result known. Only the first one counts.
 func (t *task) end(r record) {
 	t.a.at(pointEnd, t.key)
-	t.noteEnd(r)
+	first := t.noteEnd(r)
 	t.a.at(pointEnded, t.key)
+	if first {
+		close(t.over) // from here on it is told
+	}
 }
 
-func (t *task) noteEnd(r record) {
+// noteEnd reports whether this was the first end.
+func (t *task) noteEnd(r record) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.entry.State == stateEnded || t.entry.State == stateClosed {
-		return
+		return false
 	}
 	r.State = stateEnded
 	if err := t.append(r, false); err != nil {
@@ -262,7 +266,7 @@ func (t *task) noteEnd(r record) {
 	t.ship.finish(r.Last)
 	t.count(string(r.Result.Status))
 	t.log.Debug("task ended", slog.String("status", string(r.Result.Status)), slog.String("reason", r.Result.Reason))
-	close(t.over)
+	return true
 }
 
 // clip shortens a text to n bytes, at the end of a character.

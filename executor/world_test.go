@@ -3,6 +3,7 @@ package executor_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -175,6 +176,13 @@ func (w *world) outcome(task int) run.TaskResult {
 	defer w.mu.Unlock()
 	require.Len(w.t, w.outcomes[task], 1)
 	return w.outcomes[task][0]
+}
+
+// ends returns the outcomes that the workflow of a task heard of so far.
+func (w *world) ends(task int) []run.TaskResult {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.outcomes[task])
 }
 
 // requireOnce checks that the steps of no attempt began twice.

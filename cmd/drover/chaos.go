@@ -1,10 +1,12 @@
-//go:build chaos
+//go:build chaos && linux
 
 package main
 
 import (
 	"os"
-	"syscall"
+	"runtime"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/drover-run/drover/run"
 )
@@ -26,6 +28,16 @@ func interfere() func(point string, key run.Key) {
 			return // it happened already
 		}
 		_ = f.Close()
-		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		stopHere()
 	}
+}
+
+// stopHere stops the process with its caller in this very place. A signal to
+// the process would be taken by any of its threads, while the caller went on
+// until that one came to run; a signal to the caller's own thread is taken
+// before the call returns.
+func stopHere() {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	_ = unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGSTOP)
 }
