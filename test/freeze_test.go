@@ -2,9 +2,13 @@ package test
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/test/harness"
@@ -49,7 +53,29 @@ func freezeAt(t *testing.T, point string) {
 	testenv.Await(t, pastHeartbeat+time.Minute, func() (bool, string) {
 		return time.Since(frozen) > pastHeartbeat, "waiting past the heartbeat timeout"
 	})
+	judgeFrozen(t, parts, id, point)
+	require.True(t, victim.Frozen(), "the executor must have been frozen all the time")
 	victim.Thaw()
 	r := parts.AwaitPhase(id, "finished", 3*time.Minute)
 	graph.check(t, r, func(task string) string { return parts.Logs(id, task) })
+}
+
+// judgeFrozen checks what is said of the task whose executor is frozen: it is
+// prepare, the first of the graph, on which all others wait.
+func judgeFrozen(t *testing.T, parts *harness.Parts, id, point string) {
+	t.Helper()
+	switch point {
+	case "delivered":
+		// Nobody knows who had it: anybody may have it, and end it.
+	case "accepted", "answered", "removed":
+		prepare := parts.Get(id).Tasks["prepare"]
+		require.Equal(t, api.Status("success"), prepare.Status, "the completion was accepted before: %+v", prepare)
+	default:
+		// Its executor has it, and alone may say how it ended.
+		parts.Await(id, time.Minute, func(r api.Run) bool {
+			prepare := r.Tasks["prepare"]
+			require.Contains(t, []api.Status{"queued", "running"}, prepare.Status, "nobody may end what a frozen executor has: %+v", prepare)
+			return prepare.Status == "running" && strings.Contains(prepare.Reason, "out of contact")
+		})
+	}
 }

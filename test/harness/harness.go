@@ -137,20 +137,34 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
-// Freeze stops the process with SIGSTOP.
-func (p *Process) Freeze() { require.NoError(p.t, p.cmd.Process.Signal(syscall.SIGSTOP)) }
+// Freeze stops the process with SIGSTOP and waits until it stands still.
+func (p *Process) Freeze() {
+	p.t.Helper()
+	require.NoError(p.t, p.cmd.Process.Signal(syscall.SIGSTOP))
+	testenv.Await(p.t, startTimeout, func() (bool, string) { return p.Frozen(), "drover " + p.name + " does not stand still" })
+}
 
 // Thaw continues it.
 func (p *Process) Thaw() { require.NoError(p.t, p.cmd.Process.Signal(syscall.SIGCONT)) }
 
-// Frozen reports whether the process is stopped, by itself or by Freeze.
+// Frozen reports whether every thread of the process is stopped, by itself or by
+// Freeze: the signal takes hold of one after the other.
 func (p *Process) Frozen() bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
-	if err != nil {
+	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
+	if err != nil || len(stats) == 0 {
 		return false
 	}
-	_, rest, _ := strings.Cut(string(stat), ") ")
-	return strings.HasPrefix(rest, "T")
+	for _, file := range stats {
+		stat, err := os.ReadFile(file)
+		if err != nil {
+			return false
+		}
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		if !strings.HasPrefix(rest, "T") {
+			return false
+		}
+	}
+	return true
 }
 
 // Running reports whether the process has not ended.
