@@ -1,14 +1,9 @@
 package recordstest
 
 import (
-	"context"
-	"slices"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
@@ -16,27 +11,40 @@ import (
 
 func changeGroupTests() map[string]func(t *testing.T, d *database) {
 	return map[string]func(t *testing.T, d *database){
-		"limit":                    testGroupLimit,
-		"priority_then_first_come": testGroupOrder,
-		"all_groups_or_none":       testGroupsTogether,
-		"nobody_overtakes":         testGroupNoOvertaking,
-		"no_limit":                 testGroupNoLimit,
-		"manual":                   testGroupManual,
-		"on_busy/reject":           testGroupReject,
-		"on_busy/cancel_queued":    testGroupCancelQueued,
-		"on_busy/stop_running":     testGroupStopRunning,
-		"limit_raised":             testGroupRaised,
-		"close_lost":               testGroupCloseLost,
-		"list":                     testGroupList,
-		"filter":                   testGroupFilter,
-		"places":                   testPlaces,
-		"many_waiting":             testGroupManyWaiting,
-		"token":                    testToken,
-		"token/kept_on_refusal":    testTokenRefused,
-		"token/clients_race":       testTokenRace,
-		"idempotency":              testIdempotency,
-		"idempotency/race":         testIdempotencyRace,
-		"model":                    testGroupModel,
+		"limit":                       testGroupLimit,
+		"priority_then_first_come":    testGroupOrder,
+		"all_groups_or_none":          testGroupsTogether,
+		"nobody_overtakes":            testGroupNoOvertaking,
+		"no_limit":                    testGroupNoLimit,
+		"manual":                      testGroupManual,
+		"setup_error":                 testGroupSetupError,
+		"on_busy/reject":              testGroupReject,
+		"on_busy/reject_first":        testGroupRejectFirst,
+		"on_busy/cancel_queued":       testGroupCancelQueued,
+		"on_busy/stop_running":        testGroupStopRunning,
+		"on_busy/stop_running/begun":  testGroupStopNotBegun,
+		"on_busy/stop_running/second": testGroupStopSecondGroup,
+		"on_busy/many":                testGroupCancelMany,
+		"limit_raised":                testGroupRaised,
+		"limit_raised/past_others":    testGroupRaisedPastOthers,
+		"close_lost":                  testGroupCloseLost,
+		"deleted":                     testGroupDeleted,
+		"list":                        testGroupList,
+		"filter":                      testGroupFilter,
+		"waits":                       testGroupWaits,
+		"places":                      testPlaces,
+		"many_waiting":                testGroupManyWaiting,
+		"race/create":                 testGroupRaceCreate,
+		"race/all":                    testGroupRaceAll,
+		"token":                       testToken,
+		"token/calls":                 testTokenCalls,
+		"token/kept_on_refusal":       testTokenRefused,
+		"token/clients_race":          testTokenRace,
+		"idempotency":                 testIdempotency,
+		"idempotency/expires":         testIdempotencyExpires,
+		"idempotency/deleted":         testIdempotencyDeleted,
+		"idempotency/race":            testIdempotencyRace,
+		"model":                       testGroupModel,
 	}
 }
 
@@ -215,82 +223,100 @@ func testGroupManual(t *testing.T, d *database) {
 	requireCode(t, run.CodeWrongPhase, s.StartRun(t.Context(), a.ID, nil))
 }
 
-func testGroupReject(t *testing.T, d *database) {
-	s := d.store(t)
-	limit(t, s, "g", 1, run.OnBusyReject)
-	a := create(t, s, grouped(3, "g"))
-	_, err := s.CreateRun(t.Context(), newRun(t, grouped(3, "g")))
-	requireCode(t, run.CodeChangeGroupBusy, err)
-	page, err := s.ListRuns(t.Context(), run.ListQuery{})
-	require.NoError(t, err)
-	require.Len(t, page.Runs, 1, "nothing is stored")
-	spec := grouped(3, "g")
-	spec.Admission = run.AdmissionManual
-	parked := create(t, s, spec)
-	requireCode(t, run.CodeChangeGroupBusy, s.StartRun(t.Context(), parked.ID, nil))
-	finish(t, s, a.ID)
-	require.NoError(t, s.StartRun(t.Context(), parked.ID, nil))
-}
-
-func testGroupCancelQueued(t *testing.T, d *database) {
-	s := d.store(t)
-	limit(t, s, "g", 1, run.OnBusyCancelQueued)
-	a := create(t, s, grouped(3, "g"))
-	b := create(t, s, grouped(3, "g", "h"))
-	c := create(t, s, grouped(3, "g"))
-	running, waiting := members(t, s, "g")
-	require.Equal(t, []run.ID{a.ID}, running)
-	require.Equal(t, []run.ID{c.ID}, waiting, "the newest only")
-	got := get(t, s, b.ID)
-	require.Equal(t, run.PhaseCancelled, got.Phase)
-	require.Contains(t, got.Reason, string(c.ID))
-	_, waiting = members(t, s, "h")
-	require.Empty(t, waiting)
-	finish(t, s, a.ID)
-	require.Equal(t, []run.ID{c.ID}, grantAll(t, s))
-}
-
-func testGroupStopRunning(t *testing.T, d *database) {
-	s := d.store(t)
-	limit(t, s, "g", 2, run.OnBusyStopRunning)
-	a, b := create(t, s, grouped(3, "g")), create(t, s, grouped(3, "g"))
-	begin(t, s, a.ID)
-	begin(t, s, b.ID)
-	c := create(t, s, grouped(3, "g"))
-	standing, err := s.Begin(t.Context(), a.ID)
-	require.NoError(t, err)
-	require.True(t, standing.StopWanted, "the one that holds longest")
-	require.Contains(t, get(t, s, a.ID).Reason, string(c.ID))
-	standing, err = s.Begin(t.Context(), b.ID)
-	require.NoError(t, err)
-	require.False(t, standing.StopWanted)
-	_, waiting := members(t, s, "g")
-	require.Equal(t, []run.ID{c.ID}, waiting, "until the other has ended")
-	finish(t, s, a.ID)
-	require.Equal(t, []run.ID{c.ID}, grantAll(t, s))
-
-	// One that has a slot and has not begun is cancelled.
-	e := create(t, s, grouped(3, "g"))
-	require.Equal(t, run.PhaseRunning, get(t, s, c.ID).Phase)
-	standing, err = s.Begin(t.Context(), b.ID)
-	require.NoError(t, err)
-	require.True(t, standing.StopWanted)
-	finish(t, s, b.ID)
-	require.Equal(t, []run.ID{e.ID}, grantAll(t, s))
-}
-
 func testGroupRaised(t *testing.T, d *database) {
 	s := d.store(t)
 	limit(t, s, "g", 1, run.OnBusyQueue)
+	first := create(t, s, grouped(3, "g")).ID
+	var ids []run.ID
+	for _, priority := range []int{3, 3, 4, 2} {
+		ids = append(ids, create(t, s, grouped(priority, "g")).ID)
+	}
+	limit(t, s, "g", 1, run.OnBusyReject)
+	require.Empty(t, grantAll(t, s))
+	limit(t, s, "g", 3, run.OnBusyQueue)
+	require.Equal(t, []run.ID{ids[3], ids[0]}, grantAll(t, s))
+	limit(t, s, "g", 0, run.OnBusyQueue)
+	require.Equal(t, []run.ID{ids[1], ids[2]}, grantAll(t, s))
+	running, _ := members(t, s, "g")
+	require.Equal(t, []run.ID{first, ids[3], ids[0], ids[1], ids[2]}, running, "in the order in which they got their slots")
+}
+
+// testGroupRaisedPastOthers has more runs wait than one transaction lets in,
+// the first of them also for another group.
+func testGroupRaisedPastOthers(t *testing.T, d *database) {
+	s := d.store(t)
+	limit(t, s, "g", 1, run.OnBusyQueue)
+	limit(t, s, "h", 1, run.OnBusyQueue)
 	create(t, s, grouped(3, "g"))
+	create(t, s, grouped(3, "h"))
+	for range 60 {
+		create(t, s, grouped(3, "g", "h"))
+	}
+	last := create(t, s, grouped(3, "g"))
+	grantAll(t, s)
+	limit(t, s, "g", 0, run.OnBusyQueue)
+	require.Equal(t, []run.ID{last.ID}, grantAll(t, s))
+	limit(t, s, "g", 1, run.OnBusyQueue)
+	last = create(t, s, grouped(3, "g"))
+	limit(t, s, "g", 70, run.OnBusyQueue)
+	require.Equal(t, []run.ID{last.ID}, grantAll(t, s))
+}
+
+func testGroupSetupError(t *testing.T, d *database) {
+	s := d.store(t)
+	limit(t, s, "g", 1, run.OnBusyReject)
+	spec := &run.Spec{Name: "bad", Group: "/a/b", ChangeGroups: []string{"g"}, SetupErrors: []string{"no such file"}}
+	r := create(t, s, spec)
+	require.Equal(t, run.PhaseSetupError, r.Phase)
+	running, queued := members(t, s, "g")
+	require.Empty(t, running)
+	require.Empty(t, queued)
+	create(t, s, grouped(3, "g"))
+	create(t, s, spec) // it needs no slot
+	page, err := s.ListRuns(t.Context(), run.ListQuery{ChangeGroups: []string{"g"}})
+	require.NoError(t, err)
+	require.Len(t, page.Runs, 3)
+}
+
+func testGroupDeleted(t *testing.T, d *database) {
+	s := d.store(t)
+	a := create(t, s, grouped(3, "g"))
+	finish(t, s, a.ID)
+	_, before, err := s.ChangeGroups(t.Context(), run.ChangeGroupQuery{Names: []string{"g"}})
+	require.NoError(t, err)
+	require.NoError(t, s.DeleteRun(t.Context(), a.ID))
+	groups, after, err := s.ChangeGroups(t.Context(), run.ChangeGroupQuery{})
+	require.NoError(t, err)
+	require.Len(t, groups, 1, "the group stays")
+	require.Greater(t, after["g"], before["g"])
+	page, err := s.ListRuns(t.Context(), run.ListQuery{ChangeGroups: []string{"g"}})
+	require.NoError(t, err)
+	require.Empty(t, page.Runs)
+}
+
+func testGroupWaits(t *testing.T, d *database) {
+	s := d.store(t)
+	ctx := t.Context()
+	limit(t, s, "g", 4, run.OnBusyQueue)
 	var ids []run.ID
 	for range 4 {
 		ids = append(ids, create(t, s, grouped(3, "g")).ID)
 	}
-	limit(t, s, "g", 3, run.OnBusyQueue)
-	require.Equal(t, ids[:2], grantAll(t, s))
-	limit(t, s, "g", 0, run.OnBusyQueue)
-	require.Equal(t, ids[2:], grantAll(t, s))
+	free := create(t, s, oneTask("/a/b"))
+	first, second := create(t, s, grouped(3, "g", "unlimited")), create(t, s, grouped(3, "g"))
+	urgent := create(t, s, grouped(1, "g"))
+	for id, place := range map[run.ID]int{urgent.ID: 1, first.ID: 2, second.ID: 3} {
+		waits, err := s.Waits(ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, []records.GroupWait{{Group: "g", MaxRunning: 4, Holding: 4, Holders: ids[:3], Place: place}}, waits)
+	}
+	for _, id := range []run.ID{free.ID, ids[0]} {
+		waits, err := s.Waits(ctx, id)
+		require.NoError(t, err)
+		require.Empty(t, waits)
+	}
+	_, err := s.Waits(ctx, "01j00000000000000000000000")
+	requireCode(t, run.CodeNotFound, err)
 }
 
 func testGroupCloseLost(t *testing.T, d *database) {
@@ -376,181 +402,4 @@ func testGroupManyWaiting(t *testing.T, d *database) {
 	}
 	limit(t, s, "g", 0, run.OnBusyQueue)
 	require.Len(t, grantAll(t, s), 70, "in several transactions")
-}
-
-func testToken(t *testing.T, d *database) {
-	s := d.store(t)
-	ctx := t.Context()
-	limit(t, s, "g", 1, run.OnBusyQueue)
-	read := func(groups ...string) run.Token {
-		page, err := s.ListRuns(ctx, run.ListQuery{TokenFor: groups})
-		require.NoError(t, err)
-		return page.Token
-	}
-	withToken := func(spec *run.Spec, token run.Token) (run.Run, error) {
-		n := newRun(t, spec)
-		n.Token = token
-		return s.CreateRun(ctx, n)
-	}
-	token := read("g", "never-named")
-	r, err := withToken(grouped(3, "other"), token)
-	require.NoError(t, err, "its groups need not be those of the run")
-	_, err = withToken(grouped(3, "g"), token)
-	requireCode(t, run.CodeChangeGroupConflict, err)
-	require.ErrorContains(t, err, "g, never-named")
-	token = read("g")
-	require.Equal(t, token, read("g"), "reading changes nothing")
-	require.NoError(t, s.CancelRun(ctx, r.ID, read("other")))
-	require.Equal(t, token, read("g"))
-
-	a, err := withToken(grouped(3, "g"), token)
-	require.NoError(t, err)
-	steps := map[string]func(token run.Token) error{
-		"annotate": func(token run.Token) error { return s.Annotate(ctx, a.ID, "", map[string]string{"k": "v"}, token) },
-		"begin":    func(run.Token) error { _, err := s.Begin(ctx, a.ID); return err },
-		"stop":     func(token run.Token) error { return s.StopRun(ctx, a.ID, token) },
-		"put": func(token run.Token) error {
-			_, _, err := s.PutChangeGroup(ctx, run.ChangeGroup{Name: "g", MaxRunning: 2, OnBusy: run.OnBusyQueue}, token)
-			return err
-		},
-		"finish": func(run.Token) error { finish(t, s, a.ID); return nil },
-	}
-	for _, name := range []string{"annotate", "begin", "stop", "put", "finish"} {
-		before := read("g")
-		require.NoError(t, steps[name](before), name)
-		require.Greater(t, read("g")["g"], before["g"], "%s changes the group", name)
-		if name != "begin" && name != "finish" {
-			requireCode(t, run.CodeChangeGroupConflict, steps[name](before))
-		}
-	}
-}
-
-func testTokenRefused(t *testing.T, d *database) {
-	s := d.store(t)
-	ctx := t.Context()
-	a := create(t, s, grouped(3, "g"))
-	got, err := s.GetRun(ctx, a.ID, "g")
-	require.NoError(t, err)
-	requireCode(t, run.CodeWrongPhase, s.StopRun(ctx, a.ID, got.Token))
-	requireCode(t, run.CodeNotFound, s.ApproveTask(ctx, a.ID, "none", "me", got.Token))
-	require.NoError(t, s.CancelRun(ctx, a.ID, got.Token), "what was refused did not use it up")
-}
-
-// testTokenRace has many clients that limit a group themselves: each starts a
-// run of its own once it has read that less than two are running.
-func testTokenRace(t *testing.T, d *database) {
-	s := d.store(t)
-	const clients, most = 50, 2
-	var conflicts atomic.Int64
-	group, ctx := errgroup.WithContext(t.Context())
-	for range clients {
-		spec := grouped(3, "g")
-		spec.Admission = run.AdmissionManual
-		id := create(t, s, spec).ID
-		group.Go(func() error {
-			for {
-				page, err := s.ListRuns(ctx, run.ListQuery{ChangeGroups: []string{"g"}, Phases: []run.Phase{run.PhaseRunning}, TokenFor: []string{"g"}})
-				if err != nil {
-					return err
-				}
-				if len(page.Runs) >= most {
-					continue
-				}
-				err = s.StartRun(ctx, id, page.Token)
-				if run.CodeOf(err) == run.CodeChangeGroupConflict {
-					conflicts.Add(1)
-					continue
-				}
-				if err != nil {
-					return err
-				}
-				return endOf(ctx, s, id)
-			}
-		})
-	}
-	require.NoError(t, group.Wait())
-	t.Logf("%d conflicts", conflicts.Load())
-	lastEvent(t, s, clients*4)
-	atOnce(t, s, most)
-}
-
-// endOf ends a running run of one task.
-func endOf(ctx context.Context, s records.Store, id run.ID) error {
-	_, _, err := s.Apply(ctx, id, records.Changes{
-		Tasks: []records.TaskChange{{Task: 0, Status: run.StatusSkipped}}, Result: run.ResultSuccess, Finish: true,
-	})
-	return err
-}
-
-// atOnce checks by the events that no more runs than most ran at a time.
-func atOnce(t *testing.T, s records.Store, most int) {
-	t.Helper()
-	events, err := s.ReadEvents(t.Context(), run.EventQuery{}, 10000)
-	require.NoError(t, err)
-	running := map[run.ID]bool{}
-	for i, e := range events {
-		require.EqualValues(t, i+1, e.Number)
-		switch {
-		case e.Phase == run.PhaseRunning:
-			running[e.Run] = true
-		case e.Phase.Final():
-			delete(running, e.Run)
-		}
-		require.LessOrEqual(t, len(running), most, "at event %d", e.Number)
-	}
-	require.Empty(t, running)
-}
-
-func keyed(t testing.TB, key, digest string) records.NewRun {
-	n := newRun(t, oneTask("/a/b"))
-	n.IdempotencyKey = records.IdempotencyKey{Subject: "me", Key: key, Digest: digest}
-	return n
-}
-
-func testIdempotency(t *testing.T, d *database) {
-	s := d.store(t)
-	ctx := t.Context()
-	first, err := s.CreateRun(ctx, keyed(t, "k", "d"))
-	require.NoError(t, err)
-	require.False(t, first.Replayed)
-	again, err := s.CreateRun(ctx, keyed(t, "k", "d"))
-	require.NoError(t, err)
-	require.Equal(t, first.ID, again.ID)
-	require.True(t, again.Replayed)
-	_, err = s.CreateRun(ctx, keyed(t, "k", "other"))
-	requireCode(t, run.CodeIdempotencyMismatch, err)
-	other := keyed(t, "k", "other")
-	other.IdempotencyKey.Subject = "you"
-	_, err = s.CreateRun(ctx, other)
-	require.NoError(t, err, "others have keys of their own")
-
-	stale := keyed(t, "k2", "d")
-	stale.Token = run.Token{"g": 7}
-	_, err = s.CreateRun(ctx, stale)
-	requireCode(t, run.CodeChangeGroupConflict, err)
-	stale.Token = run.Token{"g": 0}
-	made, err := s.CreateRun(ctx, stale)
-	require.NoError(t, err, "what was refused did not use the key up")
-	again, err = s.CreateRun(ctx, stale)
-	require.NoError(t, err, "its token is used up, and the run is known")
-	require.Equal(t, made.ID, again.ID)
-
-	d.clock.advance(run.IdempotencyTime + time.Second)
-	late, err := s.CreateRun(ctx, keyed(t, "k", "other"))
-	require.NoError(t, err)
-	require.NotEqual(t, first.ID, late.ID)
-}
-
-func testIdempotencyRace(t *testing.T, d *database) {
-	a, b := d.store(t), d.store(t)
-	ids := make([]run.ID, 20)
-	race(t, len(ids), func(i int) error {
-		r, err := []records.Store{a, b}[i%2].CreateRun(t.Context(), keyed(t, "k", "d"))
-		ids[i] = r.ID
-		return err
-	}, "")
-	require.Len(t, slices.Compact(slices.Sorted(slices.Values(ids))), 1, "all made one run")
-	page, err := a.ListRuns(t.Context(), run.ListQuery{})
-	require.NoError(t, err)
-	require.Len(t, page.Runs, 1)
 }

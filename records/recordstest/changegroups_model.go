@@ -1,158 +1,300 @@
 package recordstest
 
 import (
+	"cmp"
 	"slices"
+	"strconv"
 	"testing"
-
-	"pgregory.net/rapid"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 )
 
 // testGroupModel does what clients and workflows may do in any order, and
-// checks after each step what must always hold of slots.
+// compares all groups with a model after each step.
 func testGroupModel(t *testing.T, d *database) {
 	s := d.store(t)
-	names := []string{"a", "b", "c"}
-
+	now := time.Now()
+	d.clock.fixed.Store(now.UnixNano())
+	round := 0
 	rapid.Check(t, func(rt *rapid.T) {
-		// One database serves all rounds: what an earlier round left is ended first.
-		for id, err := range s.OpenRuns(t.Context()) {
-			require.NoError(rt, err)
-			require.NoError(rt, s.CloseLost(t.Context(), id, "the round is over"))
+		// One database serves all rounds; each has groups of its own.
+		round++
+		m := &groupModel{t: t, rt: rt, s: s, groups: map[string]*modelGroup{}, versions: run.Token{}}
+		for _, name := range []string{"a", "b", "c", "d"} {
+			name += strconv.Itoa(round)
+			m.names = append(m.names, name)
+			m.groups[name] = &modelGroup{policy: run.OnBusyQueue}
+			m.versions[name] = 0
 		}
-		m := &groupModel{t: t, s: s, names: names, limits: map[string]int{}, open: map[run.ID]bool{}}
-		for _, name := range names {
-			m.put(rt, name)
+		slices.Sort(m.names)
+		for _, name := range m.names {
+			m.at(now)
+			m.put(name)
+			m.check()
 		}
-		grantAll(t, s)
-		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
-			m.step(rt)
-			m.check(rt)
+		for range rapid.IntRange(5, 35).Draw(rt, "steps") {
+			// The clock may stand still: then ids tell who came first.
+			now = now.Add(time.Duration(rapid.IntRange(0, 1).Draw(rt, "passed")) * time.Millisecond)
+			d.clock.fixed.Store(now.UnixNano())
+			m.at(now)
+			m.step()
+			m.check()
 		}
-
+		m.at(now)
+		m.deliver()
+		m.check()
+		m.nobodyForgotten()
 	})
 }
 
+type modelGroup struct {
+	limit  int
+	policy run.OnBusy
+}
+
+// How a run stands in its groups.
+type standingAs int
+
+const (
+	parked standingAs = iota
+	inLine
+	holds
+	gone
+)
+
+type modelRun struct {
+	id       run.ID
+	groups   []string // sorted
+	priority int
+	manual   bool
+	phase    run.Phase
+	stopping bool
+	deleted  bool
+	as       standingAs
+	since    int64
+}
+
+func (r *modelRun) in(name string) bool { return slices.Contains(r.groups, name) }
+
+func (r *modelRun) before(o *modelRun) bool {
+	return cmp.Or(cmp.Compare(r.priority, o.priority), cmp.Compare(r.since, o.since), cmp.Compare(r.id, o.id)) < 0
+}
+
+// groupModel says how change groups stand after some calls.
 type groupModel struct {
-	t      *testing.T
-	s      records.Store
-	names  []string
-	limits map[string]int
-	open   map[run.ID]bool
+	t  *testing.T
+	rt *rapid.T
+	s  records.Store
+
+	names    []string
+	groups   map[string]*modelGroup
+	runs     []*modelRun
+	versions run.Token
+	old      []run.Token // as they were read at some time
+
+	now     int64
+	ticks   int64
+	changed map[string]bool // groups, in this step
 }
 
-func (m *groupModel) put(rt *rapid.T, name string) {
-	m.limits[name] = rapid.IntRange(0, 3).Draw(rt, "limit of "+name)
-	limit(m.t, m.s, name, m.limits[name], rapid.SampledFrom(run.OnBusyPolicies()).Draw(rt, "policy of "+name))
+// at begins a step.
+func (m *groupModel) at(now time.Time) {
+	m.now, m.ticks, m.changed = now.UnixNano(), 0, map[string]bool{}
 }
 
-func (m *groupModel) step(rt *rapid.T) {
-	ctx := m.t.Context()
-	pick := func() run.ID {
-		ids := make([]run.ID, 0, len(m.open))
-		for id := range m.open {
-			ids = append(ids, id)
-		}
-		slices.Sort(ids)
-		if len(ids) == 0 {
-			return ""
-		}
-		return rapid.SampledFrom(ids).Draw(rt, "run")
-	}
-	allowed := func(err error, codes ...run.Code) {
-		if err != nil {
-			require.Contains(rt, codes, run.CodeOf(err), "%v", err)
+// members returns the runs that stand in a group so, in order.
+func (m *groupModel) members(name string, as standingAs) []*modelRun {
+	var out []*modelRun
+	for _, r := range m.runs {
+		if r.as == as && r.in(name) {
+			out = append(out, r)
 		}
 	}
-	switch what := rapid.SampledFrom([]string{"create", "create", "create", "begin", "finish", "cancel", "stop", "start", "lost", "put", "grant"}).Draw(rt, "step"); what {
-	case "create":
-		spec := grouped(rapid.IntRange(1, 5).Draw(rt, "priority"), rapid.SliceOfNDistinct(rapid.SampledFrom(m.names), 0, 3, rapid.ID).Draw(rt, "groups")...)
-		if rapid.Bool().Draw(rt, "manual") {
-			spec.Admission = run.AdmissionManual
+	slices.SortFunc(out, func(a, b *modelRun) int {
+		if as == holds {
+			return cmp.Or(cmp.Compare(a.since, b.since), cmp.Compare(a.id, b.id))
 		}
-		r, err := m.s.CreateRun(ctx, newRun(m.t, spec))
-		allowed(err, run.CodeChangeGroupBusy)
-		if err == nil {
-			m.open[r.ID] = true
+		if a.before(b) {
+			return -1
 		}
-	case "put":
-		m.put(rt, rapid.SampledFrom(m.names).Draw(rt, "group"))
-	case "grant":
-		grantAll(m.t, m.s)
-	default:
-		id := pick()
-		if id == "" {
-			return
+		return 1
+	})
+	return out
+}
+
+// ahead counts those who hold a slot of a group, and those who wait before r.
+func (m *groupModel) ahead(name string, r *modelRun) (holding, before int) {
+	for _, o := range m.members(name, inLine) {
+		if o.before(r) {
+			before++
 		}
-		switch what {
-		case "begin":
-			_, err := m.s.Begin(ctx, id)
-			require.NoError(rt, err)
-		case "finish":
-			if standing, err := m.s.Begin(ctx, id); err == nil && standing.Phase == run.PhaseRunning {
-				require.NoError(rt, endOf(ctx, m.s, id))
+	}
+	return len(m.members(name, holds)), before
+}
+
+func (m *groupModel) busy(name string, r *modelRun) bool {
+	holding, before := m.ahead(name, r)
+	limit := m.groups[name].limit
+	return limit > 0 && holding+before >= limit
+}
+
+func (m *groupModel) fits(r *modelRun) bool {
+	return !slices.ContainsFunc(r.groups, func(name string) bool { return m.busy(name, r) })
+}
+
+func (m *groupModel) touch(names ...string) {
+	for _, name := range names {
+		m.changed[name] = true
+	}
+}
+
+// enter lets a run in if it may be, after others gave way, and reports whether
+// it was not refused.
+func (m *groupModel) enter(r *modelRun) bool {
+	r.since = m.now
+	for _, name := range r.groups {
+		if m.groups[name].policy == run.OnBusyReject && m.busy(name, r) {
+			return false
+		}
+	}
+	for _, name := range r.groups {
+		g := m.groups[name]
+		if !m.busy(name, r) {
+			continue
+		}
+		holding, before := m.ahead(name, r)
+		switch g.policy {
+		case run.OnBusyCancelQueued:
+			for _, o := range m.members(name, inLine) {
+				m.end(o, run.PhaseCancelled)
 			}
-		case "cancel":
-			allowed(m.s.CancelRun(ctx, id, nil), run.CodeWrongPhase)
-		case "stop":
-			allowed(m.s.StopRun(ctx, id, nil), run.CodeWrongPhase)
-		case "start":
-			allowed(m.s.StartRun(ctx, id, nil), run.CodeWrongPhase, run.CodeChangeGroupBusy)
-		case "lost":
-			require.NoError(rt, m.s.CloseLost(ctx, id, "lost"))
+		case run.OnBusyStopRunning:
+			n := min(holding, holding+before+1-g.limit)
+			for _, o := range m.members(name, holds) {
+				if o.stopping {
+					n--
+				}
+			}
+			for _, o := range m.members(name, holds) {
+				if n <= 0 || o.stopping {
+					continue
+				}
+				n--
+				m.touch(o.groups...)
+				if o.phase == run.PhaseQueued {
+					m.end(o, run.PhaseCancelled)
+				} else {
+					o.stopping = true
+				}
+			}
+		case run.OnBusyQueue, run.OnBusyReject:
 		}
+	}
+	m.touch(r.groups...)
+	r.as = inLine
+	if m.fits(r) {
+		r.as = holds
+	}
+	return true
+}
+
+func (m *groupModel) end(r *modelRun, phase run.Phase) {
+	r.phase, r.as = phase, gone
+	m.touch(r.groups...)
+}
+
+// letIn does what Grant does.
+func (m *groupModel) letIn(name string) []run.ID {
+	var ids []run.ID
+	for _, r := range m.members(name, inLine) {
+		if !m.fits(r) {
+			continue
+		}
+		r.as, r.phase, r.since = holds, run.PhaseRunning, m.now+m.ticks
+		m.ticks++
+		m.touch(r.groups...)
+		ids = append(ids, r.id)
+		for _, name := range r.groups {
+			if limit := m.groups[name].limit; limit > 0 {
+				require.LessOrEqual(m.rt, len(m.members(name, holds)), limit, "who is let in is let in below the limit")
+			}
+		}
+	}
+	return ids
+}
+
+// check compares the store with the model.
+func (m *groupModel) check() {
+	groups, token, err := m.s.ChangeGroups(m.t.Context(), run.ChangeGroupQuery{Names: m.names})
+	require.NoError(m.rt, err)
+	ids := func(lists ...[]*modelRun) []run.ID {
+		out := []run.ID{}
+		for _, r := range slices.Concat(lists...) {
+			out = append(out, r.id)
+		}
+		return out
+	}
+	for i, name := range m.names {
+		g := m.groups[name]
+		want := run.ChangeGroup{
+			Name: name, MaxRunning: g.limit, OnBusy: g.policy, Version: token[name],
+			Running: ids(m.members(name, holds)), Queued: ids(m.members(name, inLine), m.members(name, parked)),
+		}
+		require.Equal(m.rt, want, groups[i])
+		if m.changed[name] {
+			require.Greater(m.rt, token[name], m.versions[name], "%s changed", name)
+		} else {
+			require.Equal(m.rt, m.versions[name], token[name], "%s did not change", name)
+		}
+	}
+	m.old = append(m.old, m.versions)
+	m.versions = token
+	for _, r := range m.runs {
+		got, err := m.s.GetSummary(m.t.Context(), r.id)
+		if r.deleted {
+			requireCode(m.rt, run.CodeNotFound, err)
+			continue
+		}
+		require.NoError(m.rt, err)
+		require.Equal(m.rt, r.phase, got.Phase, "run %s", r.id)
+	}
+	m.checkWaits()
+}
+
+func (m *groupModel) checkWaits() {
+	for _, r := range m.runs {
+		if r.as == gone {
+			continue
+		}
+		var want []records.GroupWait
+		for _, name := range r.groups {
+			if m.groups[name].limit == 0 || r.as != inLine {
+				continue
+			}
+			holding, before := m.ahead(name, r)
+			w := records.GroupWait{Group: name, MaxRunning: m.groups[name].limit, Holding: holding, Place: before + 1}
+			for _, o := range m.members(name, holds)[:min(3, holding)] {
+				w.Holders = append(w.Holders, o.id)
+			}
+			want = append(want, w)
+		}
+		got, err := m.s.Waits(m.t.Context(), r.id)
+		require.NoError(m.rt, err)
+		require.Equal(m.rt, want, got, "run %s", r.id)
 	}
 }
 
-// check looks at all groups after all that was told has been granted.
-func (m *groupModel) check(rt *rapid.T) {
-	before := map[string][]run.ID{}
+// nobodyForgotten checks that nobody waits who could be let in, after all that
+// was told was granted.
+func (m *groupModel) nobodyForgotten() {
 	for _, name := range m.names {
-		before[name], _ = members(m.t, m.s, name)
-	}
-	granted := grantAll(m.t, m.s)
-	free := map[string]int{}
-	waits := map[string][]run.ID{}
-	for _, name := range m.names {
-		holding, queued := members(m.t, m.s, name)
-		free[name] = m.limits[name] - len(holding)
-		// A lower limit stops nobody, so more than it may hold, but none of
-		// those was let in just now.
-		if m.limits[name] > 0 && len(holding) > m.limits[name] {
-			for _, id := range holding {
-				require.NotContains(rt, granted, id, "group %s is over its limit, and yet let a run in", name)
-			}
-		}
-		for _, id := range slices.Concat(holding, queued) {
-			r := get(m.t, m.s, id)
-			require.False(rt, r.Phase.Final(), "a final run stands in group %s", name)
-			require.Contains(rt, r.ChangeGroups, name)
-			if r.Phase == run.PhaseRunning {
-				require.Contains(rt, holding, id)
-			}
-		}
-		for _, id := range queued {
-			if waiting, err := m.s.Waits(m.t.Context(), id); err == nil && len(waiting) > 0 {
-				waits[name] = append(waits[name], id)
-			}
-		}
-		require.Subset(rt, holding, stillOpen(m.t, m.s, before[name]), "nobody loses a slot but by its end")
-	}
-	// Whoever waits is kept out by one of its groups, counting those before it.
-	for _, name := range m.names {
-		for _, id := range waits[name] {
-			waiting, err := m.s.Waits(m.t.Context(), id)
-			require.NoError(rt, err)
-			kept := slices.ContainsFunc(waiting, func(w records.GroupWait) bool { return w.Holding+w.Place > w.MaxRunning })
-			require.True(rt, kept, "run %s waits in %s for nothing: %+v", id, name, waiting)
+		for _, r := range m.members(name, inLine) {
+			require.False(m.rt, m.fits(r), "run %s waits for nothing", r.id)
 		}
 	}
-}
-
-func stillOpen(t *testing.T, s records.Store, ids []run.ID) []run.ID {
-	return slices.DeleteFunc(slices.Clone(ids), func(id run.ID) bool { return get(t, s, id).Phase.Final() })
 }

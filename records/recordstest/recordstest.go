@@ -84,8 +84,7 @@ func (c *clock) now() time.Time {
 
 func (c *clock) advance(d time.Duration) { c.offset.Add(int64(d)) }
 
-func requireCode(t testing.TB, want run.Code, err error) {
-	t.Helper()
+func requireCode(t require.TestingT, want run.Code, err error) {
 	require.Error(t, err)
 	require.Equal(t, want, run.CodeOf(err), "%v", err)
 }

@@ -77,7 +77,6 @@ func (t *tx) giveWay(ctx context.Context, b busy, to run.ID) error {
 	if err != nil {
 		return err
 	}
-	victims = slices.DeleteFunc(victims, func(id run.ID) bool { return id == to })
 	if err := t.seize(ctx, victims); err != nil {
 		return err
 	}

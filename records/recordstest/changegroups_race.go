@@ -1,0 +1,219 @@
+package recordstest
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// testTokenRace has many clients that limit a group themselves: each starts a
+// run of its own once it has read that less than two are running.
+func testTokenRace(t *testing.T, d *database) {
+	s := d.store(t)
+	const clients, most = 50, 2
+	var conflicts atomic.Int64
+	group, ctx := errgroup.WithContext(t.Context())
+	for range clients {
+		spec := grouped(3, "g")
+		spec.Admission = run.AdmissionManual
+		id := create(t, s, spec).ID
+		group.Go(func() error {
+			for {
+				page, err := s.ListRuns(ctx, run.ListQuery{ChangeGroups: []string{"g"}, Phases: []run.Phase{run.PhaseRunning}, TokenFor: []string{"g"}})
+				if err != nil {
+					return err
+				}
+				if len(page.Runs) >= most {
+					continue
+				}
+				err = s.StartRun(ctx, id, page.Token)
+				if run.CodeOf(err) == run.CodeChangeGroupConflict {
+					conflicts.Add(1)
+					continue
+				}
+				if err != nil {
+					return err
+				}
+				return endOf(ctx, s, id)
+			}
+		})
+	}
+	require.NoError(t, group.Wait())
+	t.Logf("%d conflicts", conflicts.Load())
+	lastEvent(t, s, clients*4)
+	atOnce(t, s, most)
+}
+
+// endOf ends a running run of one task.
+func endOf(ctx context.Context, s records.Store, id run.ID) error {
+	_, _, err := s.Apply(ctx, id, records.Changes{
+		Tasks: []records.TaskChange{{Task: 0, Status: run.StatusSkipped}}, Result: run.ResultSuccess, Finish: true,
+	})
+	return err
+}
+
+// atOnce checks by the events that no more runs than most ran at a time.
+func atOnce(t *testing.T, s records.Store, most int) {
+	t.Helper()
+	events, err := s.ReadEvents(t.Context(), run.EventQuery{}, 10000)
+	require.NoError(t, err)
+	running := map[run.ID]bool{}
+	for i, e := range events {
+		require.EqualValues(t, i+1, e.Number)
+		switch {
+		case e.Phase == run.PhaseRunning:
+			running[e.Run] = true
+		case e.Phase.Final():
+			delete(running, e.Run)
+		}
+		require.LessOrEqual(t, len(running), most, "at event %d", e.Number)
+	}
+	require.Empty(t, running)
+}
+
+// testGroupRaceCreate has many clients create runs of the same groups at once,
+// where those before must give way.
+func testGroupRaceCreate(t *testing.T, d *database) {
+	for _, policy := range []run.OnBusy{run.OnBusyCancelQueued, run.OnBusyStopRunning} {
+		a, b := d.store(t), d.store(t)
+		g, h := "g-"+string(policy), "h-"+string(policy)
+		limit(t, a, g, 1, policy)
+		limit(t, b, h, 2, policy)
+		wins := race(t, 50, func(i int) error {
+			spec := grouped(3, [][]string{{g, h}, {g}, {h, g}, {h}}[i%4]...)
+			_, err := []records.Store{a, b}[i%2].CreateRun(t.Context(), newRun(t, spec))
+			return err
+		}, "")
+		require.Equal(t, 50, wins)
+		for range 2 {
+			grantAll(t, a)
+		}
+		for name, most := range map[string]int{g: 1, h: 2} {
+			running, queued := members(t, a, name)
+			require.LessOrEqual(t, len(running), most)
+			require.NotEmpty(t, running)
+			for _, id := range append(running, queued...) {
+				require.False(t, get(t, a, id).Phase.Final())
+			}
+		}
+	}
+}
+
+// testGroupRaceAll has clients, workflows and the pump work on the same groups
+// at once. In the end all runs have run, and never more than their groups let.
+func testGroupRaceAll(t *testing.T, d *database) {
+	a, b := d.store(t), d.store(t)
+	groups := []string{"g", "h", "i"}
+	for i, name := range groups {
+		limit(t, a, name, i+1, run.OnBusyQueue)
+	}
+	const clients, each = 12, 5
+	ctx := t.Context()
+	done := make(chan struct{})
+	var pump, clientsOf errgroup.Group
+	for _, s := range []records.Store{a, b} {
+		pump.Go(func() error { return pumpUntil(ctx, s, done) })
+	}
+	for i := range clients {
+		s := []records.Store{a, b}[i%2]
+		clientsOf.Go(func() error {
+			for k := range each {
+				n := newRun(t, grouped(1+k, groups[(i+k)%3], groups[(i+k*i+1)%3]))
+				n.Spec.ChangeGroups = slices.Compact(n.Spec.ChangeGroups)
+				r, err := s.CreateRun(ctx, n)
+				if err != nil {
+					return err
+				}
+				if err := runThrough(ctx, s, r.ID, (i+k)%4 == 0); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	err := clientsOf.Wait()
+	close(done)
+	require.NoError(t, err)
+	require.NoError(t, pump.Wait())
+	for i, name := range groups {
+		running, queued := members(t, a, name)
+		require.Empty(t, running)
+		require.Empty(t, queued)
+		most := i + 1
+		events, err := a.ReadEvents(ctx, run.EventQuery{}, 10000)
+		require.NoError(t, err)
+		holding := map[run.ID]bool{}
+		for _, e := range events {
+			switch r := get(t, a, e.Run); {
+			case !slices.Contains(r.ChangeGroups, name):
+			case e.Phase == run.PhaseRunning:
+				holding[e.Run] = true
+			case e.Phase.Final():
+				delete(holding, e.Run)
+			}
+			require.LessOrEqual(t, len(holding), most, "group %s at event %d", name, e.Number)
+		}
+	}
+}
+
+// runThrough does what the workflow of a run does; or its client cancels it.
+func runThrough(ctx context.Context, s records.Store, id run.ID, cancel bool) error {
+	if cancel {
+		if err := s.CancelRun(ctx, id, nil); run.CodeOf(err) != run.CodeWrongPhase {
+			return err
+		}
+	}
+	for {
+		signal, stop := s.Watch(id)
+		standing, err := s.Begin(ctx, id)
+		if err != nil || standing.Phase.Final() {
+			stop()
+			return err
+		}
+		if standing.Phase == run.PhaseRunning {
+			stop()
+			return endOf(ctx, s, id)
+		}
+		select {
+		case <-signal:
+		case <-ctx.Done():
+		}
+		stop()
+	}
+}
+
+// pumpUntil grants what the outbox says until done is closed.
+func pumpUntil(ctx context.Context, s records.Store, done <-chan struct{}) error {
+	for {
+		rows, err := s.TakeOutbox(ctx, 100, time.Minute)
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			for more := row.Kind == records.OutboxGrant; more; {
+				if _, more, err = s.Grant(ctx, row.ChangeGroup); err != nil {
+					return err
+				}
+			}
+			if err := s.DoneOutbox(ctx, row.ID); err != nil {
+				return err
+			}
+		}
+		if len(rows) > 0 {
+			continue
+		}
+		select {
+		case <-s.OutboxWake():
+		case <-done:
+			return nil
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package recordstest
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+func keyed(t testing.TB, key, digest string) records.NewRun {
+	n := newRun(t, oneTask("/a/b"))
+	n.IdempotencyKey = records.IdempotencyKey{Subject: "me", Key: key, Digest: digest}
+	return n
+}
+
+func testIdempotency(t *testing.T, d *database) {
+	s := d.store(t)
+	ctx := t.Context()
+	first, err := s.CreateRun(ctx, keyed(t, "k", "d"))
+	require.NoError(t, err)
+	require.False(t, first.Replayed)
+	again, err := s.CreateRun(ctx, keyed(t, "k", "d"))
+	require.NoError(t, err)
+	require.Equal(t, first.ID, again.ID)
+	require.True(t, again.Replayed)
+	_, err = s.CreateRun(ctx, keyed(t, "k", "other"))
+	requireCode(t, run.CodeIdempotencyMismatch, err)
+	other := keyed(t, "k", "other")
+	other.IdempotencyKey.Subject = "you"
+	_, err = s.CreateRun(ctx, other)
+	require.NoError(t, err, "others have keys of their own")
+
+	stale := keyed(t, "k2", "d")
+	stale.Token = run.Token{"g": 7}
+	_, err = s.CreateRun(ctx, stale)
+	requireCode(t, run.CodeChangeGroupConflict, err)
+	stale.Token = run.Token{"g": 0}
+	made, err := s.CreateRun(ctx, stale)
+	require.NoError(t, err, "what was refused did not use the key up")
+	again, err = s.CreateRun(ctx, stale)
+	require.NoError(t, err, "its token is used up, and the run is known")
+	require.Equal(t, made.ID, again.ID)
+}
+
+func testIdempotencyExpires(t *testing.T, d *database) {
+	s := d.store(t)
+	ctx := t.Context()
+	first, err := s.CreateRun(ctx, keyed(t, "k", "d"))
+	require.NoError(t, err)
+	for i := range 15 {
+		_, err := s.CreateRun(ctx, keyed(t, "k"+itoa(int64(i)), "d"))
+		require.NoError(t, err)
+	}
+	d.clock.advance(run.IdempotencyTime - time.Minute)
+	again, err := s.CreateRun(ctx, keyed(t, "k", "d"))
+	require.NoError(t, err)
+	require.Equal(t, first.ID, again.ID)
+	d.clock.advance(2 * time.Minute)
+	late, err := s.CreateRun(ctx, keyed(t, "k", "other"))
+	require.NoError(t, err)
+	require.NotEqual(t, first.ID, late.ID)
+	require.False(t, late.Replayed)
+	again, err = s.CreateRun(ctx, keyed(t, "k", "other"))
+	require.NoError(t, err)
+	require.Equal(t, late.ID, again.ID, "it is remembered anew")
+}
+
+func testIdempotencyDeleted(t *testing.T, d *database) {
+	s := d.store(t)
+	ctx := t.Context()
+	r, err := s.CreateRun(ctx, keyed(t, "k", "d"))
+	require.NoError(t, err)
+	require.NoError(t, s.CancelRun(ctx, r.ID, nil))
+	require.NoError(t, s.DeleteRun(ctx, r.ID))
+	_, err = s.CreateRun(ctx, keyed(t, "k", "d"))
+	requireCode(t, run.CodeConflict, err)
+	require.ErrorContains(t, err, "was deleted")
+}
+
+func testIdempotencyRace(t *testing.T, d *database) {
+	a, b := d.store(t), d.store(t)
+	ids := make([]run.ID, 20)
+	race(t, len(ids), func(i int) error {
+		r, err := []records.Store{a, b}[i%2].CreateRun(t.Context(), keyed(t, "k", "d"))
+		ids[i] = r.ID
+		return err
+	}, "")
+	require.Len(t, slices.Compact(slices.Sorted(slices.Values(ids))), 1, "all made one run")
+	page, err := a.ListRuns(t.Context(), run.ListQuery{})
+	require.NoError(t, err)
+	require.Len(t, page.Runs, 1)
+}
