@@ -78,7 +78,7 @@ replay: ## Replay every stored history on the workflows as they are
 	$(GO) test -count=1 -run 'Replay' ./workflows/...
 
 .PHONY: histories
-histories: build ## Record new histories for the replay tests on an embedded server
+histories: build ## Record the histories that the replay tests do not have, on an embedded server
 	$(GO) run ./workflows/histories
 
 .PHONY: check-clean

@@ -54,6 +54,16 @@ func rows(scale int) []row {
 		}},
 		{"a line to the follower", func(ctx context.Context, d *dev, _ *bare, t *table) error { return follower(ctx, d, t, 200/scale) }},
 		{"an event to its reader", func(ctx context.Context, d *dev, _ *bare, t *table) error { return pushes(ctx, d, t, 200/scale) }},
+		{"runs through change groups", func(ctx context.Context, d *dev, _ *bare, t *table) error {
+			return throughGroups(ctx, d, t, 1000/scale)
+		}},
+		{"a hot change group", func(ctx context.Context, d *dev, _ *bare, t *table) error {
+			idle := time.Minute
+			if scale > 1 {
+				idle = 0
+			}
+			return hot(ctx, d, t, 5000/scale, idle)
+		}},
 		{"docker task", func(ctx context.Context, d *dev, _ *bare, t *table) error {
 			return container(ctx, d, t, max(3, 20/scale))
 		}},

@@ -54,6 +54,10 @@ func (u usage) since(before usage) usage {
 	return usage{cpu: u.cpu - before.cpu, written: u.written - before.written}
 }
 
+func (u usage) plus(more usage) usage {
+	return usage{cpu: u.cpu + more.cpu, written: u.written + more.written}
+}
+
 // usage reads /proc; elsewhere it is zero.
 func (d *dev) usage() usage {
 	var u usage
