@@ -210,12 +210,16 @@ func beyond(ctx context.Context, q Querier, path string, of run.DeleteQuery, aft
 	if err != nil {
 		return nil, err
 	}
-	final := oneOf(`phase`, finalPhases())
-	where, args := `group_path = ? AND id < ? AND id > ? AND `+final.where, append([]any{path, last, after}, final.args...)
+	high := bound{last, ` <`}
+	where, args := ``, []any{path, after}
 	if !of.Before.IsZero() {
-		where += ` AND id <= ? AND created_at < ?`
-		args = append(args, idBound(of.Before, true), of.Before.UnixNano())
+		high.narrow(bound{idBound(of.Before, true), ` <=`}, false)
+		where = ` AND created_at < ?`
+		args = append(args, of.Before.UnixNano())
 	}
+	final := oneOf(`phase`, finalPhases())
+	where = `group_path = ? AND id > ?` + where + ` AND id` + high.operator + ` ? AND ` + final.where
+	args = append(append(args, high.id), final.args...)
 	return queryIDs(ctx, q, `SELECT id FROM runs WHERE `+where+` ORDER BY id LIMIT ?`, append(args, deletePage)...)
 }
 

@@ -42,29 +42,37 @@ func (s *Store) Groups(ctx context.Context, q run.GroupQuery) (run.GroupPage, er
 
 // pathsBelow returns up to n paths that have runs, by one look at the index for
 // each: to read all runs for their paths would cost what is stored.
-func pathsBelow(ctx context.Context, q Querier, of run.GroupQuery, n int) ([]string, error) {
-	var paths []string
+func pathsBelow(ctx context.Context, q Querier, of run.GroupQuery, n int) (paths []string, err error) {
+	look := func(where string, args ...any) (found bool, err error) {
+		var path string
+		err = q.QueryRow(ctx, `SELECT group_path FROM runs WHERE `+where+` ORDER BY group_path LIMIT 1`, args...).Scan(&path)
+		if errors.Is(err, sql.ErrNoRows) {
+			return false, nil
+		}
+		paths = append(paths, path)
+		return true, err
+	}
 	under, all := queryPath(of.Under)
 	low, high := below(under)
 	after := of.After
-	for len(paths) < n {
-		where, args := `group_path > ?`, []any{after}
-		if !all {
-			where += ` AND (group_path = ? OR group_path >= ? AND group_path < ?)`
-			if after < under {
-				where, args = `group_path >= ? AND (group_path = ? OR group_path >= ? AND group_path < ?)`, []any{under}
-			}
-			args = append(args, under, low, high)
-		}
-		var path string
-		err := q.QueryRow(ctx, `SELECT group_path FROM runs WHERE `+where+` ORDER BY group_path LIMIT 1`, args...).Scan(&path)
-		if errors.Is(err, sql.ErrNoRows) {
-			return paths, nil
-		}
-		if err != nil {
+	if all {
+		low, high = after, "0" // '0' follows '/', with which all paths begin
+	} else if after < under {
+		// It is apart from what is below it: "/a-b" is between "/a" and "/a/b".
+		if _, err := look(`group_path = ?`, under); err != nil {
 			return nil, err
 		}
-		paths, after = append(paths, path), path
+	}
+	operator := `>=`
+	if all || after >= low {
+		low, operator = after, `>`
+	}
+	for len(paths) < n {
+		found, err := look(`group_path `+operator+` ? AND group_path < ?`, low, high)
+		if err != nil || !found {
+			return paths, err
+		}
+		low, operator = paths[len(paths)-1], `>`
 	}
 	return paths, nil
 }

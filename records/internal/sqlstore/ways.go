@@ -16,6 +16,7 @@ import (
 type way struct {
 	q       run.ListQuery
 	sources []source
+	overlap bool        // sources may have runs in common
 	filters []condition // of candidates, which is what the sources leave over
 }
 
@@ -37,6 +38,7 @@ type condition struct {
 // kind is a condition of a query that may yield candidates, or filter them.
 type kind struct {
 	sources []source
+	overlap bool
 	filter  condition
 }
 
@@ -50,12 +52,15 @@ func ways(q run.ListQuery) (kinds []kind, others []condition) {
 		for _, name := range q.ChangeGroups {
 			k.sources = append(k.sources, source{index: `run_changegroups`, condition: condition{where: `run_changegroups.name = ?`, args: []any{name}}})
 		}
+		k.overlap = len(k.sources) > 1
 		k.filter = found(`run_changegroups`, oneOf(`f.name`, q.ChangeGroups))
 		kinds = append(kinds, k)
 	}
 	values := make(map[string][]string)
 	for _, a := range q.Annotations {
-		values[a.Key] = append(values[a.Key], a.Value)
+		if !slices.Contains(values[a.Key], a.Value) {
+			values[a.Key] = append(values[a.Key], a.Value)
+		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		var k kind
@@ -179,7 +184,7 @@ func chooseWay(ctx context.Context, q Querier, query run.ListQuery, at cursor) (
 	best, least, reach := 0, 0, run.ID("")
 	if len(kinds) > 1 {
 		for i, k := range kinds {
-			w := &way{q: query, sources: k.sources}
+			w := &way{q: query, sources: k.sources, overlap: k.overlap}
 			if w.none() {
 				return w, nil
 			}
@@ -196,7 +201,7 @@ func chooseWay(ctx context.Context, q Querier, query run.ListQuery, at cursor) (
 			}
 		}
 	}
-	w := &way{q: query, sources: kinds[best].sources, filters: others}
+	w := &way{q: query, sources: kinds[best].sources, overlap: kinds[best].overlap, filters: others}
 	for i, k := range kinds {
 		if i != best {
 			w.filters = append(w.filters, k.filter)
@@ -257,7 +262,9 @@ func (w *way) runs(ctx context.Context, q Querier, at cursor, n int) ([]run.Run,
 	return runs, err
 }
 
-// candidates selects the ids of the first n runs from the cursor on.
+// candidates selects the ids of the first n runs from the cursor on. Databases
+// merge sources that have no run in common as they go, and so read little more
+// of them than what is selected.
 func (w *way) candidates(at cursor, n int) condition {
 	descending := at.descending(w.q)
 	order := ` ORDER BY id`
@@ -265,33 +272,64 @@ func (w *way) candidates(at cursor, n int) condition {
 		order += ` DESC`
 	}
 	order += ` LIMIT ?`
-	parts := make([]string, len(w.sources))
-	var args []any
+	bounds := w.bounds(at, descending)
+	var out condition
 	for i, src := range w.sources {
-		part := src.candidates(append([]condition{src.filter}, w.filters...), w.bounds(at, descending))
-		parts[i] = part.where + order
-		args = append(append(args, part.args...), n)
+		part := src.candidates(append([]condition{src.filter}, w.filters...), bounds)
+		switch {
+		case !w.overlap && i > 0:
+			out.where += ` UNION ALL `
+		case w.overlap && i > 0:
+			out.where += ` UNION `
+		}
+		if w.overlap {
+			part.where, part.args = `SELECT id FROM (`+part.where+order+`) s`, append(part.args, n)
+		}
+		out.where += part.where
+		out.args = append(out.args, part.args...)
 	}
-	if len(parts) == 1 {
-		return condition{where: parts[0], args: args}
-	}
-	return condition{
-		where: `SELECT id FROM (SELECT * FROM (` + strings.Join(parts, `) s UNION SELECT * FROM (`) + `) s) u` + order,
-		args:  append(args, n),
+	out.where += order
+	out.args = append(out.args, n)
+	return out
+}
+
+// bound is an end of a range of ids.
+type bound struct {
+	id       run.ID // "" for none
+	operator string
+}
+
+// narrow sets the bound to another that leaves less: one whose id is less, or
+// greater.
+func (b *bound) narrow(to bound, greater bool) {
+	if b.id == "" || greater && to.id > b.id || !greater && to.id < b.id || to.id == b.id && len(to.operator) < len(b.operator) {
+		*b = to
 	}
 }
 
-// bounds are what the ids of candidates are limited by.
+// bounds are what the ids of candidates are limited by: at most one on each
+// side, since databases look up one and compare with the others.
 func (w *way) bounds(at cursor, descending bool) []condition {
-	var out []condition
-	if at.id != "" {
-		out = append(out, condition{where: at.operator(descending) + ` ?`, args: []any{at.id}})
-	}
+	var low, high bound
 	if t := w.q.CreatedAfter; !t.IsZero() {
-		out = append(out, condition{where: ` >= ?`, args: []any{idBound(t, false)}})
+		low = bound{idBound(t, false), ` >=`}
 	}
 	if t := w.q.CreatedBefore; !t.IsZero() {
-		out = append(out, condition{where: ` <= ?`, args: []any{idBound(t, true)}})
+		high = bound{idBound(t, true), ` <=`}
+	}
+	if at.id != "" {
+		from := bound{at.id, at.operator(descending)}
+		if descending {
+			high.narrow(from, false)
+		} else {
+			low.narrow(from, true)
+		}
+	}
+	var out []condition
+	for _, b := range []bound{low, high} {
+		if b.id != "" {
+			out = append(out, condition{where: b.operator + ` ?`, args: []any{b.id}})
+		}
 	}
 	return out
 }
@@ -336,15 +374,19 @@ func (s *source) candidates(filters, bounds []condition) condition {
 }
 
 // queryPaths returns the groups that a query names, none where one of them is
-// the root, which all are below.
+// the root, which all are below. None of them is below another.
 func queryPaths(groups []string) []string {
-	var out []string
+	var paths, out []string
 	for _, g := range groups {
 		path, all := queryPath(g)
 		if all {
 			return nil
 		}
-		if !slices.Contains(out, path) {
+		paths = append(paths, path)
+	}
+	slices.Sort(paths)
+	for _, path := range paths {
+		if !slices.ContainsFunc(out, func(above string) bool { return path == above || strings.HasPrefix(path, above+"/") }) {
 			out = append(out, path)
 		}
 	}

@@ -116,6 +116,7 @@ func measureOne(
 // figure is how one query went.
 type figure struct {
 	name     string
+	inside   bool // no client asks for it: the goal is not for it
 	p50, p95 time.Duration
 	plan     string
 }
@@ -134,7 +135,7 @@ func measure(ctx context.Context, store records.Store, q query) (figure, error) 
 		}
 	}
 	slices.Sort(took)
-	f := figure{name: q.name, p50: took[len(took)/2], p95: took[len(took)*95/100]}
+	f := figure{name: q.name, inside: q.inside, p50: took[len(took)/2], p95: took[len(took)*95/100]}
 	planner, ok := store.(interface {
 		PlanList(ctx context.Context, q run.ListQuery) ([]string, error)
 	})
@@ -188,7 +189,7 @@ func print(n int, names []string, results [][]figure) {
 		for _, r := range results {
 			f := r[i]
 			met := ""
-			if f.p95 > 20*time.Millisecond {
+			if f.p95 > 20*time.Millisecond && !f.inside {
 				met = " **over 20 ms**"
 			}
 			line += fmt.Sprintf(" | %.2f ms | %.2f ms%s | %s", ms(f.p50), ms(f.p95), met, f.plan)

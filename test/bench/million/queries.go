@@ -12,9 +12,10 @@ import (
 
 // query is one kind of call, with another argument each time.
 type query struct {
-	name string
-	list func() run.ListQuery // nil where it is no list
-	call func(ctx context.Context) error
+	name   string
+	list   func() run.ListQuery // nil where it is no list
+	call   func(ctx context.Context) error
+	inside bool // no client asks for it
 }
 
 // sampled is how many runs are drawn for the calls that need one by its id.
@@ -44,7 +45,7 @@ func queries(ctx context.Context, store records.Store, n int, now time.Time) ([]
 	var out []query
 	for _, l := range lists() {
 		next := func() run.ListQuery { return l.q(some()) }
-		out = append(out, query{l.name, next, func(ctx context.Context) error {
+		out = append(out, query{name: l.name, list: next, call: func(ctx context.Context) error {
 			_, err := store.ListRuns(ctx, next())
 			return err
 		}})
@@ -68,7 +69,7 @@ func queries(ctx context.Context, store records.Store, n int, now time.Time) ([]
 				pages = append(pages, q)
 			}
 		}
-		out = append(out, query{l.name, nil, func(ctx context.Context) error {
+		out = append(out, query{name: l.name, call: func(ctx context.Context) error {
 			_, err := store.ListRuns(ctx, pages[rand.IntN(len(pages))])
 			return err
 		}})
@@ -83,7 +84,7 @@ func queries(ctx context.Context, store records.Store, n int, now time.Time) ([]
 // groups are calls about groups.
 func groups(store records.Store, some func() shape) []query {
 	return []query{
-		{"counts and last run of 10 narrow groups", nil, func(ctx context.Context) error {
+		{name: "counts and last run of 10 narrow groups", call: func(ctx context.Context) error {
 			q := run.GroupQuery{}
 			for range 10 {
 				q.Paths = append(q.Paths, some().group)
@@ -91,19 +92,19 @@ func groups(store records.Store, some func() shape) []query {
 			_, err := store.Groups(ctx, q)
 			return err
 		}},
-		{"counts and last run of the group of all", nil, func(ctx context.Context) error {
+		{name: "counts and last run of the group of all", call: func(ctx context.Context) error {
 			_, err := store.Groups(ctx, run.GroupQuery{Paths: []string{"/project"}})
 			return err
 		}},
-		{"25 groups below a path, with counts and last runs", nil, func(ctx context.Context) error {
+		{name: "25 groups below a path, with counts and last runs", call: func(ctx context.Context) error {
 			_, err := store.Groups(ctx, run.GroupQuery{Under: "/project", After: some().group})
 			return err
 		}},
-		{"a change group with its runs", nil, func(ctx context.Context) error {
+		{name: "a change group with its runs", call: func(ctx context.Context) error {
 			_, _, err := store.ChangeGroups(ctx, run.ChangeGroupQuery{Names: []string{some().changeGroup()}})
 			return err
 		}},
-		{"the newest 1,000 runs of each group spared: what to delete (count)", nil, func(ctx context.Context) error {
+		{name: "the newest 1,000 runs of each group spared: what to delete (count)", call: func(ctx context.Context) error {
 			_, err := store.DeleteRuns(ctx, run.DeleteQuery{Group: some().group, Keep: 1000, DryRun: true})
 			return err
 		}},
@@ -114,23 +115,23 @@ func groups(store records.Store, some func() shape) []query {
 func single(store records.Store, ids, open []run.ID) []query {
 	any := func(ids []run.ID) run.ID { return ids[rand.IntN(len(ids))] }
 	return []query{
-		{"one run with its tasks", nil, func(ctx context.Context) error {
+		{name: "one run with its tasks", call: func(ctx context.Context) error {
 			_, err := store.GetRun(ctx, any(ids))
 			return err
 		}},
-		{"what a queued run waits for", nil, func(ctx context.Context) error {
+		{name: "what a queued run waits for", call: func(ctx context.Context) error {
 			_, err := store.Waits(ctx, any(open))
 			return err
 		}},
-		{"places of a run's tasks in the lines of their pools", nil, func(ctx context.Context) error {
+		{name: "places of a run's tasks in the lines of their pools", call: func(ctx context.Context) error {
 			_, err := store.Places(ctx, any(open))
 			return err
 		}},
-		{"pools, with what is queued and runs", nil, func(ctx context.Context) error {
+		{name: "pools, with what is queued and runs", call: func(ctx context.Context) error {
 			_, err := store.ListPools(ctx)
 			return err
 		}},
-		{"open runs and tasks, for the metrics", nil, func(ctx context.Context) error {
+		{name: "open runs and tasks (inside, for the metrics)", inside: true, call: func(ctx context.Context) error {
 			_, err := store.Stats(ctx)
 			return err
 		}},
