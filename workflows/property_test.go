@@ -64,6 +64,9 @@ func expect(t *testing.T, p run.Plan, fates []fate) (statuses []run.Status, resu
 	t.Helper()
 	g, err := run.NewGraph(p.Nodes, p.FailFast)
 	require.NoError(t, err)
+	if p.Kept != nil {
+		require.NoError(t, g.Keep(p.Kept))
+	}
 	for !g.Done() {
 		for _, d := range g.Next() {
 			if d.Status == run.StatusQueued {
@@ -86,23 +89,52 @@ func TestRun_ends_as_its_graph_says(t *testing.T) {
 			t.Run(fmt.Sprintf("%d_%s", seed, name), func(t *testing.T) {
 				t.Parallel()
 				p, fates := draw(rand.New(rand.NewPCG(seed, 1)))
-				w := newWorld(t, p)
-				w.limits = limits
-				g, err := run.NewGraph(p.Nodes, false)
-				require.NoError(t, err)
-				for task := range g.Len() {
-					w.on(g.Name(task), fates[g.NodeOf(task)].path...)
-					w.onAdopt(g.Name(task), answer(run.StatusSuccess, "", ""))
-				}
-				statuses, result := expect(t, p, fates)
-				require.Equal(t, result, w.run().Result)
-				require.Equal(t, statuses, w.statuses())
-				seen := map[string]bool{}
-				for _, request := range w.requests() {
-					require.False(t, seen[request], "%s came twice", request)
-					seen[request] = true
-				}
+				endsAsItsGraphSays(t, p, fates, limits)
 			})
 		}
+	}
+}
+
+// So does one that was made of another, and keeps some of its tasks.
+func TestRun_restarted_ends_as_its_graph_says(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(40) {
+		for name, limits := range map[string]*contract.Limits{"inline": nil, "batches": {Inline: 1, Batch: 4}} {
+			t.Run(fmt.Sprintf("%d_%s", seed, name), func(t *testing.T) {
+				t.Parallel()
+				r := rand.New(rand.NewPCG(seed, 2))
+				p, fates := draw(r)
+				ended, _ := expect(t, p, fates)
+				g, err := run.NewGraph(p.Nodes, false)
+				require.NoError(t, err)
+				kept, err := run.Kept(p.Nodes, ended, g.Name, "", []string{g.Name(r.IntN(g.Len()))})
+				require.NoError(t, err)
+				p.Kept = run.KeptStatuses(ended, kept)
+				for i := range fates {
+					fates[i] = drawFate(r, max(1, p.Nodes[i].Retry.MaxAttempts))
+				}
+				endsAsItsGraphSays(t, p, fates, limits)
+			})
+		}
+	}
+}
+
+func endsAsItsGraphSays(t *testing.T, p run.Plan, fates []fate, limits *contract.Limits) {
+	t.Helper()
+	w := newWorld(t, p)
+	w.limits = limits
+	g, err := run.NewGraph(p.Nodes, false)
+	require.NoError(t, err)
+	for task := range g.Len() {
+		w.on(g.Name(task), fates[g.NodeOf(task)].path...)
+		w.onAdopt(g.Name(task), answer(run.StatusSuccess, "", ""))
+	}
+	statuses, result := expect(t, p, fates)
+	require.Equal(t, result, w.run().Result)
+	require.Equal(t, statuses, w.statuses())
+	seen := map[string]bool{}
+	for _, request := range w.requests() {
+		require.False(t, seen[request], "%s came twice", request)
+		seen[request] = true
 	}
 }
