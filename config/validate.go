@@ -66,8 +66,10 @@ func (r Retention) validate(v *validator) {
 		key string
 		bad bool
 	}{
-		{"retention.runs.max_age", r.Runs.MaxAge < 0}, {"retention.runs.keep", r.Runs.Keep < 0},
-		{"retention.events.max_age", r.Events.MaxAge < 0}, {"retention.events.keep", r.Events.Keep < 0},
+		{"retention.runs.max_age", r.Runs.MaxAge < 0},
+		{"retention.runs.keep", r.Runs.Keep < 0},
+		{"retention.events.max_age", r.Events.MaxAge < 0},
+		{"retention.events.keep", r.Events.Keep < 0},
 	} {
 		if bound.bad {
 			v.fail(bound.key, "it must not be negative; 0 is no bound")

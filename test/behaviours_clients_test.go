@@ -132,7 +132,7 @@ func checkLimit(t *testing.T, dev *harness.Dev, group string, runs int) {
 		if e.Type != "run" {
 			return false
 		}
-		switch e.Phase {
+		switch e.Phase { //nolint:exhaustive // the others hold no slot
 		case api.PhaseRunning:
 			running[e.Run] = true
 		case api.PhaseFinished:

@@ -126,7 +126,7 @@ func eventsUntil(t *testing.T, client *harness.Client, finished int) string {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, client.Server+"/api/v1/events", nil)
 	require.NoError(t, err)
 	req.Header.Set("Authorization", "Bearer "+client.Token)
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := (&http.Client{Timeout: patience}).Do(req)
 	require.NoError(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	var text strings.Builder

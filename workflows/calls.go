@@ -84,6 +84,12 @@ func deliverEvents(ctx workflow.Context, name string) workflow.Future {
 	return workflow.ExecuteActivity(ctx, contract.ActivityDeliver, contract.DeliverInput{Name: name})
 }
 
+func deleteRuns(ctx workflow.Context, keep contract.RunRetention) (out contract.DeleteRunsResult, err error) {
+	ctx = workflow.WithActivityOptions(ctx, sweepOptions("delete runs"))
+	err = workflow.ExecuteActivity(ctx, contract.ActivityDeleteRuns, contract.DeleteRunsInput{Keep: keep}).Get(ctx, &out)
+	return out, err
+}
+
 // progress calls the records: by a local activity, which costs the history one
 // marker, and where that does not get through, by an activity that is tried
 // until it does. So an outage of the records delays a run and never fails it.

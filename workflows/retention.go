@@ -90,9 +90,8 @@ func (s *sweeper) deleteRuns(ctx workflow.Context) error {
 		if err := s.heed(ctx); err != nil {
 			return err
 		}
-		var out contract.DeleteRunsResult
-		if err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, sweepOptions("delete runs")),
-			contract.ActivityDeleteRuns, contract.DeleteRunsInput{Keep: keep}).Get(ctx, &out); err != nil {
+		out, err := deleteRuns(ctx, keep)
+		if err != nil {
 			return err
 		}
 		s.state.Runs += out.Deleted

@@ -155,7 +155,7 @@ func (m *groupModel) begin(r *modelRun) {
 		m.touch(r.groups...)
 	}
 	require.Equal(m.rt, r.phase, standing.Phase)
-	require.Equal(m.rt, r.stopping, standing.StopWanted)
+	require.Equal(m.rt, standing.StopWanted, r.stopping)
 }
 
 func (m *groupModel) finish(r *modelRun) {

@@ -78,7 +78,7 @@ func (b *bare) run(ctx context.Context, n int) (time.Duration, error) {
 
 // many runs work n times with some clients in parallel and returns how long
 // all of it took.
-func many(n, clients int, work func() error) (time.Duration, error) {
+func many(n, clients int, work func() error) (time.Duration, error) { //nolint:unparam // the number of clients belongs to what is measured
 	begin := time.Now()
 	var group sync.WaitGroup
 	jobs := make(chan struct{})

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 
 	"github.com/drover-run/drover/records"
@@ -145,9 +146,7 @@ func (t *tx) seize(ctx context.Context, ids []run.ID) error {
 			return needed(ids)
 		}
 	}
-	for id, r := range runs {
-		t.runs[id] = r
-	}
+	maps.Copy(t.runs, runs)
 	return nil
 }
 
@@ -157,7 +156,7 @@ func (t *tx) displace(ctx context.Context, victim, by run.ID, group string) erro
 	was := t.runs[victim]
 	r := was.clone()
 	reason := "run " + string(by) + " of change group " + group + " took its place"
-	switch r.phase { //nolint:exhaustive // the others are final
+	switch r.phase {
 	case run.PhaseQueued:
 		if err := t.cancel(ctx, r, reason); err != nil {
 			return err

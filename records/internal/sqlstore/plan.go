@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"strings"
 
 	"github.com/drover-run/drover/run"
@@ -46,7 +45,7 @@ func lastColumn(ctx context.Context, q Querier, out *[]string, query string, arg
 		if err := rows.Scan(dest...); err != nil {
 			return err
 		}
-		*out = append(*out, strings.TrimSpace(fmt.Sprintf("%s", cells[len(cells)-1])))
+		*out = append(*out, strings.TrimSpace(string(cells[len(cells)-1])))
 	}
 	return rows.Err()
 }

@@ -196,7 +196,7 @@ func chooseWay(ctx context.Context, q Querier, query run.ListQuery, at cursor) (
 			if at.descending(query) {
 				further = last < reach
 			}
-			if i == 0 || n < least || n == least && n == probed && further {
+			if i == 0 || n < least || (n == least && n == probed && further) { //nolint:gocritic // both: a full probe, of as many
 				best, least, reach = i, n, last
 			}
 		}

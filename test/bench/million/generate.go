@@ -40,7 +40,7 @@ type shape struct {
 func shapes(n int, now time.Time) func(i int) shape {
 	begin := now.Add(-time.Duration(n) * 10 * time.Second)
 	return func(i int) shape {
-		mix := uint32(i) * 2654435761 //nolint:gosec // a hash; it may wrap
+		mix := uint32(i) * 2654435761 // a hash; it may wrap
 		s := shape{created: begin.Add(time.Duration(i) * 10 * time.Second), phase: run.PhaseFinished, result: run.ResultSuccess}
 		if mix%5 != 0 {
 			s.project = 1 + int(mix>>8)%(projects-1)
@@ -73,8 +73,10 @@ type sink interface {
 
 // columns are those that are written; the others have their defaults.
 var columns = map[string][]string{
-	"runs": {"id", "name", "group_path", "counter", "priority", "admission", "admitted", "phase", "result", "reason", "created_at",
-		"started_at", "ended_at", "counts", "grouped", "version"},
+	"runs": {
+		"id", "name", "group_path", "counter", "priority", "admission", "admitted", "phase", "result", "reason", "created_at",
+		"started_at", "ended_at", "counts", "grouped", "version",
+	},
 	"run_details":      {"run_id", "header", "secret_names", "annotations"},
 	"run_states":       {"prefix", "state", "run_id"},
 	"run_annotations":  {"name", "value", "run_id"},
@@ -90,7 +92,10 @@ var columns = map[string][]string{
 // generate writes n runs of one task each, with the rows that the product
 // writes for them.
 func generate(ctx context.Context, to sink, n int, now time.Time) error {
-	header, spec := texts()
+	header, spec, err := texts()
+	if err != nil {
+		return err
+	}
 	for p := range projects {
 		if err := to.put("changegroups", fmt.Sprintf("project-%d", p), 1); err != nil {
 			return err
@@ -113,10 +118,18 @@ func generate(ctx context.Context, to sink, n int, now time.Time) error {
 	return nil
 }
 
-func texts() (header, spec string) {
-	h, _ := json.Marshal(run.Spec{Name: "build-and-test", Group: "/project/42/branch/1", Environment: map[string]string{"GOFLAGS": "-trimpath", "CI": "1"}})
-	s, _ := json.Marshal(run.TaskSpec{Pool: "shell", Steps: []run.Step{{Run: "go build ./..."}, {Name: "test", Run: "go test ./..."}}})
-	return string(h), string(s)
+func texts() (header, spec string, err error) {
+	h, err := json.Marshal(run.Spec{ //nolint:errchkjson // it is checked; a secret and a duration write texts
+		Name: "build-and-test", Group: "/project/42/branch/1", Environment: map[string]string{"GOFLAGS": "-trimpath", "CI": "1"},
+	})
+	if err != nil {
+		return "", "", fmt.Errorf("writing a header: %w", err)
+	}
+	s, err := json.Marshal(run.TaskSpec{Pool: "shell", Steps: []run.Step{{Run: "go build ./..."}, {Name: "test", Run: "go test ./..."}}}) //nolint:errchkjson // likewise
+	if err != nil {
+		return "", "", fmt.Errorf("writing a task: %w", err)
+	}
+	return string(h), string(s), nil
 }
 
 func write(to sink, s shape, i int, header, spec string) error {

@@ -66,7 +66,7 @@ func measureAll(ctx context.Context, n int, file, url string, keep bool) error {
 		}
 		results, names = append(results, r), append(names, "PostgreSQL")
 	}
-	print(n, names, results)
+	report(n, names, results)
 	return nil
 }
 
@@ -181,20 +181,21 @@ func indexes(plan []string) string {
 	return strings.Join(out, ", ")
 }
 
-func print(n int, names []string, results [][]figure) {
+func report(n int, names []string, results [][]figure) {
 	fmt.Printf("%d runs, %d calls of each kind\n\n| query | %s |\n|---|%s\n", n, calls,
 		strings.Join(heads(names), " | "), strings.Repeat("---|", 3*len(names)))
 	for i := range results[0] {
-		line := "| " + results[0][i].name
+		var line strings.Builder
+		line.WriteString("| " + results[0][i].name)
 		for _, r := range results {
 			f := r[i]
 			met := ""
 			if f.p95 > 20*time.Millisecond && !f.inside {
 				met = " **over 20 ms**"
 			}
-			line += fmt.Sprintf(" | %.2f ms | %.2f ms%s | %s", ms(f.p50), ms(f.p95), met, f.plan)
+			fmt.Fprintf(&line, " | %.2f ms | %.2f ms%s | %s", ms(f.p50), ms(f.p95), met, f.plan)
 		}
-		fmt.Println(line + " |")
+		fmt.Println(line.String() + " |")
 	}
 }
 

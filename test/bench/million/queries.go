@@ -113,18 +113,18 @@ func groups(store records.Store, some func() shape) []query {
 
 // single are calls about one run.
 func single(store records.Store, ids, open []run.ID) []query {
-	any := func(ids []run.ID) run.ID { return ids[rand.IntN(len(ids))] }
+	one := func(ids []run.ID) run.ID { return ids[rand.IntN(len(ids))] }
 	return []query{
 		{name: "one run with its tasks", call: func(ctx context.Context) error {
-			_, err := store.GetRun(ctx, any(ids))
+			_, err := store.GetRun(ctx, one(ids))
 			return err
 		}},
 		{name: "what a queued run waits for", call: func(ctx context.Context) error {
-			_, err := store.Waits(ctx, any(open))
+			_, err := store.Waits(ctx, one(open))
 			return err
 		}},
 		{name: "places of a run's tasks in the lines of their pools", call: func(ctx context.Context) error {
-			_, err := store.Places(ctx, any(open))
+			_, err := store.Places(ctx, one(open))
 			return err
 		}},
 		{name: "pools, with what is queued and runs", call: func(ctx context.Context) error {
