@@ -29,7 +29,7 @@ func openStores(ctx context.Context, r config.Records, b config.Blobs, observer 
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the blobs: %w", err), store.Close())
 	}
-	return &stores{records: store, blobs: bucket}, nil
+	return &stores{records: interfereWithRecords(store), blobs: bucket}, nil
 }
 
 func openRecords(ctx context.Context, r config.Records, observer records.Observer) (records.Store, error) {

@@ -8,11 +8,13 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/drover-run/drover/config"
 	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/internal/freeport"
 	"github.com/drover-run/drover/internal/temporalite"
 )
 
@@ -83,17 +85,16 @@ func resolvePorts(ctx context.Context, cfg *config.Dev) error {
 }
 
 func resolvePort(ctx context.Context, address string) (string, error) {
-	_, port, err := net.SplitHostPort(address)
+	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return "", fmt.Errorf("reading the address %q: %w", address, err)
 	}
 	if port != "0" {
 		return address, nil
 	}
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	found, err := freeport.On(ctx, host)
 	if err != nil {
-		return "", fmt.Errorf("finding a free port: %w", err)
+		return "", err
 	}
-	resolved := l.Addr().String()
-	return resolved, errors.Join(l.Close())
+	return net.JoinHostPort(host, strconv.Itoa(found)), nil
 }

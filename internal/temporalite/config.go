@@ -1,6 +1,7 @@
 package temporalite
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"time"
@@ -11,6 +12,8 @@ import (
 	"go.temporal.io/server/common/membership/static"
 	sqliteplugin "go.temporal.io/server/common/persistence/sql/sqlplugin/sqlite"
 	"go.temporal.io/server/common/primitives"
+
+	"github.com/drover-run/drover/internal/freeport"
 )
 
 // clusterName is the name under which a single cluster knows itself.
@@ -20,7 +23,7 @@ const clusterName = "active"
 // history shard on one SQLite file. Hosts are static: the gossip between
 // services would look for the ports of an earlier process first, which makes a
 // restart after a kill slow.
-func newConfig(file string, frontend *net.TCPAddr) (*config.Config, map[primitives.ServiceName]static.Hosts, error) {
+func newConfig(ctx context.Context, file string, frontend *net.TCPAddr) (*config.Config, map[primitives.ServiceName]static.Hosts, error) {
 	services := map[string]config.Service{}
 	hosts := map[primitives.ServiceName]static.Hosts{}
 	for _, name := range []primitives.ServiceName{
@@ -30,7 +33,7 @@ func newConfig(file string, frontend *net.TCPAddr) (*config.Config, map[primitiv
 		if name == primitives.FrontendService {
 			rpc.BindOnIP, rpc.GRPCPort = frontend.IP.String(), frontend.Port
 		} else {
-			port, err := freePort()
+			port, err := freeport.On(ctx, rpc.BindOnIP)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -113,13 +116,4 @@ func tuning() dynamicconfig.Client {
 	// 10,000 tasks costs nearly twice as much a task as one of 1,000.
 	values[dynamicconfig.EventsCacheMaxSizeBytes.Key()] = 32 << 20
 	return values
-}
-
-func freePort() (int, error) {
-	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		return 0, fmt.Errorf("finding a free port: %w", err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }

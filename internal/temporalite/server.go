@@ -69,7 +69,7 @@ func (s *Server) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	cfg, hosts, err := newConfig(s.options.File, frontend)
+	cfg, hosts, err := newConfig(ctx, s.options.File, frontend)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -19,6 +18,8 @@ import (
 	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+
+	"github.com/drover-run/drover/internal/freeport"
 )
 
 // PostgresVariable names the environment variable with the connection URL of a
@@ -148,7 +149,7 @@ func (s *postgresServer) start() error {
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return fmt.Errorf("making a cluster: %w: %s", err, out)
 	}
-	port, err := freePort()
+	port, err := freeport.On(context.Background(), "127.0.0.1")
 	if err != nil {
 		return err
 	}
@@ -187,13 +188,4 @@ func (s *postgresServer) await() error {
 			return fmt.Errorf("the server does not answer: %w: %s", err, log)
 		}
 	}
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }

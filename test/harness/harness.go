@@ -5,7 +5,6 @@ package harness
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -13,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,6 +21,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-run/drover/internal/freeport"
 	"github.com/drover-run/drover/internal/testenv"
 )
 
@@ -200,10 +201,9 @@ func (p *Process) tail() string {
 // FreeAddress returns a loopback address that nobody listened on a moment ago.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	port, err := freeport.On(t.Context(), "127.0.0.1")
 	require.NoError(t, err)
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 
 // Grep reports whether a file, or what SQLite keeps beside it, holds a text.

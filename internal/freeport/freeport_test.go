@@ -1,0 +1,24 @@
+package freeport_test
+
+import (
+	"net"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/internal/freeport"
+)
+
+func TestOn(t *testing.T) {
+	t.Parallel()
+	port, err := freeport.On(t.Context(), "127.0.0.1")
+	require.NoError(t, err)
+	require.Less(t, port, 32768, "connections are given ports from here on")
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+
+	_, err = freeport.On(t.Context(), "not a host")
+	require.ErrorContains(t, err, "finding a free port of not a host")
+}

@@ -1,0 +1,314 @@
+package test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/test/harness"
+)
+
+// TestOutbox_kill kills all of Drover once, at an exact point: between what a
+// client's call writes and what a workflow is told of it, or between the grant
+// of a slot and the run that it is for. A run that was being made is absent, or
+// goes on by itself; to ask again with its key gives the same run; and all that
+// was asked comes to its end, once.
+func TestOutbox_kill(t *testing.T) {
+	t.Parallel()
+	points := []string{
+		"creating", "created", "changed", "begun", "granting", "granted", "ending", "ended",
+		"closed:start", "closed:admit", "closed:grant", "closed:stop", "closed:approve", "closed:cancel",
+	}
+	// What was taken is due again when its lease ends.
+	if kinds := []string{"start", "admit", "grant", "stop", "approve", "cancel"}; soak() {
+		for _, kind := range kinds {
+			points = append(points, "taken:"+kind, "delivered:"+kind)
+		}
+	} else if !testing.Short() {
+		points = append(points, "taken:start", "delivered:start", "taken:admit", "delivered:admit")
+	}
+	for _, point := range points {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			killAt(t, point)
+		})
+	}
+}
+
+// asked is a run that a client asked for.
+type asked struct {
+	name   string // and key
+	spec   string
+	id     string
+	result api.Result
+	phase  api.Phase
+}
+
+func killAt(t *testing.T, point string) {
+	t.Helper()
+	dir := t.TempDir()
+	dev := harness.StartDev(t, []string{
+		"DROVER_DEV__SLOTS=8", "DROVER_CHAOS_KILL=" + point, "DROVER_CHAOS_ONCE=" + filepath.Join(dir, "killed"),
+	}, "--executor", "shell")
+	c := &survivor{t: t, dev: dev}
+	spec := func(name, more, script string) string {
+		return fmt.Sprintf("name: %s\ngroup: /test/outbox\n%s\ntasks: {t: {%ssteps: [{run: 'echo ran >> %s; %s'}]}}\n",
+			name, more, map[bool]string{true: "approval: true, "}[name == "approved"], filepath.Join(dir, name), script)
+	}
+	await := "while [ ! -e " + filepath.Join(dir, "go") + " ]; do sleep 0.05; done"
+	runs := []*asked{
+		{name: "alone", spec: spec("alone", "", "true"), phase: api.PhaseFinished, result: api.ResultSuccess},
+		{name: "holder", spec: spec("holder", "changegroups: [outbox]", await), phase: api.PhaseFinished, result: api.ResultSuccess},
+		{name: "waiter", spec: spec("waiter", "changegroups: [outbox]", "true"), phase: api.PhaseFinished, result: api.ResultSuccess},
+		{name: "started", spec: spec("started", "admission: manual", "true"), phase: api.PhaseFinished, result: api.ResultSuccess},
+		{name: "approved", spec: spec("approved", "", "true"), phase: api.PhaseFinished, result: api.ResultSuccess},
+		{name: "stopped", spec: spec("stopped", "", "sleep 600"), phase: api.PhaseFinished, result: api.ResultStopped},
+		{name: "cancelled", spec: spec("cancelled", "admission: manual", "true"), phase: api.PhaseCancelled, result: api.ResultUnknown},
+	}
+	c.ask(http.MethodPut, "/changegroups/outbox", "", `{"max_running": 1}`)
+	for _, r := range runs {
+		c.create(r, point == "creating")
+	}
+	// A call whose answer was lost is made again: it may have done its work.
+	c.ask(http.MethodPost, "/runs/"+runs[3].id+"/start", "", "{}")
+	c.ask(http.MethodPost, "/runs/"+runs[6].id+"/cancel", "", "{}")
+	c.await(runs[4].id, func(r api.Run) bool { return r.Tasks["t"].Status == "waiting_approval" })
+	c.ask(http.MethodPost, "/runs/"+runs[4].id+"/tasks/t/approve", "", "{}")
+	testenv.Await(t, patience, func() (bool, string) {
+		c.revive()
+		data, _ := os.ReadFile(filepath.Join(dir, "stopped"))
+		return len(data) > 0, "the step did not begin"
+	})
+	c.ask(http.MethodPost, "/runs/"+runs[5].id+"/stop", "", "{}")
+	c.await(runs[1].id, func(r api.Run) bool { return r.Tasks["t"].Status == "running" })
+	require.Equal(t, api.PhaseQueued, c.get(runs[2].id).Phase)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
+
+	for _, r := range runs {
+		got := c.await(r.id, func(got api.Run) bool { return run.Phase(got.Phase).Final() })
+		require.Equal(t, r.phase, got.Phase, "%s: %s", r.name, harness.Describe(got))
+		require.Equal(t, r.result, got.Result, "%s: %s", r.name, harness.Describe(got))
+	}
+	require.Equal(t, 1, c.deaths, "it was killed once at %s", point)
+	c.check(dir, runs)
+}
+
+// survivor is a client of a drover that is killed: whoever finds it dead starts
+// it again.
+type survivor struct {
+	t      *testing.T
+	dev    *harness.Dev
+	deaths int
+}
+
+// once makes a call, and reports false where drover is gone before it answers.
+// It is back then.
+func (c *survivor) once(method, path, key, body string) (int, http.Header, string, bool) {
+	c.t.Helper()
+	status, header, text, err := c.try(method, path, key, body)
+	if err == nil {
+		return status, header, text, true
+	}
+	testenv.Await(c.t, patience, func() (bool, string) { return !c.dev.Running(), fmt.Sprintf("%s %s: %v", method, path, err) })
+	c.revive()
+	return 0, nil, "", false
+}
+
+func (c *survivor) revive() {
+	if !c.dev.Running() {
+		c.deaths++
+		c.dev.Restart()
+	}
+}
+
+func (c *survivor) try(method, path, key, body string) (int, http.Header, string, error) {
+	ctx, cancel := context.WithTimeoutCause(c.t.Context(), patience, errors.New("no answer came"))
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, c.dev.Server+"/api/v1"+path, strings.NewReader(body))
+	if err != nil {
+		return 0, nil, "", fmt.Errorf("making the request: %w", err)
+	}
+	if method != http.MethodGet {
+		req.Header.Set("Content-Type", map[bool]string{true: "application/json", false: "application/yaml"}[strings.HasPrefix(body, "{")])
+	}
+	if key != "" {
+		req.Header.Set("Idempotency-Key", key)
+	}
+	req.Header.Set("Authorization", "Bearer "+c.dev.Token)
+	resp, err := scriptClient.Do(req)
+	if err != nil {
+		return 0, nil, "", fmt.Errorf("calling %s: %w", path, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, nil, "", fmt.Errorf("reading the answer to %s: %w", path, err)
+	}
+	return resp.StatusCode, resp.Header, string(text), nil
+}
+
+// ask makes a call until it is answered. Only where the first answer was lost
+// may it be refused.
+func (c *survivor) ask(method, path, key, body string) string {
+	c.t.Helper()
+	for lost := false; ; lost = true {
+		status, _, text, ok := c.once(method, path, key, body)
+		if !ok {
+			continue
+		}
+		if !lost || status != http.StatusConflict {
+			require.Less(c.t, status, 300, "%s %s: %s", method, path, text)
+		}
+		return text
+	}
+}
+
+// create makes a run. Where the answer is lost, it looks what there is first:
+// nothing, if absent, else a run that needs no second call.
+func (c *survivor) create(r *asked, absent bool) {
+	c.t.Helper()
+	status, _, text, ok := c.once(http.MethodPost, "/runs", r.name, r.spec)
+	if !ok {
+		made := ""
+		for _, there := range c.list() {
+			if there.Name == r.name {
+				made = there.ID
+			}
+		}
+		if absent {
+			require.Empty(c.t, made, "nothing of it was stored")
+		}
+		if made != "" && r.name == "alone" {
+			c.await(made, func(r api.Run) bool { return r.Phase == api.PhaseFinished })
+		}
+		status, _, text, ok = c.once(http.MethodPost, "/runs", r.name, r.spec)
+		require.True(c.t, ok, "it is killed once")
+		if made != "" {
+			require.Contains(c.t, text, made, "the same key gives the same run")
+		}
+	}
+	require.Equal(c.t, http.StatusCreated, status, text)
+	var got api.Run
+	require.NoError(c.t, json.Unmarshal([]byte(text), &got))
+	r.id = got.ID
+}
+
+func (c *survivor) list() []api.Run {
+	c.t.Helper()
+	var page api.RunPage
+	require.NoError(c.t, json.Unmarshal([]byte(c.ask(http.MethodGet, "/runs?limit=100", "", "")), &page))
+	return page.Runs
+}
+
+func (c *survivor) get(id string) api.Run {
+	c.t.Helper()
+	var r api.Run
+	require.NoError(c.t, json.Unmarshal([]byte(c.ask(http.MethodGet, "/runs/"+id, "", "")), &r))
+	return r
+}
+
+func (c *survivor) await(id string, wanted func(api.Run) bool) api.Run {
+	c.t.Helper()
+	var r api.Run
+	testenv.Await(c.t, patience, func() (bool, string) {
+		c.revive()
+		r = c.get(id)
+		return wanted(r), harness.Describe(r)
+	})
+	return r
+}
+
+// check demands that there are these runs and no others, that the keys still
+// stand for them, that no step ran twice and no slot is held.
+func (c *survivor) check(dir string, runs []*asked) {
+	c.t.Helper()
+	for _, r := range runs {
+		status, header, text, ok := c.once(http.MethodPost, "/runs", r.name, r.spec)
+		require.True(c.t, ok)
+		require.Equal(c.t, http.StatusCreated, status, text)
+		require.Equal(c.t, "true", header.Get("Idempotent-Replayed"))
+		require.Contains(c.t, text, r.id)
+		data, err := os.ReadFile(filepath.Join(dir, r.name))
+		if r.phase == api.PhaseCancelled {
+			require.ErrorIs(c.t, err, os.ErrNotExist, "it never ran")
+			continue
+		}
+		require.NoError(c.t, err)
+		require.Equal(c.t, "ran\n", string(data), "the step of %s", r.name)
+	}
+	require.Len(c.t, c.list(), len(runs))
+	var g api.ChangeGroup
+	require.NoError(c.t, json.Unmarshal([]byte(c.ask(http.MethodGet, "/changegroups/outbox", "", "")), &g))
+	require.Empty(c.t, g.Running)
+	require.Empty(c.t, g.Queued)
+	ended := 0
+	crowd := newCrowd(c.t, harness.NewClient(c.t, c.dev.Server, c.dev.Token))
+	checkOrder(c.t, crowd.events(c.t.Context(), func(e api.Event) bool {
+		if e.Type == "run" && run.Phase(e.Phase).Final() {
+			ended++
+		}
+		return ended == len(runs)
+	}))
+}
+
+// TestOutbox_without_temporal makes runs while Temporal is away, and has the
+// gateway killed after it stored one: they are there, wait, and go on by
+// themselves, once Temporal is back; a key gives the same run all the while.
+func TestOutbox_without_temporal(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	parts := harness.StartParts(t, "4", map[harness.Part][]string{
+		harness.Gateway: {"DROVER_CHAOS_KILL=created", "DROVER_CHAOS_ONCE=" + filepath.Join(dir, "killed")},
+	})
+	c := newCrowd(t, parts.Client)
+	parts.Processes[harness.Temporal].Kill()
+	spec := func(name string) string {
+		return fmt.Sprintf(`{"name": %q, "group": "/test/away", "tasks": {"t": {"steps": [{"run": "echo ran >> %s"}]}}}`, name, filepath.Join(dir, name))
+	}
+	create := func(name string) api.Run {
+		t.Helper()
+		status, text := c.call(t.Context(), http.MethodPost, "/runs", name, spec(name))
+		require.Equal(t, http.StatusCreated, status, text)
+		var r api.Run
+		require.NoError(t, json.Unmarshal([]byte(text), &r))
+		return r
+	}
+	// The gateway is killed once it has stored the first.
+	_, _, err := c.once(t.Context(), parts.Client, http.MethodPost, "/runs", "first", spec("first"))
+	require.Error(t, err)
+	testenv.Await(t, patience, func() (bool, string) { return !parts.Processes[harness.Gateway].Running(), "the gateway lives" })
+	parts.Launch(harness.Gateway).AwaitReady()
+	ids := map[string]string{}
+	for _, name := range []string{"first", "second", "third"} {
+		ids[name] = create(name).ID
+		require.Equal(t, ids[name], create(name).ID, "the same key gives the same run")
+	}
+	require.Len(t, c.list(t.Context(), "phase=queued"), 3)
+	// Long enough for every process to have tried in vain.
+	since := time.Now()
+	testenv.Await(t, patience, func() (bool, string) { return time.Since(since) > 3*time.Second, "waiting" })
+	parts.Processes[harness.Control].Kill()
+	parts.Launch(harness.Temporal).AwaitReady()
+	parts.Launch(harness.Control).AwaitReady()
+	for name, id := range ids {
+		require.Equal(t, api.ResultSuccess, parts.AwaitPhase(id, api.PhaseFinished, patience).Result)
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		require.Equal(t, "ran\n", string(data))
+		require.Equal(t, id, create(name).ID)
+	}
+	require.Len(t, c.list(t.Context(), ""), 3)
+}
