@@ -81,6 +81,7 @@ func Bench(b *testing.B, open func(b *testing.B) records.Store) {
 			}
 		})
 	})
+	benchGroups(b, open)
 }
 
 // life is all that the records see of a run of one task.
