@@ -20,7 +20,7 @@ import (
 // The Pump's measures.
 const (
 	pumpBatch = 64               // rows taken at once
-	pumpLease = 30 * time.Second // longer than any delivery: callTimeout and the writes around it
+	pumpLease = 12 * time.Second // longer than any delivery: callTimeout and the writes around it
 	// idleCheck finds rows whose retry is due, or which another process took
 	// and did not deliver before it died.
 	idleCheck   = 2 * time.Second
