@@ -95,6 +95,10 @@ soak: build ## The long runs: ten kills in a row, chaos, fuzzing, the full self-
 bench: build ## Measure Drover beside a bare Temporal workflow on the same server
 	$(GO) run ./test/bench
 
+.PHONY: bench-million
+bench-million: ## Measure lists, counts and reads among a million runs, in SQLite and in PostgreSQL where it is installed (3 GB in /tmp)
+	$(GO) run ./test/bench/million
+
 .PHONY: clean
 clean: ## Remove what was built
 	rm -rf bin .bin

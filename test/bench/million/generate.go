@@ -77,12 +77,13 @@ var columns = map[string][]string{
 		"id", "name", "group_path", "counter", "priority", "admission", "admitted", "phase", "result", "reason", "created_at",
 		"started_at", "ended_at", "counts", "grouped", "version",
 	},
-	"run_details":      {"run_id", "header", "secret_names", "annotations"},
-	"run_states":       {"prefix", "state", "run_id"},
-	"run_annotations":  {"name", "value", "run_id"},
-	"plan_pages":       {"run_id", "page", "plan"},
-	"task_specs":       {"run_id", "node", "spec", "matrix"},
-	"tasks":            {"run_id", "number", "node", "name", "spec_name", "axis", "pool", "status", "attempt", "dispatch", "started_at", "ended_at", "steps"},
+	"run_details":     {"run_id", "header", "secret_names", "annotations"},
+	"run_states":      {"prefix", "state", "run_id"},
+	"run_annotations": {"name", "value", "run_id"},
+	"plan_pages":      {"run_id", "page", "plan"},
+	"task_specs":      {"run_id", "node", "spec", "matrix"},
+	"tasks": {"run_id", "number", "node", "name", "spec_name", "axis", "pool", "status", "attempt", "dispatch",
+		"executor", "exit_code", "queued_at", "started_at", "ended_at", "steps"},
 	"run_changegroups": {"name", "run_id", "state", "priority", "since"},
 	"changegroups":     {"name", "max_running"},
 	"claims":           {"run_id", "task", "attempt", "dispatch", "executor", "journal_id", "claimed_at"},
@@ -133,19 +134,22 @@ func texts() (header, spec string, err error) {
 }
 
 func write(to sink, s shape, i int, header, spec string) error {
-	ended, status, place := s.created.Add(8*time.Second).UnixNano(), "success", "done"
-	started := s.created.Add(time.Second).UnixNano()
+	// What a task that ended has; those that did not, have less.
+	started, ended := s.created.Add(time.Second).UnixNano(), s.created.Add(8*time.Second).UnixNano()
+	begun, status, place, executor, attempt := started, "success", "done", "host-1", 1
+	var code any = 0
+	step := `{"status":"success","exit_code":0,"started":"2026-01-02T03:04:05.123456789Z","ended":"2026-01-02T03:04:09.123456789Z"}`
+	steps := "[" + step + "," + step + "]"
 	waits := s.phase == run.PhaseRunning && i%(openRunning/executing) != 0
 	switch {
 	case s.phase == run.PhaseQueued:
-		ended, started, status, place = 0, 0, "not_started", "waiting"
+		started, begun, ended, status, place, executor, attempt, code, steps = 0, 0, 0, "not_started", "waiting", "", 0, nil, ""
+	case waits:
+		begun, ended, status, place, executor, code, steps = 0, 0, "queued", "holding", "", nil, ""
 	case s.phase == run.PhaseRunning:
-		ended, status, place = 0, "running", "holding"
-		if waits {
-			status = "queued"
-		}
-	case s.result == run.ResultFailed:
-		status = "failed"
+		ended, status, place, code = 0, "running", "holding", nil
+	case s.result != run.ResultSuccess:
+		status, code = string(s.result), 1
 	}
 	prefixes := []string{"", "/project", fmt.Sprintf("/project/%d", s.project), fmt.Sprintf("/project/%d/branch", s.project), s.group}
 	put := func(errs *error, table string, row ...any) {
@@ -161,10 +165,11 @@ func write(to sink, s shape, i int, header, spec string) error {
 	put(&err, "run_annotations", "env", s.env, string(s.id))
 	put(&err, "plan_pages", string(s.id), 0, `{"priority":3,"group":"/project/42/branch/1","name":"build-and-test","pools":["shell"],"nodes":[{"n":"build","f":0,"w":1}]}`)
 	put(&err, "task_specs", string(s.id), 0, spec, "null")
-	put(&err, "tasks", string(s.id), 0, 0, "build", "build", "", "shell", status, 1, 1, started, ended, `[{"status":"success"},{"status":"success"}]`)
+	put(&err, "tasks", string(s.id), 0, 0, "build", "build", "", "shell", status, attempt, attempt,
+		executor, code, started, begun, ended, steps)
 	put(&err, "run_changegroups", s.changeGroup(), string(s.id), place, 3, s.created.UnixNano())
 	if s.phase != run.PhaseQueued && !waits {
-		put(&err, "claims", string(s.id), 0, 1, 1, "host-1", "journal", started)
+		put(&err, "claims", string(s.id), 0, 1, 1, executor, "journal", started)
 		put(&err, "log_batches", string(s.id), 0, 1, 1, 1, 12, ended != 0)
 	}
 	state := string(s.phase)

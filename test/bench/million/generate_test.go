@@ -1,0 +1,121 @@
+package main
+
+import (
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/sqlite"
+	"github.com/drover-run/drover/run"
+)
+
+// TestGenerate compares the rows of a generated run with those of a run that
+// went through the store: as many in each table, with the same columns set.
+func TestGenerate(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "m.db")
+	store, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	to, err := openFile(path)
+	require.NoError(t, err)
+	const n = openQueued + openRunning + 20
+	now := time.Now()
+	require.NoError(t, generate(t.Context(), to, n, now))
+	require.NoError(t, to.close(t.Context()))
+	page, err := store.ListRuns(t.Context(), run.ListQuery{Results: []run.Result{run.ResultSuccess}, Limit: 1})
+	require.NoError(t, err)
+	made := page.Runs[0]
+	lived := live(t, store, made)
+
+	db, err := sql.Open("sqlite", "file:"+path)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	for _, table := range tablesOfRuns(t, db) {
+		require.Equal(t, set(t, db, table, lived), set(t, db, table, made.ID), table)
+	}
+}
+
+// live makes a run like another and brings it to its end.
+func live(t *testing.T, s records.Store, like run.Run) run.ID {
+	t.Helper()
+	spec := &run.Spec{
+		Name: like.Name, Group: like.Group, ChangeGroups: []string{"own"}, Annotations: like.Annotations, Environment: like.Environment,
+		Tasks: map[string]*run.TaskSpec{"build": {Pool: "shell", Steps: []run.Step{{Run: "true"}, {Run: "true"}}}},
+	}
+	x, faults := run.Expand(spec, func(_ string, t *run.TaskSpec) (string, error) { return t.Pool, nil })
+	require.Empty(t, faults)
+	ctx := t.Context()
+	r, err := s.CreateRun(ctx, records.NewRun{Spec: spec, Plan: x.Plan, Tasks: x.Tasks})
+	require.NoError(t, err)
+	_, err = s.Begin(ctx, r.ID)
+	require.NoError(t, err)
+	apply := func(c records.Changes) {
+		_, _, err := s.Apply(ctx, r.ID, c)
+		require.NoError(t, err)
+	}
+	apply(records.Changes{Tasks: []records.TaskChange{{Attempt: 1, Dispatch: 1, Status: run.StatusQueued}}})
+	key := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
+	_, err = s.Claim(ctx, run.ClaimRequest{Key: key, Executor: "host-1", JournalID: "j"})
+	require.NoError(t, err)
+	require.NoError(t, s.ApplyFrames(ctx, run.FrameBatch{Key: key, Executor: "host-1", Frames: []run.Frame{
+		{Version: 1, N: 1, Kind: run.FrameStepStart, Time: time.Now()}, {Version: 1, N: 2, Kind: run.FrameTaskEnd, Time: time.Now()},
+	}}))
+	code := 0
+	step := run.StepResult{Status: run.StatusSuccess, ExitCode: &code, Started: time.Now(), Ended: time.Now()}
+	apply(records.Changes{Tasks: []records.TaskChange{{Attempt: 1, Dispatch: 1, Status: run.StatusSuccess, Result: &run.TaskResult{
+		Status: run.StatusSuccess, ExitCode: &code, Started: time.Now(), Ended: time.Now(), Steps: []run.StepResult{step, step},
+	}}}, Result: run.ResultSuccess, Finish: true})
+	return r.ID
+}
+
+// tablesOfRuns lists the tables with rows of runs, but for those whose rows go
+// with time.
+func tablesOfRuns(t *testing.T, db *sql.DB) (tables []string) {
+	t.Helper()
+	rows, err := db.QueryContext(t.Context(), `SELECT m.name FROM sqlite_master m WHERE m.type = 'table' AND m.name NOT IN ('events', 'outbox')
+		AND EXISTS (SELECT 1 FROM pragma_table_info(m.name) c WHERE c.name = 'run_id' OR m.name = 'runs' AND c.name = 'id')`)
+	require.NoError(t, err)
+	defer rows.Close()
+	for rows.Next() {
+		var name string
+		require.NoError(t, rows.Scan(&name))
+		tables = append(tables, name)
+	}
+	require.NoError(t, rows.Err())
+	return tables
+}
+
+// set says for each of a run's rows which columns have anything in them.
+func set(t *testing.T, db *sql.DB, table string, id run.ID) (out []map[string]bool) {
+	t.Helper()
+	key := "run_id"
+	if table == "runs" {
+		key = "id"
+	}
+	rows, err := db.QueryContext(t.Context(), `SELECT * FROM `+table+` WHERE `+key+` = ?`, id)
+	require.NoError(t, err)
+	defer rows.Close()
+	names, err := rows.Columns()
+	require.NoError(t, err)
+	for rows.Next() {
+		cells, dest := make([]any, len(names)), make([]any, len(names))
+		for i := range cells {
+			dest[i] = &cells[i]
+		}
+		require.NoError(t, rows.Scan(dest...))
+		row := make(map[string]bool)
+		for i, cell := range cells {
+			text := fmt.Sprint(cell)
+			row[names[i]] = text != "" && text != "0" && text != "false" // nil is told apart
+		}
+		out = append(out, row)
+	}
+	require.NoError(t, rows.Err())
+	return out
+}
