@@ -5,15 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
 	"github.com/drover-run/drover/api"
@@ -38,48 +39,61 @@ func TestChangeGroups_chaos(t *testing.T) {
 	}
 	parts := harness.StartPairs(t, "32", testenv.RequirePostgres(t))
 	c := newCrowd(t, parts.Client, parts.Second())
-	limits := map[string]int{"one": 1, "two": 2, "five": 5}
 	ctx, cancel := context.WithTimeoutCause(t.Context(), span+5*time.Minute, errors.New("the test took too long"))
 	defer cancel()
-	for name, n := range limits {
-		status, text := c.call(ctx, http.MethodPut, "/changegroups/"+name, "", fmt.Sprintf(`{"max_running": %d}`, n))
-		require.Equal(t, http.StatusOK, status, text)
-	}
 	temporal, err := client.Dial(client.Options{HostPort: parts.Temporal(), Namespace: contract.Namespace})
 	require.NoError(t, err)
 	defer temporal.Close()
 
-	m := &mayhem{crowd: c, temporal: temporal, groups: []string{"one", "two", "five", "free"}, calls: map[string]int{}}
+	m := &mayhem{crowd: c, temporal: temporal, limits: newLimits(), calls: map[string]int{}}
+	for name, n := range map[string]int{"one": 1, "two": 2, "changed": 5, "policed": 2} {
+		require.NoError(t, m.limit(ctx, name, n, "queue"))
+	}
 	during, end := context.WithTimeoutCause(ctx, span, errSpanOver)
 	defer end()
 	var all sync.WaitGroup
+	faults := make(chan error, 7)
 	for worker := range 6 {
 		all.Go(func() {
-			for n := 0; during.Err() == nil; n++ {
-				m.act(ctx, fmt.Sprintf("%d-%d", worker, n))
+			var err error
+			for n := 0; during.Err() == nil && err == nil; n++ {
+				err = m.act(ctx, fmt.Sprintf("%d-%d", worker, n))
 			}
+			faults <- err
 		})
 	}
+	all.Go(func() { faults <- m.change(ctx, during) })
 	kills := killAtRandom(during, t, parts, harness.Gateway, harness.Gateway2, harness.Control, harness.Control2)
 	all.Wait()
-	m.release(ctx)
-	c.settle(ctx)
+	close(faults)
+	for err := range faults {
+		require.NoError(t, err)
+	}
+	c.settle(ctx, m.release)
 
 	runs := c.list(ctx, "")
 	t.Logf("%d runs, %d kills, calls by their answer: %v", len(runs), kills, m.calls)
 	var page api.ChangeGroupPage
 	c.read(ctx, "/changegroups", &page)
+	require.Len(t, page.Changegroups, 5)
 	for _, g := range page.Changegroups {
 		require.Empty(t, g.Running, "%s: a slot leaked", g.Name)
 		require.Empty(t, g.Queued, "%s: somebody waits for ever", g.Name)
 	}
-	checkGroups(t, c, ctx, runs, limits)
+	checkGroups(t, c, ctx, runs, m.limits)
+	// Of runs that ended, no workflow is left.
+	testenv.Await(t, patience, func() (bool, string) {
+		open, err := temporal.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{
+			Namespace: contract.Namespace, Query: "WorkflowType = '" + contract.RunWorkflow + "' AND ExecutionStatus = 'Running'",
+		})
+		return err == nil && open.GetCount() == 0, fmt.Sprintf("%d workflows are open, %v", open.GetCount(), err)
+	})
 }
 
 var errSpanOver = errors.New("the span is over")
 
 // checkGroups checks by the events that no limit was exceeded.
-func checkGroups(t *testing.T, c *crowd, ctx context.Context, runs []api.Run, limits map[string]int) {
+func checkGroups(t *testing.T, c *crowd, ctx context.Context, runs []api.Run, l *limits) {
 	t.Helper()
 	groups, open := map[string][]string{}, map[string]bool{}
 	for _, r := range runs {
@@ -99,27 +113,96 @@ func checkGroups(t *testing.T, c *crowd, ctx context.Context, runs []api.Run, li
 				running[g] = map[string]bool{}
 			}
 			switch {
-			case e.Phase == "running":
+			case e.Phase == "running" && !running[g][e.Run]:
 				running[g][e.Run] = true
+				limit := l.at(g, e.Time)
+				require.LessOrEqual(t, len(running[g]), limit, "change group %s at event %d", g, e.Number)
 			case run.Phase(e.Phase).Final():
 				delete(running[g], e.Run)
 			}
-			if limit := limits[g]; limit > 0 {
-				require.LessOrEqual(t, len(running[g]), limit, "change group %s at event %d", g, e.Number)
-			}
 		}
 	}
+}
+
+// limits remembers which limits of change groups were in force when.
+type limits struct {
+	mu  sync.Mutex
+	set map[string][]setLimit
+}
+
+// setLimit is a limit that was in force from some time between asked and done
+// on, until some time before the next one was done.
+type setLimit struct {
+	asked, done time.Time
+	n           int
+}
+
+func newLimits() *limits { return &limits{set: map[string][]setLimit{}} }
+
+func (l *limits) add(group string, s setLimit) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.set[group] = append(l.set[group], s)
+}
+
+// at returns the greatest limit that may have been in force when an event
+// happened. Its time is that of the begin of a transaction, which may have
+// waited for another.
+func (l *limits) at(group string, t time.Time) int {
+	const waited = 5 * time.Second
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	greatest := 0
+	for i, s := range l.set[group] {
+		ended := i+1 < len(l.set[group]) && l.set[group][i+1].done.Before(t)
+		if !ended && s.asked.Before(t.Add(waited)) {
+			greatest = max(greatest, s.n)
+		}
+	}
+	if greatest == 0 {
+		return math.MaxInt // it has none
+	}
+	return greatest
 }
 
 // mayhem makes calls at random.
 type mayhem struct {
 	*crowd
 	temporal client.Client
-	groups   []string
+	limits   *limits
 
 	mu    sync.Mutex
 	ids   []string
 	calls map[string]int
+}
+
+// limit sets a limit and a policy.
+func (m *mayhem) limit(ctx context.Context, group string, n int, policy string) error {
+	asked := time.Now()
+	status, text := m.call(ctx, http.MethodPut, "/changegroups/"+group, "", fmt.Sprintf(`{"max_running": %d, "on_busy": %q}`, n, policy))
+	if status != http.StatusOK {
+		return fmt.Errorf("setting the limit of %s was answered %d: %s", group, status, text)
+	}
+	m.limits.add(group, setLimit{asked: asked, done: time.Now(), n: n})
+	return nil
+}
+
+// change sets limits and policies anew, now and then.
+func (m *mayhem) change(ctx, during context.Context) error {
+	for {
+		select {
+		case <-during.Done():
+			return m.limit(ctx, "policed", 2, "queue")
+		case <-time.After(time.Duration(2000+rand.IntN(6000)) * time.Millisecond): // between two changes, not what is waited for
+		}
+		err := m.limit(ctx, "changed", 1+rand.IntN(6), "queue")
+		if err == nil {
+			err = m.limit(ctx, "policed", 2, []string{"queue", "stop_running", "cancel_queued", "reject"}[rand.IntN(4)])
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 func (m *mayhem) pick() string {
@@ -132,57 +215,68 @@ func (m *mayhem) pick() string {
 	return m.ids[len(m.ids)-1-rand.IntN(min(len(m.ids), 30))]
 }
 
-func (m *mayhem) act(ctx context.Context, key string) {
+func (m *mayhem) act(ctx context.Context, key string) error {
 	id := m.pick()
-	what := []string{"create", "create", "create", "stop", "start", "start", "cancel", "restart", "terminate"}[rand.IntN(9)]
+	what := []string{"create", "create", "create", "stop", "start", "start", "cancel", "restart", "terminate", "approve"}[rand.IntN(10)]
 	if id == "" {
 		what = "create"
 	}
-	var status int
-	var text string
+	status, text := 0, ""
 	switch what {
 	case "create":
 		status, text = m.call(ctx, http.MethodPost, "/runs", key, m.spec())
 	case "restart":
-		status, text = m.call(ctx, http.MethodPost, "/runs/"+id+"/restart", key, `{"from": "start"}`)
+		body := []string{`{"from": "start"}`, `{"from": "failed"}`, `{"tasks": ["b"]}`}[rand.IntN(3)]
+		status, text = m.call(ctx, http.MethodPost, "/runs/"+id+"/restart", key, body)
 	case "terminate":
 		status = http.StatusOK
 		if m.temporal.TerminateWorkflow(ctx, contract.RunWorkflowID(run.ID(id)), "", "by chance") != nil {
 			status = http.StatusNotFound
 		}
+	case "approve":
+		status, text = m.call(ctx, http.MethodPost, "/runs/"+id+"/tasks/b/approve", "", "{}")
 	default:
 		status, text = m.call(ctx, http.MethodPost, "/runs/"+id+"/"+what, "", "{}")
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.calls[fmt.Sprintf("%s %d", what, status)]++
-	if status != http.StatusCreated {
-		require.Contains(m.t, []int{0, http.StatusOK, http.StatusNotFound, http.StatusConflict}, status, text)
-		return
+	switch status {
+	case http.StatusOK, http.StatusNotFound, http.StatusConflict:
+		return nil
+	case http.StatusCreated:
+	default:
+		return fmt.Errorf("%s was answered %d: %s", what, status, text)
 	}
 	var r api.Run
-	require.NoError(m.t, json.Unmarshal([]byte(text), &r))
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		return err
+	}
 	m.ids = append(m.ids, r.ID)
+	return nil
 }
 
 func (m *mayhem) spec() string {
-	groups := slices.Clone(m.groups)
+	groups := []string{"one", "two", "changed", "policed", "free"}
 	rand.Shuffle(len(groups), func(i, j int) { groups[i], groups[j] = groups[j], groups[i] })
 	admission := "auto"
 	if rand.IntN(4) == 0 {
 		admission = "manual"
 	}
 	return fmt.Sprintf(`{"name": "chaos", "group": "/test/chaos", "changegroups": ["%s"], "priority": %d, "admission": %q,
-		"tasks": {"a": {"steps": [{"run": "sleep 0.%d"}]}, "b": {"depends": ["a"], "steps": [{"run": "true"}]}}}`,
-		strings.Join(groups[:1+rand.IntN(3)], `", "`), 1+rand.IntN(5), admission, rand.IntN(6))
+		"tasks": {"a": {"steps": [{"run": "sleep 0.%d"}]}, "b": {"depends": ["a"], "approval": %t, "steps": [{"run": "true"}]}}}`,
+		strings.Join(groups[:1+rand.IntN(3)], `", "`), 1+rand.IntN(5), admission, rand.IntN(6), rand.IntN(6) == 0)
 }
 
-// release starts or cancels what waits to be started.
-func (m *mayhem) release(ctx context.Context) {
-	for _, r := range m.list(ctx, "phase=queued") {
-		if r.Admission == "manual" {
-			what := []string{"start", "cancel"}[rand.IntN(2)]
-			m.call(ctx, http.MethodPost, "/runs/"+r.ID+"/"+what, "", "{}")
+// release starts or cancels what waits to be started, and approves or stops
+// what may wait for it.
+func (m *mayhem) release(ctx context.Context, open []api.Run) {
+	for _, r := range open {
+		switch {
+		case r.Phase == api.PhaseQueued && r.Admission == "manual":
+			m.call(ctx, http.MethodPost, "/runs/"+r.ID+"/"+[]string{"start", "cancel"}[rand.IntN(2)], "", "{}")
+		case r.TaskCounts["waiting_approval"] > 0:
+			m.call(ctx, http.MethodPost, "/runs/"+r.ID+"/"+[]string{"tasks/b/approve", "stop"}[rand.IntN(2)], "", "{}")
 		}
 	}
 }

@@ -97,12 +97,16 @@ func (c *crowd) list(ctx context.Context, query string) []api.Run {
 	}
 }
 
-// settle waits until no run is open.
-func (c *crowd) settle(ctx context.Context) {
+// settle waits until no run is open. It hands those that are to release, where
+// it is not nil.
+func (c *crowd) settle(ctx context.Context, release func(ctx context.Context, open []api.Run)) {
 	for {
 		open := c.list(ctx, "phase=queued&phase=running")
 		if len(open) == 0 {
 			return
+		}
+		if release != nil {
+			release(ctx, open)
 		}
 		select {
 		case <-ctx.Done():

@@ -26,12 +26,9 @@ import (
 // PostgreSQL, while runs come in: nothing is lost, doubled or out of order.
 func TestTwoOfEach(t *testing.T) {
 	t.Parallel()
-	total := 400
-	switch {
-	case soak():
-		total = 2000
-	case testing.Short():
-		total = 100
+	total := 2000
+	if testing.Short() {
+		total = 200
 	}
 	parts := harness.StartPairs(t, "16", testenv.RequirePostgres(t))
 	c := newCrowd(t, parts.Client, parts.Second())
@@ -68,7 +65,7 @@ func TestTwoOfEach(t *testing.T) {
 		parts.Processes[part].Kill()
 	}
 	all.Wait()
-	c.settle(ctx)
+	c.settle(ctx, nil)
 
 	runs := c.list(ctx, "")
 	require.Len(t, runs, total, "none is lost, and none was made twice")
