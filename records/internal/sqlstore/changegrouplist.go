@@ -14,8 +14,11 @@ func (s *Store) ChangeGroups(ctx context.Context, q run.ChangeGroupQuery) ([]run
 	var token run.Token
 	err := s.read(ctx, "reading change groups", func(tx Querier) error {
 		names := slices.Compact(slices.Sorted(slices.Values(q.Names)))
-		where, args := `name IN (`+tuples(`?`, max(1, len(names)))+`) ORDER BY name`, texts(names)
-		if len(names) == 0 {
+		var where string
+		var args []any
+		if len(names) > 0 {
+			where, args = `name IN (`+few(len(names))+`) ORDER BY name`, fewTexts(names)
+		} else {
 			limit := q.Limit
 			if limit < 1 {
 				limit = defaultLimit

@@ -57,8 +57,8 @@ func (t *tx) readGroups(ctx context.Context, names []string, lock string) error 
 		err := row.Scan(&g.name, &g.maxRunning, &g.onBusy, &g.version)
 		t.groups[g.name] = &g
 		return err
-	}, `SELECT name, max_running, on_busy, version FROM changegroups WHERE name IN (`+tuples(`?`, len(names))+`)
-		ORDER BY name`+lock, texts(names)...)
+	}, `SELECT name, max_running, on_busy, version FROM changegroups WHERE name IN (`+few(len(names))+`)
+		ORDER BY name`+lock, fewTexts(names)...)
 }
 
 // texts makes arguments of texts.
@@ -68,6 +68,27 @@ func texts[T ~string](list []T) []any {
 		args[i] = string(v)
 	}
 	return args
+}
+
+// few returns the placeholders for up to n texts: their number is a power of
+// two, so that the statements that a database must prepare stay few.
+func few(n int) string { return tuples(`?`, powerOfTwo(n)) }
+
+// fewTexts makes arguments for few, the last text filling up.
+func fewTexts[T ~string](list []T) []any {
+	args := texts(list)
+	for range powerOfTwo(len(list)) - len(list) {
+		args = append(args, string(list[len(list)-1]))
+	}
+	return args
+}
+
+func powerOfTwo(n int) int {
+	size := 1
+	for size < n {
+		size *= 2
+	}
+	return size
 }
 
 // check refuses a token of which a group has changed. Its groups are locked.
@@ -94,7 +115,7 @@ func (t *tx) saveVersions(ctx context.Context) error {
 		return nil
 	}
 	names := slices.Compact(slices.Sorted(slices.Values(t.renewed)))
-	_, err := t.Exec(ctx, `UPDATE changegroups SET version = version + 1 WHERE name IN (`+tuples(`?`, len(names))+`)`, texts(names)...)
+	_, err := t.Exec(ctx, `UPDATE changegroups SET version = version + 1 WHERE name IN (`+few(len(names))+`)`, fewTexts(names)...)
 	return err
 }
 
@@ -124,7 +145,7 @@ func (t *tx) groupsOfAll(ctx context.Context, ids []run.ID) (map[run.ID][]string
 			err := row.Scan(&id, &name)
 			t.members[id] = append(t.members[id], name)
 			return err
-		}, `SELECT run_id, name FROM run_changegroups WHERE run_id IN (`+tuples(`?`, len(page))+`) ORDER BY run_id, name`, texts(page)...); err != nil {
+		}, `SELECT run_id, name FROM run_changegroups WHERE run_id IN (`+few(len(page))+`) ORDER BY run_id, name`, fewTexts(page)...); err != nil {
 			return nil, err
 		}
 	}
@@ -142,7 +163,7 @@ func (t *tx) lockRuns(ctx context.Context, ids []run.ID, lock string) (map[run.I
 			err := r.scan(row)
 			runs[r.id] = &r
 			return err
-		}, `SELECT `+runColumns+` FROM runs r WHERE r.id IN (`+tuples(`?`, len(page))+`) ORDER BY r.id`+lock, texts(page)...); err != nil {
+		}, `SELECT `+runColumns+` FROM runs r WHERE r.id IN (`+few(len(page))+`) ORDER BY r.id`+lock, fewTexts(page)...); err != nil {
 			return nil, err
 		}
 	}
@@ -181,6 +202,6 @@ func readToken(ctx context.Context, q Querier, names []string) (run.Token, error
 		err := row.Scan(&name, &version)
 		token[name] = version
 		return err
-	}, `SELECT name, version FROM changegroups WHERE name IN (`+tuples(`?`, len(names))+`)`, texts(names)...)
+	}, `SELECT name, version FROM changegroups WHERE name IN (`+few(len(names))+`)`, fewTexts(names)...)
 	return token, err
 }
