@@ -43,7 +43,8 @@ func newBackend(ctx context.Context, db *sql.DB, hub *sqlstore.Hub, opts Options
 	}
 	background, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	b.stop, b.close = func() { stop(sql.ErrConnDone) }, sync.OnceValue(b.shut)
-	b.background.Go(func() { b.poll(background) })
+	version := b.dataVersion(ctx)
+	b.background.Go(func() { b.poll(background, version) })
 	b.background.Go(func() { b.checkpoint(background, opts.Logger) })
 	return b, nil
 }

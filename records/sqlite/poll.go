@@ -11,11 +11,11 @@ const pollInterval = 100 * time.Millisecond
 
 // poll wakes everybody after commits of other processes, until ctx ends. It
 // looks only while somebody waits. The connection that writes is asked,
-// because to it alone the commits of this process are no changes.
-func (b *backend) poll(ctx context.Context) {
+// because to it alone the commits of this process are no changes. last is what
+// it said before anybody could wait.
+func (b *backend) poll(ctx context.Context, last int64) {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
-	last := b.dataVersion(ctx)
 	for {
 		if !b.hub.Waited() {
 			ticker.Stop()
