@@ -221,7 +221,8 @@ func (m *mayhem) act(ctx context.Context, key string) error {
 	if id == "" {
 		what = "create"
 	}
-	status, text := 0, ""
+	var status int
+	var text string
 	switch what {
 	case "create":
 		status, text = m.call(ctx, http.MethodPost, "/runs", key, m.spec())

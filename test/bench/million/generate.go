@@ -82,8 +82,10 @@ var columns = map[string][]string{
 	"run_annotations": {"name", "value", "run_id"},
 	"plan_pages":      {"run_id", "page", "plan"},
 	"task_specs":      {"run_id", "node", "spec", "matrix"},
-	"tasks": {"run_id", "number", "node", "name", "spec_name", "axis", "pool", "status", "attempt", "dispatch",
-		"executor", "exit_code", "queued_at", "started_at", "ended_at", "steps"},
+	"tasks": {
+		"run_id", "number", "node", "name", "spec_name", "axis", "pool", "status", "attempt", "dispatch",
+		"executor", "exit_code", "queued_at", "started_at", "ended_at", "steps",
+	},
 	"run_changegroups": {"name", "run_id", "state", "priority", "since"},
 	"changegroups":     {"name", "max_running"},
 	"claims":           {"run_id", "task", "attempt", "dispatch", "executor", "journal_id", "claimed_at"},
