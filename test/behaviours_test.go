@@ -54,7 +54,9 @@ func startScripts(t *testing.T, dir string) *harness.Dev {
 			e.Values[stageKey{}] = s
 			// Groups and change groups of one script are not another's.
 			name := strings.TrimPrefix(filepath.Base(e.WorkDir), "script-")
-			for variable, value := range map[string]string{"GROUP": "/" + dir + "/" + name, "CG": name, "DIR": e.WorkDir} {
+			for variable, value := range map[string]string{
+				"GROUP": "/" + dir + "/" + name, "CG": name, "DIR": e.WorkDir, "BLOBS": filepath.Join(dev.Dir, "data", "blobs"),
+			} {
 				s.vars[variable] = value
 				e.Setenv(variable, value)
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,7 +22,7 @@ import (
 func commands() map[string]func(ts *testscript.TestScript, neg bool, args []string) {
 	return map[string]func(ts *testscript.TestScript, neg bool, args []string){
 		"submit": cmdSubmit, "call": cmdCall, "header": cmdHeader, "parallel": cmdParallel,
-		"check": cmdCheck, "let": cmdLet, "await": cmdAwait, "log": cmdLog, "follow": cmdFollow, "events": cmdEvents,
+		"check": cmdCheck, "let": cmdLet, "await": cmdAwait, "await-status": cmdAwaitStatus, "log": cmdLog, "follow": cmdFollow, "events": cmdEvents,
 		"workflow": cmdWorkflow, "await-workflow": cmdAwaitWorkflow, "parts": cmdParts, "crash": cmdCrash, "launch": cmdLaunch, "as": cmdAs,
 	}
 }
@@ -126,6 +127,20 @@ func cmdAwait(ts *testscript.TestScript, _ bool, args []string) {
 		}
 		s.answer = a
 		return s.status == http.StatusOK && s.query(ts, expr) == true, expr + " is not true of " + s.body
+	})
+}
+
+// await-status STATUS PATH: reads what a path names until that is answered.
+func cmdAwaitStatus(ts *testscript.TestScript, _ bool, args []string) {
+	atLeast(ts, args, 2, "await-status STATUS PATH")
+	s := stageOf(ts)
+	s.until(ts, func() (bool, string) {
+		a, err := s.call(http.MethodGet, args[1], "")
+		if err != nil {
+			return false, err.Error()
+		}
+		s.answer = a
+		return strconv.Itoa(s.status) == args[0], fmt.Sprintf("%s is answered %d: %s", args[1], s.status, s.body)
 	})
 }
 
@@ -245,10 +260,17 @@ func (s *stage) askWorkflow(c client.Client, id string) error {
 	return nil
 }
 
-// parts: from here on the script plays on a Drover of its own, in parts.
-func cmdParts(ts *testscript.TestScript, _ bool, _ []string) {
+// parts [PART:VARIABLE=VALUE]...: from here on the script plays on a Drover of
+// its own, in parts, whose executor has 4 slots.
+func cmdParts(ts *testscript.TestScript, _ bool, args []string) {
 	s := stageOf(ts)
-	s.parts = harness.StartParts(s.t, "4", nil)
+	env := map[harness.Part][]string{}
+	for _, arg := range args {
+		part, variable, _ := strings.Cut(arg, ":")
+		env[harness.Part(part)] = append(env[harness.Part(part)], variable)
+	}
+	s.parts = harness.StartParts(s.t, "4", env)
+	s.set(ts, "BLOBS", filepath.Join(s.parts.Dir, "blobs"))
 	s.server, s.token, s.temporal = s.parts.Server, s.parts.Token, s.parts.Temporal()
 }
 

@@ -196,8 +196,16 @@ func (d *dev) idles(ctx context.Context, span time.Duration) (time.Duration, err
 	if span == 0 {
 		return 0, nil
 	}
-	if err := d.rest(ctx, 5*time.Second); err != nil { // what was before comes to its end
-		return 0, err
+	const window, most = 5 * time.Second, 5 * time.Minute
+	// What was asked before comes to its end: workflows begin, and wait.
+	for waited := time.Duration(0); waited < most; waited += window {
+		before := d.usage()
+		if err := d.rest(ctx, window); err != nil {
+			return 0, err
+		}
+		if d.usage().since(before).cpu < window/20 {
+			break
+		}
 	}
 	before := d.usage()
 	err := d.rest(ctx, span)
