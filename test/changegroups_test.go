@@ -106,7 +106,7 @@ func checkGroups(t *testing.T, c *crowd, ctx context.Context, runs []api.Run, l 
 		return len(open) == 0
 	})
 	checkOrder(t, events)
-	running := map[string]map[string]bool{}
+	running, most := map[string]map[string]bool{}, map[string]int{}
 	for _, e := range events {
 		for _, g := range groups[e.Run] {
 			if running[g] == nil {
@@ -115,6 +115,7 @@ func checkGroups(t *testing.T, c *crowd, ctx context.Context, runs []api.Run, l 
 			switch {
 			case e.Phase == "running" && !running[g][e.Run]:
 				running[g][e.Run] = true
+				most[g] = max(most[g], len(running[g]))
 				limit := l.at(g, e.Time)
 				require.LessOrEqual(t, len(running[g]), limit, "change group %s at event %d", g, e.Number)
 			case run.Phase(e.Phase).Final():
@@ -122,6 +123,7 @@ func checkGroups(t *testing.T, c *crowd, ctx context.Context, runs []api.Run, l 
 			}
 		}
 	}
+	t.Logf("the most that ran at a time: %v", most)
 }
 
 // limits remembers which limits of change groups were in force when.

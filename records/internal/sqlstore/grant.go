@@ -63,15 +63,14 @@ func (s *Store) Grant(ctx context.Context, name string) ([]run.ID, bool, error) 
 // order, up to grantBatch. Nothing is locked yet: so who is let in must be
 // looked at again, and whatever changes meanwhile has the group looked at again.
 func (t *tx) next(ctx context.Context, name string) ([]spot, error) {
-	limits, holds := make(map[string]int), make(map[string]int)
-	if err := learn(ctx, t, []string{name}, limits, holds); err != nil {
+	k := knowledge{limits: make(map[string]int), holding: make(map[string]int), full: make(map[string]bool)}
+	if err := k.learn(ctx, t, name); err != nil {
 		return nil, err
 	}
 	left := -1 // of those who may be let in by this group
-	if limits[name] > 0 {
-		left = max(0, limits[name]-holds[name])
+	if k.limits[name] > 0 {
+		left = max(0, k.limits[name]-k.holding[name])
 	}
-	full := make(map[string]bool)
 	var out []spot
 	var last *spot
 	for left != 0 && len(out) < grantBatch {
@@ -85,17 +84,26 @@ func (t *tx) next(ctx context.Context, name string) ([]spot, error) {
 		}
 		last = &page[len(page)-1]
 		left -= len(page)
-		if out, err = t.fitting(ctx, page, out, limits, holds, full); err != nil {
+		fitting, err := t.fitting(ctx, page, &k)
+		if err != nil {
 			return nil, err
 		}
+		out = append(out, fitting[:min(len(fitting), grantBatch-len(out))]...)
 	}
 	return out, nil
 }
 
-// fitting adds those of a page to out who may be let in, up to grantBatch.
-// limits and holds are what is known of groups. full has the groups that let
-// nobody in who comes later: the order is the same in all lines.
-func (t *tx) fitting(ctx context.Context, page, out []spot, limits, holds map[string]int, full map[string]bool) ([]spot, error) {
+// knowledge is what is known of groups while a line is gone through.
+type knowledge struct {
+	limits  map[string]int
+	holding map[string]int // of those with a limit
+	// full has those that let nobody in who comes later: the order is the same
+	// in all lines.
+	full map[string]bool
+}
+
+// fitting returns those of a page who may be let in, up to grantBatch.
+func (t *tx) fitting(ctx context.Context, page []spot, k *knowledge) ([]spot, error) {
 	ids := make([]run.ID, len(page))
 	for i := range page {
 		ids[i] = page[i].id
@@ -104,58 +112,63 @@ func (t *tx) fitting(ctx context.Context, page, out []spot, limits, holds map[st
 	if err != nil {
 		return nil, err
 	}
+	var out []spot
 	for _, at := range page {
-		groups := members[at.id]
-		if slices.ContainsFunc(groups, func(name string) bool { return full[name] }) {
-			continue
-		}
-		if err := learn(ctx, t, groups, limits, holds); err != nil {
+		fits, err := k.fits(ctx, t, members[at.id], at)
+		if err != nil {
 			return nil, err
-		}
-		fits := true
-		for _, name := range groups {
-			if limits[name] == 0 {
-				continue
-			}
-			n, err := before(ctx, t, name, at, limits[name])
-			if err != nil {
-				return nil, err
-			}
-			if holds[name]+n >= limits[name] {
-				full[name], fits = true, false
-			}
 		}
 		if !fits {
 			continue
 		}
 		if out = append(out, at); len(out) == grantBatch {
-			return out, nil
+			break
 		}
 	}
 	return out, nil
 }
 
-// learn reads the limits of groups that are not known yet, and how many runs
-// hold a slot of those that have one.
-func learn(ctx context.Context, q Querier, names []string, limits, holds map[string]int) error {
-	for _, name := range names {
-		if _, known := limits[name]; known {
-			continue
-		}
-		var limit int
-		if err := q.QueryRow(ctx, `SELECT coalesce((SELECT max_running FROM changegroups WHERE name = ?), 0)`, name).Scan(&limit); err != nil {
-			return err
-		}
-		if limits[name] = limit; limit == 0 {
-			continue
-		}
-		n, err := holding(ctx, q, name)
-		if err != nil {
-			return err
-		}
-		holds[name] = n
+// fits reports whether groups let a run in at its spot.
+func (k *knowledge) fits(ctx context.Context, q Querier, groups []string, at spot) (bool, error) {
+	if slices.ContainsFunc(groups, func(name string) bool { return k.full[name] }) {
+		return false, nil
 	}
-	return nil
+	fits := true
+	for _, name := range groups {
+		if err := k.learn(ctx, q, name); err != nil {
+			return false, err
+		}
+		if k.limits[name] == 0 {
+			continue
+		}
+		n, err := before(ctx, q, name, at, k.limits[name])
+		if err != nil {
+			return false, err
+		}
+		if k.holding[name]+n >= k.limits[name] {
+			k.full[name], fits = true, false
+		}
+	}
+	return fits, nil
+}
+
+// learn reads the limit of a group that is not known yet, and how many runs
+// hold a slot of it if it has one.
+func (k *knowledge) learn(ctx context.Context, q Querier, name string) error {
+	if _, known := k.limits[name]; known {
+		return nil
+	}
+	var limit int
+	if err := q.QueryRow(ctx, `SELECT coalesce((SELECT max_running FROM changegroups WHERE name = ?), 0)`, name).Scan(&limit); err != nil {
+		return err
+	}
+	k.limits[name] = limit
+	if limit == 0 {
+		return nil
+	}
+	n, err := holding(ctx, q, name)
+	k.holding[name] = n
+	return err
 }
 
 // linePageAfter returns up to n of those who wait in a group, after a spot.
