@@ -41,9 +41,11 @@ type attachment struct {
 }
 
 // attach connects to the container's streams: what it writes from now on can
-// be read. With stdin, the shim's order can be written.
+// be read. With stdin, the shim's order can be written. A daemon that is held
+// up by another reader of the streams answers once that goes on, so it may
+// take as long as the context lasts.
 func (d *Driver) attach(ctx context.Context, id, nonce string, stdin bool) (*attachment, error) {
-	conn, err := d.client.ContainerAttach(ctx, id, container.AttachOptions{Stream: true, Stdin: stdin, Stdout: true, Stderr: true})
+	conn, err := d.openStreams(ctx, id, stdin)
 	if err != nil {
 		// The client tells no more than the status of a refusal; what it means
 		// the next look at the container tells.
@@ -52,6 +54,31 @@ func (d *Driver) attach(ctx context.Context, id, nonce string, stdin bool) (*att
 	a := &attachment{conn: conn, nonce: []byte(nonce + " ")}
 	a.lines = bufio.NewReaderSize(&demultiplexer{source: conn.Reader, stderr: &a.tail}, lineBuffer)
 	return a, nil
+}
+
+// openStreams does the call. The client's own waits for the daemon's answer
+// whatever becomes of the context.
+func (d *Driver) openStreams(ctx context.Context, id string, stdin bool) (types.HijackedResponse, error) {
+	type answer struct {
+		conn types.HijackedResponse
+		err  error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		conn, err := d.client.ContainerAttach(ctx, id, container.AttachOptions{Stream: true, Stdin: stdin, Stdout: true, Stderr: true})
+		answers <- answer{conn, err}
+	}()
+	select {
+	case got := <-answers:
+		return got.conn, got.err
+	case <-ctx.Done():
+		go func() {
+			if late := <-answers; late.err == nil {
+				late.conn.Close()
+			}
+		}()
+		return types.HijackedResponse{}, context.Cause(ctx)
+	}
 }
 
 func (a *attachment) close() { a.conn.Close() }

@@ -43,30 +43,11 @@ func (f *follower) follow(ctx context.Context) error {
 		f.known.begin(a.first)
 		f.next = max(f.next, a.first)
 	}
-	for {
+	for !f.done {
 		if a == nil {
-			state, err := f.look(ctx)
-			if err != nil {
-				return err
-			}
-			if !state.Running {
-				return f.finish(ctx, state)
-			}
-			if a, err = f.driver.attach(ctx, f.id, f.nonce, false); err != nil {
-				if _, gone := f.look(ctx); gone != nil {
-					return gone
-				}
-				return err
-			}
-			// What was written before is in the journal alone. A container
-			// that ended before the attaching fails here: its streams would
-			// never end.
-			err = f.catchUp(ctx)
-			if err != nil {
-				a.close()
-				a = nil
-			}
-			if err != nil && !errors.Is(err, errNotRunning) {
+			var ended bool
+			var err error
+			if a, ended, err = f.join(ctx); err != nil || ended {
 				return err
 			}
 		}
@@ -89,6 +70,79 @@ func (f *follower) follow(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// join attaches to the container and yields what it wrote before. It ends what
+// there is to follow where the container has ended. No attachment means that it
+// ended meanwhile.
+func (f *follower) join(ctx context.Context) (a *attachment, ended bool, err error) {
+	state, err := f.look(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	if !state.Running {
+		return nil, true, f.finish(ctx, state)
+	}
+	if a, err = f.attached(ctx); err != nil {
+		if _, gone := f.look(ctx); gone != nil {
+			return nil, false, gone
+		}
+		return nil, false, err
+	}
+	if a == nil {
+		return nil, false, nil
+	}
+	// What was written before is in the journal alone. A container that ended
+	// before the attaching fails here: its streams would never end.
+	if err = f.catchUp(ctx); err != nil {
+		a.close()
+		a = nil
+	}
+	if errors.Is(err, errNotRunning) {
+		err = nil
+	}
+	return a, false, err
+}
+
+// attached attaches to the container. As long as the daemon does not answer,
+// since another reader holds up the streams, the journal is read. It returns
+// nil where the container, or the wish to follow it, ended meanwhile.
+func (f *follower) attached(ctx context.Context) (*attachment, error) {
+	type answer struct {
+		attachment *attachment
+		err        error
+	}
+	attachCtx, cancel := context.WithCancelCause(ctx)
+	defer cancel(errAttachOver)
+	answers := make(chan answer, 1)
+	go func() {
+		a, err := f.driver.attach(attachCtx, f.id, f.nonce, false)
+		answers <- answer{a, err}
+	}()
+	for patience := f.driver.silence; ; patience = min(2*patience, silenceMost) {
+		timer := time.NewTimer(patience)
+		select {
+		case got := <-answers:
+			timer.Stop()
+			return got.attachment, got.err
+		case <-timer.C:
+		}
+		state, err := f.look(ctx)
+		if err == nil && state.Running {
+			if err = f.checkSilence(ctx); err == nil && !f.done {
+				continue
+			}
+		}
+		cancel(errAttachOver)
+		if got := <-answers; got.attachment != nil {
+			got.attachment.close()
+		}
+		if errors.Is(err, errNotRunning) {
+			err = nil
+		}
+		return nil, err
 	}
 }
 

@@ -190,6 +190,36 @@ func TestHandle_Events_beside_a_stuck_reader(t *testing.T) {
 	require.Len(t, tell(t, stuck, 1).output, 5_000_000)
 }
 
+// TestHandle_Events_where_the_daemon_does_not_attach comes when a first follower
+// that does not read has blocked the streams already: the daemon answers no
+// further one then.
+func TestHandle_Events_where_the_daemon_does_not_attach(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	def := b.definition(t, "yes 0123456789 | head -c 5000000; echo >/printed; while ! [ -f /tmp/go ]; do sleep 0.05; done; echo more")
+	stuck := b.start(t, def)
+	testenv.Await(t, time.Minute, func() (bool, string) {
+		content, err := stuck.CopyFrom(t.Context(), "/printed")
+		if err != nil {
+			return false, err.Error()
+		}
+		return content.Close() == nil, "closing"
+	})
+	other := b.newDriver(t, docker.Options{})
+	other.SetSilence(200 * time.Millisecond)
+	h, err := other.Attach(t.Context(), def.Key)
+	require.NoError(t, err)
+	output := 0
+	for f, err := range h.Events(t.Context(), 1) {
+		require.NoError(t, err)
+		if output += len(f.Data); f.Kind == run.FrameOutput && output == 5_000_000 {
+			require.NoError(t, stuck.CopyTo(t.Context(), "/tmp", fileNamed(t, "go")))
+		}
+	}
+	require.Equal(t, 5_000_000+len("more\n"), output)
+	require.Len(t, tell(t, stuck, 1).output, output)
+}
+
 // fileNamed packs a file that holds its name.
 func fileNamed(t testing.TB, name string) io.Reader {
 	t.Helper()

@@ -17,6 +17,7 @@ import (
 
 var (
 	errNotRunning = errors.New("the container does not run")
+	errAttachOver = errors.New("nobody waits for the attachment any more")
 	errNoJournal  = errors.New("the shim has written no journal")
 )
 
