@@ -38,8 +38,8 @@ type identity struct {
 
 // openIdentity takes the lock of the state dir, which is made where it does not
 // exist, and reads or makes the ids. Errors: CodeConflict where another process
-// holds the state dir, or it belongs to another id than the one wanted,
-// CodeInvalid where that is no id.
+// holds the state dir, it belongs to another id than the one wanted, or it is a
+// copy, CodeInvalid where that is no id.
 func openIdentity(dir, wanted, host string) (*identity, error) {
 	if wanted != "" && !validID(wanted) {
 		return nil, run.Errorf(run.CodeInvalid, "%q is not an executor id: it has 1 to %d of a-z, A-Z, 0-9, '.', '_' and '-'", wanted, maxID)
@@ -73,6 +73,9 @@ func (i *identity) read(dir, wanted, host string) error {
 	}
 	if wanted != "" && wanted != i.id {
 		return run.Errorf(run.CodeConflict, "state dir %s belongs to executor %s, not to %s", dir, i.id, wanted)
+	}
+	if err := checkPlace(dir); err != nil {
+		return err
 	}
 	i.journalID, err = readOrMake(filepath.Join(dir, journalName, journalIDName), strings.ToLower(rand.Text()))
 	return err

@@ -34,7 +34,8 @@ type dev struct {
 	early map[string]time.Time      // ended before anybody asked
 }
 
-func startDev(ctx context.Context, binary string) (*dev, error) {
+// startDev starts a binary, with stored, where it is set, as its records.
+func startDev(ctx context.Context, binary, stored string) (*dev, error) {
 	dir, err := os.MkdirTemp("", "drover-bench-")
 	if err != nil {
 		return nil, fmt.Errorf("making the data dir: %w", err)
@@ -43,6 +44,11 @@ func startDev(ctx context.Context, binary string) (*dev, error) {
 	d.temporal, err = freeAddress(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if stored != "" {
+		if err := copyFile(filepath.Join(dir, "data", "records.db"), stored); err != nil {
+			return nil, fmt.Errorf("copying the stored records: %w", err)
+		}
 	}
 	args := []string{"dev", "--data-dir", filepath.Join(dir, "data"), "--http", "127.0.0.1:0", "--temporal", d.temporal, "--temporal-ui", "", "--executor", "shell"}
 	if dockerThere() {
@@ -222,3 +228,20 @@ func (d *dev) get(ctx context.Context, path, accept string) (io.ReadCloser, erro
 
 // benchClient keeps as many connections as there are clients.
 var benchClient = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+
+func copyFile(to, from string) error {
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = source.Close() }()
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return err
+	}
+	target, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(target, source)
+	return errors.Join(err, target.Close())
+}

@@ -19,21 +19,22 @@ func main() {
 	quick := flag.Bool("quick", false, "a tenth of the work, to see that the benchmark itself runs")
 	only := flag.String("only", "", "measure only the rows whose names hold this")
 	drover := flag.String("drover", "bin/drover", "the drover binary to measure")
+	stored := flag.String("stored", "", "records to begin with: an SQLite file that test/bench/million made, of which a copy is used")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := measure(ctx, *drover, *only, *quick)
+	err := measure(ctx, *drover, *stored, *only, *quick)
 	stop()
 	if err != nil {
 		log.Fatal("bench: ", err)
 	}
 }
 
-func measure(ctx context.Context, binary, only string, quick bool) error {
+func measure(ctx context.Context, binary, stored, only string, quick bool) error {
 	scale := 1
 	if quick {
 		scale = 10
 	}
-	dev, err := startDev(ctx, binary)
+	dev, err := startDev(ctx, binary, stored)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -84,10 +85,17 @@ type Process struct {
 // end of the test.
 func Start(t testing.TB, dir string, env []string, args ...string) *Process {
 	t.Helper()
+	return StartUnder(t, nil, dir, env, args...)
+}
+
+// StartUnder does what Start does, with a command in front that runs drover.
+func StartUnder(t testing.TB, prefix []string, dir string, env []string, args ...string) *Process {
+	t.Helper()
 	log, err := os.CreateTemp(dir, args[0]+"-*.log")
 	require.NoError(t, err)
 	defer func() { _ = log.Close() }()
-	cmd := exec.Command(Drover(t), args...)
+	line := slices.Concat(prefix, []string{Drover(t)}, args)
+	cmd := exec.Command(line[0], line[1:]...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + os.TempDir(),
@@ -219,4 +227,15 @@ func Grep(t testing.TB, file, text string) bool {
 		found = found || strings.Contains(string(data), text)
 	}
 	return found
+}
+
+// PID returns the process's id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// AwaitEnd waits until the process ends by itself, and returns the end of
+// its log and its exit error.
+func (p *Process) AwaitEnd() (log string, err error) {
+	p.t.Helper()
+	testenv.Await(p.t, startTimeout, func() (bool, string) { return !p.Running(), "drover " + p.name + " goes on:\n" + p.tail() })
+	return p.tail(), p.err
 }

@@ -1,6 +1,8 @@
 package harness
 
 import (
+	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,12 +44,20 @@ type Parts struct {
 	gateway2  string
 	env       map[Part][]string
 	executor  []string // the environment of executors
+	network   *Network // nil: the parts are on loopback
 }
 
 // StartParts starts all parts; env adds to the environment of single parts.
 func StartParts(t testing.TB, slots string, env map[Part][]string) *Parts {
 	t.Helper()
-	return startParts(t, slots, env, nil, Temporal, Gateway, Control, Executor)
+	return startParts(t, slots, env, nil, nil, Temporal, Gateway, Control, Executor)
+}
+
+// StartPartsOn starts all parts on a network: the executor is on its host.
+func StartPartsOn(t testing.TB, network *Network, slots string) *Parts {
+	t.Helper()
+	return startParts(t, slots, map[Part][]string{Executor: {"DROVER_EXECUTOR__INSECURE_GATEWAY=true"}}, nil, network,
+		Temporal, Gateway, Control, Executor)
 }
 
 // StartPairs starts all parts on the PostgreSQL database of a URL, two gateways
@@ -55,7 +65,7 @@ func StartParts(t testing.TB, slots string, env map[Part][]string) *Parts {
 func StartPairs(t testing.TB, slots, database string) *Parts {
 	t.Helper()
 	records := []string{"DROVER_RECORDS__DRIVER=postgres", "DROVER_RECORDS__DSN=" + database}
-	return startParts(t, slots, nil, records, Temporal, Gateway, Control, Executor, Gateway2, Control2)
+	return startParts(t, slots, nil, records, nil, Temporal, Gateway, Control, Executor, Gateway2, Control2)
 }
 
 // Temporal returns the address of the Temporal server.
@@ -64,11 +74,14 @@ func (p *Parts) Temporal() string { return p.temporal }
 // Second returns a client of the second gateway.
 func (p *Parts) Second() *Client { return NewClient(p.t, "http://"+p.gateway2, p.Token) }
 
-func startParts(t testing.TB, slots string, env map[Part][]string, records []string, parts ...Part) *Parts {
+func startParts(t testing.TB, slots string, env map[Part][]string, records []string, network *Network, parts ...Part) *Parts {
 	t.Helper()
 	p := &Parts{
-		Processes: map[Part]*Process{}, Dir: t.TempDir(), t: t,
+		Processes: map[Part]*Process{}, Dir: t.TempDir(), t: t, network: network,
 		temporal: FreeAddress(t), gateway: FreeAddress(t), gateway2: FreeAddress(t),
+	}
+	if network != nil {
+		p.temporal, p.gateway = networkTemporal+":7233", networkGateway+":8080"
 	}
 	tokens := filepath.Join(p.Dir, "tokens.yaml")
 	admin := p.newToken(tokens, "admin", "admin")
@@ -99,6 +112,9 @@ func startParts(t testing.TB, slots string, env map[Part][]string, records []str
 		p.env[part] = append(slices.Clone(p.env[part]), more...)
 	}
 	p.Client = NewClient(t, "http://"+p.gateway, admin)
+	if network != nil {
+		p.http.Transport = &http.Transport{DialContext: network.dial}
+	}
 	for _, part := range parts {
 		p.Launch(part)
 	}
@@ -115,8 +131,20 @@ func (p *Parts) Launch(part Part) *Process {
 	if part == Temporal {
 		args = append(args, "--data-dir", p.Dir, "--temporal", p.temporal, "--temporal-ui", "")
 	}
-	p.Processes[part] = Start(p.t, p.Dir, p.env[part], args...)
+	p.Processes[part] = StartUnder(p.t, p.under(part), p.Dir, p.env[part], args...)
 	return p.Processes[part]
+}
+
+// under is the command that runs a part.
+func (p *Parts) under(part Part) []string {
+	switch {
+	case p.network == nil:
+		return nil
+	case part == Executor:
+		return inside(p.network.host)
+	default:
+		return inside(p.network.servers)
+	}
 }
 
 // AddExecutor starts one more executor of the same pool, with a state dir of
@@ -144,4 +172,37 @@ func (p *Parts) newToken(file, name, scope string) string {
 	token, err := os.ReadFile(out)
 	require.NoError(p.t, err)
 	return strings.TrimSpace(string(token))
+}
+
+// StartPartsWithout starts all parts but the executor, which LaunchOnHost
+// starts.
+func StartPartsWithout(t testing.TB, slots string) *Parts {
+	t.Helper()
+	return startParts(t, slots, nil, nil, nil, Temporal, Gateway, Control)
+}
+
+// LaunchOnHost starts the executor in a PID namespace of its own, which stands
+// for a host: when the process is killed, everything that it started is too.
+// More is added to its environment.
+func (p *Parts) LaunchOnHost(more ...string) *Process {
+	p.t.Helper()
+	under := []string{"unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--", "sh", "-c", `"$@" & wait`, "sh"}
+	p.Processes[Executor] = StartUnder(p.t, under, p.Dir, append(slices.Clone(p.env[Executor]), more...), string(Executor))
+	return p.Processes[Executor]
+}
+
+// ExecutorState returns the state of the only executor.
+func (p *Parts) ExecutorState() string {
+	p.t.Helper()
+	status, body, err := p.Do(p.t.Context(), http.MethodGet, "/api/v1/executors", "", "")
+	require.NoError(p.t, err)
+	require.Equal(p.t, http.StatusOK, status, body)
+	var list struct {
+		Executors []struct {
+			State string `json:"state"`
+		} `json:"executors"`
+	}
+	require.NoError(p.t, json.Unmarshal([]byte(body), &list))
+	require.Len(p.t, list.Executors, 1, body)
+	return list.Executors[0].State
 }

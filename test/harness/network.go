@@ -1,0 +1,127 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/drover-run/drover/internal/testenv"
+)
+
+// Addresses in the servers' namespace. Each network has its own namespaces, so
+// all of them use the same ones.
+const (
+	networkGateway  = "10.213.0.1"
+	networkTemporal = "10.213.0.2"
+	networkExecutor = "10.213.0.3"
+)
+
+// Network is two network namespaces with a link between them: the servers are
+// in one, an executor is in the other. It can be cut between the executor and
+// each of the servers: packets are lost then, and nobody is told.
+type Network struct {
+	t       testing.TB
+	servers string
+	host    string
+}
+
+var networks atomic.Int64
+
+// NewNetwork makes a network, which goes with the test. Without the right to
+// make namespaces the test is skipped, or fails if DROVER_REQUIRE names
+// namespaces.
+func NewNetwork(t testing.TB) *Network {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		testenv.Missing(t, "namespaces", "not root", "run the tests as root")
+	}
+	for _, tool := range []string{"ip", "iptables"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			testenv.Missing(t, "namespaces", err.Error(), "install iproute2 and iptables")
+		}
+	}
+	id := fmt.Sprintf("drover-%d-%d", os.Getpid(), networks.Add(1))
+	n := &Network{t: t, servers: id + "-servers", host: id + "-host"}
+	for _, ns := range []string{n.servers, n.host} {
+		if out, err := exec.Command("ip", "netns", "add", ns).CombinedOutput(); err != nil {
+			testenv.Missing(t, "namespaces", strings.TrimSpace(string(out)), "run the tests where network namespaces can be made")
+		}
+		t.Cleanup(func() { _ = exec.Command("ip", "netns", "delete", ns).Run() })
+		n.ip(ns, "link", "set", "lo", "up")
+	}
+	n.ip(n.servers, "link", "add", "link", "type", "veth", "peer", "name", "link", "netns", n.host)
+	for _, address := range []string{networkGateway, networkTemporal} {
+		n.ip(n.servers, "address", "add", address+"/24", "dev", "link")
+	}
+	n.ip(n.host, "address", "add", networkExecutor+"/24", "dev", "link")
+	for _, ns := range []string{n.servers, n.host} {
+		n.ip(ns, "link", "set", "link", "up")
+	}
+	return n
+}
+
+func (n *Network) ip(ns string, args ...string) {
+	n.t.Helper()
+	n.run("ip", append([]string{"-n", ns}, args...)...)
+}
+
+func (n *Network) run(name string, args ...string) {
+	n.t.Helper()
+	out, err := exec.Command(name, args...).CombinedOutput()
+	require.NoError(n.t, err, "%s %s: %s", name, strings.Join(args, " "), out)
+}
+
+// inside is what a command begins with to run in a namespace.
+func inside(ns string) []string { return []string{"ip", "netns", "exec", ns} }
+
+// Cut loses all packets between the executor's host and some of the servers,
+// Gateway and Temporal.
+func (n *Network) Cut(servers ...Part) {
+	n.t.Helper()
+	for _, server := range servers {
+		address := map[Part]string{Gateway: networkGateway, Temporal: networkTemporal}[server]
+		for _, rule := range [][]string{{"INPUT", "-s", address}, {"OUTPUT", "-d", address}} {
+			args := append(inside(n.host)[1:], "iptables", "-w", "-A")
+			n.run("ip", append(append(args, rule...), "-j", "DROP")...)
+		}
+	}
+}
+
+// Mend ends all cuts.
+func (n *Network) Mend() {
+	n.t.Helper()
+	n.run("ip", append(inside(n.host)[1:], "iptables", "-w", "-F")...)
+}
+
+// dial connects from the servers' namespace: a socket belongs to the namespace
+// of the thread that made it.
+func (n *Network) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	runtime.LockOSThread()
+	own, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		return nil, fmt.Errorf("opening the namespace: %w", err)
+	}
+	defer func() { _ = own.Close() }()
+	there, err := os.Open("/run/netns/" + n.servers)
+	if err != nil {
+		return nil, fmt.Errorf("opening the servers' namespace: %w", err)
+	}
+	defer func() { _ = there.Close() }()
+	if err := unix.Setns(int(there.Fd()), unix.CLONE_NEWNET); err != nil {
+		return nil, fmt.Errorf("entering the servers' namespace: %w", err)
+	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	if unix.Setns(int(own.Fd()), unix.CLONE_NEWNET) == nil {
+		runtime.UnlockOSThread() // else the thread ends with its goroutine
+	}
+	return conn, err
+}

@@ -1,0 +1,251 @@
+package test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/test/harness"
+)
+
+// untilNoticed is how long it may take until a task whose executor fell silent
+// shows it: the heartbeat timeout, and what it takes to get there.
+const untilNoticed = pastHeartbeat + 30*time.Second
+
+// TestLoss_partition cuts an executor's host off, without a word to anybody,
+// until that is noticed, and lets it come back.
+func TestLoss_partition(t *testing.T) {
+	t.Parallel()
+	for name, servers := range map[string][]harness.Part{
+		"temporal": {harness.Temporal},
+		"gateway":  {harness.Gateway},
+		"both":     {harness.Gateway, harness.Temporal},
+	} {
+		if name != "both" && !soak() {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			graph := tally{dir: t.TempDir(), tasks: 3, steps: 3, pause: "4"}
+			network := harness.NewNetwork(t)
+			parts := harness.StartPartsOn(t, network, "4")
+			id := parts.Submit(graph.spec("cut-off-from-" + name)).ID
+			parts.Await(id, time.Minute, func(r api.Run) bool { return running(r) == 3 })
+			network.Cut(servers...)
+			if servers[len(servers)-1] == harness.Temporal {
+				parts.Await(id, untilNoticed, func(r api.Run) bool { return outOfContact(r) == 3 })
+			} else {
+				testenv.Await(t, untilNoticed, func() (bool, string) { return parts.ExecutorState() == "offline", "the executor is not offline" })
+			}
+			require.Empty(t, endedOf(parts.Get(id)), "nobody else may end what the executor has")
+			network.Mend()
+			r := parts.AwaitPhase(id, "finished", 3*time.Minute)
+			graph.check(t, r, func(task string) string { return parts.Logs(id, task) })
+		})
+	}
+}
+
+// TestLoss_reboot ends all processes of a host at once, the environments of
+// tasks among them: those tasks failed, and say why.
+func TestLoss_reboot(t *testing.T) {
+	t.Parallel()
+	graph := tally{dir: t.TempDir(), tasks: 3, steps: 1, pause: "600"}
+	parts, host := startOnHost(t, "4")
+	id := parts.Submit(graph.spec("rebooted")).ID
+	parts.Await(id, time.Minute, func(r api.Run) bool { return running(r) == 3 })
+	host.Kill()
+	parts.LaunchOnHost().AwaitReady()
+	r := parts.AwaitPhase(id, "finished", 2*time.Minute)
+	require.Equal(t, api.Result("failed"), r.Result)
+	for name, task := range r.Tasks {
+		if strings.HasPrefix(name, "work") {
+			require.Equal(t, api.Status("failed"), task.Status, name)
+			require.NotEmpty(t, task.Reason, name)
+			t.Logf("%s: %s", name, task.Reason)
+		}
+	}
+	requireRanOnce(t, graph.dir, 4)
+}
+
+// TestLoss_thawed_host stops all processes of a host past the heartbeat
+// timeout, and lets them go on.
+func TestLoss_thawed_host(t *testing.T) {
+	t.Parallel()
+	graph := tally{dir: t.TempDir(), tasks: 3, steps: 3, pause: "3"}
+	parts, host := startOnHost(t, "4")
+	id := parts.Submit(graph.spec("thawed")).ID
+	parts.Await(id, time.Minute, func(r api.Run) bool { return running(r) == 3 })
+	all := descendants(t, host.PID())
+	for _, pid := range all {
+		require.NoError(t, unix.Kill(pid, unix.SIGSTOP))
+	}
+	parts.Await(id, untilNoticed, func(r api.Run) bool { return outOfContact(r) == 3 })
+	for _, pid := range all {
+		require.NoError(t, unix.Kill(pid, unix.SIGCONT))
+	}
+	r := parts.AwaitPhase(id, "finished", 3*time.Minute)
+	graph.check(t, r, func(task string) string { return parts.Logs(id, task) })
+}
+
+// TestLoss_wiped removes the state dir of an executor that was killed. What
+// its tasks did nobody can tell any more, so they failed.
+func TestLoss_wiped(t *testing.T) {
+	t.Parallel()
+	graph := tally{dir: t.TempDir(), tasks: 3, steps: 1, pause: "600"}
+	parts, host := startOnHost(t, "4")
+	id := parts.Submit(graph.spec("wiped")).ID
+	parts.Await(id, time.Minute, func(r api.Run) bool { return running(r) == 3 })
+	executor := parts.Get(id).Tasks["prepare"].Executor
+	host.Kill()
+	require.NoError(t, os.RemoveAll(filepath.Join(parts.Dir, "executor")))
+	parts.LaunchOnHost("DROVER_EXECUTOR__ID=" + executor).AwaitReady()
+	r := parts.AwaitPhase(id, "finished", 3*time.Minute)
+	require.Equal(t, api.Result("failed"), r.Result)
+	for name, task := range r.Tasks {
+		if strings.HasPrefix(name, "work") {
+			require.Contains(t, task.Reason, "journal was lost", name)
+		}
+	}
+	requireRanOnce(t, graph.dir, 4)
+}
+
+// TestLoss_cloned starts an executor on a copy of the state dir of another that
+// runs: it refuses to, and nobody notices anything.
+func TestLoss_cloned(t *testing.T) {
+	t.Parallel()
+	graph := tally{dir: t.TempDir(), tasks: 3, steps: 2, pause: "1"}
+	parts := harness.StartParts(t, "4", nil)
+	id := parts.Submit(graph.spec("cloned")).ID
+	parts.Await(id, time.Minute, func(r api.Run) bool { return running(r) == 3 })
+	require.NoError(t, exec.Command("cp", "-a", filepath.Join(parts.Dir, "executor"), filepath.Join(parts.Dir, "clone")).Run())
+	log, err := parts.AddExecutor("clone", "4").AwaitEnd()
+	require.Error(t, err)
+	require.Contains(t, log, "is a copy")
+	r := parts.AwaitPhase(id, "finished", time.Minute)
+	graph.check(t, r, func(task string) string { return parts.Logs(id, task) })
+}
+
+// TestLoss_disk_full fills the file system that an executor's state dir is on.
+// It takes no task then, and says why; once there is room it goes on.
+func TestLoss_disk_full(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		testenv.Missing(t, "namespaces", "not root", "run the tests as root, who may mount a small file system")
+	}
+	disk := t.TempDir()
+	require.NoError(t, unix.Mount("tmpfs", disk, "tmpfs", 0, "size=4m"))
+	t.Cleanup(func() { _ = unix.Unmount(disk, unix.MNT_DETACH) })
+	parts := harness.StartParts(t, "4", map[harness.Part][]string{
+		harness.Executor: {"DROVER_EXECUTOR__STATE_DIR=" + filepath.Join(disk, "executor")},
+	})
+	before := tally{dir: t.TempDir(), tasks: 2, steps: 2, pause: "2"}
+	first := parts.Submit(before.spec("while-it-filled")).ID
+	parts.Await(first, time.Minute, func(r api.Run) bool { return running(r) == 2 })
+	fill(t, filepath.Join(disk, "filler"))
+	after := tally{dir: t.TempDir(), tasks: 2, steps: 1, pause: "0"}
+	second := parts.Submit(after.spec("on-a-full-disk")).ID
+	parts.Await(second, time.Minute, func(r api.Run) bool {
+		return r.Tasks["prepare"].Status == "queued" && strings.Contains(r.Tasks["prepare"].Reason, "no space left")
+	})
+	require.NoError(t, os.Remove(filepath.Join(disk, "filler")))
+	for id, graph := range map[string]tally{first: before, second: after} {
+		r := parts.AwaitPhase(id, "finished", 2*time.Minute)
+		graph.check(t, r, func(task string) string { return parts.Logs(id, task) })
+	}
+}
+
+// fill makes a file that leaves no room beside it.
+func fill(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Create(path)
+	require.NoError(t, err)
+	defer func() { _ = f.Close() }()
+	for size := 1 << 16; size > 0; {
+		if _, err := f.Write(make([]byte, size)); err != nil {
+			require.ErrorIs(t, err, unix.ENOSPC)
+			size /= 2
+		}
+	}
+}
+
+// startOnHost starts all parts, with the executor as the first process of a
+// PID namespace: it and all that it started end together, as on a host.
+func startOnHost(t *testing.T, slots string) (*harness.Parts, *harness.Process) {
+	t.Helper()
+	if err := exec.Command("unshare", "--pid", "--fork", "true").Run(); err != nil {
+		testenv.Missing(t, "namespaces", err.Error(), "run the tests as root, with util-linux installed")
+	}
+	parts := harness.StartPartsWithout(t, slots)
+	host := parts.LaunchOnHost()
+	host.AwaitReady()
+	return parts, host
+}
+
+// descendants returns all processes below one, and itself.
+func descendants(t *testing.T, pid int) []int {
+	t.Helper()
+	all := []int{pid}
+	for i := 0; i < len(all); i++ {
+		lists, err := filepath.Glob("/proc/" + strconv.Itoa(all[i]) + "/task/*/children")
+		require.NoError(t, err)
+		for _, list := range lists {
+			children, err := os.ReadFile(list)
+			if err != nil {
+				continue // it ended
+			}
+			for _, child := range strings.Fields(string(children)) {
+				n, err := strconv.Atoi(child)
+				require.NoError(t, err)
+				all = append(all, n)
+			}
+		}
+	}
+	return all
+}
+
+func outOfContact(r api.Run) int {
+	n := 0
+	for _, task := range r.Tasks {
+		if task.Status == "running" && strings.Contains(task.Reason, "out of contact since") {
+			n++
+		}
+	}
+	return n
+}
+
+// endedOf returns the tasks of the tally that are final, but for the first.
+func endedOf(r api.Run) []string {
+	var names []string
+	for name, task := range r.Tasks {
+		switch task.Status {
+		case "not_started", "queued", "running":
+		default:
+			if name != "prepare" {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// requireRanOnce checks that as many steps as wanted ran, each once.
+func requireRanOnce(t *testing.T, dir string, wanted int) {
+	t.Helper()
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, files, wanted)
+	for _, f := range files {
+		data, err := os.ReadFile(filepath.Join(dir, f.Name()))
+		require.NoError(t, err)
+		require.Equal(t, "ran\n", string(data), "%s must have run exactly once", f.Name())
+	}
+}
