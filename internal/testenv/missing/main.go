@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"time"
 )
@@ -30,6 +31,11 @@ func main() {
 	if os.Getenv("DROVER_TEST_POSTGRES") == "" && len(servers) == 0 {
 		say("the PostgreSQL suites (no server programs, and DROVER_TEST_POSTGRES is not set)",
 			"apt-get install postgresql (it need not run), or DROVER_TEST_POSTGRES=postgres://...")
+	}
+	if os.Geteuid() != 0 {
+		say("the tests of lost hosts (they cut networks and fill disks, for which they must be root)", "run make test as root, with iproute2, iptables and util-linux installed")
+	} else if _, err := exec.LookPath("iptables"); err != nil {
+		say("the tests of hosts that are cut off (there is no iptables)", "apt-get install iproute2 iptables")
 	}
 	if !left {
 		fmt.Println("\nNo suite was left out.")
