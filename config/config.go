@@ -16,6 +16,7 @@ type Config struct {
 	Records   Records   `koanf:"records" yaml:"records"`
 	Blobs     Blobs     `koanf:"blobs" yaml:"blobs"`
 	Retention Retention `koanf:"retention" yaml:"retention"`
+	Control   Control   `koanf:"control" yaml:"control"`
 	Gateway   Gateway   `koanf:"gateway" yaml:"gateway"`
 	Executor  Executor  `koanf:"executor" yaml:"executor"`
 	Dev       Dev       `koanf:"dev" yaml:"dev"`
@@ -76,6 +77,18 @@ type RunRetention struct {
 type EventRetention struct {
 	MaxAge time.Duration `koanf:"max_age" yaml:"max_age"` // 0: no bound; likewise below
 	Keep   int           `koanf:"keep" yaml:"keep"`       // the newest stay
+}
+
+// Control says how control workers take part in Temporal's worker versioning.
+type Control struct {
+	// Deployment is the name of the worker deployment; "" is none: workflows
+	// go on with whatever worker takes them.
+	Deployment string `koanf:"deployment" yaml:"deployment"`
+	// BuildID is of this build in the deployment; "" is Drover's version.
+	BuildID string `koanf:"build_id" yaml:"build_id"`
+	// Promote makes this build the current one of the deployment once its
+	// workers poll; else an operator does, with Temporal's own tools.
+	Promote bool `koanf:"promote" yaml:"promote"`
 }
 
 // Gateway is the door for clients.

@@ -49,6 +49,7 @@ func (c Config) Validate(parts ...Part) error {
 	v.exclusive("records.dsn", c.Records.DSN != "", "records.dsn_file", c.Records.DSNFile != "")
 	v.blobURL(c.Blobs.URL)
 	c.Retention.validate(v)
+	c.Control.validate(v)
 	c.Gateway.validate(v)
 	c.Executor.validate(v)
 	c.Dev.validate(v)
@@ -56,6 +57,16 @@ func (c Config) Validate(parts ...Part) error {
 		c.require(v, part)
 	}
 	return errors.Join(v.errs...)
+}
+
+func (c Control) validate(v *validator) {
+	if c.Deployment == "" && (c.BuildID != "" || c.Promote) {
+		v.fail("control.deployment", "a build id, or promoting it, is for a deployment, which has no name")
+	}
+	// Temporal joins the two by a dot, and a colon, in names of its own.
+	if strings.ContainsAny(c.Deployment, ".:") {
+		v.fail("control.deployment", "%q has a dot or a colon, which a deployment's name must not", c.Deployment)
+	}
 }
 
 func (r Retention) validate(v *validator) {

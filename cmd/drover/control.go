@@ -15,10 +15,16 @@ func controlCommand() *cobra.Command {
 		Long: `Run a control worker: it runs the workflows of all runs, writes their progress to the records,
 and delivers what gateways could not. Any number may run. It makes the Temporal namespace and
 its search attributes where they do not exist.`,
-		Example: "  drover control --config /etc/drover.yaml",
+		Example: "  drover control --config /etc/drover.yaml\n  drover control --config /etc/drover.yaml --deployment drover --promote",
 		Args:    cobra.NoArgs,
 	}
-	flags := configFlags(cmd, nil, nil)
+	flags := configFlags(cmd, map[string]string{
+		"deployment": "control.deployment", "build-id": "control.build_id", "promote": "control.promote",
+	}, map[string]string{
+		"deployment": "worker deployment that the worker is of (default: none, it is not versioned)",
+		"build-id":   "id of this build in the deployment (default: the version)",
+		"promote":    "make this build the current one of the deployment once it polls",
+	})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := flags.load(cmd, config.PartControl)
 		if err != nil {
@@ -39,7 +45,7 @@ func runControl(cmd *cobra.Command, cfg config.Config) error {
 		s.logger.WarnContext(ctx, "the temporal namespace was not set up; it must exist with its search attributes", "error", err)
 	}
 	s.addPump(s.deps, s.client)
-	s.addControl(cfg.Retention, s.stores, s.deps, s.client, s.temporal.Namespace)
+	s.addControl(cfg, s.stores, s.deps, s.client, s.temporal.Namespace)
 	s.addTelemetry(cfg.Telemetry, func(ctx context.Context) error {
 		if err := s.stores.records.Check(ctx); err != nil {
 			return err

@@ -155,7 +155,7 @@ func (d *dev) addParts(ctx context.Context, listener net.Listener) error {
 		return errors.Join(err, listener.Close())
 	}
 	d.addPump(d.deps, d.client)
-	d.addControl(d.cfg.Retention, d.stores, d.deps, d.client, contract.Namespace)
+	d.addControl(config.Config{Retention: d.cfg.Retention}, d.stores, d.deps, d.client, contract.Namespace)
 	d.addTelemetry(d.cfg.Telemetry, d.engine.Ready)
 	return d.addExecutors(ctx)
 }

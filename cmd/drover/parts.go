@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -57,20 +58,37 @@ func (p *process) addGateway(
 }
 
 // addControl runs workflows and control activities.
-func (p *process) addControl(retention config.Retention, s *stores, deps engine.Deps, c client.Client, namespace string) {
+func (p *process) addControl(cfg config.Config, s *stores, deps engine.Deps, c client.Client, namespace string) {
 	p.stages.add("reconciler", engine.NewReconciler(deps, c, namespace).Run)
 	p.stages.add("keeper", engine.NewKeeper(deps, c).Run)
-	p.stages.add("retention", engine.NewRetentionKeeper(deps, c, toRetention(retention)).Run)
+	p.stages.add("retention", engine.NewRetentionKeeper(deps, c, toRetention(cfg.Retention)).Run)
 	scheduler := engine.NewScheduler(engine.New(deps), c)
-	p.addWorker("control worker", func(opts workers.ControlOptions) worker.Worker {
+	deployed := toVersion(cfg.Control)
+	p.addWorker("control worker", deployed, func(opts workers.ControlOptions) worker.Worker {
 		return workers.NewControl(c, workers.ControlDeps{Progress: s.records, Groups: s.records, Firings: scheduler, Events: s.records, Runs: s.records}, opts)
 	})
-	p.addWorker("waiting worker", func(opts workers.ControlOptions) worker.Worker {
+	p.addWorker("waiting worker", deployed, func(opts workers.ControlOptions) worker.Worker {
 		return workers.NewWait(c, workers.WaitDeps{
 			Webhooks: webhooks.New(s.records, p.logger, webhooks.Options{UserAgent: "drover/" + version.String()}),
 			Runs:     s.records,
 		}, opts)
 	})
+	if cfg.Control.Promote {
+		p.stages.add("promotion", func(ctx context.Context) error {
+			workers.Promote(ctx, c, deployed, p.logger)
+			<-ctx.Done()
+			return nil
+		})
+	}
+}
+
+// toVersion returns the version of the control workers, the zero value where
+// they have none.
+func toVersion(c config.Control) worker.WorkerDeploymentVersion {
+	if c.Deployment == "" {
+		return worker.WorkerDeploymentVersion{}
+	}
+	return worker.WorkerDeploymentVersion{DeploymentName: c.Deployment, BuildID: cmp.Or(c.BuildID, version.String())}
 }
 
 func toRetention(r config.Retention) contract.Retention {
@@ -82,10 +100,11 @@ func toRetention(r config.Retention) contract.Retention {
 }
 
 // addWorker runs a worker until it is stopped.
-func (p *process) addWorker(name string, newWorker func(workers.ControlOptions) worker.Worker) {
+func (p *process) addWorker(name string, deployed worker.WorkerDeploymentVersion, newWorker func(workers.ControlOptions) worker.Worker) {
 	p.stages.add(name, func(ctx context.Context) error {
 		fatal := make(chan error, 1)
 		w := newWorker(workers.ControlOptions{
+			Deployment: deployed.DeploymentName, BuildID: deployed.BuildID,
 			OnFatalError: func(err error) {
 				select {
 				case fatal <- err:

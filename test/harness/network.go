@@ -58,13 +58,13 @@ func NewNetwork(t testing.TB) *Network {
 		t.Cleanup(func() { _ = exec.Command("ip", "netns", "delete", ns).Run() })
 		n.ip(ns, "link", "set", "lo", "up")
 	}
-	n.ip(n.servers, "link", "add", "link", "type", "veth", "peer", "name", "link", "netns", n.host)
+	n.ip(n.servers, "link", "add", "dev", "wire", "type", "veth", "peer", "name", "wire", "netns", n.host)
 	for _, address := range []string{networkGateway, networkTemporal} {
-		n.ip(n.servers, "address", "add", address+"/24", "dev", "link")
+		n.ip(n.servers, "address", "add", address+"/24", "dev", "wire")
 	}
-	n.ip(n.host, "address", "add", networkExecutor+"/24", "dev", "link")
+	n.ip(n.host, "address", "add", networkExecutor+"/24", "dev", "wire")
 	for _, ns := range []string{n.servers, n.host} {
-		n.ip(ns, "link", "set", "link", "up")
+		n.ip(ns, "link", "set", "dev", "wire", "up")
 	}
 	return n
 }

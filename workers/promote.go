@@ -1,0 +1,34 @@
+package workers
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+)
+
+// promoteLimit is the longest pause between two tries to promote a build.
+const promoteLimit = 15 * time.Second
+
+// Promote makes a build the current one of its deployment, so that workflows
+// go on with it: new ones at once, those that run with their next task. Builds
+// before it should run until their last task was taken. It tries until that
+// succeeds, which takes a poll of the build, or until ctx ends.
+func Promote(ctx context.Context, c client.Client, v worker.WorkerDeploymentVersion, log *slog.Logger) {
+	log = log.With(slog.String("deployment", v.DeploymentName), slog.String("build_id", v.BuildID))
+	pause := backoff.NewExponentialBackOff()
+	pause.InitialInterval, pause.MaxInterval = 200*time.Millisecond, promoteLimit
+	handle := c.WorkerDeploymentClient().GetHandle(v.DeploymentName)
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+		_, err := handle.SetCurrentVersion(ctx, client.WorkerDeploymentSetCurrentVersionOptions{BuildID: v.BuildID})
+		return struct{}{}, err
+	}, backoff.WithBackOff(pause), backoff.WithMaxElapsedTime(0), backoff.WithNotify(func(err error, _ time.Duration) {
+		log.DebugContext(ctx, "the build is not current yet", slog.Any("error", err))
+	}))
+	if err == nil {
+		log.InfoContext(ctx, "the build is current in its deployment")
+	}
+}
