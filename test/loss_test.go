@@ -1,6 +1,7 @@
 package test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -61,7 +62,7 @@ func TestLoss_reboot(t *testing.T) {
 	graph := tally{dir: t.TempDir(), tasks: 3, steps: 1, pause: "600"}
 	parts, host := startOnHost(t, "4")
 	id := parts.Submit(graph.spec("rebooted")).ID
-	parts.Await(id, time.Minute, func(r api.Run) bool { return running(r) == 3 })
+	awaitBegun(t, graph.dir, 4)
 	host.Kill()
 	parts.LaunchOnHost().AwaitReady()
 	r := parts.AwaitPhase(id, "finished", 2*time.Minute)
@@ -103,7 +104,7 @@ func TestLoss_wiped(t *testing.T) {
 	graph := tally{dir: t.TempDir(), tasks: 3, steps: 1, pause: "600"}
 	parts, host := startOnHost(t, "4")
 	id := parts.Submit(graph.spec("wiped")).ID
-	parts.Await(id, time.Minute, func(r api.Run) bool { return running(r) == 3 })
+	awaitBegun(t, graph.dir, 4)
 	executor := parts.Get(id).Tasks["prepare"].Executor
 	host.Kill()
 	require.NoError(t, os.RemoveAll(filepath.Join(parts.Dir, "executor")))
@@ -210,6 +211,17 @@ func descendants(t *testing.T, pid int) []int {
 		}
 	}
 	return all
+}
+
+// awaitBegun waits until so many steps of a tally have begun. A task shows as
+// running before that, and may be started anew.
+func awaitBegun(t *testing.T, dir string, steps int) {
+	t.Helper()
+	testenv.Await(t, time.Minute, func() (bool, string) {
+		files, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		return len(files) == steps, fmt.Sprintf("%d steps have begun", len(files))
+	})
 }
 
 func outOfContact(r api.Run) int {
