@@ -203,7 +203,7 @@ func descendants(t *testing.T, pid int) []int {
 			if err != nil {
 				continue // it ended
 			}
-			for _, child := range strings.Fields(string(children)) {
+			for child := range strings.FieldsSeq(string(children)) {
 				n, err := strconv.Atoi(child)
 				require.NoError(t, err)
 				all = append(all, n)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -90,8 +91,7 @@ func (n *Network) Cut(servers ...Part) {
 	for _, server := range servers {
 		address := map[Part]string{Gateway: networkGateway, Temporal: networkTemporal}[server]
 		for _, rule := range [][]string{{"INPUT", "-s", address}, {"OUTPUT", "-d", address}} {
-			args := append(inside(n.host)[1:], "iptables", "-w", "-A")
-			n.run("ip", append(append(args, rule...), "-j", "DROP")...)
+			n.iptables(slices.Concat([]string{"-A"}, rule, []string{"-j", "DROP"})...)
 		}
 	}
 }
@@ -99,7 +99,14 @@ func (n *Network) Cut(servers ...Part) {
 // Mend ends all cuts.
 func (n *Network) Mend() {
 	n.t.Helper()
-	n.run("ip", append(inside(n.host)[1:], "iptables", "-w", "-F")...)
+	n.iptables("-F")
+}
+
+// iptables changes the filter of the executor's host.
+func (n *Network) iptables(args ...string) {
+	n.t.Helper()
+	line := slices.Concat(inside(n.host), []string{"iptables", "-w"}, args)
+	n.run(line[0], line[1:]...)
 }
 
 // dial connects from the servers' namespace: a socket belongs to the namespace
