@@ -28,11 +28,15 @@ const (
 	reconcileBack = 24 * time.Hour
 	// reconcileOverlap covers the delay of Temporal's visibility.
 	reconcileOverlap = time.Minute
+	// reconcileRuns is how many open runs are compared with Temporal each time,
+	// all of them in turn: nothing tells of a workflow that was deleted. So it
+	// costs the same however many runs there are.
+	reconcileRuns = 20
 )
 
 // Reconciler finds runs that are open in the records while somebody ended
 // their workflow from outside (terminated it, or cancelled it so that it never
-// ran), and closes them. The workflow of a change group that was ended so is
+// ran, or deleted it), and closes them. The workflow of a change group that was ended so is
 // told once more: nobody may have acted on the signal that it had.
 type Reconciler struct {
 	store     records.Store
@@ -40,6 +44,7 @@ type Reconciler struct {
 	namespace string
 	logger    *slog.Logger
 	told      map[string]time.Time // executions of change groups, and when they closed
+	place     run.ID               // in the open runs: the last one compared
 }
 
 // NewReconciler returns a Reconciler that does nothing until Run.
@@ -58,6 +63,9 @@ func (r *Reconciler) Run(ctx context.Context) error {
 			since = begin.Add(-reconcileOverlap)
 		} else if ctx.Err() == nil {
 			r.logger.WarnContext(ctx, "looking for runs ended from outside failed", "error", err)
+		}
+		if err := r.compare(ctx); err != nil && ctx.Err() == nil {
+			r.logger.WarnContext(ctx, "comparing open runs with their workflows failed", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -104,6 +112,24 @@ func (r *Reconciler) lookAt(ctx context.Context, x *workflowpb.WorkflowExecution
 		return fmt.Errorf("telling the workflow of change group %s: %w", name, err)
 	}
 	r.told[execution] = x.GetCloseTime().AsTime()
+	return nil
+}
+
+// compare checks some open runs, those after the last ones.
+func (r *Reconciler) compare(ctx context.Context) error {
+	ids, err := r.store.OpenRuns(ctx, r.place, reconcileRuns)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if err := r.check(ctx, id); err != nil {
+			return err
+		}
+		r.place = id
+	}
+	if len(ids) < reconcileRuns {
+		r.place = ""
+	}
 	return nil
 }
 

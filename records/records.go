@@ -9,7 +9,6 @@ package records
 
 import (
 	"context"
-	"iter"
 	"time"
 
 	"github.com/drover-run/drover/run"
@@ -103,8 +102,10 @@ type Runs interface {
 	// reason, and what is in the outbox for it is dropped. It changes nothing
 	// in a final run. Errors: not_found.
 	CloseLost(ctx context.Context, id run.ID, reason string) error
-	// OpenRuns yields the ids of all runs in phase queued or running, oldest first.
-	OpenRuns(ctx context.Context) iter.Seq2[run.ID, error]
+	// OpenRuns returns the ids of up to n runs in phase queued or running, those
+	// of which the outbox has something to tell left out: their workflows were
+	// started. They are greater than after, and in order.
+	OpenRuns(ctx context.Context, after run.ID, n int) ([]run.ID, error)
 	// Stats counts for the metrics: runs by phase is of open phases only.
 	Stats(ctx context.Context) (Stats, error)
 }

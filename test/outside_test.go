@@ -20,6 +20,58 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
+// TestDeleted_from_outside deletes a run's workflow, so that Temporal knows
+// nothing of it any more: the run is closed all the same.
+func TestDeleted_from_outside(t *testing.T) {
+	t.Parallel()
+	address := harness.FreeAddress(t)
+	dev := harness.StartDev(t, nil, "--executor", "shell", "--temporal", address)
+	id := dev.Submit("name: t\ngroup: /test/outside\ntasks: {long: {steps: [{run: sleep 600}]}}\n").ID
+	dev.Await(id, time.Minute, func(r api.Run) bool { return running(r) == 1 })
+	c, err := client.Dial(client.Options{HostPort: address, Namespace: contract.Namespace})
+	require.NoError(t, err)
+	defer c.Close()
+	_, err = c.WorkflowService().DeleteWorkflowExecution(t.Context(), &workflowservice.DeleteWorkflowExecutionRequest{
+		Namespace: contract.Namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: contract.RunWorkflowID(run.ID(id))},
+	})
+	require.NoError(t, err)
+	r := dev.AwaitPhase(id, "finished", time.Minute)
+	require.Equal(t, "failed", string(r.Result))
+	require.Regexp(t, "deleted|terminated", r.Reason, "it is terminated before it is deleted")
+	requireNoTasks(t, dev)
+}
+
+// TestReset_from_outside resets the workflow of a run to its beginning while a
+// task runs: the task goes on, and its steps run once.
+func TestReset_from_outside(t *testing.T) {
+	t.Parallel()
+	address := harness.FreeAddress(t)
+	dev := harness.StartDev(t, nil, "--executor", "shell", "--temporal", address)
+	graph := tally{dir: t.TempDir(), tasks: 3, steps: 3, pause: "2"}
+	id := dev.Submit(graph.spec("reset")).ID
+	awaitBegun(t, graph.dir, 1+3)
+	c, err := client.Dial(client.Options{HostPort: address, Namespace: contract.Namespace})
+	require.NoError(t, err)
+	defer c.Close()
+	_, err = c.ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
+		Namespace: contract.Namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: contract.RunWorkflowID(run.ID(id))},
+		Reason: "by hand", WorkflowTaskFinishEventId: 4, RequestId: "once",
+	})
+	require.NoError(t, err)
+	r := dev.AwaitPhase(id, "finished", 2*time.Minute)
+	graph.check(t, r, func(task string) string { return dev.Logs(id, task) })
+	requireNoTasks(t, dev)
+}
+
+// requireNoTasks waits until the shell executor holds no environment.
+func requireNoTasks(t *testing.T, dev *harness.Dev) {
+	t.Helper()
+	testenv.Await(t, 2*time.Minute, func() (bool, string) {
+		left, err := filepath.Glob(filepath.Join(dev.Dir, "data", "executors", "shell", "tasks", "*"))
+		return err == nil && len(left) == 0, "the environment is still there"
+	})
+}
+
 // TestTerminated_from_outside terminates a run's workflow as an operator can in
 // Temporal's own web UI: the run is closed with the reason, and what it
 // executed is stopped and removed.
@@ -39,10 +91,7 @@ func TestTerminated_from_outside(t *testing.T) {
 	require.Equal(t, "failed", string(r.Tasks["long"].Status))
 	require.Contains(t, r.Tasks["long"].Reason, "terminated")
 	require.Equal(t, "skipped", string(r.Tasks["next"].Status))
-	testenv.Await(t, 2*time.Minute, func() (bool, string) {
-		left, err := filepath.Glob(filepath.Join(dev.Dir, "data", "executors", "shell", "tasks", "*"))
-		return err == nil && len(left) == 0, "the environment is still there"
-	})
+	requireNoTasks(t, dev)
 }
 
 // TestWaiting_and_ended_from_outside ends and resets the workflows of runs that

@@ -2,51 +2,27 @@ package sqlstore
 
 import (
 	"context"
-	"iter"
 	"time"
 
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 )
 
-// openPage is how many runs are read at once by OpenRuns.
-const openPage = 1000
-
 // OpenRuns implements records.Store.
-func (s *Store) OpenRuns(ctx context.Context) iter.Seq2[run.ID, error] {
-	return func(yield func(run.ID, error) bool) {
-		last := run.ID("")
-		for {
-			var page []run.ID
-			err := s.read(ctx, "listing open runs", func(q Querier) error {
-				page = nil
-				return each(ctx, q, func(row scanner) error {
-					var id run.ID
-					err := row.Scan(&id)
-					page = append(page, id)
-					return err
-				}, `SELECT run_id FROM (
-						SELECT * FROM (SELECT run_id FROM run_states WHERE prefix = '' AND state = 'queued' AND run_id > ? ORDER BY run_id LIMIT ?) a
-						UNION ALL
-						SELECT * FROM (SELECT run_id FROM run_states WHERE prefix = '' AND state = 'running' AND run_id > ? ORDER BY run_id LIMIT ?) b) c
-					ORDER BY run_id LIMIT ?`, last, openPage, last, openPage, openPage)
-			})
-			if err != nil {
-				yield("", err)
-				return
-			}
-			for _, id := range page {
-				if !yield(id, nil) {
-					return
-				}
-				last = id
-			}
-			if len(page) < openPage {
-				return
-			}
-		}
-	}
+func (s *Store) OpenRuns(ctx context.Context, after run.ID, n int) (ids []run.ID, err error) {
+	err = s.read(ctx, "listing open runs", func(q Querier) error {
+		ids, err = queryIDs(ctx, q, `SELECT run_id FROM (
+				SELECT * FROM (SELECT run_id FROM run_states WHERE prefix = '' AND state = 'queued' AND run_id > ?`+told+` ORDER BY run_id LIMIT ?) a
+				UNION ALL
+				SELECT * FROM (SELECT run_id FROM run_states WHERE prefix = '' AND state = 'running' AND run_id > ?`+told+` ORDER BY run_id LIMIT ?) b) c
+			ORDER BY run_id LIMIT ?`, after, n, after, n, n)
+		return err
+	})
+	return ids, err
 }
+
+// told is that all there was to tell of a run was told.
+const told = ` AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.run_id = run_states.run_id)`
 
 // Stats implements records.Store.
 func (s *Store) Stats(ctx context.Context) (records.Stats, error) {

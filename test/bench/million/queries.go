@@ -30,13 +30,8 @@ func sample(ctx context.Context, store records.Store, of func(i int) shape, n in
 		}
 		ids = append(ids, page.Runs[0].ID)
 	}
-	for id, err := range store.OpenRuns(ctx) {
-		if err != nil {
-			return nil, nil, err
-		}
-		open = append(open, id)
-	}
-	return ids, open, nil
+	open, err = store.OpenRuns(ctx, "", n)
+	return ids, open, err
 }
 
 func queries(ctx context.Context, store records.Store, n int, now time.Time) ([]query, error) {
