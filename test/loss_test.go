@@ -45,7 +45,7 @@ func TestLoss_partition(t *testing.T) {
 			if servers[len(servers)-1] == harness.Temporal {
 				parts.Await(id, untilNoticed, func(r api.Run) bool { return outOfContact(r) == 3 })
 			} else {
-				testenv.Await(t, untilNoticed, func() (bool, string) { return parts.ExecutorState() == "offline", "the executor is not offline" })
+				parts.AwaitExecutor("offline")
 			}
 			require.Empty(t, endedOf(parts.Get(id)), "nobody else may end what the executor has")
 			network.Mend()
@@ -188,6 +188,7 @@ func startOnHost(t *testing.T, slots string) (*harness.Parts, *harness.Process) 
 	parts := harness.StartPartsWithout(t, slots)
 	host := parts.LaunchOnHost()
 	host.AwaitReady()
+	parts.AwaitExecutor("online")
 	return parts, host
 }
 

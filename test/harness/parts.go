@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/internal/testenv"
 )
 
 // Part names a process of a Drover that runs in parts.
@@ -121,6 +123,9 @@ func startParts(t testing.TB, slots string, env map[Part][]string, records []str
 	for _, part := range parts {
 		p.Processes[part].AwaitReady()
 	}
+	if slices.Contains(parts, Executor) {
+		p.AwaitExecutor("online")
+	}
 	return p
 }
 
@@ -191,7 +196,7 @@ func (p *Parts) LaunchOnHost(more ...string) *Process {
 	return p.Processes[Executor]
 }
 
-// ExecutorState returns the state of the only executor.
+// ExecutorState returns the state of the first executor, "none" without one.
 func (p *Parts) ExecutorState() string {
 	p.t.Helper()
 	status, body, err := p.Do(p.t.Context(), http.MethodGet, "/api/v1/executors", "", "")
@@ -203,6 +208,18 @@ func (p *Parts) ExecutorState() string {
 		} `json:"executors"`
 	}
 	require.NoError(p.t, json.Unmarshal([]byte(body), &list))
-	require.Len(p.t, list.Executors, 1, body)
+	if len(list.Executors) == 0 {
+		return "none"
+	}
 	return list.Executors[0].State
+}
+
+// AwaitExecutor waits until the first executor has the state. Its pool is there
+// from its registration on.
+func (p *Parts) AwaitExecutor(state string) {
+	p.t.Helper()
+	testenv.Await(p.t, 2*startTimeout, func() (bool, string) {
+		now := p.ExecutorState()
+		return now == state, "the executor is " + now
+	})
 }
