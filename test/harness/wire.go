@@ -1,0 +1,125 @@
+package harness
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Wire is a way to a server that can be cut: nothing passes then, in both
+// directions and without a word, connections that are open included. Once it
+// is mended what was held up goes on, as after packets that were lost.
+type Wire struct {
+	Address  string
+	target   string
+	listener net.Listener
+	end      context.CancelFunc
+	all      sync.WaitGroup
+
+	mu   sync.Mutex
+	open chan struct{} // closed while it is whole
+}
+
+// NewWire returns a wire to an address, on a loopback address of its own.
+func NewWire(t testing.TB, target string) *Wire {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, end := context.WithCancel(context.Background())
+	whole := make(chan struct{})
+	close(whole)
+	w := &Wire{Address: listener.Addr().String(), target: target, listener: listener, end: end, open: whole}
+	w.all.Go(func() { w.accept(ctx) })
+	t.Cleanup(func() {
+		end()
+		_ = listener.Close()
+		w.all.Wait()
+	})
+	return w
+}
+
+// Cut lets nothing pass.
+func (w *Wire) Cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	select {
+	case <-w.open:
+		w.open = make(chan struct{})
+	default:
+	}
+}
+
+// Mend lets everything pass.
+func (w *Wire) Mend() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	select {
+	case <-w.open:
+	default:
+		close(w.open)
+	}
+}
+
+// pass waits until the wire is whole; false means that the test has ended.
+func (w *Wire) pass(ctx context.Context) bool {
+	w.mu.Lock()
+	open := w.open
+	w.mu.Unlock()
+	select {
+	case <-open:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (w *Wire) accept(ctx context.Context) {
+	for {
+		near, err := w.listener.Accept()
+		if err != nil {
+			return
+		}
+		w.all.Go(func() { w.connect(ctx, near) })
+	}
+}
+
+// connect joins a connection to one to the target, until either ends.
+func (w *Wire) connect(ctx context.Context, near net.Conn) {
+	defer func() { _ = near.Close() }()
+	if !w.pass(ctx) {
+		return
+	}
+	far, err := (&net.Dialer{}).DialContext(ctx, "tcp", w.target)
+	if err != nil {
+		return
+	}
+	defer func() { _ = far.Close() }()
+	stop := context.AfterFunc(ctx, func() { _, _ = near.Close(), far.Close() })
+	defer stop()
+	var both sync.WaitGroup
+	both.Go(func() { w.copy(ctx, far, near) })
+	both.Go(func() { w.copy(ctx, near, far) })
+	both.Wait()
+}
+
+func (w *Wire) copy(ctx context.Context, to, from net.Conn) {
+	defer func() { _, _ = to.Close(), from.Close() }()
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		if !w.pass(ctx) {
+			return
+		}
+		if n > 0 {
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,267 @@
+package test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/events"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/volume"
+	dockerclient "github.com/docker/docker/client"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/test/harness"
+)
+
+// member is an executor that chaos befalls.
+type member struct {
+	name  string
+	start func() *harness.Process
+	wires []*harness.Wire
+
+	process *harness.Process
+}
+
+// newMember starts an executor that reaches the servers by wires of its own.
+func newMember(t *testing.T, parts *harness.Parts, name string, env ...string) *member {
+	t.Helper()
+	temporal, gateway := harness.NewWire(t, parts.Temporal()), harness.NewWire(t, strings.TrimPrefix(parts.Server, "http://"))
+	env = append([]string{
+		"DROVER_TEMPORAL__ADDRESS=" + temporal.Address,
+		"DROVER_EXECUTOR__GATEWAY_URL=http://" + gateway.Address,
+		"DROVER_EXECUTOR__TOKEN_FILE=" + filepath.Join(parts.Dir, "executor.token"),
+		"DROVER_EXECUTOR__ID=" + name,
+		"DROVER_EXECUTOR__STATE_DIR=" + filepath.Join(parts.Dir, name),
+	}, env...)
+	m := &member{
+		name: name, wires: []*harness.Wire{temporal, gateway},
+		start: func() *harness.Process { return harness.Start(t, parts.Dir, env, "executor") },
+	}
+	m.process = m.start()
+	m.process.AwaitReady()
+	return m
+}
+
+// befall does one thing to the member and puts it right again.
+func (m *member) befall(t *testing.T, during context.Context) string {
+	t.Helper()
+	what := []string{"kill", "kill", "restart", "cut from temporal", "cut from the gateway", "cut off", "freeze"}[rand.IntN(7)]
+	switch what {
+	case "kill":
+		m.process.Kill()
+		m.process = m.start()
+	case "restart":
+		require.NoError(t, m.process.Stop(), "executor %s", m.name)
+		m.process = m.start()
+	case "freeze":
+		m.process.Freeze()
+		somewhile(during)
+		m.process.Thaw()
+	default:
+		cut := map[string][]*harness.Wire{"cut from temporal": m.wires[:1], "cut from the gateway": m.wires[1:], "cut off": m.wires}[what]
+		for _, w := range cut {
+			w.Cut()
+		}
+		somewhile(during)
+		for _, w := range cut {
+			w.Mend()
+		}
+	}
+	return what
+}
+
+// somewhile lasts up to longer than the heartbeat timeout, mostly much shorter.
+func somewhile(during context.Context) {
+	span := time.Duration(1+rand.IntN(8)) * time.Second
+	if rand.IntN(5) == 0 {
+		span = pastHeartbeat
+	}
+	select {
+	case <-during.Done():
+	case <-time.After(span): // how long it is away, not what is waited for
+	}
+}
+
+// torment has things befall the members at random, each by itself.
+func torment(t *testing.T, during context.Context, members []*member) {
+	t.Helper()
+	var mu sync.Mutex
+	count := map[string]int{}
+	var all errgroup.Group
+	for _, m := range members {
+		all.Go(func() error {
+			for {
+				select {
+				case <-during.Done():
+					return nil
+				case <-time.After(time.Duration(1+rand.IntN(6)) * time.Second): // between two blows
+				}
+				what := m.befall(t, during)
+				mu.Lock()
+				count[what]++
+				mu.Unlock()
+			}
+		})
+	}
+	require.NoError(t, all.Wait())
+	t.Logf("what befell %d executors: %v", len(members), count)
+}
+
+// TestMembers_chaos has tasks run in containers of several executors that are
+// killed, restarted, frozen and cut off at random. The steps of each run once,
+// every run ends with its true result, and nothing is left in the end.
+func TestMembers_chaos(t *testing.T) {
+	t.Parallel()
+	daemon := testenv.RequireDocker(t)
+	image := testenv.BusyboxImage(t, daemon)
+	length, runs, tasks := 100*time.Second, 6, 12
+	if soak() {
+		length, runs, tasks = 10*time.Minute, 20, 25
+	}
+	parts := harness.StartPartsWithout(t, "1")
+	var members []*member
+	suffix := strings.ToLower(filepath.Base(parts.Dir)) + fmt.Sprint(os.Getpid())
+	for i := range 3 {
+		members = append(members, newMember(t, parts, fmt.Sprintf("member-%d-%s", i, suffix),
+			"DROVER_EXECUTOR__DRIVER=docker", "DROVER_EXECUTOR__POOL=containers", "DROVER_EXECUTOR__SLOTS=8"))
+	}
+	parts.AwaitExecutor("online")
+	lives := watchLives(t, daemon, members)
+
+	during, done := context.WithTimeout(t.Context(), length)
+	defer done()
+	ids := make([]string, 0, runs)
+	for i := range runs {
+		ids = append(ids, parts.Submit(containerSpec(fmt.Sprintf("chaos-%d", i), image, tasks)).ID)
+	}
+	torment(t, during, members)
+	for _, id := range ids {
+		r := parts.AwaitPhase(id, "finished", 5*time.Minute)
+		require.Equal(t, "failed", string(r.Result), "one task fails by itself: %s", harness.Describe(r))
+		for name, task := range r.Tasks {
+			want := "success"
+			if name == "fails" {
+				want = "failed"
+			}
+			require.Equal(t, want, string(task.Status), "%s of %s: %s", name, id, task.Reason)
+			if name != "fails" {
+				require.Equal(t, "begin\nend\n", parts.Logs(id, name), "the log of %s of %s", name, id)
+			}
+		}
+	}
+	requireNothingLeft(t, daemon, members)
+	lives.requireOnce(t, runs*(tasks+1))
+	for _, m := range members {
+		require.NoError(t, m.process.Stop())
+		left, err := filepath.Glob(filepath.Join(parts.Dir, m.name, "journal", "*.jsonl"))
+		require.NoError(t, err)
+		require.Empty(t, left, "the journal of %s", m.name)
+	}
+}
+
+// containerSpec is a run of tasks of 2 to 20 seconds, and of one that fails.
+func containerSpec(name, image string, tasks int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "name: %s\ngroup: /test/members\ntasks:\n", name)
+	fmt.Fprintf(&b, "  fails: {pool: containers, image: %q, steps: [{run: 'sleep 3; exit 3'}]}\n", image)
+	for i := range tasks {
+		fmt.Fprintf(&b, "  work-%d: {pool: containers, image: %q, steps: [{run: 'echo begin; sleep %d; echo end'}]}\n", i, image, 2+rand.IntN(18))
+	}
+	return b.String()
+}
+
+// lives counts, for each key, the containers' lives in which steps may have
+// run: those that the shim did not end without having run anything.
+type lives struct {
+	mu    sync.Mutex
+	count map[string]int
+}
+
+func watchLives(t *testing.T, daemon *dockerclient.Client, members []*member) *lives {
+	t.Helper()
+	l := &lives{count: map[string]int{}}
+	ours := map[string]bool{}
+	for _, m := range members {
+		ours[m.name] = true
+	}
+	messages, faults := daemon.Events(t.Context(), events.ListOptions{Filters: filters.NewArgs(
+		filters.Arg("type", "container"), filters.Arg("event", "die"), filters.Arg("label", "drover.role=main"))})
+	go func() {
+		for {
+			select {
+			case <-faults:
+				return
+			case m := <-messages:
+				a := m.Actor.Attributes
+				code, err := strconv.Atoi(a["exitCode"])
+				if !ours[a["drover.executor"]] || err == nil && code >= shim.ExitOrder && code <= shim.ExitFiles {
+					continue
+				}
+				l.mu.Lock()
+				l.count[a["drover.key"]]++
+				l.mu.Unlock()
+			}
+		}
+	}()
+	return l
+}
+
+// requireOnce checks that so many tasks ran, and none of them twice.
+func (l *lives) requireOnce(t *testing.T, tasks int) {
+	t.Helper()
+	testenv.Await(t, time.Minute, func() (bool, string) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return len(l.count) >= tasks, fmt.Sprintf("%d containers have died", len(l.count))
+	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ran := map[string]bool{}
+	for text, n := range l.count {
+		key, err := run.ParseKey(text)
+		require.NoError(t, err)
+		require.Equal(t, 1, n, "lives of %s", text)
+		task := fmt.Sprint(key.Run, ".", key.Task)
+		require.False(t, ran[task], "another dispatch of %s ran too", text)
+		ran[task] = true
+	}
+	require.Len(t, ran, tasks)
+}
+
+// requireNothingLeft waits until no container, network or volume of the
+// members is there.
+func requireNothingLeft(t *testing.T, daemon *dockerclient.Client, members []*member) {
+	t.Helper()
+	testenv.Await(t, 2*time.Minute, func() (bool, string) {
+		var left []string
+		for _, m := range members {
+			of := filters.NewArgs(filters.Arg("label", "drover.executor="+m.name))
+			containers, err := daemon.ContainerList(t.Context(), container.ListOptions{All: true, Filters: of})
+			require.NoError(t, err)
+			for _, c := range containers {
+				left = append(left, c.Names...)
+			}
+			volumes, err := daemon.VolumeList(t.Context(), volume.ListOptions{Filters: of})
+			require.NoError(t, err)
+			for _, v := range volumes.Volumes {
+				left = append(left, v.Name)
+			}
+		}
+		text, _ := json.Marshal(left)
+		return len(left) == 0, "there is left: " + string(text)
+	})
+}
