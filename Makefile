@@ -58,7 +58,7 @@ test: build ## Run the tests; those that need Docker or PostgreSQL say so where 
 
 .PHONY: test-race
 test-race: ## Run the unit tests under the race detector (needs cgo)
-	CGO_ENABLED=1 $(GO) test -race -shuffle=on -short -timeout 20m $$($(GO) list ./... | grep -v -e internal/temporalite -e cmd/drover$$ -e test/)
+	CGO_ENABLED=1 $(GO) test -race -shuffle=on -short -timeout 20m $$($(GO) list ./... | grep -v -e internal/temporalite -e cmd/drover$$ -e drover/test)
 
 .PHONY: lint
 lint: ## Run the linters, gofumpt and the checks of go.mod
