@@ -262,9 +262,9 @@ func (w *way) runs(ctx context.Context, q Querier, at cursor, n int) ([]run.Run,
 	return runs, err
 }
 
-// candidates selects the ids of the first n runs from the cursor on. Databases
-// merge sources that have no run in common as they go, and so read little more
-// of them than what is selected.
+// candidates selects the ids of the first n runs from the cursor on. Each
+// source is cut to as many by itself: PostgreSQL merges sources as it goes only
+// if they are in order already, and else reads and sorts all of them.
 func (w *way) candidates(at cursor, n int) condition {
 	descending := at.descending(w.q)
 	order := ` ORDER BY id`
@@ -282,7 +282,7 @@ func (w *way) candidates(at cursor, n int) condition {
 		case w.overlap && i > 0:
 			out.where += ` UNION `
 		}
-		if w.overlap {
+		if len(w.sources) > 1 {
 			part.where, part.args = `SELECT id FROM (`+part.where+order+`) s`, append(part.args, n)
 		}
 		out.where += part.where
