@@ -109,7 +109,7 @@ type Gateway struct {
 type Executor struct {
 	ID       string            `koanf:"id" yaml:"id"` // "": one that lasts, kept in the state dir
 	Pool     string            `koanf:"pool" yaml:"pool"`
-	Driver   string            `koanf:"driver" yaml:"driver"` // shell or docker
+	Driver   string            `koanf:"driver" yaml:"driver"` // shell, docker or kubernetes
 	Slots    int               `koanf:"slots" yaml:"slots"`
 	StateDir string            `koanf:"state_dir" yaml:"state_dir"`
 	Labels   map[string]string `koanf:"labels" yaml:"labels"`
@@ -124,16 +124,32 @@ type Executor struct {
 	InsecureGateway bool `koanf:"insecure_gateway" yaml:"insecure_gateway"`
 	// Token is the bearer token with the scope executor; TokenFile names a
 	// file that holds it instead.
-	Token     Secret `koanf:"token" yaml:"token"`
-	TokenFile string `koanf:"token_file" yaml:"token_file"`
-	ShimPath  string `koanf:"shim_path" yaml:"shim_path"` // "": drover-shim beside the drover binary
-	Docker    Docker `koanf:"docker" yaml:"docker"`
+	Token      Secret     `koanf:"token" yaml:"token"`
+	TokenFile  string     `koanf:"token_file" yaml:"token_file"`
+	ShimPath   string     `koanf:"shim_path" yaml:"shim_path"` // "": drover-shim beside the drover binary
+	Docker     Docker     `koanf:"docker" yaml:"docker"`
+	Kubernetes Kubernetes `koanf:"kubernetes" yaml:"kubernetes"`
 }
 
 // Docker is for executors of the driver docker.
 type Docker struct {
 	Host    string `koanf:"host" yaml:"host"`       // of the daemon; "": as the docker command finds it
 	Network string `koanf:"network" yaml:"network"` // that containers join; "": the daemon's default
+}
+
+// Kubernetes is for executors of the driver kubernetes.
+type Kubernetes struct {
+	// Kubeconfig is a file, Context one of its contexts. Without either it is
+	// the cluster that the process runs in, else what kubectl would use.
+	Kubeconfig string `koanf:"kubeconfig" yaml:"kubeconfig"`
+	Context    string `koanf:"context" yaml:"context"`
+	Namespace  string `koanf:"namespace" yaml:"namespace"` // of the pods; "": the process's own, or the context's
+	// HelperImage has the shim at /bin/drover-shim; "": drover:VERSION.
+	HelperImage      string `koanf:"helper_image" yaml:"helper_image"`
+	HelperPullPolicy string `koanf:"helper_pull_policy" yaml:"helper_pull_policy"` // if_not_present, always or never
+	// PendingTimeout is how long a pod may wait for a node, or for room in the
+	// namespace's quota, before its task fails; 0: for ever.
+	PendingTimeout time.Duration `koanf:"pending_timeout" yaml:"pending_timeout"`
 }
 
 // Dev is all of Drover in one process.
@@ -157,6 +173,7 @@ func Default() Config {
 		Gateway:   Gateway{Listen: "127.0.0.1:8080", Hosts: []string{}, ShutdownTimeout: 10 * time.Second},
 		Executor: Executor{
 			Slots: 1, Labels: map[string]string{}, GatewayURL: "http://127.0.0.1:8080",
+			Kubernetes: Kubernetes{HelperPullPolicy: "if_not_present", PendingTimeout: 10 * time.Minute},
 		},
 		Dev: Dev{
 			DataDir: "drover-data", HTTP: "127.0.0.1:8080", Temporal: "127.0.0.1:7233", TemporalUI: "127.0.0.1:8233",

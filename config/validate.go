@@ -105,7 +105,7 @@ func (e Executor) validate(v *validator) {
 	v.name("executor.id", e.ID)
 	v.name("executor.pool", e.Pool)
 	if e.Driver != "" {
-		v.oneOf("executor.driver", e.Driver, "shell", "docker")
+		v.oneOf("executor.driver", e.Driver, "shell", "docker", "kubernetes")
 	}
 	v.slots("executor.slots", e.Slots, 1)
 	for k := range e.Labels {
@@ -115,6 +115,10 @@ func (e Executor) validate(v *validator) {
 	}
 	v.exclusive("executor.token", e.Token != "", "executor.token_file", e.TokenFile != "")
 	v.gatewayURL(e.GatewayURL, e.InsecureGateway)
+	v.oneOf("executor.kubernetes.helper_pull_policy", e.Kubernetes.HelperPullPolicy, "if_not_present", "always", "never")
+	if e.Kubernetes.PendingTimeout < 0 {
+		v.fail("executor.kubernetes.pending_timeout", "it must not be negative; 0 is for ever")
+	}
 }
 
 func (d Dev) validate(v *validator) {

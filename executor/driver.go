@@ -90,7 +90,8 @@ type Features struct {
 	Services   bool
 	User       bool
 	Tmpfs      bool
-	Resources  bool // cpu, memory and pids limits, and OOM is told
+	Resources  bool // cpu and memory limits, and OOM is told
+	PIDs       bool // a limit on processes
 	Privileged bool // privileged tasks are allowed by this executor
 	Copy       bool // CopyTo and CopyFrom
 }

@@ -22,6 +22,8 @@ type Definition struct {
 	Privileged bool            `json:"privileged,omitempty"`
 	Resources  Resources       `json:"resources,omitzero"`
 	Volumes    []Volume        `json:"volumes,omitempty"`
+	// Kubernetes has what the task's pool says of pods; nil where it says nothing.
+	Kubernetes *KubernetesPool `json:"kubernetes,omitempty"`
 	// Environment holds run, task, axis and secret variables, merged in that
 	// order, without those that the executor sets itself (DROVER_OUTPUT).
 	Environment map[string]string `json:"environment,omitempty"`

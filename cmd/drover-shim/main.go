@@ -3,9 +3,7 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -18,12 +16,19 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-const usage = `usage: drover-shim run  --dir DIR [--order FILE|-] [--stdout NONCE] [--host]
-       drover-shim read --dir DIR [--from N] [--follow]
+const usage = `usage: drover-shim run  --dir DIR [--order FILE|-|socket] [--stdout NONCE] [--host] [--strict] [--inherit]
+       drover-shim hand --dir DIR [--timeout DURATION] [--pulse DURATION]
+       drover-shim read --dir DIR [--from N] [--follow [--pulse DURATION]]
        drover-shim stop --dir DIR [--grace DURATION]
-       drover-shim await-port --ports PORT,... [--timeout DURATION]
+       drover-shim await-port --ports PORT,...|--count N [--timeout DURATION]
+       drover-shim install --dir DIR
+       drover-shim unpack --dir DIR
+       drover-shim pack --path PATH
        drover-shim version
 `
+
+// orderSocket as the order's file means that it is handed over at a socket.
+const orderSocket = "socket"
 
 func main() {
 	os.Exit(command(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
@@ -41,12 +46,17 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	var do func() int
 	switch args[0] {
 	case "run":
-		order := flags.String("order", "-", "the order's `file`, removed when it was read; - is stdin")
+		order := flags.String("order", "-", "the order's `file`, removed when it was read; - is stdin; socket is one in DIR, for drover-shim hand")
 		nonce := flags.String("stdout", "", "copy the frames to stdout, each behind this `word`, and linger for the acknowledgment")
 		host := flags.Bool("host", false, "run on a host: a SIGTERM without a stop file is no wish of Drover")
+		strict := flags.Bool("strict", false, "a SIGTERM without a stop file is no wish of Drover")
+		inherit := flags.Bool("inherit", false, "the steps get this process's environment and working directory, below the order's")
 		lockFD := flags.Int("lock-fd", 0, "an open and locked lock file, as the `number` of its descriptor")
 		do = func() int {
-			o := shim.Options{Dir: *dir, LockFD: *lockFD, Host: *host, Order: stdin, Log: slog.New(slog.NewTextHandler(stderr, nil))}
+			o := shim.Options{Dir: *dir, LockFD: *lockFD, Host: *host, Strict: *strict, Order: stdin, Log: slog.New(slog.NewTextHandler(stderr, nil))}
+			if *inherit {
+				o.Environment, o.WorkingDir = surroundings()
+			}
 			if *nonce != "" {
 				o.Stdout, o.Nonce, o.Linger = stdout, *nonce, true
 			}
@@ -55,15 +65,36 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	case "read":
 		from := flags.Int64("from", 1, "the `number` of the first frame")
 		follow := flags.Bool("follow", false, "wait for further frames until the task ends")
-		do = func() int { return read(ctx, *dir, *from, *follow, stdout, stderr) }
+		pulse := flags.Duration("pulse", 0, "print an empty line after so `long` a silence, and end with stdin; 0 does neither")
+		do = func() int {
+			if !*follow {
+				return read(*dir, *from, stdout, stderr)
+			}
+			return followJournal(ctx, following{dir: *dir, from: *from, pulse: *pulse}, stdin, stdout, stderr)
+		}
+	case "hand":
+		timeout := flags.Duration("timeout", 10*time.Second, "how `long` to wait for a shim that takes the order")
+		pulse := flags.Duration("pulse", 0, "as with read")
+		do = func() int {
+			return hand(ctx, following{dir: *dir, from: 1, pulse: *pulse}, *timeout, stdin, stdout, stderr)
+		}
+	case "install":
+		do = func() int { return install(*dir, stderr) }
+	case "unpack":
+		do = func() int { return unpack(ctx, *dir, stdin, stderr) }
+	case "pack":
+		path := flags.String("path", "", "the `file` or directory to print as a tar stream")
+		needDir = false
+		do = func() int { return pack(ctx, *path, stdout, stderr) }
 	case "stop":
 		grace := flags.Duration("grace", run.StopGrace, "the `time` between SIGTERM and SIGKILL")
 		do = func() int { return stop(*dir, *grace, stderr) }
 	case "await-port":
 		ports := flags.String("ports", "", "TCP `ports`, separated by commas; one of them is enough")
+		count := flags.Int("count", 0, "so `many` ports instead, whichever they are")
 		timeout := flags.Duration("timeout", 30*time.Second, "how `long` to wait")
 		needDir = false
-		do = func() int { return awaitPort(ctx, *ports, *timeout, stdout, stderr) }
+		do = func() int { return awaitPort(ctx, *ports, *count, *timeout, stdout, stderr) }
 	case "version":
 		_, _ = fmt.Fprintln(stdout, "drover-shim", version.String())
 		return shim.ExitDone
@@ -82,7 +113,11 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 }
 
 func runTask(ctx context.Context, o shim.Options, order string) int {
-	if order != "-" {
+	switch order {
+	case "-":
+	case orderSocket:
+		o.Order = nil
+	default:
 		f, err := os.Open(order) //nolint:gosec // it is for the caller to say which file has the order
 		if err != nil {
 			o.Log.ErrorContext(ctx, "refusing the order", "error", err)
@@ -92,39 +127,6 @@ func runTask(ctx context.Context, o shim.Options, order string) int {
 		o.Order, o.OrderFile = f, order
 	}
 	return shim.Run(ctx, o)
-}
-
-func read(ctx context.Context, dir string, from int64, follow bool, stdout, stderr io.Writer) int {
-	out := bufio.NewWriterSize(stdout, 64<<10)
-	fail := func(code int, err error) int {
-		_, _ = fmt.Fprintln(stderr, "drover-shim read:", errors.Join(err, out.Flush()))
-		return code
-	}
-	lines := shim.ReadLines(dir, from)
-	if follow {
-		lines = shim.TailLines(ctx, dir, from, new(shim.Watcher))
-	}
-	for line, err := range lines {
-		if run.CodeOf(err) == run.CodeNotFound {
-			if !shim.HasJournal(dir) {
-				return fail(shim.ExitNoJournal, err)
-			}
-			return fail(shim.ExitEnded, err)
-		}
-		if err == nil {
-			_, err = out.Write(line)
-		}
-		if err == nil && follow {
-			err = out.Flush()
-		}
-		if err != nil {
-			return fail(shim.ExitFiles, err)
-		}
-	}
-	if err := out.Flush(); err != nil {
-		return fail(shim.ExitFiles, err)
-	}
-	return shim.ExitDone
 }
 
 func stop(dir string, grace time.Duration, stderr io.Writer) int {

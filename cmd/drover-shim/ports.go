@@ -11,8 +11,12 @@ import (
 	"github.com/drover-run/drover/executor/shim"
 )
 
-// awaitPort waits until one of the ports, a list with commas, is listened on.
-func awaitPort(ctx context.Context, list string, timeout time.Duration, stdout, stderr io.Writer) int {
+// awaitPort waits until one of the ports, a list with commas, is listened on,
+// or where there is a count, so many ports, whichever they are.
+func awaitPort(ctx context.Context, list string, count int, timeout time.Duration, stdout, stderr io.Writer) int {
+	if count > 0 {
+		return awaitPorts(ctx, count, timeout, stderr)
+	}
 	var ports []int
 	for text := range strings.SplitSeq(list, ",") {
 		port, err := strconv.ParseUint(text, 10, 16)
@@ -30,5 +34,15 @@ func awaitPort(ctx context.Context, list string, timeout time.Duration, stdout, 
 		return shim.ExitNoPort
 	}
 	_, _ = fmt.Fprintln(stdout, port)
+	return shim.ExitDone
+}
+
+func awaitPorts(ctx context.Context, count int, timeout time.Duration, stderr io.Writer) int {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if err := shim.AwaitPorts(ctx, count); err != nil {
+		_, _ = fmt.Fprintln(stderr, "drover-shim await-port:", err)
+		return shim.ExitNoPort
+	}
 	return shim.ExitDone
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/drover-run/drover/config"
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/docker"
+	"github.com/drover-run/drover/executor/kubernetes"
 	"github.com/drover-run/drover/executor/shell"
 	"github.com/drover-run/drover/internal/version"
 	"github.com/drover-run/drover/run"
@@ -60,6 +61,9 @@ func agentOptions(cfg config.Executor) executor.Options {
 }
 
 func newDriver(ctx context.Context, cfg config.Executor, p *process) (executor.Driver, error) {
+	if cfg.Driver == "kubernetes" { // brings its shim by an image
+		return newKubernetes(cfg, p)
+	}
 	shim, err := findShim(cfg.ShimPath)
 	if err != nil {
 		return nil, err
@@ -89,7 +93,27 @@ func newDriver(ctx context.Context, cfg config.Executor, p *process) (executor.D
 			Network: cfg.Docker.Network, Logger: p.logger,
 		})
 	}
-	return nil, fmt.Errorf("there is no driver named %q; the drivers are shell and docker", cfg.Driver)
+	return nil, fmt.Errorf("there is no driver named %q; the drivers are shell, docker and kubernetes", cfg.Driver)
+}
+
+func newKubernetes(cfg config.Executor, p *process) (executor.Driver, error) {
+	id, err := executor.StateDirID(cfg.StateDir, cfg.ID)
+	if err != nil {
+		return nil, fmt.Errorf("opening the executor's state: %w", err)
+	}
+	k := cfg.Kubernetes
+	cluster, namespace, err := kubernetes.Connect(kubernetes.Place{Kubeconfig: k.Kubeconfig, Context: k.Context, Namespace: k.Namespace})
+	if err != nil {
+		return nil, err
+	}
+	if k.HelperImage == "" {
+		k.HelperImage = "drover:" + version.String()
+	}
+	return kubernetes.New(kubernetes.Options{
+		Config: cluster, Namespace: namespace, ExecutorID: id,
+		HelperImage: k.HelperImage, HelperPullPolicy: run.PullPolicy(k.HelperPullPolicy),
+		AllowPrivileged: cfg.Privileged, PendingTimeout: k.PendingTimeout, Logger: p.logger,
+	})
 }
 
 func dialDocker(host string) (*dockerclient.Client, error) {

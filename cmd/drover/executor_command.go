@@ -26,7 +26,7 @@ an operator.`,
 		"gateway-url": "executor.gateway_url", "token-file": "executor.token_file", "temporal": "temporal.address",
 		"drain-finish": "executor.drain_finish", "privileged": "executor.privileged",
 	}, map[string]string{
-		"id": "id that lasts (default: made once and kept in the state dir)", "pool": "pool whose tasks it takes", "driver": "shell or docker",
+		"id": "id that lasts (default: made once and kept in the state dir)", "pool": "pool whose tasks it takes", "driver": "shell, docker or kubernetes",
 		"slots": "tasks that run at a time", "state-dir": "directory of the journal", "gateway-url": "URL of the gateway",
 		"token-file": "file with the bearer token", "temporal": "address of Temporal (default: from Temporal's environment or profile)",
 		"drain-finish": "on SIGTERM finish the tasks that run, instead of leaving them to the next process", "privileged": "allow privileged tasks",

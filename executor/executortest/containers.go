@@ -23,7 +23,7 @@ func containerCases() []testCase {
 		{name: "user_unknown", needs: users, run: userUnknown},
 		{name: "tmpfs", needs: func(f executor.Features) bool { return f.Tmpfs }, run: tmpfs},
 		{name: "memory", needs: resources, run: memory},
-		{name: "pids", needs: resources, run: pids},
+		{name: "pids", needs: func(f executor.Features) bool { return f.PIDs }, run: pids},
 		{name: "bad_resources", needs: resources, run: badResources},
 		{name: "privileged", needs: func(f executor.Features) bool { return f.Privileged && f.Images }, run: privileged},
 		{name: "orphans_are_reaped", needs: images, run: orphans},

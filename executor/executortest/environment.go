@@ -77,6 +77,7 @@ func unsupported(b *bench) {
 		"user":      {f.User, func(d *run.Definition) { d.User = "1000" }},
 		"tmpfs":     {f.Tmpfs, func(d *run.Definition) { d.Volumes = []run.Volume{{Path: "/scratch", Tmpfs: &run.Tmpfs{}}} }},
 		"resources": {f.Resources, func(d *run.Definition) { d.Resources.Memory = "64Mi" }},
+		"pids":      {f.PIDs, func(d *run.Definition) { d.Resources.PIDs = 64 }},
 	}
 	for name, a := range asks {
 		if a.has {

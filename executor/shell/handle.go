@@ -13,6 +13,7 @@ import (
 
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/internal/archive"
 	"github.com/drover-run/drover/run"
 )
 
@@ -89,13 +90,13 @@ func (h *handle) Stop(_ context.Context, grace time.Duration) error {
 // CopyTo implements executor.Handle. A relative dir lies below the task's
 // working directory.
 func (h *handle) CopyTo(ctx context.Context, dir string, tar io.Reader) error {
-	return unpack(ctx, h.path(dir), tar)
+	return archive.Unpack(ctx, h.path(dir), tar)
 }
 
 // CopyFrom implements executor.Handle. A relative path lies below the task's
 // working directory.
 func (h *handle) CopyFrom(ctx context.Context, path string) (io.ReadCloser, error) {
-	return pack(ctx, h.path(path))
+	return archive.Pack(ctx, h.path(path))
 }
 
 func (h *handle) path(p string) string {

@@ -10,6 +10,7 @@ import (
 type control struct {
 	dir          string
 	host         bool
+	strict       bool // a signal without a stop wish is somebody else's
 	defaultGrace time.Duration
 	stopped      chan struct{} // closed at the first stop
 	hurry        chan struct{} // gets a value for each
@@ -22,9 +23,9 @@ type control struct {
 	isAcked bool
 }
 
-func newControl(dir string, host bool, grace time.Duration) *control {
+func newControl(o Options, grace time.Duration) *control {
 	return &control{
-		dir: dir, host: host, defaultGrace: grace,
+		dir: o.Dir, host: o.Host, strict: o.Host || o.Strict, defaultGrace: grace,
 		stopped: make(chan struct{}), hurry: make(chan struct{}, 1), acknowledged: make(chan struct{}),
 	}
 }
@@ -53,7 +54,7 @@ func (c *control) signal(explicit bool) {
 	if !ok {
 		wish.Grace = c.defaultGrace
 	}
-	c.stop(wish, !ok && !explicit && c.host)
+	c.stop(wish, !ok && !explicit && c.strict)
 }
 
 func (c *control) stop(wish StopWish, alien bool) {

@@ -11,6 +11,7 @@
 //	lock      locked by the shim as long as it lives; holds a State
 //	journal   one run.Frame a line, as JSON; begun by exclusive create
 //	stop      the wish to stop the task: a StopWish
+//	order     a socket at which the order is handed over, where it comes so
 //	step-N.*  script and output file of a step; where the steps have a user of
 //	          their own, in the directory steps that is that user's
 //
@@ -21,9 +22,9 @@
 //
 // Before the end of the task SIGTERM, SIGINT and SIGUSR1 are the wish to stop
 // it: the step's process group gets SIGTERM, and SIGKILL after the grace of the
-// definition (or of the file stop); nothing more is run. With Options.Host, a
-// SIGTERM or SIGINT without the file stop is no wish of Drover but of whoever
-// shuts the host down: the task ends as failed.
+// definition (or of the file stop); nothing more is run. With Options.Host or
+// Options.Strict, a SIGTERM or SIGINT without the file stop is no wish of Drover
+// but of whoever shuts the host or the environment down: the task ends as failed.
 //
 // After the end SIGTERM is the acknowledgment that a shim with Options.Linger
 // waits for.

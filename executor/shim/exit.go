@@ -2,13 +2,15 @@ package shim
 
 // Exit codes of drover-shim. They are a contract with the drivers.
 const (
-	ExitDone      = 0 // the task's end was told
-	ExitUsage     = 2 // wrong arguments
-	ExitOrder     = 3 // the order is missing, cut off or not understood; nothing was run
-	ExitNoJournal = 4 // read: there is no journal
-	ExitExists    = 5 // a journal exists already; nothing was run
-	ExitLocked    = 6 // another shim lives in the directory; nothing was run
-	ExitFiles     = 7 // the directory can not be used; nothing was run
-	ExitEnded     = 8 // read --follow: the shim ended without telling the task's end
-	ExitNoPort    = 9 // await-port: nothing listens
+	ExitDone      = 0  // the task's end was told
+	ExitUsage     = 2  // wrong arguments
+	ExitOrder     = 3  // the order is missing, cut off or not understood; nothing was run
+	ExitNoJournal = 4  // read: there is no journal
+	ExitExists    = 5  // a journal exists already; nothing was run
+	ExitLocked    = 6  // another shim lives in the directory; nothing was run
+	ExitFiles     = 7  // the directory can not be used; nothing was run
+	ExitEnded     = 8  // read --follow: the shim ended without telling the task's end
+	ExitNoPort    = 9  // await-port: nothing listens
+	ExitNoShim    = 10 // hand: no shim takes the order
+	ExitNoFile    = 11 // pack: there is no such file
 )

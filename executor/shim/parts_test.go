@@ -100,7 +100,7 @@ func TestControl(t *testing.T) {
 	}
 	t.Run("a signal is a stop before the end, the acknowledgment after", func(t *testing.T) {
 		t.Parallel()
-		c := newControl(t.TempDir(), false, time.Minute)
+		c := newControl(Options{Dir: t.TempDir()}, time.Minute)
 		require.False(t, stopped(c))
 		c.signal(false)
 		require.True(t, stopped(c))
@@ -114,7 +114,7 @@ func TestControl(t *testing.T) {
 	})
 	t.Run("no stop after the end", func(t *testing.T) {
 		t.Parallel()
-		c := newControl(t.TempDir(), true, time.Minute)
+		c := newControl(Options{Dir: t.TempDir(), Host: true}, time.Minute)
 		c.end()
 		c.signal(true)
 		require.False(t, stopped(c))
@@ -122,7 +122,7 @@ func TestControl(t *testing.T) {
 	})
 	t.Run("the file tells the grace", func(t *testing.T) {
 		t.Parallel()
-		c := newControl(t.TempDir(), true, time.Minute)
+		c := newControl(Options{Dir: t.TempDir(), Host: true}, time.Minute)
 		c.look()
 		require.False(t, stopped(c))
 		require.NoError(t, WriteStop(c.dir, StopWish{Grace: time.Second}))
@@ -138,7 +138,7 @@ func TestControl(t *testing.T) {
 	})
 	t.Run("on a host a stranger may stop", func(t *testing.T) {
 		t.Parallel()
-		c := newControl(t.TempDir(), true, time.Minute)
+		c := newControl(Options{Dir: t.TempDir(), Host: true}, time.Minute)
 		c.signal(false)
 		require.True(t, stopped(c))
 		require.True(t, c.foreign())

@@ -24,24 +24,46 @@ const stateListen = "0A"
 // and connects to nothing. The error is that of the context, or of reading the
 // tables.
 func AwaitPort(ctx context.Context, ports []int) (int, error) {
+	var found int
+	err := awaitListening(ctx, func(listening []int) bool {
+		i := slices.IndexFunc(ports, func(port int) bool { return slices.Contains(listening, port) })
+		if i >= 0 {
+			found = ports[i]
+		}
+		return i >= 0
+	})
+	return found, err
+}
+
+// AwaitPorts waits as AwaitPort does, until something listens on so many
+// ports, whichever they are.
+func AwaitPorts(ctx context.Context, count int) error {
+	return awaitListening(ctx, func(listening []int) bool {
+		slices.Sort(listening)
+		return len(slices.Compact(listening)) >= count
+	})
+}
+
+// awaitListening waits until the ports that are listened on are enough.
+func awaitListening(ctx context.Context, enough func(listening []int) bool) error {
 	ticker := time.NewTicker(portLook)
 	defer ticker.Stop()
 	for {
+		var all []int
 		for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 			listening, err := listeningPorts(table)
 			if err != nil {
-				return 0, err
+				return err
 			}
-			for _, port := range ports {
-				if slices.Contains(listening, port) {
-					return port, nil
-				}
-			}
+			all = append(all, listening...)
+		}
+		if enough(all) {
+			return nil
 		}
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
-			return 0, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"time"
 
@@ -16,7 +17,8 @@ import (
 type Options struct {
 	// Dir is the shim's directory; it is made where it is missing.
 	Dir string
-	// Order gives the order; it is read once.
+	// Order gives the order; it is read once. Nil means that it is handed over
+	// at the socket HandoverFile of Dir, see Handover: the shim waits for it.
 	Order io.Reader
 	// OrderFile is removed once the journal has begun: it holds secrets. ""
 	// removes nothing.
@@ -32,6 +34,14 @@ type Options struct {
 	// task's own: a SIGTERM without a stop wish in its file comes from outside
 	// of Drover, and want of memory is not told.
 	Host bool
+	// Strict says that others than Drover may end the environment: a SIGTERM
+	// or SIGINT without a stop wish in its file comes from them.
+	Strict bool
+	// Environment lies below the order's base environment, and WorkingDir
+	// below its working directory: what the environment gave to the shim
+	// itself. HOME is left out of it where the steps have another user.
+	Environment map[string]string
+	WorkingDir  string
 	// Linger makes the shim wait for the acknowledgment after the end.
 	Linger bool
 	// Log takes what people need to know of the shim itself.
@@ -61,21 +71,28 @@ func Run(ctx context.Context, o Options) int {
 	}
 	defer func() { _ = lock.Close() }()
 
-	order, err := ReadOrder(o.Order)
+	if o.Order == nil && HasJournal(o.Dir) {
+		o.Log.ErrorContext(ctx, "refusing to run the steps again", "error", errExists)
+		return ExitExists
+	}
+	order, begun, err := o.takeOrder(ctx)
 	if err != nil {
 		o.Log.ErrorContext(ctx, "refusing the order", "error", err)
 		return ExitOrder
 	}
 	if HasJournal(o.Dir) { // asked again by the exclusive create; here, so that the state stays as it is
 		o.Log.ErrorContext(ctx, "refusing to run the steps again", "error", errExists)
+		begun(errExists)
 		return ExitExists
 	}
-	control := newControl(o.Dir, o.Host, order.Definition.Grace)
+	o.complete(&order)
+	control := newControl(o, order.Definition.Grace)
 	control.listen()
 	state := State{PID: os.Getpid(), Boot: BootID()}
 	// Before the look for a stop wish: who leaves one later finds the number.
 	if err := state.write(lock); err != nil {
 		o.Log.ErrorContext(ctx, "using the directory", "error", err)
+		begun(err)
 		return ExitFiles
 	}
 	control.look()
@@ -85,6 +102,7 @@ func Run(ctx context.Context, o Options) int {
 		copyTo = newStdoutCopy(o.Stdout, o.Nonce)
 	}
 	j, err := createJournal(o.Dir, order.FirstFrame, copyTo)
+	begun(err)
 	if errors.Is(err, errExists) {
 		o.Log.ErrorContext(ctx, "refusing to run the steps again", "error", err)
 		return ExitExists
@@ -125,4 +143,35 @@ func (o Options) lock() (*os.File, error) {
 		return inheritedLock(o.LockFD), nil
 	}
 	return Lock(o.Dir)
+}
+
+// takeOrder waits for the order, and returns how to tell who gave it whether
+// the task has begun.
+func (o Options) takeOrder(ctx context.Context) (_ run.ShimOrder, begun func(error), err error) {
+	if o.Order != nil {
+		order, err := ReadOrder(o.Order)
+		return order, func(error) {}, err
+	}
+	r, err := newReceiver(ctx, o.Dir)
+	if err != nil {
+		return run.ShimOrder{}, nil, err
+	}
+	order, err := r.receive()
+	return order, r.answer, err
+}
+
+// complete adds to an order what the environment gave to the shim itself.
+func (o Options) complete(order *run.ShimOrder) {
+	base := maps.Clone(o.Environment)
+	if base == nil {
+		base = make(map[string]string)
+	}
+	if order.User != "" || order.Definition.User != "" {
+		delete(base, "HOME")
+	}
+	maps.Copy(base, order.BaseEnvironment)
+	order.BaseEnvironment = base
+	if order.WorkingDir == "" {
+		order.WorkingDir = o.WorkingDir
+	}
 }

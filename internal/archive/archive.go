@@ -1,4 +1,5 @@
-package shell
+// Package archive writes and reads tar streams of files that nobody vouches for.
+package archive
 
 import (
 	"archive/tar"
@@ -15,10 +16,10 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// unpack writes a tar stream below dir, which is made where it is missing. No
+// Unpack writes a tar stream below dir, which is made where it is missing. No
 // entry gets outside of it, whatever names and links the stream has: an
 // archive that tries is refused with CodeInvalid.
-func unpack(ctx context.Context, dir string, source io.Reader) error {
+func Unpack(ctx context.Context, dir string, source io.Reader) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return run.Errorf(run.CodeInvalid, "making %s: %w", dir, err)
 	}
@@ -99,9 +100,9 @@ func removeOld(root *os.Root, name string) error {
 	return nil
 }
 
-// pack returns a file or a tree as a tar stream, whose names begin with the
-// last element of path.
-func pack(ctx context.Context, from string) (io.ReadCloser, error) {
+// Pack returns a file or a tree as a tar stream, whose names begin with the last
+// element of its path. The error has CodeNotFound where there is none.
+func Pack(ctx context.Context, from string) (io.ReadCloser, error) {
 	if _, err := os.Lstat(from); err != nil {
 		code := run.CodeUnavailable
 		if errors.Is(err, fs.ErrNotExist) {
@@ -169,4 +170,8 @@ func addFile(t *tar.Writer, at, name string, info fs.FileInfo) error {
 	// A file that shrinks meanwhile is a fault, one that grows is cut.
 	_, err = io.CopyN(t, f, h.Size)
 	return err
+}
+
+func canceled(ctx context.Context) error {
+	return run.Errorf(run.CodeCanceled, "copying: %w", context.Cause(ctx))
 }

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/run"
+)
+
+const (
+	// readBuffer is written at once.
+	readBuffer = 64 << 10
+	// flushSoon is how long a line waits for others to be written with it.
+	flushSoon = 2 * time.Millisecond
+)
+
+// errReaderGone ends a following whose reader closed stdin.
+var errReaderGone = errors.New("the reader has gone")
+
+// following says which frames are followed.
+type following struct {
+	dir   string
+	from  int64
+	pulse time.Duration
+}
+
+// read prints what the journal has now.
+func read(dir string, from int64, stdout, stderr io.Writer) int {
+	out := newLineWriter(stdout, 0)
+	return printLines(shim.ReadLines(dir, from), dir, out, stderr)
+}
+
+// followJournal prints the journal until the task's end. With a pulse it ends
+// when stdin does: a connection that is lost leaves nothing behind.
+func followJournal(ctx context.Context, f following, stdin io.Reader, stdout, stderr io.Writer) int {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if f.pulse > 0 {
+		go func() {
+			_, _ = io.Copy(io.Discard, stdin)
+			cancel(errReaderGone)
+		}()
+	}
+	out := newLineWriter(stdout, f.pulse)
+	return printLines(shim.TailLines(ctx, f.dir, f.from, new(shim.Watcher)), f.dir, out, stderr)
+}
+
+func printLines(lines iter.Seq2[[]byte, error], dir string, out *lineWriter, stderr io.Writer) int {
+	fail := func(code int, err error) int {
+		_, _ = fmt.Fprintln(stderr, "drover-shim read:", errors.Join(err, out.close()))
+		return code
+	}
+	for line, err := range lines {
+		if run.CodeOf(err) == run.CodeNotFound {
+			if !shim.HasJournal(dir) {
+				return fail(shim.ExitNoJournal, err)
+			}
+			return fail(shim.ExitEnded, err)
+		}
+		if err == nil {
+			err = out.write(line)
+		}
+		if err != nil {
+			return fail(shim.ExitFiles, err)
+		}
+	}
+	if err := out.close(); err != nil {
+		return fail(shim.ExitFiles, err)
+	}
+	return shim.ExitDone
+}
+
+// lineWriter writes lines, those that come close together at once, and an
+// empty one after each silence. It is safe for concurrent use.
+type lineWriter struct {
+	pulse time.Duration
+
+	mu     sync.Mutex
+	out    *bufio.Writer
+	timer  *time.Timer
+	closed bool
+	err    error
+}
+
+func newLineWriter(out io.Writer, pulse time.Duration) *lineWriter {
+	w := &lineWriter{pulse: pulse, out: bufio.NewWriterSize(out, readBuffer)}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.timer = time.AfterFunc(w.pause(), w.beat)
+	return w
+}
+
+// pause is how long the timer waits where nothing is buffered.
+func (w *lineWriter) pause() time.Duration {
+	if w.pulse > 0 {
+		return w.pulse
+	}
+	return time.Hour
+}
+
+func (w *lineWriter) write(line []byte) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err == nil {
+		if w.out.Buffered() == 0 {
+			w.timer.Reset(flushSoon)
+		}
+		_, w.err = w.out.Write(line)
+	}
+	return w.err
+}
+
+// beat writes what is buffered, or a pulse.
+func (w *lineWriter) beat() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed || w.err != nil {
+		return
+	}
+	if w.out.Buffered() == 0 && w.pulse > 0 {
+		_ = w.out.WriteByte('\n') // told by Flush
+	}
+	w.err = w.out.Flush()
+	w.timer.Reset(w.pause())
+}
+
+func (w *lineWriter) close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	w.timer.Stop()
+	if w.err == nil {
+		w.err = w.out.Flush()
+	}
+	return w.err
+}

@@ -1,0 +1,77 @@
+package kubernetes
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-run/drover/run"
+)
+
+// rights remembers that the server lets this executor do all that it has to.
+type rights struct {
+	mu    sync.Mutex
+	known bool
+}
+
+// needed are the calls that the driver makes in its namespace. docs/kubernetes.md
+// has them as a Role.
+func needed() []authorizationv1.ResourceAttributes {
+	var all []authorizationv1.ResourceAttributes
+	for _, n := range []struct{ resource, verbs string }{
+		{"pods", "create get list watch delete patch"},
+		{"pods/exec", "create get"},
+		{"pods/log", "get"},
+		{"secrets", "create delete"},
+	} {
+		resource, sub, _ := strings.Cut(n.resource, "/")
+		for verb := range strings.FieldsSeq(n.verbs) {
+			all = append(all, authorizationv1.ResourceAttributes{Resource: resource, Subresource: sub, Verb: verb})
+		}
+	}
+	return all
+}
+
+// Check implements executor.Driver. Until it was well once it also asks whether
+// the server lets this executor do all that it has to.
+func (d *Driver) Check(ctx context.Context) error {
+	call, cancel := d.call(ctx)
+	defer cancel()
+	if _, err := d.pods().List(call, metav1.ListOptions{LabelSelector: d.selector(), Limit: 1}); err != nil {
+		return serverError(err, "asking the cluster")
+	}
+	d.rights.mu.Lock()
+	defer d.rights.mu.Unlock()
+	if d.rights.known {
+		return nil
+	}
+	for _, n := range needed() {
+		n.Namespace = d.options.Namespace
+		if err := d.mayI(ctx, n); err != nil {
+			return err
+		}
+	}
+	d.rights.known = true
+	return nil
+}
+
+func (d *Driver) mayI(ctx context.Context, what authorizationv1.ResourceAttributes) error {
+	ctx, cancel := d.call(ctx)
+	defer cancel()
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &what}}
+	answer, err := d.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	if err != nil {
+		return serverError(err, "asking the cluster for rights")
+	}
+	if answer.Status.Allowed {
+		return nil
+	}
+	name := what.Resource
+	if what.Subresource != "" {
+		name += "/" + what.Subresource
+	}
+	return run.Errorf(run.CodeUnavailable, "the cluster does not let this executor %s %s in the namespace %s", what.Verb, name, what.Namespace)
+}

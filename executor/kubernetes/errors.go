@@ -1,0 +1,78 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drover-run/drover/run"
+)
+
+// serverError gives an error of the client a code, and what was being done.
+func serverError(err error, format string, args ...any) error {
+	doing := fmt.Sprintf(format, args...)
+	return &run.Error{Code: codeOf(err), Message: doing + ": " + err.Error(), Err: err}
+}
+
+// codeOf tells what a fault of a call means for the caller. Where the server
+// does not let this executor do its work the fault is no task's: it counts as
+// out of reach.
+func codeOf(err error) run.Code {
+	var known *run.Error
+	var network net.Error
+	switch {
+	case errors.As(err, &known):
+		return known.Code
+	case errors.Is(err, context.Canceled):
+		return run.CodeCanceled
+	case errors.Is(err, context.DeadlineExceeded):
+		return run.CodeTimeout
+	case apierrors.IsNotFound(err):
+		return run.CodeNotFound
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+		return run.CodeConflict
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
+		return run.CodeInvalid
+	case apierrors.ReasonForError(err) != "", // the server speaks, and is not well or does not know us
+		utilnet.IsConnectionRefused(err), utilnet.IsConnectionReset(err), utilnet.IsHTTP2ConnectionLost(err), utilnet.IsProbableEOF(err),
+		errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
+		return run.CodeUnavailable
+	}
+	return run.CodeInternal
+}
+
+// refusal tells what it means that the server did not take a pod.
+type refusal int
+
+const (
+	refusedForGood refusal = iota // the pod itself is at fault
+	refusedForNow                 // there is no room in the namespace's quota
+	notRefused                    // the server, or our right to use it, is at fault
+)
+
+// refusalOf judges the answer to the creation of a pod.
+func refusalOf(err error) refusal {
+	text := err.Error()
+	switch {
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
+		return refusedForGood
+	case !apierrors.IsForbidden(err):
+		return notRefused
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), strings.Contains(text, " cannot create resource "):
+		return notRefused
+	case strings.Contains(text, "exceeded quota: "):
+		if exceedsQuota(text) {
+			return refusedForGood
+		}
+		return refusedForNow
+	}
+	return refusedForGood // an admission plugin
+}

@@ -1,0 +1,191 @@
+package kubernetes
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/run"
+)
+
+const (
+	// statusLag is how long after the end of its programs a container may
+	// still be shown as running.
+	statusLag = 10 * time.Second
+	// followTries is how often in a row a journal that can not be read is
+	// tried to be, and followPause the pause between.
+	followTries = 3
+	followPause = 300 * time.Millisecond
+)
+
+// follower is one iteration over the frames of an environment.
+type follower struct {
+	*handle
+	next  int64 // the number of the frame that is due
+	yield func(run.Frame) bool
+	done  bool // the last frame was yielded, or nobody wants more
+	seen  *corev1.Pod
+}
+
+// follow yields frames until the end. The session is one that prints the
+// journal from its beginning, or nil.
+func (f *follower) follow(ctx context.Context, s *session) error {
+	for tries := 0; ; tries++ {
+		before, began := f.next, time.Now()
+		code, err := f.read(ctx, s)
+		s = nil
+		if f.done {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return serverError(context.Cause(ctx), "following the task %s", f.key)
+		}
+		if f.next > before || time.Since(began) > statusLag {
+			tries = 0
+		}
+		if over, judged := f.judge(ctx, code, err, tries > 0); over || judged != nil {
+			return judged
+		}
+		if tries+1 >= followTries {
+			return run.Errorf(run.CodeUnavailable, "following the task %s: %w", f.key, outcomeOf(code, err))
+		}
+		if err := pause(ctx, followPause); err != nil {
+			return err
+		}
+	}
+}
+
+// read yields what one program prints, and returns its exit code.
+func (f *follower) read(ctx context.Context, s *session) (code int, err error) {
+	if s == nil {
+		if s, err = f.driver.follow(ctx, f.pod, f.next); err != nil {
+			return 0, err
+		}
+	}
+	defer s.close()
+	for !f.done {
+		line, err := s.line(ctx)
+		if errors.Is(err, io.EOF) {
+			return s.outcome()
+		}
+		if err != nil {
+			return 0, err
+		}
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue // a pulse
+		}
+		frame, err := decodeFrame(line)
+		if err != nil {
+			return 0, err
+		}
+		f.take(ctx, frame)
+	}
+	return shim.ExitDone, nil
+}
+
+// take yields a frame unless it was yielded before, and reports whether more
+// are wanted.
+func (f *follower) take(ctx context.Context, frame run.Frame) bool {
+	if f.done || frame.N < f.next {
+		return !f.done
+	}
+	last := frame.Kind == run.FrameTaskEnd
+	if last {
+		frame.Result = f.explained(ctx, frame.Result)
+	}
+	f.next = frame.N + 1
+	f.done = !f.yield(frame) || last
+	return !f.done
+}
+
+// explained adds to the result of a task that was ended from outside what the
+// cluster knows of the reason, as long as it does.
+func (f *follower) explained(ctx context.Context, result *run.TaskResult) *run.TaskResult {
+	if result == nil || result.Cause != run.CauseVanished {
+		return result
+	}
+	pod, err := f.driver.pod(ctx, f.pod)
+	if err != nil || pod == nil || pod.UID != f.uid {
+		return result
+	}
+	text := interrupted(pod)
+	if text == "" {
+		return result
+	}
+	better := *result
+	better.Reason = text + " (" + result.Reason + ")"
+	if len(better.Reason) > run.MaxReason {
+		better.Reason = result.Reason
+	}
+	return &better
+}
+
+// judge tells what it means that reading ended before the task did: the error
+// to end with, that the iteration is over, or neither where the journal is to
+// be read again.
+func (f *follower) judge(ctx context.Context, code int, failed error, again bool) (over bool, err error) {
+	if failed == nil && code == shim.ExitNoJournal {
+		return true, run.Errorf(run.CodeNotFound, "the task has not begun")
+	}
+	// Where the shim ended, or nothing can be run, that is seen in the pod's
+	// state soon. A connection that broke for the first time may just be made
+	// anew.
+	patient := failed == nil || again
+	patience, cancel := context.WithTimeout(ctx, statusLag)
+	defer cancel()
+	err = f.driver.await(patience, f.pod, func(pod *corev1.Pod) (bool, error) {
+		if pod != nil && pod.UID == f.uid {
+			f.seen = pod
+		}
+		switch {
+		case pod == nil || pod.UID != f.uid:
+			return false, executor.Ended(run.CauseVanished, f.whyGone())
+		case isOver(pod):
+			over = true
+			return true, f.finish(ctx, pod)
+		case !mainRuns(pod):
+			return false, run.Errorf(run.CodeNotFound, "the task has not begun: its container does not run yet")
+		}
+		return !patient, nil
+	})
+	if err != nil && !over && patience.Err() != nil && ctx.Err() == nil {
+		err = nil
+	}
+	return over, err
+}
+
+// whyGone tells why the pod is not there any more, as far as that was seen.
+func (f *follower) whyGone() string {
+	if f.seen != nil {
+		if text := interrupted(f.seen); text != "" {
+			return text
+		}
+	}
+	return deletedText
+}
+
+// finish yields what the log of an ended container has left.
+func (f *follower) finish(ctx context.Context, pod *corev1.Pod) error {
+	err := f.driver.logged(ctx, f.pod, f.nonce, f.next, func(frame run.Frame) bool { return f.take(ctx, frame) })
+	switch {
+	case f.done:
+		return nil
+	case err != nil:
+		return err
+	}
+	return ended(pod)
+}
+
+// outcomeOf puts into words that a program ended which should have gone on.
+func outcomeOf(code int, err error) error {
+	if err != nil {
+		return err
+	}
+	return run.Errorf(run.CodeUnavailable, "the reader of its journal ended with exit code %d", code)
+}

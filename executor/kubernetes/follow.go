@@ -1,0 +1,102 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/run"
+)
+
+const (
+	// pulseEach is after how long a silence the shim's reader prints an empty
+	// line, pulsesMissed how many of those may be missing.
+	pulseEach    = 10 * time.Second
+	pulsesMissed = 3
+	// handLimit bounds one attempt to hand an order over, answer included.
+	handLimit = 30 * time.Second
+	// shimPatience is how long the shim may take to begin to wait for its
+	// order.
+	shimPatience = 10 * time.Second
+
+	// What "drover-shim hand" prints first.
+	handBegun  = "begun\n"
+	handExists = "exists\n"
+)
+
+// hand takes an order to the shim, and returns the session that goes on to
+// print the journal. CodeInvalid says that the shim refused the order; after
+// any other error it may be handed over again.
+func (d *Driver) hand(ctx context.Context, pod string, order []byte) (*session, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, handLimit, run.Errorf(run.CodeUnavailable, "the pod did not take its order within %s", handLimit))
+	defer cancel()
+	s, err := d.exec(ctx, execution{
+		pod: pod, container: mainContainer, stdin: true, patience: pulsesMissed * d.pulse,
+		args: []string{"hand", "--dir", taskDir, "--timeout", shimPatience.String(), "--pulse", d.pulse.String()},
+	})
+	if err != nil {
+		return nil, err
+	}
+	// A session that ends closes the pipe, so this ends too. What was cut off
+	// is no line, and so never taken for the whole.
+	go func() { _, _ = s.stdin.Write(order) }()
+	answer, err := s.line(ctx)
+	if err == nil && (string(answer) == handBegun || string(answer) == handExists) {
+		return s, nil
+	}
+	defer s.close()
+	if err == nil {
+		return nil, run.Errorf(run.CodeInternal, "the shim answers %q", answer)
+	}
+	code, ended := 0, err
+	if errors.Is(err, io.EOF) {
+		code, ended = s.outcome()
+	}
+	switch {
+	case ended != nil:
+		return nil, run.Errorf(run.CodeUnavailable, "handing the definition to the shim failed: %w", ended)
+	case code == shim.ExitOrder:
+		return nil, run.Errorf(run.CodeInvalid, "%s", s.stderr.String())
+	}
+	return nil, run.Errorf(run.CodeUnavailable, "handing the definition to the shim failed: exit code %d: %s", code, s.stderr.String())
+}
+
+// follow begins to read the journal from a number on, as it grows.
+func (d *Driver) follow(ctx context.Context, pod string, from int64) (*session, error) {
+	return d.exec(ctx, execution{
+		pod: pod, container: mainContainer, stdin: true, patience: pulsesMissed * d.pulse,
+		args: []string{"read", "--dir", taskDir, "--from", strconv.FormatInt(from, 10), "--follow", "--pulse", d.pulse.String()},
+	})
+}
+
+// hasJournal reports whether the shim of a container that runs has begun.
+func (d *Driver) hasJournal(ctx context.Context, pod string) (bool, error) {
+	code, complaint, err := d.execWait(ctx, pod, "read", "--dir", taskDir, "--from", strconv.FormatInt(math.MaxInt64, 10))
+	switch {
+	case err != nil:
+		return false, err
+	case code == shim.ExitDone:
+		return true, nil
+	case code == shim.ExitNoJournal:
+		return false, nil
+	}
+	return false, run.Errorf(run.CodeUnavailable, "asking the shim whether it has begun: exit code %d: %s", code, complaint)
+}
+
+// stop has the shim stop its task.
+func (d *Driver) stop(ctx context.Context, pod string, grace time.Duration) error {
+	code, complaint, err := d.execWait(ctx, pod, "stop", "--dir", taskDir, "--grace", grace.String())
+	if err == nil && code != shim.ExitDone {
+		err = run.Errorf(run.CodeUnavailable, "exit code %d: %s", code, strings.TrimSpace(complaint))
+	}
+	if err != nil {
+		return fmt.Errorf("stopping the task: %w", err)
+	}
+	return nil
+}

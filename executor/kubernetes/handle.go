@@ -1,0 +1,64 @@
+package kubernetes
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/run"
+)
+
+// handle is an environment: a pod.
+type handle struct {
+	driver *Driver
+	key    run.Key
+	pod    string
+	uid    types.UID
+	nonce  string // marks the shim's lines in the container's log
+	fault  error  // the shim refused its order: nothing was run, or will be
+}
+
+var _ executor.Handle = (*handle)(nil)
+
+// Events implements executor.Handle.
+func (h *handle) Events(ctx context.Context, from int64) iter.Seq2[run.Frame, error] {
+	return func(yield func(run.Frame, error) bool) {
+		if h.fault != nil {
+			yield(run.Frame{}, h.fault)
+			return
+		}
+		f := &follower{handle: h, next: from, yield: func(frame run.Frame) bool { return yield(frame, nil) }}
+		if err := f.follow(ctx, h.driver.take(h.key)); err != nil && !f.done {
+			yield(run.Frame{}, err)
+		}
+	}
+}
+
+// Stop implements executor.Handle.
+func (h *handle) Stop(ctx context.Context, grace time.Duration) error {
+	err := h.driver.stop(ctx, h.pod, grace)
+	if err == nil {
+		return nil
+	}
+	pod, lookErr := h.driver.pod(ctx, h.pod)
+	if lookErr == nil && (pod == nil || pod.UID != h.uid || isOver(pod)) {
+		return nil
+	}
+	return err
+}
+
+// Remove implements executor.Handle.
+func (h *handle) Remove(ctx context.Context) error {
+	unlock, err := h.driver.locks.Lock(ctx, h.key)
+	if err != nil {
+		return serverError(err, "waiting for another call about %s", h.key)
+	}
+	defer unlock()
+	if s := h.driver.take(h.key); s != nil {
+		s.close()
+	}
+	return h.driver.removeAll(ctx, h.key)
+}

@@ -1,0 +1,227 @@
+package kubernetes
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	clientset "k8s.io/client-go/kubernetes"
+	typed "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/internal/keylock"
+	"github.com/drover-run/drover/run"
+)
+
+// DefaultPrefix begins the names of what the driver makes.
+const DefaultPrefix = "drover"
+
+// Options configures a Driver.
+type Options struct {
+	// Config reaches the API server, see Connect. Required.
+	Config *rest.Config
+	// Namespace is where the pods are made. Required.
+	Namespace string
+	// ExecutorID is the id of the executor that the environments belong to:
+	// List finds those of this id alone, unless Set is given. Required.
+	ExecutorID string
+	// Set is the executor set that this executor is a member of: List finds
+	// the environments of all its members. "" is none.
+	Set string
+	// HelperImage has the shim at /bin/drover-shim, as the Drover image has.
+	// Required.
+	HelperImage string
+	// HelperPullPolicy is when the helper image is pulled; "" is where it is
+	// not present.
+	HelperPullPolicy run.PullPolicy
+	// AllowPrivileged lets tasks, and the templates of pools, ask for
+	// privileged containers. Such a task can take over its node.
+	AllowPrivileged bool
+	// PendingTimeout is how long a pod may wait for a node, or for room in the
+	// namespace's quota, before its task fails; 0 is for ever.
+	PendingTimeout time.Duration
+	// Owner returns what owns all that is made for a key, so that it goes with
+	// it; nil, or an answer of nil, is nothing.
+	Owner func(run.Key) *metav1.OwnerReference
+	// Prefix begins the names of all that the driver makes; "" means
+	// DefaultPrefix.
+	Prefix string
+	// Logger takes what operators may want to know; nil discards it.
+	Logger *slog.Logger
+}
+
+// Driver is an executor.Driver on a namespace of a Kubernetes cluster.
+type Driver struct {
+	options Options
+	config  *rest.Config
+	client  clientset.Interface
+	log     *slog.Logger
+	locks   keylock.Locks[run.Key]
+	rights  rights
+
+	pulse time.Duration // pulseEach, but in tests
+
+	mu   sync.Mutex
+	kept map[run.Key]*session // of Start, until Events takes it
+}
+
+var _ executor.Driver = (*Driver)(nil)
+
+// New returns a driver. It calls nobody. The error has CodeInvalid where an
+// option is missing or the configuration can not be used.
+func New(options Options) (*Driver, error) {
+	switch {
+	case options.Config == nil:
+		return nil, run.Errorf(run.CodeInvalid, "the kubernetes driver needs the configuration of a client")
+	case options.Namespace == "":
+		return nil, run.Errorf(run.CodeInvalid, "the kubernetes driver needs a namespace")
+	case options.ExecutorID == "":
+		return nil, run.Errorf(run.CodeInvalid, "the kubernetes driver needs the id of its executor")
+	case options.HelperImage == "":
+		return nil, run.Errorf(run.CodeInvalid, "the kubernetes driver needs a helper image")
+	}
+	config := tuned(options.Config)
+	client, err := clientset.NewForConfig(config)
+	if err != nil {
+		return nil, run.Errorf(run.CodeInvalid, "making a client of the cluster: %w", err)
+	}
+	if options.Prefix == "" {
+		options.Prefix = DefaultPrefix
+	}
+	log := options.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Driver{
+		options: options, config: config, client: client, log: log, pulse: pulseEach,
+		kept: make(map[run.Key]*session),
+	}, nil
+}
+
+// Close lets go of the connections to pods whose Events were never called.
+// Environments go on.
+func (d *Driver) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for key, s := range d.kept {
+		s.close()
+		delete(d.kept, key)
+	}
+	return nil
+}
+
+// Features implements executor.Driver.
+func (d *Driver) Features() executor.Features {
+	return executor.Features{
+		Name: "kubernetes", Images: true, Services: true, User: true, Tmpfs: true,
+		Resources: true, Privileged: d.options.AllowPrivileged, Copy: true,
+	}
+}
+
+// List implements executor.Driver.
+func (d *Driver) List(ctx context.Context) ([]run.Key, error) {
+	ctx, cancel := d.call(ctx)
+	defer cancel()
+	found, err := d.pods().List(ctx, metav1.ListOptions{LabelSelector: d.selector()})
+	if err != nil {
+		return nil, serverError(err, "listing pods")
+	}
+	var keys []run.Key
+	for i := range found.Items {
+		if key, err := run.ParseKey(found.Items[i].Labels[LabelKey]); err == nil {
+			keys = append(keys, key)
+		}
+	}
+	return keys, nil
+}
+
+// selector finds what is this executor's, or its set's.
+func (d *Driver) selector() string {
+	if d.options.Set != "" {
+		return LabelSet + "=" + LabelValue(d.options.Set)
+	}
+	return LabelExecutor + "=" + LabelValue(d.options.ExecutorID)
+}
+
+// Attach implements executor.Driver.
+func (d *Driver) Attach(ctx context.Context, key run.Key) (executor.Handle, error) {
+	pod, err := d.get(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return d.handleOf(key, pod), nil
+}
+
+func (d *Driver) handleOf(key run.Key, pod *corev1.Pod) *handle {
+	return &handle{driver: d, key: key, pod: pod.Name, uid: pod.UID, nonce: pod.Annotations[annotationNonce]}
+}
+
+// get looks at the pod of a key.
+func (d *Driver) get(ctx context.Context, key run.Key) (*corev1.Pod, error) {
+	ctx, cancel := d.call(ctx)
+	defer cancel()
+	pod, err := d.pods().Get(ctx, d.name(key), metav1.GetOptions{})
+	if err != nil {
+		return nil, serverError(err, "looking for the pod of %s", key)
+	}
+	return pod, nil
+}
+
+func (d *Driver) pods() typed.PodInterface { return d.client.CoreV1().Pods(d.options.Namespace) }
+
+func (d *Driver) name(key run.Key) string { return Name(d.options.Prefix, key) }
+
+// call bounds one call to the server. Where it took too long, its connection
+// may be dead: the next call gets another one.
+func (d *Driver) call(ctx context.Context) (context.Context, context.CancelFunc) {
+	limited, cancel := context.WithTimeoutCause(ctx, callLimit, run.Errorf(run.CodeUnavailable, "the API server did not answer within %s", callLimit))
+	return limited, func() {
+		if limited.Err() != nil && ctx.Err() == nil {
+			d.dropConnections()
+		}
+		cancel()
+	}
+}
+
+func (d *Driver) dropConnections() {
+	if client, ok := d.client.CoreV1().RESTClient().(*rest.RESTClient); ok && client.Client != nil {
+		utilnet.CloseIdleConnectionsFor(client.Client.Transport)
+	}
+}
+
+// keep stores a session until Events takes it.
+func (d *Driver) keep(key run.Key, s *session) {
+	d.mu.Lock()
+	old := d.kept[key]
+	d.kept[key] = s
+	d.mu.Unlock()
+	if old != nil {
+		old.close()
+	}
+}
+
+// take returns the session that Start made, nil where there is none.
+func (d *Driver) take(key run.Key) *session {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.kept[key]
+	delete(d.kept, key)
+	return s
+}
+
+// pause waits for a span of time. The error has CodeCanceled or CodeTimeout.
+func pause(ctx context.Context, span time.Duration) error {
+	timer := time.NewTimer(span)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return serverError(context.Cause(ctx), "waiting")
+	}
+}

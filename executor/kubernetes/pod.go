@@ -1,0 +1,236 @@
+package kubernetes
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/drover-run/drover/run"
+)
+
+// graceBeyond is how much longer than the steps' own grace a pod that is ended
+// from outside may take: the shim has to tell of it.
+const graceBeyond = 5 * time.Second
+
+// newPod describes the pod of a task. The error has CodeInvalid.
+func (d *Driver) newPod(def run.Definition) (*corev1.Pod, error) {
+	if err := d.check(def); err != nil {
+		return nil, err
+	}
+	limits, err := limitsOf(def.Resources)
+	if err != nil {
+		return nil, err
+	}
+	pod := &corev1.Pod{
+		ObjectMeta: d.meta(def),
+		Spec: corev1.PodSpec{
+			RestartPolicy:                 corev1.RestartPolicyNever,
+			TerminationGracePeriodSeconds: ptr(int64((def.Grace+graceBeyond-1)/time.Second) + 1),
+			EnableServiceLinks:            ptr(false),
+			AutomountServiceAccountToken:  ptr(false),
+			HostAliases:                   hostAliases(def.Services),
+			Volumes: []corev1.Volume{
+				{Name: toolVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+				{Name: taskVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+			},
+		},
+	}
+	nonce := newNonce()
+	pod.Annotations[annotationNonce] = nonce
+	pod.Spec.InitContainers = []corev1.Container{d.helper(limits)}
+	main := corev1.Container{
+		Name: mainContainer, Image: def.Image, ImagePullPolicy: pullPolicy(def.PullPolicy),
+		Command: []string{
+			shimPath, "run", "--dir", taskDir, "--order", "socket", "--strict", "--inherit", "--stdout", nonce,
+		},
+		Resources: limits,
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: toolVolume, MountPath: toolDir, ReadOnly: true},
+			{Name: taskVolume, MountPath: taskDir},
+		},
+	}
+	if def.Privileged {
+		main.SecurityContext = &corev1.SecurityContext{Privileged: ptr(true)}
+	} else {
+		pod.Spec.SecurityContext = &corev1.PodSecurityContext{
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		}
+	}
+	if err := addVolumes(pod, &main, def.Volumes); err != nil {
+		return nil, err
+	}
+	pod.Spec.Containers = []corev1.Container{main}
+	for i, s := range def.Services {
+		pod.Spec.Containers = append(pod.Spec.Containers, serviceOf(i, s, def.PullPolicy))
+	}
+	if len(def.Auth) > 0 {
+		// The secret is owned by the pod, so it is made after it, and the pod
+		// goes to no node before.
+		pod.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: secretName(pod.Name)}}
+		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: secretGate}}
+	}
+	if err := schedule(pod, def); err != nil {
+		return nil, err
+	}
+	return d.customize(pod, def)
+}
+
+// check refuses what no pod can be or have here.
+func (d *Driver) check(def run.Definition) error {
+	switch {
+	case def.Image == "":
+		return run.Errorf(run.CodeInvalid, "a task on the kubernetes driver needs an image")
+	case def.Privileged && !d.options.AllowPrivileged:
+		return run.Errorf(run.CodeInvalid, "privileged tasks are not allowed on this executor (allow_privileged is off)")
+	case def.Resources.PIDs > 0:
+		return run.Errorf(run.CodeInvalid, "resources.pids can not be had here: a Kubernetes pod has no such limit of its own, nodes have one for all")
+	}
+	return nil
+}
+
+func (d *Driver) meta(def run.Definition) metav1.ObjectMeta {
+	meta := metav1.ObjectMeta{
+		Name:      d.name(def.Key),
+		Namespace: d.options.Namespace,
+		Labels:    Labels(def.Key, d.options.ExecutorID, d.options.Set),
+		Annotations: map[string]string{
+			annotationTask: def.Task,
+			// What moves pods about to tidy up nodes lets these end.
+			"cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+			"karpenter.sh/do-not-disrupt":                    "true",
+		},
+	}
+	meta.Labels[LabelTask] = LabelValue(def.Task)
+	if d.options.Owner != nil {
+		if owner := d.options.Owner(def.Key); owner != nil {
+			meta.OwnerReferences = []metav1.OwnerReference{*owner}
+		}
+	}
+	return meta
+}
+
+// helper is the init container that brings the shim. It asks for what the
+// task's container asks for: it runs before it, so that costs nothing, and
+// where the namespace wants limits it has some.
+func (d *Driver) helper(limits corev1.ResourceRequirements) corev1.Container {
+	return corev1.Container{
+		Name: helperContainer, Image: d.options.HelperImage, ImagePullPolicy: pullPolicy(d.options.HelperPullPolicy),
+		Command:      []string{helperPath, "install", "--dir", toolDir},
+		Resources:    limits,
+		VolumeMounts: []corev1.VolumeMount{{Name: toolVolume, MountPath: toolDir}},
+		SecurityContext: &corev1.SecurityContext{
+			AllowPrivilegeEscalation: ptr(false),
+			ReadOnlyRootFilesystem:   ptr(true),
+			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		},
+	}
+}
+
+func serviceOf(i int, s run.ServiceSpec, policy run.PullPolicy) corev1.Container {
+	c := corev1.Container{
+		Name: fmt.Sprint(serviceContainer, i), Image: s.Image, ImagePullPolicy: pullPolicy(policy), Args: slices.Clone(s.Command),
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Environment)) {
+		// A reference as in $(NAME) would be taken for a variable.
+		c.Env = append(c.Env, corev1.EnvVar{Name: name, Value: strings.ReplaceAll(s.Environment[name], "$(", "$$(")})
+	}
+	for j := range c.Args {
+		c.Args[j] = strings.ReplaceAll(c.Args[j], "$(", "$$(")
+	}
+	return c
+}
+
+// hostAliases lets services be reached by name where that can be a host's.
+func hostAliases(services []run.ServiceSpec) []corev1.HostAlias {
+	var names []string
+	for _, s := range services {
+		if isHostName(s.Name) {
+			names = append(names, s.Name)
+		}
+	}
+	if names == nil {
+		return nil
+	}
+	return []corev1.HostAlias{{IP: "127.0.0.1", Hostnames: names}}
+}
+
+func isHostName(name string) bool { return len(validation.IsDNS1123Subdomain(name)) == 0 }
+
+func addVolumes(pod *corev1.Pod, main *corev1.Container, volumes []run.Volume) error {
+	for i, v := range volumes {
+		target := path.Clean(v.Path)
+		if !path.IsAbs(target) || target == "/" || target == "/.drover" || strings.HasPrefix(target, "/.drover/") || strings.Contains(target, ":") {
+			return run.Errorf(run.CodeInvalid, "%q can not be the path of a volume", v.Path)
+		}
+		source := &corev1.EmptyDirVolumeSource{}
+		if v.Tmpfs != nil {
+			source.Medium = corev1.StorageMediumMemory
+			if v.Tmpfs.Size != "" {
+				bytes, err := run.ParseMemory(v.Tmpfs.Size)
+				if err != nil {
+					return run.Errorf(run.CodeInvalid, "tmpfs size: %w", err)
+				}
+				source.SizeLimit = resource.NewQuantity(bytes, resource.BinarySI)
+			}
+		}
+		name := fmt.Sprint(scratchVolume, i)
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: source}})
+		main.VolumeMounts = append(main.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: target})
+	}
+	return nil
+}
+
+// limitsOf returns requests that equal the limits: tasks get what they ask for
+// and no more, whoever else is on the node.
+func limitsOf(wanted run.Resources) (corev1.ResourceRequirements, error) {
+	list := corev1.ResourceList{}
+	if wanted.CPU != "" {
+		nanos, err := run.ParseCPU(wanted.CPU)
+		if err != nil {
+			return corev1.ResourceRequirements{}, run.Errorf(run.CodeInvalid, "resources.cpu: %w", err)
+		}
+		const nanosPerMilli = 1e6
+		list[corev1.ResourceCPU] = *resource.NewMilliQuantity((nanos-1)/nanosPerMilli+1, resource.DecimalSI)
+	}
+	if wanted.Memory != "" {
+		bytes, err := run.ParseMemory(wanted.Memory)
+		if err != nil {
+			return corev1.ResourceRequirements{}, run.Errorf(run.CodeInvalid, "resources.memory: %w", err)
+		}
+		list[corev1.ResourceMemory] = *resource.NewQuantity(bytes, resource.BinarySI)
+	}
+	if len(list) == 0 {
+		return corev1.ResourceRequirements{}, nil
+	}
+	return corev1.ResourceRequirements{Requests: list, Limits: list.DeepCopy()}, nil
+}
+
+func pullPolicy(policy run.PullPolicy) corev1.PullPolicy {
+	switch policy {
+	case run.PullAlways:
+		return corev1.PullAlways
+	case run.PullNever:
+		return corev1.PullNever
+	default:
+		return corev1.PullIfNotPresent
+	}
+}
+
+// newNonce marks the shim's lines among those that others print.
+func newNonce() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+func ptr[T any](value T) *T { return &value }

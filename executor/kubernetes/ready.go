@@ -1,0 +1,164 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/run"
+)
+
+const (
+	// servicePatience is how long services may take until as many ports are
+	// listened on as there are services.
+	servicePatience = 10 * time.Second
+	// serviceTail is how many of its last lines are told when a service dies.
+	serviceTail = 20
+)
+
+// errServicesListen ends the watch over services that start.
+var errServicesListen = errors.New("the services listen")
+
+// awaitRunning waits until the containers of the pod run. An error that is a
+// lostError says that the pod is of no use, for no fault of the task.
+func (s *starting) awaitRunning(ctx context.Context) error {
+	began := time.Now()
+	return s.driver.await(ctx, s.pod.Name, func(pod *corev1.Pod) (bool, error) {
+		if err := s.look(ctx, pod); err != nil {
+			return false, err
+		}
+		if !isRunning(pod) {
+			return false, nil
+		}
+		s.tell(fmt.Sprintf("the containers run after %s", time.Since(began).Round(10*time.Millisecond)))
+		return true, nil
+	})
+}
+
+// look takes a state of the pod, and fails where it will not run the task.
+func (s *starting) look(ctx context.Context, pod *corev1.Pod) error {
+	def := s.task.Definition
+	if pod == nil || pod.UID != s.pod.UID {
+		return &lostError{deletedText}
+	}
+	s.pod = pod
+	if err := blocked(pod, def); err != nil {
+		return err
+	}
+	for _, c := range pod.Spec.Containers {
+		t := terminated(pod, c.Name)
+		switch {
+		case t == nil || t.ExitCode == 0 && c.Name != mainContainer && !strings.HasPrefix(c.Name, serviceContainer):
+		case t.Reason == "StartError" || t.Reason == "ContainerCannotRun":
+			return run.Errorf(run.CodeInvalid, "%sthe container could not be started: %s", titleOf(c.Name, def), t.Message)
+		case interrupted(pod) != "":
+		case c.Name != mainContainer:
+			return s.containerDied(ctx, c.Name, t)
+		case t.ExitCode == shim.ExitUsage || t.ExitCode == shim.ExitFiles || t.ExitCode == shim.ExitOrder:
+			return s.shimDied(ctx, t)
+		}
+	}
+	if text := interrupted(pod); text != "" {
+		return &lostError{text}
+	}
+	if t := terminated(pod, helperContainer); t != nil && t.ExitCode != 0 {
+		return run.Errorf(run.CodeUnavailable, "the helper that brings the shim failed: %s", withDetail(whyTerminated(t), t.Message))
+	}
+	if isOver(pod) {
+		return &lostError{ended(pod).Error()}
+	}
+	if why := unschedulable(pod); why != "" {
+		return s.wait(why)
+	}
+	s.waiting = time.Time{}
+	if pod.Spec.NodeName != "" && !isRunning(pod) {
+		s.tell("the pod is on node " + pod.Spec.NodeName)
+	}
+	return nil
+}
+
+// awaitServices waits until as many ports are listened on as there are
+// services, which share the network of the task's container, and watches
+// whether they stay. Services that do not listen are no fault: it may be meant
+// so.
+func (s *starting) awaitServices(ctx context.Context) error {
+	services := s.task.Definition.Services
+	if len(services) == 0 {
+		return nil
+	}
+	for _, service := range services {
+		if !isHostName(service.Name) {
+			s.log("service " + service.Name + " answers on localhost alone: its name can not be a host's")
+		}
+	}
+	began := time.Now()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	listen := make(chan error, 1)
+	go func() {
+		err := s.driver.awaitPorts(ctx, s.pod.Name, len(services))
+		listen <- err
+		cancel(errServicesListen)
+	}()
+	err := s.driver.await(ctx, s.pod.Name, func(pod *corev1.Pod) (bool, error) { return false, s.look(ctx, pod) })
+	if !errors.Is(context.Cause(ctx), errServicesListen) {
+		cancel(nil)
+		<-listen
+		return err
+	}
+	if err := <-listen; err != nil {
+		s.log(fmt.Sprintf("not waiting any longer for services to listen: %v", err))
+		return nil
+	}
+	s.log(fmt.Sprintf("the services listen after %s", time.Since(began).Round(10*time.Millisecond)))
+	return nil
+}
+
+// awaitPorts has the shim of the task's container wait for so many ports.
+func (d *Driver) awaitPorts(ctx context.Context, pod string, count int) error {
+	code, complaint, err := d.execWait(ctx, pod, "await-port", "--count", strconv.Itoa(count), "--timeout", servicePatience.String())
+	switch {
+	case err != nil:
+		return err
+	case code == shim.ExitNoPort:
+		return fmt.Errorf("there are fewer than %d ports that something listens on after %s", count, servicePatience)
+	case code != shim.ExitDone:
+		return fmt.Errorf("exit code %d: %s", code, complaint)
+	}
+	return nil
+}
+
+// containerDied tells the last lines of a service in the setup's log and
+// returns the fault.
+func (s *starting) containerDied(ctx context.Context, name string, t *corev1.ContainerStateTerminated) error {
+	title := strings.TrimSuffix(titleOf(name, s.task.Definition), ": ")
+	lines, err := s.driver.lastLines(ctx, s.pod.Name, name, serviceTail)
+	if err != nil {
+		s.driver.log.WarnContext(ctx, "reading the log of a service", "key", s.key().String(), "error", err)
+	}
+	for _, line := range lines {
+		s.log(title + ": " + line)
+	}
+	message := fmt.Sprintf("%s (%s) ended at once: %s", title, imageOf(s.pod, name), withDetail(whyTerminated(t), t.Message))
+	if len(lines) > 0 {
+		message += ": " + lines[len(lines)-1]
+	}
+	return run.Errorf(run.CodeInvalid, "%s", message)
+}
+
+// shimDied is the fault of a shim that did not wait for its order: it is of
+// another version, or has no room.
+func (s *starting) shimDied(ctx context.Context, t *corev1.ContainerStateTerminated) error {
+	lines, err := s.driver.lastLines(ctx, s.pod.Name, mainContainer, serviceTail)
+	if err != nil {
+		s.driver.log.WarnContext(ctx, "reading the log of a shim", "key", s.key().String(), "error", err)
+	}
+	return run.Errorf(run.CodeUnavailable, "the shim of image %s did not begin: exit code %d: %s",
+		s.driver.options.HelperImage, t.ExitCode, strings.Join(lines, "; "))
+}

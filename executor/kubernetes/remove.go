@@ -1,0 +1,92 @@
+package kubernetes
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-run/drover/run"
+)
+
+const (
+	// removeGrace is what containers get between SIGTERM and SIGKILL when
+	// their pod is removed, the least there is: the task is over.
+	removeGrace = 1
+	// nodePatience is how long a node may take to end a pod. One that has not
+	// by then is taken for lost, and the pod is removed without it.
+	nodePatience = 45 * time.Second
+)
+
+// removeAll removes the pod of a key, whichever it is, and its secret, and
+// returns when they are not there any more.
+func (d *Driver) removeAll(ctx context.Context, key run.Key) error {
+	pod, err := d.pod(ctx, d.name(key))
+	if err != nil || pod == nil {
+		return err
+	}
+	return d.removePod(ctx, pod, nil)
+}
+
+// removePod removes a pod and its secret. With a version it does so only as
+// long as that is the pod's; the error is else of CodeConflict.
+func (d *Driver) removePod(ctx context.Context, pod *corev1.Pod, version *string) error {
+	name := pod.Name
+	if err := d.deletePod(ctx, pod, removeGrace, version); err != nil {
+		return err
+	}
+	if hasSecret(pod) { // it would go by itself, some time after its owner
+		if err := d.deleteSecret(ctx, secretName(name)); err != nil {
+			return err
+		}
+	}
+	patience, cancel := context.WithTimeout(ctx, nodePatience)
+	defer cancel()
+	gone := func(now *corev1.Pod) (bool, error) { return now == nil || now.UID != pod.UID, nil }
+	err := d.await(patience, name, gone)
+	if err == nil || ctx.Err() != nil || patience.Err() == nil {
+		return err
+	}
+	d.log.WarnContext(ctx, "removing a pod without its node", "pod", name, "node", pod.Spec.NodeName)
+	if err := d.deletePod(ctx, pod, 0, nil); err != nil {
+		return err
+	}
+	return d.await(ctx, name, gone)
+}
+
+func (d *Driver) deletePod(ctx context.Context, pod *corev1.Pod, grace int64, version *string) error {
+	ctx, cancel := d.call(ctx)
+	defer cancel()
+	err := d.pods().Delete(ctx, pod.Name, metav1.DeleteOptions{
+		GracePeriodSeconds: &grace, PropagationPolicy: ptr(metav1.DeletePropagationBackground),
+		Preconditions: &metav1.Preconditions{UID: &pod.UID, ResourceVersion: version},
+	})
+	switch {
+	case err == nil, apierrors.IsNotFound(err):
+		return nil
+	case apierrors.IsConflict(err) && version == nil:
+		return nil // another pod has the name by now
+	}
+	return serverError(err, "removing the pod %s", pod.Name)
+}
+
+func (d *Driver) deleteSecret(ctx context.Context, name string) error {
+	ctx, cancel := d.call(ctx)
+	defer cancel()
+	err := d.client.CoreV1().Secrets(d.options.Namespace).Delete(ctx, name, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return serverError(err, "removing the secret %s", name)
+	}
+	return nil
+}
+
+func hasSecret(pod *corev1.Pod) bool {
+	for _, s := range pod.Spec.ImagePullSecrets {
+		if s.Name == secretName(pod.Name) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,262 @@
+package kubernetes
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/run"
+)
+
+const (
+	// exitKilled is the exit code of what SIGKILL has ended.
+	exitKilled = 137
+	// exitLost is what a container runtime tells of what it lost.
+	exitLost = 255
+	// pullLimited is what a kubelet says when it pulls too often; it tries
+	// again.
+	pullLimited = "pull QPS exceeded"
+)
+
+// statusOf returns what is known of a container, nil for nothing.
+func statusOf(pod *corev1.Pod, name string) *corev1.ContainerStatus {
+	for _, list := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
+		for i := range list {
+			if list[i].Name == name {
+				return &list[i]
+			}
+		}
+	}
+	return nil
+}
+
+// terminated returns how a container ended, nil where it did not.
+func terminated(pod *corev1.Pod, name string) *corev1.ContainerStateTerminated {
+	s := statusOf(pod, name)
+	if s == nil {
+		return nil
+	}
+	return s.State.Terminated
+}
+
+// isRunning reports whether all containers of the pod run.
+func isRunning(pod *corev1.Pod) bool {
+	for _, c := range pod.Spec.Containers {
+		if s := statusOf(pod, c.Name); s == nil || s.State.Running == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// mainRuns reports whether the task's container runs.
+func mainRuns(pod *corev1.Pod) bool {
+	s := statusOf(pod, mainContainer)
+	return s != nil && s.State.Running != nil
+}
+
+// isOver reports whether the task's container will not run any more, or again.
+func isOver(pod *corev1.Pod) bool {
+	return terminated(pod, mainContainer) != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+}
+
+// condition returns a condition of the pod, nil where it has none such.
+func condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == kind {
+			return &pod.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// unschedulable tells why no node takes the pod, "" where one may or did.
+func unschedulable(pod *corev1.Pod) string {
+	c := condition(pod, corev1.PodScheduled)
+	if c == nil || c.Status != corev1.ConditionFalse || c.Reason != corev1.PodReasonUnschedulable {
+		return ""
+	}
+	return "no node takes the pod: " + c.Message
+}
+
+// titleOf is what people call a container of a task.
+func titleOf(name string, def run.Definition) string {
+	if text, ok := strings.CutPrefix(name, serviceContainer); ok {
+		if i, err := strconv.Atoi(text); err == nil && i < len(def.Services) {
+			return "service " + def.Services[i].Name + ": "
+		}
+	}
+	switch name {
+	case mainContainer:
+		return ""
+	case helperContainer:
+		return "the helper that brings the shim: "
+	}
+	return "container " + name + ": "
+}
+
+// blocked tells why a container of a pod that starts will not run, and whose
+// fault that is: CodeInvalid for the task's, CodeUnavailable for this
+// executor's. Nil means that it may still run.
+func blocked(pod *corev1.Pod, def run.Definition) error {
+	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		w := s.State.Waiting
+		if w == nil {
+			continue
+		}
+		reason := whyBlocked(w, imageOf(pod, s.Name))
+		if reason == "" {
+			continue
+		}
+		code := run.CodeInvalid
+		if s.Name == helperContainer {
+			code = run.CodeUnavailable
+		}
+		return run.Errorf(code, "%s%s", titleOf(s.Name, def), reason)
+	}
+	return nil
+}
+
+// whyBlocked tells why a container that waits will wait for ever, "" where it
+// may not.
+func whyBlocked(w *corev1.ContainerStateWaiting, image string) string {
+	text := w.Message
+	switch w.Reason {
+	case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed":
+		if strings.Contains(text, pullLimited) {
+			return ""
+		}
+		if w.Reason == "ErrImageNeverPull" {
+			return "image " + image + " is not on the node and the pull policy is never"
+		}
+		if !strings.Contains(text, image) {
+			text = image + ": " + text
+		}
+		return "image pull failed: " + text
+	case "CreateContainerConfigError", "RunContainerError", "StartError", "PostStartHookError", "PreCreateHookError", "PreStartHookError":
+		return "the container could not be started: " + text
+	case "CreateContainerError":
+		// A runtime that is slow is asked again, and has the name taken by then.
+		if strings.Contains(text, "deadline exceeded") || strings.Contains(text, "is reserved for") || strings.Contains(text, "context canceled") {
+			return ""
+		}
+		return "the container could not be made: " + text
+	}
+	return ""
+}
+
+// imageOf returns the image that a container was to have.
+func imageOf(pod *corev1.Pod, name string) string {
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		if c.Name == name {
+			return c.Image
+		}
+	}
+	return ""
+}
+
+// interrupted tells what ended a pod from outside of it, "" where nothing did.
+func interrupted(pod *corev1.Pod) string {
+	if c := condition(pod, corev1.DisruptionTarget); c != nil && c.Status == corev1.ConditionTrue {
+		var text string
+		switch c.Reason {
+		case corev1.PodReasonPreemptionByScheduler:
+			text = "the pod was preempted by one of a higher priority"
+		case "EvictionByEvictionAPI":
+			text = "the pod was evicted through the API, as when its node is drained"
+		case "DeletionByTaintManager":
+			text = "the pod was deleted since its node " + pod.Spec.NodeName + " was lost or tainted"
+		case "DeletionByPodGC":
+			text = "the pod was deleted since its node " + pod.Spec.NodeName + " is gone"
+		case corev1.PodReasonTerminationByKubelet:
+			text = "the pod was ended by its node " + pod.Spec.NodeName
+		default:
+			text = "the pod was disrupted (" + c.Reason + ")"
+		}
+		return withDetail(text, firstOf(pod.Status.Message, c.Message))
+	}
+	switch reason := pod.Status.Reason; reason {
+	case "":
+	case "Evicted":
+		return withDetail("the pod was evicted by its node "+pod.Spec.NodeName, pod.Status.Message)
+	case "NodeLost":
+		return withDetail("the node "+pod.Spec.NodeName+" was lost", pod.Status.Message)
+	case "DeadlineExceeded":
+		return withDetail("the pod's deadline passed (activeDeadlineSeconds)", pod.Status.Message)
+	default: // of a node that ends, or did not let the pod in
+		return withDetail("the pod was ended by its node "+pod.Spec.NodeName+" ("+reason+")", pod.Status.Message)
+	}
+	if pod.DeletionTimestamp != nil {
+		return deletedText
+	}
+	return ""
+}
+
+const deletedText = "the pod was deleted from outside of Drover"
+
+func withDetail(text, detail string) string {
+	if detail == "" {
+		return text
+	}
+	return text + ": " + strings.TrimSpace(detail)
+}
+
+func firstOf(texts ...string) string {
+	for _, t := range texts {
+		if t != "" {
+			return t
+		}
+	}
+	return ""
+}
+
+// ended tells how a task ended whose container does not run any more and did
+// not tell its end.
+func ended(pod *corev1.Pod) error {
+	t := terminated(pod, mainContainer)
+	if t != nil && t.Reason == "OOMKilled" {
+		text := "out of memory: the container was killed at its memory limit"
+		if limit, ok := memoryLimit(pod); ok {
+			text += " of " + limit
+		}
+		return executor.Ended(run.CauseOOM, text)
+	}
+	if text := interrupted(pod); text != "" {
+		return executor.Ended(run.CauseVanished, text)
+	}
+	if t == nil {
+		return executor.Ended(run.CauseVanished, withDetail("the pod ended without running the task", pod.Status.Message))
+	}
+	return executor.Ended(run.CauseVanished, withDetail(whyTerminated(t), t.Message))
+}
+
+// whyTerminated tells why a container does not run.
+func whyTerminated(t *corev1.ContainerStateTerminated) string {
+	switch {
+	case t.Reason == "OOMKilled":
+		return "out of memory"
+	case t.Reason == "ContainerStatusUnknown", t.Reason == "Unknown", t.ExitCode == exitLost:
+		return "the container was lost: its node or the container runtime was restarted"
+	case t.ExitCode == shim.ExitFiles:
+		return "the shim could not write to its volume"
+	case t.ExitCode == exitKilled:
+		return "the container was killed from outside (SIGKILL)"
+	case t.Signal > 0:
+		return fmt.Sprintf("the container ended on signal %d", t.Signal)
+	}
+	return fmt.Sprintf("the container ended with exit code %d", t.ExitCode)
+}
+
+func memoryLimit(pod *corev1.Pod) (string, bool) {
+	for _, c := range pod.Spec.Containers {
+		if limit, ok := c.Resources.Limits[corev1.ResourceMemory]; ok && c.Name == mainContainer {
+			return limit.String(), true
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,159 @@
+package kubernetes
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	"github.com/drover-run/drover/run"
+)
+
+// customize applies the pool's template and gives the task its user. The error
+// has CodeInvalid.
+func (d *Driver) customize(pod *corev1.Pod, def run.Definition) (*corev1.Pod, error) {
+	if def.Kubernetes != nil && len(def.Kubernetes.PodTemplate) > 0 {
+		patched, err := patch(pod, def.Kubernetes.PodTemplate)
+		if err != nil {
+			return nil, err
+		}
+		if err := assert(patched, pod); err != nil {
+			return nil, err
+		}
+		pod = patched
+	}
+	if !d.options.AllowPrivileged {
+		for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+			if c.SecurityContext != nil && c.SecurityContext.Privileged != nil && *c.SecurityContext.Privileged {
+				return nil, run.Errorf(run.CodeInvalid, "the pool's pod template makes container %s privileged, which this executor does not allow (allow_privileged is off)", c.Name)
+			}
+		}
+	}
+	return pod, setUser(pod, def.User)
+}
+
+func patch(pod *corev1.Pod, template json.RawMessage) (*corev1.Pod, error) {
+	fail := func(err error) (*corev1.Pod, error) {
+		return nil, run.Errorf(run.CodeInvalid, "the pool's pod template can not be applied: %w", err)
+	}
+	original, err := json.Marshal(pod)
+	if err != nil {
+		return fail(err)
+	}
+	merged, err := strategicpatch.StrategicMergePatch(original, template, corev1.Pod{})
+	if err != nil {
+		return fail(err)
+	}
+	patched := new(corev1.Pod)
+	if err := decodeStrictly(merged, patched); err != nil {
+		return fail(err)
+	}
+	return patched, nil
+}
+
+// assert gives a patched pod back what Drover needs of it.
+func assert(pod, wanted *corev1.Pod) error {
+	labels, annotations := pod.Labels, pod.Annotations
+	pod.ObjectMeta = *wanted.ObjectMeta.DeepCopy()
+	pod.Labels, pod.Annotations = over(labels, wanted.Labels), over(annotations, wanted.Annotations)
+	spec, want := &pod.Spec, &wanted.Spec
+	spec.RestartPolicy = want.RestartPolicy
+	spec.NodeName = "" // the scheduler's, who looks after taints and room
+	spec.EphemeralContainers = nil
+	spec.SchedulingGates = slices.Clone(want.SchedulingGates)
+	for _, s := range want.ImagePullSecrets {
+		if !slices.Contains(spec.ImagePullSecrets, s) {
+			spec.ImagePullSecrets = append(spec.ImagePullSecrets, s)
+		}
+	}
+	spec.Volumes = slices.DeleteFunc(spec.Volumes, func(v corev1.Volume) bool {
+		return slices.ContainsFunc(want.Volumes, func(w corev1.Volume) bool { return w.Name == v.Name })
+	})
+	spec.Volumes = append(slices.Clone(want.Volumes), spec.Volumes...)
+	var err error
+	if spec.InitContainers, err = assertAll(spec.InitContainers, want.InitContainers); err != nil {
+		return err
+	}
+	spec.Containers, err = assertAll(spec.Containers, want.Containers)
+	return err
+}
+
+// over returns base with ours over it.
+func over(base, ours map[string]string) map[string]string {
+	if base == nil {
+		base = make(map[string]string)
+	}
+	maps.Copy(base, ours)
+	return base
+}
+
+// assertAll puts the wanted containers first, each with what it needs.
+func assertAll(have, want []corev1.Container) ([]corev1.Container, error) {
+	var out []corev1.Container
+	for _, w := range want {
+		i := slices.IndexFunc(have, func(c corev1.Container) bool { return c.Name == w.Name })
+		if i < 0 {
+			return nil, run.Errorf(run.CodeInvalid, "the pool's pod template removes the container %s", w.Name)
+		}
+		out = append(out, assertOne(have[i], w))
+		have = slices.Delete(have, i, i+1)
+	}
+	return append(out, have...), nil
+}
+
+// assertOne keeps resources, rights, variables and further mounts of the
+// template, and all else as wanted.
+func assertOne(c, want corev1.Container) corev1.Container {
+	c.Image, c.ImagePullPolicy = want.Image, want.ImagePullPolicy
+	c.Command, c.Args, c.WorkingDir = want.Command, want.Args, want.WorkingDir
+	c.Stdin, c.StdinOnce, c.TTY = false, false, false
+	c.RestartPolicy, c.RestartPolicyRules, c.Lifecycle = nil, nil, nil
+	c.LivenessProbe, c.StartupProbe = nil, nil // they end containers
+	c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
+		return strings.HasPrefix(m.MountPath, "/.drover") ||
+			slices.ContainsFunc(want.VolumeMounts, func(w corev1.VolumeMount) bool { return w.MountPath == m.MountPath })
+	})
+	c.VolumeMounts = append(slices.Clone(want.VolumeMounts), c.VolumeMounts...)
+	return c
+}
+
+// setUser lets the shim become the user that the task asks for. It does so from
+// root, and knows the names of the image's users. Where the pool does not let
+// pods be root, the container itself has the user, by number.
+func setUser(pod *corev1.Pod, user string) error {
+	if user == "" {
+		return nil
+	}
+	main := &pod.Spec.Containers[0]
+	context := main.SecurityContext
+	if context == nil {
+		context = &corev1.SecurityContext{}
+		main.SecurityContext = context
+	}
+	unprivileged := pod.Spec.SecurityContext != nil && isTrue(pod.Spec.SecurityContext.RunAsNonRoot)
+	if context.RunAsNonRoot != nil {
+		unprivileged = *context.RunAsNonRoot
+	}
+	if !unprivileged {
+		context.RunAsUser, context.RunAsGroup = ptr(int64(0)), ptr(int64(0))
+		return nil
+	}
+	name, group, grouped := strings.Cut(user, ":")
+	uid, err := strconv.ParseInt(name, 10, 32)
+	if err == nil && grouped {
+		var gid int64
+		gid, err = strconv.ParseInt(group, 10, 32)
+		context.RunAsGroup = &gid
+	}
+	if err != nil || uid <= 0 {
+		return run.Errorf(run.CodeInvalid, "user %q: pods of this pool can not be root (runAsNonRoot), so the user must be a number above 0, or two as in 1000:1000", user)
+	}
+	context.RunAsUser = &uid
+	return nil
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }
