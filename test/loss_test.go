@@ -182,14 +182,15 @@ func fill(t *testing.T, path string) {
 // PID namespace: it and all that it started end together, as on a host.
 func startOnHost(t *testing.T, slots string) (*harness.Parts, *harness.Process) {
 	t.Helper()
-	if err := exec.Command("unshare", "--pid", "--fork", "true").Run(); err != nil {
-		testenv.Missing(t, "namespaces", err.Error(), "run the tests as root, with util-linux installed")
+	host := harness.HostCommand("true")
+	if out, err := exec.Command(host[0], host[1:]...).CombinedOutput(); err != nil {
+		testenv.Missing(t, "namespaces", err.Error()+": "+strings.TrimSpace(string(out)), "run the tests as root, with util-linux installed, and not in a chroot")
 	}
 	parts := harness.StartPartsWithout(t, slots)
-	host := parts.LaunchOnHost()
-	host.AwaitReady()
+	process := parts.LaunchOnHost()
+	process.AwaitReady()
 	parts.AwaitExecutor("online")
-	return parts, host
+	return parts, process
 }
 
 // descendants returns all processes below one, and itself.

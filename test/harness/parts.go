@@ -186,13 +186,18 @@ func StartPartsWithout(t testing.TB, slots string) *Parts {
 	return startParts(t, slots, nil, nil, nil, Temporal, Gateway, Control)
 }
 
+// HostCommand returns the command line that runs another in a PID namespace of
+// its own, as LaunchOnHost does.
+func HostCommand(command ...string) []string {
+	return append([]string{"unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--", "sh", "-c", `"$@" & wait $!`, "sh"}, command...)
+}
+
 // LaunchOnHost starts the executor in a PID namespace of its own, which stands
 // for a host: when the process is killed, everything that it started is too.
 // More is added to its environment.
 func (p *Parts) LaunchOnHost(more ...string) *Process {
 	p.t.Helper()
-	under := []string{"unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--", "sh", "-c", `"$@" & wait`, "sh"}
-	p.Processes[Executor] = StartUnder(p.t, under, p.Dir, append(slices.Clone(p.env[Executor]), more...), string(Executor))
+	p.Processes[Executor] = StartUnder(p.t, HostCommand(), p.Dir, append(slices.Clone(p.env[Executor]), more...), string(Executor))
 	return p.Processes[Executor]
 }
 
