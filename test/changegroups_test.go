@@ -39,7 +39,7 @@ func TestChangeGroups_chaos(t *testing.T) {
 	}
 	parts := harness.StartPairs(t, "32", testenv.RequirePostgres(t))
 	c := newCrowd(t, parts.Client, parts.Second())
-	ctx, cancel := context.WithTimeoutCause(t.Context(), span+5*time.Minute, errors.New("the test took too long"))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 2*span+5*time.Minute, errors.New("the test took too long"))
 	defer cancel()
 	temporal, err := client.Dial(client.Options{HostPort: parts.Temporal(), Namespace: contract.Namespace})
 	require.NoError(t, err)
