@@ -148,9 +148,16 @@ func TestLoss_disk_full(t *testing.T) {
 	parts := harness.StartParts(t, "4", map[harness.Part][]string{
 		harness.Executor: {"DROVER_EXECUTOR__STATE_DIR=" + filepath.Join(disk, "executor")},
 	})
-	before := tally{dir: t.TempDir(), tasks: 2, steps: 2, pause: "2"}
+	before := tally{dir: t.TempDir(), tasks: 2, steps: 1, pause: "15"}
 	first := parts.Submit(before.spec("while-it-filled")).ID
-	parts.Await(first, time.Minute, func(r api.Run) bool { return running(r) == 2 })
+	awaitBegun(t, before.dir, 1+2)
+	// What is removed meanwhile would make room: a task that is launched then,
+	// and finds none for its shim, fails.
+	testenv.Await(t, time.Minute, func() (bool, string) {
+		tasks, err := os.ReadDir(filepath.Join(disk, "executor", "tasks"))
+		require.NoError(t, err)
+		return len(tasks) == 2, fmt.Sprintf("%d tasks have a directory", len(tasks))
+	})
 	fill(t, filepath.Join(disk, "filler"))
 	after := tally{dir: t.TempDir(), tasks: 2, steps: 1, pause: "0"}
 	second := parts.Submit(after.spec("on-a-full-disk")).ID
