@@ -10,13 +10,13 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"github.com/drover-run/drover/internal/dirlock"
 	"github.com/drover-run/drover/run"
 )
 
 // Names in a state dir. The journal's id lies with the journal: who removes
 // the one removes the other.
 const (
-	lockName      = "lock"
 	idName        = "id"
 	journalName   = "journal"
 	journalIDName = "id"
@@ -47,13 +47,12 @@ func openIdentity(dir, wanted, host string) (*identity, error) {
 	if err := os.MkdirAll(filepath.Join(dir, journalName), 0o700); err != nil {
 		return nil, fmt.Errorf("making state dir: %w", err)
 	}
-	lock := flock.New(filepath.Join(dir, lockName))
-	held, err := lock.TryLock()
-	if err != nil {
-		return nil, fmt.Errorf("locking state dir %s: %w", dir, err)
-	}
-	if !held {
+	lock, err := dirlock.Take(dir)
+	if errors.Is(err, dirlock.ErrHeld) {
 		return nil, run.Errorf(run.CodeConflict, "state dir %s is held by another process", dir)
+	}
+	if err != nil {
+		return nil, err
 	}
 	who := &identity{lock: lock}
 	if err := who.read(dir, wanted, host); err != nil {

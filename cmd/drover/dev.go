@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gofrs/flock"
 	"github.com/spf13/cobra"
 	"go.temporal.io/sdk/client"
 
@@ -22,6 +21,7 @@ import (
 	"github.com/drover-run/drover/engine"
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/gateway"
+	"github.com/drover-run/drover/internal/dirlock"
 )
 
 func devCommand() *cobra.Command {
@@ -77,9 +77,12 @@ func runDev(ctx context.Context, cfg config.Config, out, errOut io.Writer) error
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("making the data dir: %w", err)
 	}
-	lock := flock.New(filepath.Join(dir, "lock"))
-	if held, err := lock.TryLock(); err != nil || !held {
-		return errors.Join(fmt.Errorf("the data dir %s is in use by another drover; stop that one, or name another with --data-dir", dir), err)
+	lock, err := dirlock.Take(dir)
+	if errors.Is(err, dirlock.ErrHeld) {
+		return fmt.Errorf("the data dir %s is in use by another drover; stop that one, or name another with --data-dir", dir)
+	}
+	if err != nil {
+		return err
 	}
 	defer func() { _ = lock.Unlock() }()
 	p, err := newProcess(ctx, cfg, errOut)
