@@ -32,7 +32,7 @@ func NewExecutor(agent TaskAgent) *Executor { return &Executor{agent: agent} }
 // ExecuteTask is contract.ActivityExecuteTask.
 func (e *Executor) ExecuteTask(ctx context.Context, in contract.ExecuteInput) (contract.ExecuteResult, error) {
 	info := activity.GetInfo(ctx)
-	d := executor.Delivery{Key: in.Key, Token: info.TaskToken, Attempt: int(info.Attempt)}
+	d := executor.Delivery{Key: in.Key, Token: info.TaskToken, Attempt: int(info.Attempt), Ticket: in.Ticket}
 	if activity.HasHeartbeatDetails(ctx) {
 		var last contract.Heartbeat
 		if err := activity.GetHeartbeatDetails(ctx, &last); err != nil {

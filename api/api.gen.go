@@ -464,6 +464,9 @@ type ClaimRequest struct {
 
 	// Key One dispatch of one attempt of one task.
 	Key Key `json:"key"`
+
+	// Ticket The proof that a relay handed the task to the executor. A token that is bound to an executor needs it where the gateway knows the relays' keys.
+	Ticket string `json:"ticket,omitempty,omitzero"`
 }
 
 // ClaimStates defines model for ClaimStates.

@@ -18,6 +18,7 @@ type Config struct {
 	Retention Retention `koanf:"retention" yaml:"retention"`
 	Control   Control   `koanf:"control" yaml:"control"`
 	Gateway   Gateway   `koanf:"gateway" yaml:"gateway"`
+	Relay     Relay     `koanf:"relay" yaml:"relay"`
 	Executor  Executor  `koanf:"executor" yaml:"executor"`
 	Dev       Dev       `koanf:"dev" yaml:"dev"`
 }
@@ -103,6 +104,30 @@ type Gateway struct {
 	TLSCertFile     string        `koanf:"tls_cert_file" yaml:"tls_cert_file"`
 	TLSKeyFile      string        `koanf:"tls_key_file" yaml:"tls_key_file"`
 	ShutdownTimeout time.Duration `koanf:"shutdown_timeout" yaml:"shutdown_timeout"`
+	// Relay makes the gateway's process serve a relay too.
+	Relay bool `koanf:"relay" yaml:"relay"`
+	// RelayKeyFile holds the keys of the relays: with them, executors whose
+	// tokens are bound may only claim what a relay handed to them. "" where the
+	// process serves a relay means the relay's own.
+	RelayKeyFile string `koanf:"relay_key_file" yaml:"relay_key_file"`
+}
+
+// Relay is the narrow door to Temporal for executors that are not trusted.
+type Relay struct {
+	Listen string `koanf:"listen" yaml:"listen"`
+	// TokenFile lists the hashes of the bearer tokens of executors; it may be
+	// the gateway's.
+	TokenFile string `koanf:"token_file" yaml:"token_file"`
+	// KeyFile holds the keys that prove whom tasks were handed to: all relays
+	// that stand for each other have the same.
+	KeyFile     string `koanf:"key_file" yaml:"key_file"`
+	TLSCertFile string `koanf:"tls_cert_file" yaml:"tls_cert_file"`
+	TLSKeyFile  string `koanf:"tls_key_file" yaml:"tls_key_file"`
+	// Insecure allows an address that is neither TLS nor loopback: bearer
+	// tokens then cross the network in the clear.
+	Insecure        bool          `koanf:"insecure" yaml:"insecure"`
+	MaxPolls        int           `koanf:"max_polls" yaml:"max_polls"` // that wait at a time, of one credential
+	ShutdownTimeout time.Duration `koanf:"shutdown_timeout" yaml:"shutdown_timeout"`
 }
 
 // Executor takes the tasks of one pool.
@@ -124,11 +149,22 @@ type Executor struct {
 	InsecureGateway bool `koanf:"insecure_gateway" yaml:"insecure_gateway"`
 	// Token is the bearer token with the scope executor; TokenFile names a
 	// file that holds it instead.
-	Token      Secret     `koanf:"token" yaml:"token"`
-	TokenFile  string     `koanf:"token_file" yaml:"token_file"`
-	ShimPath   string     `koanf:"shim_path" yaml:"shim_path"` // "": drover-shim beside the drover binary
-	Docker     Docker     `koanf:"docker" yaml:"docker"`
-	Kubernetes Kubernetes `koanf:"kubernetes" yaml:"kubernetes"`
+	Token     Secret `koanf:"token" yaml:"token"`
+	TokenFile string `koanf:"token_file" yaml:"token_file"`
+	// Relay is how Temporal is reached by an executor that is not trusted.
+	Relay      RelayClient `koanf:"relay" yaml:"relay"`
+	ShimPath   string      `koanf:"shim_path" yaml:"shim_path"` // "": drover-shim beside the drover binary
+	Docker     Docker      `koanf:"docker" yaml:"docker"`
+	Kubernetes Kubernetes  `koanf:"kubernetes" yaml:"kubernetes"`
+}
+
+// RelayClient says how to reach a relay. The executor's bearer token opens it.
+type RelayClient struct {
+	Address    string `koanf:"address" yaml:"address"`         // "": Temporal is reached directly
+	CAFile     string `koanf:"ca_file" yaml:"ca_file"`         // "": the host's authorities
+	ServerName string `koanf:"server_name" yaml:"server_name"` // in its certificate; "": the host of the address
+	// Insecure speaks without TLS to an address that is not loopback.
+	Insecure bool `koanf:"insecure" yaml:"insecure"`
 }
 
 // Docker is for executors of the driver docker.
@@ -171,6 +207,7 @@ func Default() Config {
 		Records:   Records{Driver: "sqlite"},
 		Retention: Retention{Interval: time.Hour},
 		Gateway:   Gateway{Listen: "127.0.0.1:8080", Hosts: []string{}, ShutdownTimeout: 10 * time.Second},
+		Relay:     Relay{Listen: "127.0.0.1:7234", MaxPolls: 200, ShutdownTimeout: 10 * time.Second},
 		Executor: Executor{
 			Slots: 1, Labels: map[string]string{}, GatewayURL: "http://127.0.0.1:8080",
 			Kubernetes: Kubernetes{HelperPullPolicy: "if_not_present", PendingTimeout: 10 * time.Minute},

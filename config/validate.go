@@ -22,6 +22,7 @@ const (
 	PartTemporal Part = "temporal"
 	PartGateway  Part = "gateway"
 	PartControl  Part = "control"
+	PartRelay    Part = "relay"
 	PartExecutor Part = "executor"
 )
 
@@ -51,6 +52,7 @@ func (c Config) Validate(parts ...Part) error {
 	c.Retention.validate(v)
 	c.Control.validate(v)
 	c.Gateway.validate(v)
+	c.Relay.validate(v)
 	c.Executor.validate(v)
 	c.Dev.validate(v)
 	for _, part := range parts {
@@ -101,6 +103,19 @@ func (g Gateway) validate(v *validator) {
 	}
 }
 
+func (r Relay) validate(v *validator) {
+	v.address("relay.listen", r.Listen)
+	if (r.TLSCertFile == "") != (r.TLSKeyFile == "") {
+		v.fail("relay.tls_cert_file", "it goes together with relay.tls_key_file")
+	}
+	if r.MaxPolls < 1 {
+		v.fail("relay.max_polls", "it must be at least 1")
+	}
+	if r.ShutdownTimeout <= 0 {
+		v.fail("relay.shutdown_timeout", "it must be above 0")
+	}
+}
+
 func (e Executor) validate(v *validator) {
 	v.name("executor.id", e.ID)
 	v.name("executor.pool", e.Pool)
@@ -119,6 +134,7 @@ func (e Executor) validate(v *validator) {
 	if e.Kubernetes.PendingTimeout < 0 {
 		v.fail("executor.kubernetes.pending_timeout", "it must not be negative; 0 is for ever")
 	}
+	v.address("executor.relay.address", e.Relay.Address)
 }
 
 func (d Dev) validate(v *validator) {
@@ -150,13 +166,27 @@ func (c Config) require(v *validator, part Part) {
 			v.fail("gateway.listen", "%s can be reached by others: it needs gateway.token_file, or a loopback address", c.Gateway.Listen)
 		}
 		c.requireStores(v)
+		if c.Gateway.Relay {
+			c.require(v, PartRelay)
+		}
 	case PartControl:
 		c.requireStores(v)
+	case PartRelay:
+		v.given("relay.listen", c.Relay.Listen)
+		v.given("relay.token_file", c.Relay.TokenFile)
+		v.given("relay.key_file", c.Relay.KeyFile)
+		if c.Relay.Listen != "" && c.Relay.TLSCertFile == "" && !c.Relay.Insecure && !isLoopback(hostOf(c.Relay.Listen)) {
+			v.fail("relay.listen", "%s can be reached by others, and tokens come over it: it needs relay.tls_cert_file, or a loopback address; "+
+				"relay.insecure allows it", c.Relay.Listen)
+		}
 	case PartExecutor:
 		v.given("executor.pool", c.Executor.Pool)
 		v.given("executor.driver", c.Executor.Driver)
 		v.given("executor.state_dir", c.Executor.StateDir)
 		v.given("executor.gateway_url", c.Executor.GatewayURL)
+		if c.Executor.Relay.Address != "" && c.Executor.Token == "" && c.Executor.TokenFile == "" {
+			v.fail("executor.relay.address", "a relay wants the executor's token: set executor.token_file")
+		}
 	default:
 		v.errs = append(v.errs, fmt.Errorf("there is no part %q", part))
 	}
@@ -257,6 +287,12 @@ func (v *validator) gatewayURL(value string, insecure bool) {
 		v.fail("executor.gateway_url", "%s is neither https nor loopback, and secrets of tasks come over it; "+
 			"executor.insecure_gateway allows it", value)
 	}
+}
+
+// Plain reports whether the relay is spoken to without TLS: where that is
+// allowed, or nobody else can listen.
+func (r RelayClient) Plain() bool {
+	return r.Insecure || r.CAFile == "" && r.ServerName == "" && isLoopback(hostOf(r.Address))
 }
 
 func hostOf(address string) string {

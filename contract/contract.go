@@ -77,6 +77,9 @@ func PoolQueue(pool string) string { return "pool:" + pool }
 // ExecutorQueue is the task queue of one executor.
 func ExecutorQueue(id string) string { return "executor:" + id }
 
+// SetQueue is the task queue of all members of an executor set.
+func SetQueue(set string) string { return "set:" + set }
+
 const runPrefix = "run:"
 
 // RunWorkflowID is the workflow id of a run.
@@ -165,7 +168,16 @@ type ExecuteInput struct {
 	// "" where it is not known. An executor whose journal is another one never
 	// answers NeverStarted for the key.
 	JournalID string `json:"journal,omitempty"`
+	// Ticket is, for execute-task, put in by the relay that hands the task out:
+	// the proof for the gateway. No history holds it.
+	Ticket string `json:"ticket,omitempty"`
 }
+
+// The fields of ExecuteInput that a relay reads and writes.
+const (
+	ExecuteInputKey    = "key"
+	ExecuteInputTicket = "ticket"
+)
 
 // GiveBack is the details of an ErrorGivenBack.
 type GiveBack struct {

@@ -220,7 +220,7 @@ func (a *Agent) execute(ctx context.Context, d Delivery) Outcome {
 	if !fresh {
 		return t.deliveredAgain()
 	}
-	out := t.claim(ctx, d.Token)
+	out := t.claim(ctx, d)
 	if out.Pending() {
 		select {
 		case a.spawn <- t:

@@ -16,7 +16,9 @@ var (
 
 // claim takes a delivered task up to the state starting. A pending outcome
 // means that it is there; with any other the key is in nobody's hands.
-func (t *task) claim(ctx context.Context, token []byte) Outcome {
+func (t *task) claim(ctx context.Context, d Delivery) Outcome {
+	token := d.Token
+	t.ticket = d.Ticket
 	t.a.at(pointDelivered, t.key)
 	if err := t.firstHeartbeat(ctx, token); err != nil {
 		if errors.Is(err, ErrStopWanted) {
@@ -118,6 +120,7 @@ func (t *task) askDefinition(ctx context.Context) (run.Definition, error) {
 			Key:       t.key,
 			Executor:  t.a.who.id,
 			JournalID: t.a.who.journalID,
+			Ticket:    t.ticket,
 		})
 		if err == nil || codeOf(err) != run.CodeUnavailable {
 			return def, err

@@ -37,6 +37,7 @@ type task struct {
 	contact time.Time
 	changed chan struct{} // closed, and made anew, when the token or the answer changed
 	abort   context.CancelCauseFunc
+	ticket  string    // proves that the key was delivered
 	unknown time.Time // since when the desk knows of no claim
 
 	adopted chan struct{} // of capacity 1: wakes tellContact

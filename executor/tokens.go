@@ -34,6 +34,9 @@ type HeartbeatDetails struct {
 type Delivery struct {
 	Key   run.Key
 	Token []byte
+	// Ticket proves to the desk that the task was handed out; "" where nobody
+	// asks for that.
+	Ticket string
 	// Attempt counts the deliveries, from 1.
 	Attempt int
 	// Last are the details of the last heartbeat of an earlier delivery, nil

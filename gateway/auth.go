@@ -1,17 +1,18 @@
 package gateway
 
 import (
-	"strings"
-
 	"github.com/labstack/echo/v4"
 
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/tokens"
 )
 
 const principalKey = "drover.principal"
 
 // local is who calls a gateway without tokens: whoever is on its host.
-func local() Principal { return Principal{Name: "local", Scopes: []Scope{ScopeAdmin}} }
+func local() tokens.Principal {
+	return tokens.Principal{Name: "local", Scopes: []tokens.Scope{tokens.Admin}}
+}
 
 // authorize refuses calls whose token does not have the operation's scope.
 func (s *Server) authorize(op operation) echo.MiddlewareFunc {
@@ -24,7 +25,7 @@ func (s *Server) authorize(op operation) echo.MiddlewareFunc {
 			if err != nil {
 				return err
 			}
-			if !p.allows(op.scope) {
+			if !p.Allows(op.scope) {
 				return run.Errorf(run.CodeForbidden, "token %s does not have the scope %s", p.Name, op.scope)
 			}
 			c.Set(principalKey, p)
@@ -33,26 +34,19 @@ func (s *Server) authorize(op operation) echo.MiddlewareFunc {
 	}
 }
 
-func (s *Server) authenticate(headers []string) (Principal, error) {
+func (s *Server) authenticate(headers []string) (tokens.Principal, error) {
 	if s.auth == nil {
 		return local(), nil
 	}
-	if len(headers) == 0 {
-		return Principal{}, run.Errorf(run.CodeUnauthenticated, "this call needs a bearer token")
-	}
-	scheme, token, _ := strings.Cut(headers[0], " ")
-	if len(headers) > 1 || !strings.EqualFold(scheme, "Bearer") {
-		return Principal{}, run.Errorf(run.CodeUnauthenticated, "the Authorization header holds no bearer token")
-	}
-	p, ok := s.auth.Authenticate(strings.TrimSpace(token))
-	if !ok {
-		return Principal{}, run.Errorf(run.CodeUnauthenticated, "the bearer token is not known")
-	}
-	return p, nil
+	return tokens.Check(s.auth, headers)
 }
 
 // subject returns the name of who makes the call.
 func subject(c echo.Context) string {
-	p, _ := c.Get(principalKey).(Principal)
-	return p.Name
+	return principal(c).Name
+}
+
+func principal(c echo.Context) tokens.Principal {
+	p, _ := c.Get(principalKey).(tokens.Principal)
+	return p
 }

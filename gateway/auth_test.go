@@ -3,30 +3,27 @@ package gateway_test
 import (
 	"log/slog"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/gateway"
-	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/run/runtest"
+	"github.com/drover-run/drover/tokens"
 )
 
-func tokens(t *testing.T) *gateway.Tokens {
+func someTokens(t *testing.T) *tokens.List {
 	t.Helper()
-	var list []gateway.Token
-	for _, s := range []gateway.Scope{gateway.ScopeRead, gateway.ScopeWrite, gateway.ScopeAdmin, gateway.ScopeExecutor} {
-		list = append(list, gateway.Token{Name: string(s), Hash: gateway.HashToken("secret-" + string(s)), Scopes: []gateway.Scope{s}})
+	var list []tokens.Token
+	for _, s := range []tokens.Scope{tokens.Read, tokens.Write, tokens.Admin, tokens.Executor} {
+		list = append(list, tokens.Token{Name: string(s), Hash: tokens.Hash("secret-" + string(s)), Scopes: []tokens.Scope{s}})
 	}
-	set, err := gateway.NewTokens(list)
+	known, err := tokens.NewList(list)
 	require.NoError(t, err)
-	return set
+	return known
 }
 
 // Every call of the contract is made with every token: whether it is let
@@ -40,7 +37,7 @@ func TestServer_scopes(t *testing.T) {
 		"admin":    {"admin"},
 		"executor": {"executor", "admin"},
 	}
-	base := serve(t, gateway.Deps{Desk: &runtest.Desk{}, Auth: tokens(t)}, gateway.Options{})
+	base := serve(t, gateway.Deps{Desk: &runtest.Desk{}, Auth: someTokens(t)}, gateway.Options{})
 	for path, item := range contract(t).Paths.Map() {
 		for method, op := range item.Operations() {
 			for _, token := range []string{"", "wrong", "read", "write", "admin", "executor"} {
@@ -68,7 +65,7 @@ func TestServer_scopes(t *testing.T) {
 
 func TestServer_authorization_header(t *testing.T) {
 	t.Parallel()
-	base := serve(t, gateway.Deps{Auth: tokens(t)}, gateway.Options{})
+	base := serve(t, gateway.Deps{Auth: someTokens(t)}, gateway.Options{})
 	for header, status := range map[string]int{
 		"Bearer secret-read":   http.StatusOK,
 		"bearer  secret-read":  http.StatusOK,
@@ -85,73 +82,6 @@ func TestServer_authorization_header(t *testing.T) {
 	}
 }
 
-func TestNewTokens_refuses(t *testing.T) {
-	t.Parallel()
-	good := gateway.Token{Name: "a", Hash: gateway.HashToken("x"), Scopes: []gateway.Scope{gateway.ScopeRead}}
-	for want, change := range map[string]func(*gateway.Token){
-		"no name":   func(t *gateway.Token) { t.Name = "" },
-		"hash":      func(t *gateway.Token) { t.Hash = "hunter2" },
-		"no scopes": func(t *gateway.Token) { t.Scopes = nil },
-		"root":      func(t *gateway.Token) { t.Scopes = []gateway.Scope{"root"} },
-		"twice":     func(*gateway.Token) {},
-	} {
-		bad := good
-		if want != "twice" {
-			bad.Name = "b"
-		}
-		change(&bad)
-		_, err := gateway.NewTokens([]gateway.Token{good, bad})
-		require.ErrorContains(t, err, want)
-		require.NotContains(t, err.Error(), "hunter2")
-	}
-}
-
-func TestNewToken_is_random(t *testing.T) {
-	t.Parallel()
-	a, b := gateway.NewToken(), gateway.NewToken()
-	require.NotEqual(t, a, b)
-	require.Greater(t, len(a), 40)
-}
-
-func TestTokenFile_reloads(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "tokens.yaml")
-	write := func(text string) { require.NoError(t, os.WriteFile(path, []byte(text), 0o600)) }
-	entry := func(token string) string {
-		return "- name: me\n  hash: " + gateway.HashToken(token) + "\n  scopes: [read]\n"
-	}
-	write(entry("one"))
-	file, err := gateway.OpenTokenFile(path, slog.New(slog.DiscardHandler))
-	require.NoError(t, err)
-	p, ok := file.Authenticate("one")
-	require.True(t, ok)
-	require.Equal(t, gateway.Principal{Name: "me", Scopes: []gateway.Scope{gateway.ScopeRead}}, p)
-
-	write("- name: [")
-	knows := func(token string) func() (bool, string) {
-		return func() (bool, string) {
-			_, ok := file.Authenticate(token)
-			return ok, "not known yet: " + token
-		}
-	}
-	testenv.Await(t, 5*time.Second, knows("one")) // a bad file changes nothing
-	write(entry("two") + "# longer\n")
-	testenv.Await(t, 5*time.Second, knows("two"))
-	_, ok = file.Authenticate("one")
-	require.False(t, ok)
-}
-
-func TestOpenTokenFile_refuses(t *testing.T) {
-	t.Parallel()
-	_, err := gateway.OpenTokenFile(filepath.Join(t.TempDir(), "none"), slog.New(slog.DiscardHandler))
-	require.ErrorIs(t, err, os.ErrNotExist)
-	path := filepath.Join(t.TempDir(), "tokens.yaml")
-	require.NoError(t, os.WriteFile(path, []byte("- {name: a, token: hunter2}\n"), 0o600))
-	_, err = gateway.OpenTokenFile(path, slog.New(slog.DiscardHandler))
-	require.ErrorContains(t, err, "token")
-	require.NotContains(t, err.Error(), "hunter2")
-}
-
 func TestNew_without_tokens(t *testing.T) {
 	t.Parallel()
 	for address, ok := range map[string]bool{
@@ -160,7 +90,7 @@ func TestNew_without_tokens(t *testing.T) {
 	} {
 		_, err := gateway.New(gateway.Deps{Runs: &runtest.Service{}, Logger: slog.New(slog.DiscardHandler)}, gateway.Options{Address: address})
 		require.Equal(t, ok, err == nil, address)
-		_, err = gateway.New(gateway.Deps{Runs: &runtest.Service{}, Logger: slog.New(slog.DiscardHandler), Auth: tokens(t)}, gateway.Options{Address: address})
+		_, err = gateway.New(gateway.Deps{Runs: &runtest.Service{}, Logger: slog.New(slog.DiscardHandler), Auth: someTokens(t)}, gateway.Options{Address: address})
 		require.NoError(t, err, address)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/drover-run/drover/tokens"
 )
 
 // operation is what the contract says of one call: everything that can be
@@ -14,10 +16,10 @@ import (
 type operation struct {
 	id     string
 	method string
-	path   string // as the contract writes it: /api/v1/runs/{id}
-	scope  Scope  // "" where no token is needed
-	stream bool   // it answers for as long as the client listens
-	body   bool   // it must have a body
+	path   string       // as the contract writes it: /api/v1/runs/{id}
+	scope  tokens.Scope // "" where no token is needed
+	stream bool         // it answers for as long as the client listens
+	body   bool         // it must have a body
 	media  []string
 	query  []parameter
 }
@@ -80,7 +82,7 @@ func readContract(data []byte) (map[string]operation, error) {
 func (d *document) operation(method, path string, o documentOperation) (operation, error) {
 	op := operation{id: o.ID, method: method, path: path, stream: o.Stream}
 	if o.Scope != "none" {
-		op.scope = Scope(o.Scope)
+		op.scope = tokens.Scope(o.Scope)
 		if !op.scope.Valid() {
 			return op, fmt.Errorf("%q is not a scope", o.Scope)
 		}

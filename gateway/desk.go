@@ -44,6 +44,12 @@ func (s *Server) DeskRegister(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := bound(c, body.ID); err != nil {
+		return err
+	}
+	if b := principal(c).Binding; !b.AllowsPool(body.Pool) {
+		return run.Errorf(run.CodeForbidden, "token %s is bound to pool %s and may not serve pool %s", subject(c), b.Pool, body.Pool)
+	}
 	if body.Slots < 1 {
 		return run.Errorf(run.CodeInvalid, "an executor has at least 1 slot, not %d", body.Slots)
 	}
@@ -63,6 +69,9 @@ func (s *Server) DeskRenew(c echo.Context) error {
 	if err := need(given{"executor", body.Executor}, given{"journal_id", body.JournalID}); err != nil {
 		return err
 	}
+	if err := bound(c, body.Executor); err != nil {
+		return err
+	}
 	return deskAnswer(c, desk.Renew(c.Request().Context(), run.Renewal{
 		Executor: body.Executor, JournalID: body.JournalID, SlotsUsed: body.SlotsUsed, Draining: body.Draining,
 	}))
@@ -79,8 +88,15 @@ func (s *Server) DeskClaim(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := bound(c, body.Executor); err != nil {
+		return err
+	}
+	handed, err := s.handed(c, body)
+	if err != nil {
+		return err
+	}
 	d, err := desk.Claim(c.Request().Context(), run.ClaimRequest{
-		Key: body.Key, Executor: body.Executor, JournalID: body.JournalID,
+		Key: body.Key, Executor: body.Executor, JournalID: body.JournalID, Pool: principal(c).Binding.Pool, Repeat: !handed,
 	})
 	if err != nil {
 		return err
@@ -98,6 +114,9 @@ func (s *Server) DeskShip(c echo.Context) error {
 	if err := need(given{"executor", body.Executor}, given{"key.run", string(body.Key.Run)}); err != nil {
 		return err
 	}
+	if err := bound(c, body.Executor); err != nil {
+		return err
+	}
 	if len(body.Frames) == 0 {
 		return run.Errorf(run.CodeInvalid, "a batch holds at least 1 frame")
 	}
@@ -112,6 +131,9 @@ func (s *Server) DeskClaimStates(c echo.Context) error {
 		return err
 	}
 	if err := need(given{"executor", body.Executor}); err != nil {
+		return err
+	}
+	if err := bound(c, body.Executor); err != nil {
 		return err
 	}
 	states, err := desk.ClaimStates(c.Request().Context(), body.Executor, body.Keys)
@@ -131,6 +153,32 @@ func (s *Server) deskBody(c echo.Context, v any) (run.Desk, error) {
 		return nil, err
 	}
 	return desk, s.decode(c, v, lenient)
+}
+
+// bound refuses a call for an executor that the token is not bound to. It does
+// not come from the desk, so it never reads as the executor being removed.
+func bound(c echo.Context, executor string) error {
+	if b := principal(c).Binding; !b.AllowsExecutor(executor) {
+		return run.Errorf(run.CodeForbidden, "token %s is bound to executor %s and may not act as %s", subject(c), b.Executor, executor)
+	}
+	return nil
+}
+
+// handed reports whether the key was handed to the executor, as far as anybody
+// knows: one whose token is bound proves it by a ticket, where the keys of the
+// relays are known.
+func (s *Server) handed(c echo.Context, body api.ClaimRequest) (bool, error) {
+	b := principal(c).Binding
+	switch {
+	case !b.Bound() || s.keys == nil:
+		return true, nil
+	case body.Ticket == "":
+		return false, nil
+	case !s.keys.CheckTicket(b.Owner(), body.Key, body.Ticket):
+		return false, run.Errorf(run.CodeForbidden, "the ticket does not prove that %s was handed to %s; "+
+			"the relays and the gateways must have the same keys", body.Key, b.Owner())
+	}
+	return true, nil
 }
 
 // given is a text that must be there.

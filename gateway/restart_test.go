@@ -23,7 +23,7 @@ func TestServer_RestartRun(t *testing.T) {
 		r.ID, r.RestartedFrom = other, req.Run
 		return r, nil
 	}}
-	base := serve(t, gateway.Deps{Runs: service, Auth: tokens(t)}, gateway.Options{})
+	base := serve(t, gateway.Deps{Runs: service, Auth: someTokens(t)}, gateway.Options{})
 	for body, want := range map[string]run.RestartRequest{
 		"from: start":           {From: run.RestartStart},
 		"from: failed":          {From: run.RestartFailed},

@@ -107,7 +107,7 @@ func TestServer_CreateRun(t *testing.T) {
 		asked <- req
 		return run.Run{ID: runID, Name: req.Spec.Name, Tasks: []run.Task{}}, nil
 	}}
-	base := serve(t, gateway.Deps{Runs: service, Auth: tokens(t)}, gateway.Options{})
+	base := serve(t, gateway.Deps{Runs: service, Auth: someTokens(t)}, gateway.Options{})
 	for media, body := range map[string]string{
 		"application/json":                goodSpec,
 		"application/json; charset=UTF-8": goodSpec,
@@ -238,7 +238,7 @@ func TestServer_health(t *testing.T) {
 	service := &runtest.Service{ReadyFunc: func(context.Context) error {
 		return run.Errorf(run.CodeUnavailable, "Temporal is out of reach")
 	}}
-	base := serve(t, gateway.Deps{Runs: service, Auth: tokens(t)}, gateway.Options{})
+	base := serve(t, gateway.Deps{Runs: service, Auth: someTokens(t)}, gateway.Options{})
 	require.Equal(t, http.StatusOK, call{path: "/healthz"}.do(t, base).status)
 	got := call{path: "/readyz"}.do(t, base)
 	require.Equal(t, "Temporal is out of reach", got.problem(t, http.StatusServiceUnavailable, run.CodeUnavailable).Detail)

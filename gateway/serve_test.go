@@ -28,7 +28,7 @@ func TestServer_Run_with_TLS(t *testing.T) {
 	certified.Close()
 
 	l := runtest.NewLog()
-	g := running(t, gateway.Deps{Runs: logService(l, make(chan run.LogQuery, 1)), Auth: tokens(t)}, gateway.Options{
+	g := running(t, gateway.Deps{Runs: logService(l, make(chan run.LogQuery, 1)), Auth: someTokens(t)}, gateway.Options{
 		TLS: &tls.Config{Certificates: certificates, MinVersion: tls.VersionTLS12},
 	})
 	transport := client.Transport.(*http.Transport).Clone()
@@ -76,7 +76,7 @@ func TestServer_log_tells_requests_without_secrets(t *testing.T) {
 	desk := &runtest.Desk{ClaimFunc: func(context.Context, run.ClaimRequest) (run.Definition, error) {
 		return run.Definition{Environment: map[string]string{"T": "hunter2"}}, nil
 	}}
-	base := serve(t, gateway.Deps{Desk: desk, Logger: logger, Auth: tokens(t)}, gateway.Options{})
+	base := serve(t, gateway.Deps{Desk: desk, Logger: logger, Auth: someTokens(t)}, gateway.Options{})
 	claim := `{"executor": "e", "journal_id": "j", "key": {"run": "` + runID + `", "task": 0, "attempt": 1, "dispatch": 1}}`
 	header := map[string]string{"Authorization": "Bearer secret-executor", "X-Request-Id": "request-7"}
 	got := call{http.MethodPost, "/api/v1/executor/claim", claim, header}.do(t, base)

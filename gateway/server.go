@@ -15,6 +15,7 @@ import (
 
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/tokens"
 )
 
 // Deps is what a Server needs.
@@ -27,7 +28,10 @@ type Deps struct {
 	Schedules run.Schedules
 	// Auth knows the bearer tokens. Without it every call is allowed, and
 	// only loopback addresses may be listened on.
-	Auth   Authenticator
+	Auth tokens.Authenticator
+	// Keys are those of the relays. With them an executor whose token is bound
+	// may only claim what a relay handed to it.
+	Keys   *tokens.Keys
 	Logger *slog.Logger // required
 	// Registry takes the gateway's metrics, and is what /metrics shows; nil
 	// means one of its own.
@@ -88,7 +92,8 @@ type Server struct {
 	desk      run.Desk
 	webhooks  run.Webhooks
 	schedules run.Schedules
-	auth      Authenticator
+	auth      tokens.Authenticator
+	keys      *tokens.Keys
 	logger    *slog.Logger
 	metrics   *metrics
 	streams   *streams
@@ -112,7 +117,7 @@ func New(deps Deps, opts Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		runs: deps.Runs, desk: deps.Desk, webhooks: deps.Webhooks, schedules: deps.Schedules, auth: deps.Auth, logger: deps.Logger,
+		runs: deps.Runs, desk: deps.Desk, webhooks: deps.Webhooks, schedules: deps.Schedules, auth: deps.Auth, keys: deps.Keys, logger: deps.Logger,
 		streams: newStreams(), opts: opts.withDefaults(),
 	}
 	if s.metrics, err = newMetrics(deps.Registry, deps.Runs, deps.Stats, deps.Logger); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/drover-run/drover/gateway"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/run/runtest"
+	"github.com/drover-run/drover/tokens"
 )
 
 const hookPath = "/api/v1/webhooks/ci"
@@ -93,8 +94,8 @@ func TestServer_webhooks_refused(t *testing.T) {
 
 func TestServer_webhooks_are_for_admins(t *testing.T) {
 	t.Parallel()
-	tokens, err := gateway.NewTokens([]gateway.Token{{Name: "w", Hash: gateway.HashToken("w"), Scopes: []gateway.Scope{gateway.ScopeWrite}}})
+	known, err := tokens.NewList([]tokens.Token{{Name: "w", Hash: tokens.Hash("w"), Scopes: []tokens.Scope{tokens.Write}}})
 	require.NoError(t, err)
-	base := serve(t, gateway.Deps{Webhooks: &runtest.Webhooks{}, Auth: tokens}, gateway.Options{})
+	base := serve(t, gateway.Deps{Webhooks: &runtest.Webhooks{}, Auth: known}, gateway.Options{})
 	call{path: hookPath, header: map[string]string{"Authorization": "Bearer w"}}.do(t, base).problem(t, http.StatusForbidden, run.CodeForbidden)
 }

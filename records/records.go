@@ -287,7 +287,8 @@ type Executors interface {
 	// key that is newer than what is stored is accepted: the workflow may not
 	// have written it yet. Refused with conflict are keys of a run that is not
 	// running, or whose stop is wanted (but for a claim that is repeated), of
-	// a final task, and of an earlier dispatch. Repeated it changes nothing but
+	// a final task, and of an earlier dispatch; not_found answers for what the
+	// request does not allow. Repeated it changes nothing but
 	// for the reason of a task whose executor was out of contact: it is cleared.
 	Claim(ctx context.Context, c run.ClaimRequest) (run.Definition, error)
 	// ClaimStates: see run.Desk. A claim is open while its task is not final and

@@ -245,7 +245,8 @@ type Desk interface {
 	// Claim gives the definition of a key to one executor only, whatever
 	// Temporal does. A repeated claim by the same executor and journal gets
 	// it again. Errors: conflict (another has it, or the claim is closed, or
-	// the key is not the newest dispatch of its task), not_found.
+	// the key is not the newest dispatch of its task), not_found (also where
+	// the request does not allow the claim).
 	Claim(ctx context.Context, c ClaimRequest) (Definition, error)
 	// Ship stores frames: they are idempotent by their number, and must be
 	// sent in order without gaps. Errors: conflict (the claim is not this
@@ -269,6 +270,14 @@ type ClaimRequest struct {
 	Key       Key
 	Executor  string
 	JournalID string
+	// Ticket proves that the key was handed to the executor, to a gateway that
+	// does not believe the executor itself.
+	Ticket string
+	// Pool, where not "", is the only pool whose tasks the executor may claim.
+	Pool string
+	// Repeat allows no claim but one that the executor has already: nobody says
+	// that the key was handed to it.
+	Repeat bool
 }
 
 // ClaimState is how a claim stands.

@@ -19,10 +19,10 @@ import (
 // after them.
 func processCommands() []*cobra.Command {
 	commands := []*cobra.Command{
-		devCommand(), temporalCommand(), gatewayCommand(), controlCommand(), executorCommand(),
+		devCommand(), temporalCommand(), gatewayCommand(), controlCommand(), relayCommand(), executorCommand(),
 		tokenCommand(), healthCommand(), configCommand(),
 	}
-	for _, c := range commands[:5] {
+	for _, c := range commands[:6] {
 		c.GroupID = cli.GroupProcess
 	}
 	return commands

@@ -20,8 +20,8 @@ import (
 	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/engine"
 	"github.com/drover-run/drover/executor"
-	"github.com/drover-run/drover/gateway"
 	"github.com/drover-run/drover/internal/dirlock"
+	"github.com/drover-run/drover/tokens"
 )
 
 func devCommand() *cobra.Command {
@@ -148,13 +148,13 @@ func (d *dev) addParts(ctx context.Context, listener net.Listener) error {
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	tokens, err := gateway.NewTokens([]gateway.Token{{Name: "admin", Hash: gateway.HashToken(token), Scopes: []gateway.Scope{gateway.ScopeAdmin}}})
+	known, err := tokens.NewList([]tokens.Token{{Name: "admin", Hash: tokens.Hash(token), Scopes: []tokens.Scope{tokens.Admin}}})
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	gatewayConfig := d.cfg.Gateway
 	gatewayConfig.TLSCertFile, gatewayConfig.TLSKeyFile = "", ""
-	if err := d.addGateway(gatewayConfig, d.stores, d.engine, d.client, tokens, listener); err != nil {
+	if err := d.addGateway(gatewayConfig, d.stores, d.engine, d.client, known, listener); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	d.addPump(d.deps, d.client)
@@ -243,7 +243,7 @@ func (d *dev) writeToken(server string) (string, error) {
 	data, err := os.ReadFile(file)
 	token := strings.TrimSpace(string(data))
 	if errors.Is(err, os.ErrNotExist) || (err == nil && token == "") {
-		token = gateway.NewToken()
+		token = tokens.New()
 		err = os.WriteFile(file, []byte(token+"\n"), 0o600)
 	}
 	if err != nil {

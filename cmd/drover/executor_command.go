@@ -17,18 +17,20 @@ func executorCommand() *cobra.Command {
 		Long: `Run an executor on the host that runs the tasks. It needs two addresses, Temporal's and the
 gateway's, and a token with the scope executor. Its state dir makes it the same executor after
 a restart: it takes its tasks back. An executor that reaches Temporal directly is trusted like
-an operator.`,
-		Example: "  drover executor --pool linux --driver docker --slots 4 --state-dir /var/lib/drover \\\n    --gateway-url https://drover.example --token-file /etc/drover/executor.token",
-		Args:    cobra.NoArgs,
+an operator; one that is not trusted reaches it through a relay.`,
+		Example: "  drover executor --pool linux --driver docker --slots 4 --state-dir /var/lib/drover \\\n    --gateway-url https://drover.example --token-file /etc/drover/executor.token\n" +
+			"  drover executor --id host-7 --pool linux --driver docker --state-dir /var/lib/drover \\\n    --gateway-url https://drover.example --relay relay.drover.example:7234 --token-file /etc/drover/executor.token",
+		Args: cobra.NoArgs,
 	}
 	flags := configFlags(cmd, map[string]string{
 		"id": "executor.id", "pool": "executor.pool", "driver": "executor.driver", "slots": "executor.slots", "state-dir": "executor.state_dir",
-		"gateway-url": "executor.gateway_url", "token-file": "executor.token_file", "temporal": "temporal.address",
+		"gateway-url": "executor.gateway_url", "token-file": "executor.token_file", "temporal": "temporal.address", "relay": "executor.relay.address",
 		"drain-finish": "executor.drain_finish", "privileged": "executor.privileged",
 	}, map[string]string{
 		"id": "id that lasts (default: made once and kept in the state dir)", "pool": "pool whose tasks it takes", "driver": "shell, docker or kubernetes",
 		"slots": "tasks that run at a time", "state-dir": "directory of the journal", "gateway-url": "URL of the gateway",
 		"token-file": "file with the bearer token", "temporal": "address of Temporal (default: from Temporal's environment or profile)",
+		"relay":        "address of a relay, instead of Temporal's",
 		"drain-finish": "on SIGTERM finish the tasks that run, instead of leaving them to the next process", "privileged": "allow privileged tasks",
 	})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -56,6 +58,9 @@ func runExecutor(cmd *cobra.Command, cfg config.Config) error {
 		return fmt.Errorf("reaching the gateway: %w", err)
 	}
 	options, err := temporalOptions(cfg.Temporal, p.logger, p.telemetry)
+	if err == nil && cfg.Executor.Relay.Address != "" {
+		options, err = relayOptions(cfg.Executor.Relay, token, options)
+	}
 	if err != nil {
 		return err
 	}

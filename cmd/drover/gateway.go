@@ -1,7 +1,6 @@
 package main
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -10,7 +9,7 @@ import (
 
 	"github.com/drover-run/drover/config"
 	"github.com/drover-run/drover/engine"
-	"github.com/drover-run/drover/gateway"
+	"github.com/drover-run/drover/tokens"
 )
 
 func gatewayCommand() *cobra.Command {
@@ -18,7 +17,7 @@ func gatewayCommand() *cobra.Command {
 		Use:   "gateway",
 		Short: "Run the HTTP gateway",
 		Long: `Run the HTTP gateway: the door for clients and executors. It needs the records, the blobs and
-Temporal; any number of gateways may share them.`,
+Temporal; any number of gateways may share them. With gateway.relay it serves a relay too.`,
 		Example: "  drover gateway --config /etc/drover.yaml\n  DROVER_RECORDS__DRIVER=postgres DROVER_RECORDS__DSN_FILE=/run/secrets/dsn drover gateway --listen 0.0.0.0:8080",
 		Args:    cobra.NoArgs,
 	}
@@ -43,38 +42,37 @@ func runGateway(cmd *cobra.Command, cfg config.Config) error {
 	if err != nil {
 		return err
 	}
-	return s.finish(ctx, s.startGateway(cmd, cfg.Gateway))
+	return s.finish(ctx, s.startGateway(cmd, cfg))
 }
 
-func (s *service) startGateway(cmd *cobra.Command, cfg config.Gateway) error {
-	var auth gateway.Authenticator
-	if cfg.TokenFile != "" {
-		tokens, err := gateway.OpenTokenFile(cfg.TokenFile, s.logger)
+func (s *service) startGateway(cmd *cobra.Command, cfg config.Config) error {
+	var auth tokens.Authenticator
+	if cfg.Gateway.TokenFile != "" {
+		file, err := tokens.OpenFile(cfg.Gateway.TokenFile, s.logger)
 		if err != nil {
 			return fmt.Errorf("reading the tokens: %w", err)
 		}
-		auth = tokens
+		auth = file
 	}
-	listener, err := (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", cfg.Listen)
+	listener, err := (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", cfg.Gateway.Listen)
 	if err != nil {
 		return fmt.Errorf("listening for the HTTP API: %w", err)
 	}
-	if err := s.addGateway(cfg, s.stores, engine.New(s.deps), s.client, auth, listener); err != nil {
+	if cfg.Gateway.Relay && cfg.Gateway.RelayKeyFile == "" {
+		cfg.Gateway.RelayKeyFile = cfg.Relay.KeyFile
+	}
+	if err := s.addGateway(cfg.Gateway, s.stores, engine.New(s.deps), s.client, auth, listener); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	s.addPump(s.deps, s.client)
+	if cfg.Gateway.Relay {
+		err := s.addRelay(cmd.Context(), cfg.Relay, s.client, s.temporal.Namespace, func(listener net.Listener) {
+			s.logger.InfoContext(cmd.Context(), "a relay is served", "address", listener.Addr().String())
+		})
+		if err != nil {
+			return err
+		}
+	}
 	announce(cmd.OutOrStdout(), "the gateway serves at %s", listener.Addr())
 	return nil
-}
-
-// loadTLS returns nil where no certificate is configured.
-func loadTLS(cfg config.Gateway) (*tls.Config, error) {
-	if cfg.TLSCertFile == "" {
-		return nil, nil //nolint:nilnil // no TLS is a good answer
-	}
-	cert, err := tls.LoadX509KeyPair(cfg.TLSCertFile, cfg.TLSKeyFile)
-	if err != nil {
-		return nil, fmt.Errorf("loading the certificate: %w", err)
-	}
-	return &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}, nil
 }

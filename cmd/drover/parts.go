@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net"
@@ -16,6 +17,7 @@ import (
 	"github.com/drover-run/drover/gateway"
 	"github.com/drover-run/drover/internal/version"
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/tokens"
 	"github.com/drover-run/drover/webhooks"
 	"github.com/drover-run/drover/workers"
 )
@@ -35,26 +37,41 @@ func (p *process) addPump(deps engine.Deps, c client.Client) {
 
 // addGateway serves clients and executors on listener.
 func (p *process) addGateway(
-	cfg config.Gateway, s *stores, service *engine.Engine, c client.Client, auth gateway.Authenticator, listener net.Listener,
+	cfg config.Gateway, s *stores, service *engine.Engine, c client.Client, auth tokens.Authenticator, listener net.Listener,
 ) error {
-	tls, err := loadTLS(cfg)
+	var tlsConfig *tls.Config
+	if cfg.TLSCertFile != "" {
+		var err error
+		if tlsConfig, err = loadTLS(cfg.TLSCertFile, cfg.TLSKeyFile); err != nil {
+			return err
+		}
+	}
+	keys, err := relayKeys(cfg)
 	if err != nil {
 		return err
 	}
 	server, err := gateway.New(gateway.Deps{
-		Runs: service, Desk: service, Webhooks: service, Schedules: engine.NewScheduler(service, c), Auth: auth, Logger: p.logger, Registry: p.telemetry.registry,
+		Runs: service, Desk: service, Webhooks: service, Schedules: engine.NewScheduler(service, c), Auth: auth, Keys: keys, Logger: p.logger, Registry: p.telemetry.registry,
 		Stats: func(ctx context.Context) (gateway.Stats, error) {
 			stats, err := s.records.Stats(ctx)
 			return gateway.Stats(stats), err
 		},
 	}, gateway.Options{
-		Address: listener.Addr().String(), Hosts: cfg.Hosts, TLS: tls, ShutdownTimeout: cfg.ShutdownTimeout,
+		Address: listener.Addr().String(), Hosts: cfg.Hosts, TLS: tlsConfig, ShutdownTimeout: cfg.ShutdownTimeout,
 	})
 	if err != nil {
 		return fmt.Errorf("making the gateway: %w", err)
 	}
 	p.stages.add("gateway", func(ctx context.Context) error { return server.Run(ctx, listener) })
 	return nil
+}
+
+// relayKeys returns the keys of the relays, nil where there are none.
+func relayKeys(cfg config.Gateway) (*tokens.Keys, error) {
+	if cfg.RelayKeyFile == "" {
+		return nil, nil //nolint:nilnil // no keys is a good answer
+	}
+	return tokens.ReadKeys(cfg.RelayKeyFile)
 }
 
 // addControl runs workflows and control activities.

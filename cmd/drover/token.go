@@ -11,28 +11,36 @@ import (
 	"github.com/spf13/cobra"
 	"gopkg.in/yaml.v3"
 
-	"github.com/drover-run/drover/gateway"
+	"github.com/drover-run/drover/cli"
+	"github.com/drover-run/drover/tokens"
 )
 
 func tokenCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "token", Short: "Make bearer tokens for a gateway"}
-	cmd.AddCommand(tokenNewCommand())
+	cmd := &cobra.Command{Use: "token", Short: "Make bearer tokens for gateways and relays"}
+	cmd.AddCommand(tokenNewCommand(), tokenKeyCommand())
 	return cmd
 }
 
 func tokenNewCommand() *cobra.Command {
-	var name, file, out string
+	var file, out string
 	var scopes []string
+	var entry tokens.Token
 	cmd := &cobra.Command{
 		Use:   "new",
 		Short: "Make a token, add its hash to a token file, and print it",
 		Long: `Make a random token, add its hash to the token file of a gateway, and print the token once: the
 file does not hold it. A running gateway takes the change by itself. To take a token back, delete
-its entry.`,
-		Example: "  drover token new --name ci --scopes read,write --file tokens.yaml\n  drover token new --name host-7 --scopes executor --file tokens.yaml --out executor.token",
-		Args:    cobra.NoArgs,
+its entry.
+
+A token with the scope executor may act as any executor, unless it is bound: --executor holds it to
+one id (or with a * at its end, to all ids that begin like that), --pool to the tasks of one pool,
+and --set allows it to belong to an executor set. A relay takes bound tokens only.`,
+		Example: "  drover token new --name ci --scopes read,write --file tokens.yaml\n" +
+			"  drover token new --name host-7 --scopes executor --executor host-7 --pool linux --file tokens.yaml --out executor.token\n" +
+			"  drover token new --name builders --scopes executor --executor 'builder-*' --pool linux --set builders --file tokens.yaml",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			token, err := addToken(file, name, scopes)
+			token, err := addToken(file, entry, scopes)
 			if err != nil {
 				return err
 			}
@@ -43,8 +51,11 @@ its entry.`,
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&name, "name", "", "whose token it is; approvals and logs show it")
-	cmd.Flags().StringSliceVar(&scopes, "scopes", []string{"read"}, "what it may do: read, write, admin, executor")
+	cmd.Flags().StringVar(&entry.Name, "name", "", "whose token it is; approvals and logs show it")
+	cmd.Flags().StringSliceVar(&scopes, "scopes", []string{string(tokens.Read)}, "what it may do: read, write, admin, executor")
+	cmd.Flags().StringVar(&entry.Executor, "executor", "", "only as the executor of this id, or of the ids that begin like it with a * at its end")
+	cmd.Flags().StringVar(&entry.Pool, "pool", "", "only for tasks of this pool; needs --executor")
+	cmd.Flags().StringVar(&entry.Set, "set", "", "as a member of this executor set; needs --executor")
 	cmd.Flags().StringVar(&file, "file", "", "token file of the gateway; made if it does not exist")
 	cmd.Flags().StringVar(&out, "out", "", "file that takes the token (0600) instead of the standard output")
 	_ = cmd.MarkFlagRequired("name")
@@ -52,29 +63,28 @@ its entry.`,
 	return cmd
 }
 
-// addToken makes a token and writes its hash to the file, whole or not at all.
-func addToken(file, name string, scopes []string) (string, error) {
-	var tokens []gateway.Token
+// addToken makes a token and writes its entry to the file, whole or not at all.
+func addToken(file string, entry tokens.Token, scopes []string) (string, error) {
+	var list []tokens.Token
 	data, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return "", fmt.Errorf("reading the token file: %w", err)
 	}
-	if err := yaml.Unmarshal(data, &tokens); err != nil {
+	if err := yaml.Unmarshal(data, &list); err != nil {
 		return "", fmt.Errorf("reading the token file %s: %w", file, err)
 	}
-	if slices.ContainsFunc(tokens, func(t gateway.Token) bool { return t.Name == name }) {
-		return "", fmt.Errorf("the token file %s has a token named %s already; delete its entry to replace it", file, name)
+	if slices.ContainsFunc(list, func(t tokens.Token) bool { return t.Name == entry.Name }) {
+		return "", fmt.Errorf("the token file %s has a token named %s already; delete its entry to replace it", file, entry.Name)
 	}
-	token := gateway.NewToken()
-	entry := gateway.Token{Name: name, Hash: gateway.HashToken(token)}
 	for _, s := range scopes {
-		scope := gateway.Scope(strings.TrimSpace(s))
-		if !scope.Valid() {
-			return "", fmt.Errorf("there is no scope %q; the scopes are read, write, admin and executor", s)
-		}
-		entry.Scopes = append(entry.Scopes, scope)
+		entry.Scopes = append(entry.Scopes, tokens.Scope(strings.TrimSpace(s)))
 	}
-	if data, err = yaml.Marshal(append(tokens, entry)); err != nil {
+	token := tokens.New()
+	entry.Hash = tokens.Hash(token)
+	if _, err := tokens.NewList([]tokens.Token{entry}); err != nil {
+		return "", cli.UsageError(err)
+	}
+	if data, err = yaml.Marshal(append(list, entry)); err != nil {
 		return "", fmt.Errorf("writing the token file: %w", err)
 	}
 	if err := renameio.WriteFile(file, data, 0o600); err != nil {

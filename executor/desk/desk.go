@@ -144,7 +144,7 @@ func (c *Client) Renew(ctx context.Context, r run.Renewal) error {
 // Claim implements run.Desk.
 func (c *Client) Claim(ctx context.Context, r run.ClaimRequest) (run.Definition, error) {
 	var d run.Definition
-	body := api.ClaimRequest{Key: r.Key, Executor: r.Executor, JournalID: r.JournalID}
+	body := api.ClaimRequest{Key: r.Key, Executor: r.Executor, JournalID: r.JournalID, Ticket: r.Ticket}
 	err := c.call(ctx, "claiming the task", c.api.DeskClaimWithBody, body, &d)
 	return d, err
 }

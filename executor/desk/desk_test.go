@@ -21,6 +21,7 @@ import (
 	"github.com/drover-run/drover/gateway"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/run/runtest"
+	"github.com/drover-run/drover/tokens"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -30,14 +31,14 @@ const runID = "01jd0000000000000000000000"
 // overHTTP returns a client of a real gateway before the desk d.
 func overHTTP(t *testing.T, d *runtest.Desk, token string) *desk.Client {
 	t.Helper()
-	var list []gateway.Token
-	for _, s := range []gateway.Scope{gateway.ScopeExecutor, gateway.ScopeWrite} {
-		list = append(list, gateway.Token{Name: string(s), Hash: gateway.HashToken(string(s)), Scopes: []gateway.Scope{s}})
+	var list []tokens.Token
+	for _, s := range []tokens.Scope{tokens.Executor, tokens.Write} {
+		list = append(list, tokens.Token{Name: string(s), Hash: tokens.Hash(string(s)), Scopes: []tokens.Scope{s}})
 	}
-	tokens, err := gateway.NewTokens(list)
+	known, err := tokens.NewList(list)
 	require.NoError(t, err)
 	g, err := gateway.New(gateway.Deps{
-		Runs: &runtest.Service{}, Desk: d, Auth: tokens, Logger: slog.New(slog.DiscardHandler),
+		Runs: &runtest.Service{}, Desk: d, Auth: known, Logger: slog.New(slog.DiscardHandler),
 	}, gateway.Options{})
 	require.NoError(t, err)
 	return client(t, g.Handler(), token, desk.Options{})

@@ -38,6 +38,8 @@ func TestImports(t *testing.T) {
 		{pattern: "./gateway", banned: []string{"go.temporal.io", module + "/engine", module + "/records", module + "/executor", module + "/workflows", module + "/activities"}},
 		{pattern: "./executor/...", banned: []string{"go.temporal.io", module + "/records", module + "/blobs", module + "/engine", module + "/contract"}},
 		{pattern: "./records/...", banned: []string{"go.temporal.io", module + "/executor", module + "/blobs", module + "/engine", module + "/contract"}},
+		{pattern: "./tokens", own: []string{"run", "tokens"}, banned: []string{"go.temporal.io", "github.com/labstack"}},
+		{pattern: "./relay", own: []string{"run", "contract", "tokens", "relay"}},
 		{pattern: "./blobs", own: []string{"run", "blobs"}, banned: []string{"go.temporal.io"}},
 		{pattern: "./webhooks", own: []string{"run", "records", "api", "webhooks"}, banned: []string{"go.temporal.io"}},
 		{pattern: "./engine", banned: []string{"go.temporal.io/server", module + "/workflows", module + "/activities", module + "/gateway", module + "/executor"}},

@@ -17,6 +17,7 @@ func claimTests() map[string]func(t *testing.T, d *database) {
 		"a_newer_key_is_accepted":   testClaimNewer,
 		"is_refused":                testClaimRefused,
 		"a_wanted_stop_keeps_claim": testClaimStopWanted,
+		"only_what_is_allowed":      testClaimAllowed,
 		"states":                    testClaimStates,
 	}
 }
@@ -108,6 +109,35 @@ func testClaimRefused(t *testing.T, d *database) {
 
 	require.NoError(t, s.CloseLost(ctx, r.ID, "gone"))
 	refused(run.CodeConflict, run.Key{Run: r.ID, Task: 2, Attempt: 1, Dispatch: 1})
+}
+
+func testClaimAllowed(t *testing.T, d *database) {
+	s := d.store(t)
+	r := create(t, s, wide("/a/b", 3))
+	first := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
+	pool := newRun(t, wide("/a/b", 3)).Tasks[0].Pool
+	ask := func(c run.ClaimRequest) error {
+		t.Helper()
+		if c.JournalID == "" {
+			c.JournalID = "jx"
+		}
+		_, err := s.Claim(t.Context(), c)
+		return err
+	}
+	requireCode(t, run.CodeNotFound, ask(run.ClaimRequest{Key: first, Executor: "x", Pool: "other"})) // whatever else is wrong with it
+	requireCode(t, run.CodeNotFound, ask(run.ClaimRequest{Key: first, Executor: "x", Repeat: true}))
+	begin(t, s, r.ID)
+	for _, dispatch := range []int{1, 2, 99} {
+		key := run.Key{Run: r.ID, Attempt: 1, Dispatch: dispatch}
+		requireCode(t, run.CodeNotFound, ask(run.ClaimRequest{Key: key, Executor: "x", Pool: "other"}))
+		requireCode(t, run.CodeNotFound, ask(run.ClaimRequest{Key: key, Executor: "x", Pool: pool, Repeat: true}))
+	}
+	require.Equal(t, run.StatusNotStarted, get(t, s, r.ID).Tasks[0].Status)
+	require.NoError(t, ask(run.ClaimRequest{Key: first, Executor: "x", Pool: pool}))
+	require.NoError(t, ask(run.ClaimRequest{Key: first, Executor: "x", Pool: pool, Repeat: true}))
+	require.NoError(t, ask(run.ClaimRequest{Key: first, Executor: "x", Pool: "moved", Repeat: true}), "what it has stays its own")
+	requireCode(t, run.CodeNotFound, ask(run.ClaimRequest{Key: first, Executor: "y", Pool: pool, Repeat: true}))
+	requireCode(t, run.CodeConflict, ask(run.ClaimRequest{Key: first, Executor: "x", JournalID: "other", Repeat: true}))
 }
 
 func testClaimStopWanted(t *testing.T, d *database) {

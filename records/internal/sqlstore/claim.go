@@ -20,6 +20,9 @@ func (s *Store) Claim(ctx context.Context, c run.ClaimRequest) (run.Definition, 
 		if err != nil {
 			return err
 		}
+		if err := t.mayKnow(ctx, c, x); err != nil {
+			return err
+		}
 		if err := t.mayClaim(ctx, c, was, x); err != nil {
 			return err
 		}
@@ -29,6 +32,19 @@ func (s *Store) Claim(ctx context.Context, c run.ClaimRequest) (run.Definition, 
 		return t.claim(ctx, c, was, x)
 	})
 	return d, err
+}
+
+// mayKnow answers an executor that is held to another pool than the task's, or
+// to what it has, as if there were no such task, unless it has it.
+func (t *tx) mayKnow(ctx context.Context, c run.ClaimRequest, x *taskRow) error {
+	if !c.Repeat && (c.Pool == "" || c.Pool == x.pool) {
+		return nil
+	}
+	executor, _, err := t.claimant(ctx, c.Key)
+	if err == nil && executor != c.Executor {
+		err = run.Errorf(run.CodeNotFound, "no task %s was handed to executor %s", c.Key, c.Executor)
+	}
+	return err
 }
 
 // mayClaim returns why the key cannot be claimed, nil if it can.

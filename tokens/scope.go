@@ -1,4 +1,4 @@
-package gateway
+package tokens
 
 import "slices"
 
@@ -7,16 +7,16 @@ type Scope string
 
 // The scopes.
 const (
-	ScopeRead     Scope = "read"
-	ScopeWrite    Scope = "write" // implies read
-	ScopeAdmin    Scope = "admin" // implies all others
-	ScopeExecutor Scope = "executor"
+	Read     Scope = "read"
+	Write    Scope = "write" // implies read
+	Admin    Scope = "admin" // implies all others
+	Executor Scope = "executor"
 )
 
 // Valid reports whether s is one of the scopes.
 func (s Scope) Valid() bool {
 	switch s {
-	case ScopeRead, ScopeWrite, ScopeAdmin, ScopeExecutor:
+	case Read, Write, Admin, Executor:
 		return true
 	}
 	return false
@@ -25,11 +25,11 @@ func (s Scope) Valid() bool {
 // allows reports whether a holder of s may do what needs the scope wanted.
 func (s Scope) allows(wanted Scope) bool {
 	switch s {
-	case ScopeAdmin:
+	case Admin:
 		return true
-	case ScopeWrite:
-		return wanted == ScopeWrite || wanted == ScopeRead
-	case ScopeRead, ScopeExecutor:
+	case Write:
+		return wanted == Write || wanted == Read
+	case Read, Executor:
 		return wanted == s
 	}
 	return false
@@ -37,10 +37,12 @@ func (s Scope) allows(wanted Scope) bool {
 
 // Principal is who makes a call.
 type Principal struct {
-	Name   string
-	Scopes []Scope
+	Name    string
+	Scopes  []Scope
+	Binding Binding
 }
 
-func (p Principal) allows(wanted Scope) bool {
+// Allows reports whether the principal may do what needs the scope wanted.
+func (p Principal) Allows(wanted Scope) bool {
 	return slices.ContainsFunc(p.Scopes, func(s Scope) bool { return s.allows(wanted) })
 }

@@ -1,4 +1,4 @@
-package gateway
+package tokens
 
 import (
 	"bytes"
@@ -13,25 +13,25 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// tokenFileCheck is how often a token file is looked at for changes, at most:
+// fileCheck is how often a token file is looked at for changes, at most:
 // a revoked token is good for no longer than this.
-const tokenFileCheck = time.Second
+const fileCheck = time.Second
 
-// TokenFile is a set of tokens in a YAML file: a list of Token. A change of
-// the file takes effect within a second; a file that is no good any more is
-// logged and the tokens known before stay.
-type TokenFile struct {
+// File is a YAML file that lists tokens, each a Token. A change of the file
+// takes effect within a second; a file that is no good any more is logged and
+// the tokens known before stay.
+type File struct {
 	path   string
 	logger *slog.Logger
 	now    func() time.Time
 
 	mu      sync.Mutex
-	tokens  *Tokens
+	list    *List
 	stamp   fileStamp
 	checked time.Time
 }
 
-var _ Authenticator = (*TokenFile)(nil)
+var _ Authenticator = (*File)(nil)
 
 // fileStamp tells versions of a file apart.
 type fileStamp struct {
@@ -39,9 +39,9 @@ type fileStamp struct {
 	size     int64
 }
 
-// OpenTokenFile reads the file at path.
-func OpenTokenFile(path string, logger *slog.Logger) (*TokenFile, error) {
-	f := &TokenFile{path: path, logger: logger, now: time.Now}
+// OpenFile reads the file at path.
+func OpenFile(path string, logger *slog.Logger) (*File, error) {
+	f := &File{path: path, logger: logger, now: time.Now}
 	if err := f.load(); err != nil {
 		return nil, fmt.Errorf("reading token file %s: %w", path, err)
 	}
@@ -50,24 +50,24 @@ func OpenTokenFile(path string, logger *slog.Logger) (*TokenFile, error) {
 }
 
 // Authenticate implements Authenticator.
-func (f *TokenFile) Authenticate(token string) (Principal, bool) {
+func (f *File) Authenticate(token string) (Principal, bool) {
 	return f.current().Authenticate(token)
 }
 
-func (f *TokenFile) current() *Tokens {
+func (f *File) current() *List {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if now := f.now(); now.Sub(f.checked) >= tokenFileCheck {
+	if now := f.now(); now.Sub(f.checked) >= fileCheck {
 		f.checked = now
 		if err := f.load(); err != nil {
 			f.logger.Warn("token file not reloaded", "path", f.path, "error", err)
 		}
 	}
-	return f.tokens
+	return f.list
 }
 
 // load reads the file if it has changed since the last time.
-func (f *TokenFile) load() error {
+func (f *File) load() error {
 	info, err := os.Stat(f.path)
 	if err != nil {
 		return err
@@ -81,20 +81,20 @@ func (f *TokenFile) load() error {
 		return err
 	}
 	f.stamp = stamp // a file that is no good is told once, not every second
-	tokens, err := readTokens(data)
+	list, err := readList(data)
 	if err != nil {
 		return err
 	}
-	f.tokens = tokens
+	f.list = list
 	return nil
 }
 
-func readTokens(data []byte) (*Tokens, error) {
+func readList(data []byte) (*List, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	decoder.KnownFields(true)
-	var list []Token
-	if err := decoder.Decode(&list); err != nil && !errors.Is(err, io.EOF) {
+	var tokens []Token
+	if err := decoder.Decode(&tokens); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	return NewTokens(list)
+	return NewList(tokens)
 }

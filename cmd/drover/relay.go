@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/spf13/cobra"
+	"go.temporal.io/sdk/client"
+
+	"github.com/drover-run/drover/config"
+	"github.com/drover-run/drover/relay"
+	"github.com/drover-run/drover/tokens"
+)
+
+func relayCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "relay",
+		Short: "Run a relay: the narrow door to Temporal for executors that are not trusted",
+		Long: `Run a relay between executors and Temporal. An executor that reaches Temporal directly is trusted
+like an operator; one that comes through a relay may poll its own queues, and heartbeat and answer
+the tasks that were handed to it, and nothing else. It needs a token that is bound to an executor
+and a pool. Relays keep no state: any number with the same keys stand for each other.`,
+		Example: "  drover token key --file relay.keys\n" +
+			"  drover token new --name host-7 --scopes executor --executor host-7 --pool linux --file tokens.yaml --out executor.token\n" +
+			"  drover relay --listen 0.0.0.0:7234 --token-file tokens.yaml --key-file relay.keys --tls-cert relay.crt --tls-key relay.key",
+		Args: cobra.NoArgs,
+	}
+	flags := configFlags(cmd, map[string]string{
+		"listen": "relay.listen", "token-file": "relay.token_file", "key-file": "relay.key_file", "temporal": "temporal.address",
+		"tls-cert": "relay.tls_cert_file", "tls-key": "relay.tls_key_file", "insecure": "relay.insecure",
+	}, map[string]string{
+		"listen": "listen address", "token-file": "file with the hashes of bearer tokens (drover token new)",
+		"key-file": "file with the keys that prove whom tasks were handed to (drover token key)",
+		"temporal": "address of Temporal (default: from Temporal's environment or profile)",
+		"tls-cert": "certificate, in PEM", "tls-key": "key of the certificate, in PEM", "insecure": "allow an address that is neither TLS nor loopback",
+	})
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := flags.load(cmd, config.PartRelay)
+		if err != nil {
+			return err
+		}
+		return runRelay(cmd, cfg)
+	}
+	return cmd
+}
+
+func runRelay(cmd *cobra.Command, cfg config.Config) error {
+	ctx := cmd.Context()
+	p, err := newProcess(ctx, cfg, cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	options, err := temporalOptions(cfg.Temporal, p.logger, p.telemetry)
+	if err != nil {
+		return err
+	}
+	// Executors are told that Temporal is away; their tasks go on.
+	c, err := lazyTemporal(ctx, options, p)
+	if err != nil {
+		return err
+	}
+	err = p.addRelay(ctx, cfg.Relay, c, options.Namespace, func(listener net.Listener) {
+		p.addTelemetry(cfg.Telemetry, func(ctx context.Context) error { return temporalAnswers(ctx, c) })
+		announce(cmd.OutOrStdout(), "the relay serves namespace %s at %s", options.Namespace, listener.Addr())
+	})
+	return p.finish(ctx, err, func() error { c.Close(); return nil })
+}
+
+// addRelay serves executors that are not trusted, and says so by ready.
+func (p *process) addRelay(ctx context.Context, cfg config.Relay, c client.Client, namespace string, ready func(net.Listener)) error {
+	auth, err := tokens.OpenFile(cfg.TokenFile, p.logger)
+	if err != nil {
+		return fmt.Errorf("reading the tokens: %w", err)
+	}
+	keys, err := tokens.ReadKeys(cfg.KeyFile)
+	if err != nil {
+		return err
+	}
+	var tlsConfig *tls.Config
+	if cfg.TLSCertFile != "" {
+		if tlsConfig, err = loadTLS(cfg.TLSCertFile, cfg.TLSKeyFile); err != nil {
+			return err
+		}
+	}
+	r, err := relay.New(relay.Deps{
+		Temporal: c.WorkflowService(), Auth: auth, Keys: keys, Logger: p.logger, Registry: p.telemetry.registry,
+	}, relay.Options{
+		Namespace: namespace, TLS: tlsConfig, AllowPlain: cfg.Insecure, MaxPolls: cfg.MaxPolls, ShutdownTimeout: cfg.ShutdownTimeout,
+	})
+	if err != nil {
+		return err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Listen)
+	if err != nil {
+		return fmt.Errorf("listening for executors: %w", err)
+	}
+	p.stages.add("relay", func(ctx context.Context) error { return r.Run(ctx, listener) })
+	ready(listener)
+	return nil
+}
+
+// relayOptions are the options of a client that reaches Temporal through a
+// relay: it takes nothing from Temporal's own environment, whose credentials are
+// not the relay's to see.
+func relayOptions(cfg config.RelayClient, token string, base client.Options) (client.Options, error) {
+	options := client.Options{
+		HostPort: cfg.Address, Namespace: base.Namespace, Logger: base.Logger, MetricsHandler: base.MetricsHandler,
+		HeadersProvider: bearer(token),
+	}
+	if cfg.Plain() {
+		return options, nil
+	}
+	options.ConnectionOptions.TLS = &tls.Config{ServerName: cfg.ServerName, MinVersion: tls.VersionTLS12}
+	if cfg.CAFile != "" {
+		pool, err := readAuthorities(cfg.CAFile)
+		if err != nil {
+			return client.Options{}, err
+		}
+		options.ConnectionOptions.TLS.RootCAs = pool
+	}
+	return options, nil
+}
+
+// bearer sends a bearer token with every call.
+type bearer string
+
+// GetHeaders implements what client.Options.HeadersProvider is.
+func (b bearer) GetHeaders(context.Context) (map[string]string, error) {
+	if b == "" {
+		return nil, errors.New("there is no bearer token")
+	}
+	return map[string]string{"authorization": "Bearer " + string(b)}, nil
+}

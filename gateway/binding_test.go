@@ -1,0 +1,110 @@
+package gateway_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/gateway"
+	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/run/runtest"
+	"github.com/drover-run/drover/tokens"
+)
+
+// deskCalls are the calls of the executors' door on behalf of an executor.
+func deskCalls(executor string) map[string]string {
+	key := `{"run": "` + runID + `", "task": 0, "attempt": 1, "dispatch": 1}`
+	return map[string]string{
+		"/register": fmt.Sprintf(`{"id": %q, "journal_id": "j", "pool": "linux", "driver": "shell", "os": "linux", "arch": "amd64",
+			"slots": 1, "slots_used": 0, "version": "v", "privileged": false}`, executor),
+		"/renew":        fmt.Sprintf(`{"executor": %q, "journal_id": "j", "slots_used": 0, "draining": false}`, executor),
+		"/claim":        fmt.Sprintf(`{"executor": %q, "journal_id": "j", "key": %s}`, executor, key),
+		"/frames":       fmt.Sprintf(`{"executor": %q, "key": %s, "frames": [{"v": 1, "n": 1, "t": "2026-01-02T03:04:05Z", "k": "task_started"}]}`, executor, key),
+		"/claim-states": fmt.Sprintf(`{"executor": %q, "keys": [%s]}`, executor, key),
+	}
+}
+
+func boundTokens(t *testing.T) *tokens.List {
+	t.Helper()
+	list, err := tokens.NewList([]tokens.Token{
+		{Name: "free", Hash: tokens.Hash("free"), Scopes: []tokens.Scope{tokens.Executor}},
+		{Name: "seven", Hash: tokens.Hash("seven"), Scopes: []tokens.Scope{tokens.Executor}, Binding: tokens.Binding{Executor: "host-7", Pool: "linux"}},
+		{Name: "set", Hash: tokens.Hash("set"), Scopes: []tokens.Scope{tokens.Executor}, Binding: tokens.Binding{Executor: "pod-*", Pool: "linux", Set: "pods"}},
+	})
+	require.NoError(t, err)
+	return list
+}
+
+func post(path, token, body string) call {
+	return call{http.MethodPost, "/api/v1/executor" + path, body, map[string]string{"Authorization": "Bearer " + token}}
+}
+
+func TestServer_tokens_act_as_their_executor_only(t *testing.T) {
+	t.Parallel()
+	desk := &runtest.Desk{
+		RegisterFunc:    func(context.Context, run.Executor) error { return nil },
+		RenewFunc:       func(context.Context, run.Renewal) error { return nil },
+		ClaimFunc:       func(context.Context, run.ClaimRequest) (run.Definition, error) { return run.Definition{}, nil },
+		ShipFunc:        func(context.Context, run.FrameBatch) error { return nil },
+		ClaimStatesFunc: func(context.Context, string, []run.Key) (map[run.Key]run.ClaimState, error) { return nil, nil },
+	}
+	base := serve(t, gateway.Deps{Desk: desk, Auth: boundTokens(t)}, gateway.Options{})
+	for token, executors := range map[string]map[string]bool{
+		"free":  {"host-7": true, "host-8": true},
+		"seven": {"host-7": true, "host-70": false, "host-8": false},
+		"set":   {"pod-1": true, "host-7": false},
+	} {
+		for executor, ok := range executors {
+			for path, body := range deskCalls(executor) {
+				got := post(path, token, body).do(t, base)
+				if ok {
+					require.Less(t, got.status, 300, "%s %s %s: %s", token, executor, path, got.body)
+					continue
+				}
+				got.problem(t, http.StatusForbidden, run.CodeForbidden)
+				require.Empty(t, got.header.Get("Drover-Executor-State"), "an executor must not take it for its removal")
+			}
+		}
+	}
+	other := `{"id": "host-7", "journal_id": "j", "pool": "gpu", "driver": "shell", "slots": 1}`
+	post("/register", "seven", other).do(t, base).problem(t, http.StatusForbidden, run.CodeForbidden)
+	require.Less(t, post("/register", "free", other).do(t, base).status, 300)
+}
+
+func TestServer_claims_of_bound_tokens(t *testing.T) {
+	t.Parallel()
+	keys, err := tokens.ParseKeys(tokens.NewKey())
+	require.NoError(t, err)
+	key := run.Key{Run: runID, Attempt: 1, Dispatch: 1}
+	body := func(executor, ticket string) string {
+		return fmt.Sprintf(`{"executor": %q, "journal_id": "j", "key": {"run": %q, "task": 0, "attempt": 1, "dispatch": 1}, "ticket": %q}`, executor, runID, ticket)
+	}
+	asked := make(chan run.ClaimRequest, 1)
+	desk := &runtest.Desk{ClaimFunc: func(_ context.Context, r run.ClaimRequest) (run.Definition, error) {
+		asked <- r
+		return run.Definition{}, nil
+	}}
+	deps := gateway.Deps{Desk: desk, Auth: boundTokens(t)}
+	without := serve(t, deps, gateway.Options{})
+	deps.Keys = keys
+	with := serve(t, deps, gateway.Options{})
+
+	post("/claim", "seven", body("host-7", "")).do(t, without)
+	require.Equal(t, run.ClaimRequest{Key: key, Executor: "host-7", JournalID: "j", Pool: "linux"}, <-asked)
+	post("/claim", "free", body("host-7", "")).do(t, with)
+	require.Equal(t, run.ClaimRequest{Key: key, Executor: "host-7", JournalID: "j"}, <-asked, "a token that is not bound is trusted")
+	post("/claim", "seven", body("host-7", "")).do(t, with)
+	require.True(t, (<-asked).Repeat, "without a ticket only its own claim is given again")
+	post("/claim", "seven", body("host-7", keys.Ticket("executor:host-7", key))).do(t, with)
+	require.False(t, (<-asked).Repeat)
+	post("/claim", "set", body("pod-1", keys.Ticket("set:pods", key))).do(t, with)
+	require.False(t, (<-asked).Repeat)
+
+	stolen := post("/claim", "seven", body("host-7", keys.Ticket("set:pods", key))).do(t, with)
+	stolen.problem(t, http.StatusForbidden, run.CodeForbidden)
+	require.Empty(t, stolen.header.Get("Drover-Executor-State"))
+	post("/claim", "set", body("pod-1", "made-up")).do(t, with).problem(t, http.StatusForbidden, run.CodeForbidden)
+}

@@ -1,0 +1,275 @@
+package relay
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.temporal.io/api/workflowservice/v1"
+	"golang.org/x/time/rate"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/drover-run/drover/tokens"
+)
+
+const (
+	// pollTimeout is above the minute and a bit that an executor waits.
+	pollTimeout = 80 * time.Second
+	callTimeout = 30 * time.Second
+	// refusalsTold is how often refused calls are logged at most, so that
+	// nobody can fill the log.
+	refusalsTold = time.Second
+)
+
+// admitted lists the calls that executors need. Everything else is refused,
+// also what Temporal will have tomorrow.
+func admitted() []string {
+	return []string{
+		"DescribeNamespace", "GetSystemInfo", "PollActivityTaskQueue", "RecordActivityTaskHeartbeat", "RecordWorkerHeartbeat",
+		"RespondActivityTaskCanceled", "RespondActivityTaskCompleted", "RespondActivityTaskFailed", "ShutdownWorker",
+	}
+}
+
+// isPoll reports whether a call waits for a task.
+func isPoll(call string) bool { return call == "PollActivityTaskQueue" }
+
+// door lets calls in: it knows who makes them, and how many go on.
+type door struct {
+	auth     tokens.Authenticator
+	metrics  *metrics
+	logger   *slog.Logger
+	opts     Options
+	admitted []string
+	told     rate.Sometimes
+
+	mu    sync.Mutex
+	calls map[string]int // calls that are no polls, by owner
+	polls map[*poll]struct{}
+	count map[string]int // polls by owner
+	ended error          // why no poll is let in any more
+}
+
+// poll is a poll that waits.
+type poll struct {
+	caller caller
+	cancel context.CancelCauseFunc
+}
+
+func newDoor(auth tokens.Authenticator, metrics *metrics, logger *slog.Logger, opts Options) *door {
+	return &door{
+		auth: auth, metrics: metrics, logger: logger, opts: opts, admitted: admitted(),
+		told: rate.Sometimes{First: 1, Interval: refusalsTold}, calls: map[string]int{}, polls: map[*poll]struct{}{}, count: map[string]int{},
+	}
+}
+
+// unary is the interceptor of all calls.
+func (d *door) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (answer any, err error) {
+	service, call := path.Split(info.FullMethod)
+	if strings.Trim(service, "/") == healthpb.Health_ServiceDesc.ServiceName {
+		return handler(ctx, req) // it tells nothing, and load balancers have no token
+	}
+	begin := time.Now()
+	defer func() {
+		if r := recover(); r != nil {
+			d.logger.ErrorContext(ctx, "a call panicked", "call", call, "panic", r, "stack", string(debug.Stack()))
+			err = status.Error(codes.Internal, "the relay failed")
+		}
+		d.metrics.called(d.label(call), status.Code(err), time.Since(begin))
+	}()
+	c, err := d.admit(ctx, service, call)
+	if err != nil {
+		d.refused(ctx, call, c, err)
+		return nil, err
+	}
+	ctx, leave, err := d.enter(withCaller(ctx, c), c, call)
+	if err != nil {
+		d.refused(ctx, call, c, err)
+		return nil, err
+	}
+	defer leave()
+	answer, err = handler(ctx, req)
+	if status.Code(err) == codes.PermissionDenied {
+		d.refused(ctx, call, c, err)
+	}
+	return answer, err
+}
+
+// stream refuses all streams: executors need none.
+func (d *door) stream(_ any, s grpc.ServerStream, info *grpc.StreamServerInfo, _ grpc.StreamHandler) error {
+	return d.refuse(s.Context(), info.FullMethod)
+}
+
+// unknown refuses the calls of services that are not served.
+func (d *door) unknown(_ any, s grpc.ServerStream) error {
+	method, _ := grpc.MethodFromServerStream(s)
+	return d.refuse(s.Context(), method)
+}
+
+func (d *door) refuse(ctx context.Context, method string) error {
+	service, call := path.Split(method)
+	c, err := d.admit(ctx, service, call)
+	if err == nil {
+		err = notAdmitted(call)
+	}
+	d.metrics.called(d.label(call), status.Code(err), 0)
+	d.refused(ctx, call, c, err)
+	return err
+}
+
+// admit returns who makes a call, or why it is not let in.
+func (d *door) admit(ctx context.Context, service, call string) (caller, error) {
+	md, _ := metadata.FromIncomingContext(ctx)
+	headers := md.Get("authorization")
+	p, err := tokens.Check(d.auth, headers)
+	if err != nil {
+		return caller{}, status.Error(codes.Unauthenticated, err.Error())
+	}
+	c := caller{name: p.Name, binding: p.Binding, headers: headers}
+	switch {
+	case !p.Allows(tokens.Executor):
+		return c, status.Errorf(codes.PermissionDenied, "token %s does not have the scope %s", p.Name, tokens.Executor)
+	case c.binding.Executor == "" || c.binding.Pool == "":
+		return c, status.Errorf(codes.PermissionDenied,
+			"token %s is not bound to an executor and a pool; a relay takes no other (drover token new --executor --pool)", p.Name)
+	case strings.Trim(service, "/") != workflowservice.WorkflowService_ServiceDesc.ServiceName || !slices.Contains(d.admitted, call):
+		return c, notAdmitted(call)
+	}
+	return c, nil
+}
+
+func notAdmitted(call string) error {
+	return status.Errorf(codes.PermissionDenied, "the relay does not admit %s: an executor may poll its own queues, "+
+		"and heartbeat and answer the tasks that were handed to it", call)
+}
+
+// enter counts a call in, bounds its time, and returns what ends it.
+func (d *door) enter(ctx context.Context, c caller, call string) (context.Context, func(), error) {
+	if isPoll(call) {
+		return d.enterPoll(ctx, c)
+	}
+	if !d.take(d.calls, c, d.opts.MaxCalls) {
+		return ctx, nil, status.Errorf(codes.ResourceExhausted, "token %s has %d calls that go on", c.name, d.opts.MaxCalls)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, fmt.Errorf("temporal did not answer within %s", callTimeout))
+	return ctx, func() {
+		cancel()
+		d.give(d.calls, c)
+	}, nil
+}
+
+func (d *door) enterPoll(ctx context.Context, c caller) (context.Context, func(), error) {
+	if !d.take(d.count, c, d.opts.MaxPolls) {
+		return ctx, nil, status.Errorf(codes.ResourceExhausted, "token %s has %d polls that wait", c.name, d.opts.MaxPolls)
+	}
+	ctx, stopTimer := context.WithTimeoutCause(ctx, pollTimeout, fmt.Errorf("the poll took longer than %s", pollTimeout))
+	ctx, cancel := context.WithCancelCause(ctx)
+	p := &poll{caller: c, cancel: cancel}
+	d.mu.Lock()
+	d.polls[p] = struct{}{}
+	ended := d.ended
+	d.mu.Unlock()
+	if ended != nil {
+		cancel(ended)
+	}
+	d.metrics.openPolls.Inc()
+	return ctx, func() {
+		cancel(context.Canceled)
+		stopTimer()
+		d.metrics.openPolls.Dec()
+		d.mu.Lock()
+		delete(d.polls, p)
+		d.mu.Unlock()
+		d.give(d.count, c)
+	}, nil
+}
+
+// take counts one more of the caller's, if that is within the limit.
+func (d *door) take(of map[string]int, c caller, limit int) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if of[c.owner()] >= limit {
+		return false
+	}
+	of[c.owner()]++
+	return true
+}
+
+func (d *door) give(of map[string]int, c caller) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if of[c.owner()]--; of[c.owner()] == 0 {
+		delete(of, c.owner())
+	}
+}
+
+// watch ends the polls of tokens that are not what they were, until ctx ends: a
+// token that was taken back gets no task that comes later.
+func (d *door) watch(ctx context.Context) {
+	ticker := time.NewTicker(d.opts.Recheck)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			d.recheck()
+		}
+	}
+}
+
+func (d *door) recheck() {
+	d.mu.Lock()
+	waiting := make([]*poll, 0, len(d.polls))
+	for p := range d.polls {
+		waiting = append(waiting, p)
+	}
+	d.mu.Unlock()
+	good := map[string]bool{} // by header: many polls have the same
+	for _, p := range waiting {
+		header := p.caller.headers[0]
+		known, asked := good[header]
+		if !asked {
+			now, err := tokens.Check(d.auth, p.caller.headers)
+			known = err == nil && now.Allows(tokens.Executor) && now.Binding == p.caller.binding
+			good[header] = known
+		}
+		if !known {
+			p.cancel(errRevoked)
+		}
+	}
+}
+
+// endPolls ends all polls that wait, and those that come.
+func (d *door) endPolls(why error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ended = why
+	for p := range d.polls {
+		p.cancel(why)
+	}
+}
+
+func (d *door) refused(ctx context.Context, call string, c caller, err error) {
+	d.told.Do(func() {
+		d.logger.WarnContext(ctx, "call refused", "call", call, "token", c.name, "error", status.Convert(err).Message())
+	})
+}
+
+// label is the name of a call in metrics, of which there must not be as many as
+// clients think of.
+func (d *door) label(call string) string {
+	if slices.Contains(d.admitted, call) {
+		return call
+	}
+	return "other"
+}

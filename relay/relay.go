@@ -1,0 +1,183 @@
+// Package relay is the narrow door to Temporal for executors that are not
+// trusted. Temporal's own roles can not hold an executor to its queues: whoever
+// may poll may also signal and terminate. A relay admits the polls of an
+// executor's own queues, and the heartbeats and results of tasks that were
+// handed to it, and nothing else.
+//
+// It keeps no state: a task token leaves it wrapped, with a proof of whom it was
+// handed to, so that every relay with the same keys takes it back.
+package relay
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.temporal.io/api/workflowservice/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	_ "google.golang.org/grpc/encoding/gzip" // clients may pack what they send
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/drover-run/drover/tokens"
+)
+
+const (
+	// maxMessage bounds what an executor may send: a result holds at most the
+	// states of 256 steps and a reason.
+	maxMessage = 1 << 20
+	// maxHeaders bounds the headers of a call: a token and the SDK's own.
+	maxHeaders = 16 << 10
+	// maxStreams bounds the calls on one connection; those beyond it wait at
+	// the client.
+	maxStreams = 512
+	// handshakeTimeout bounds how long a connection may take to say who it is.
+	handshakeTimeout = 10 * time.Second
+	// Executors ping every 30 s; one that does more often is cut off.
+	pingLeast = 10 * time.Second
+	// A connection without a call for so long is closed.
+	idleTime = 5 * time.Minute
+	// A client that answers no ping is gone, and so are its polls.
+	pingAfter, pingTimeout = 30 * time.Second, 15 * time.Second
+)
+
+var (
+	errStopping = errors.New("the relay is stopping")
+	errRevoked  = errors.New("the bearer token is not known any more")
+)
+
+// Deps is what a Relay needs.
+type Deps struct {
+	Temporal workflowservice.WorkflowServiceClient // required
+	Auth     tokens.Authenticator                  // required
+	Keys     *tokens.Keys                          // required
+	Logger   *slog.Logger                          // required
+	Registry prometheus.Registerer                 // takes the metrics; nil: nobody does
+}
+
+// Options are the settings of a Relay. The zero value of each means its
+// default.
+type Options struct {
+	// Namespace is the only one that is served; required.
+	Namespace string
+	// TLS is what executors meet.
+	TLS *tls.Config
+	// AllowPlain allows a listener that is neither TLS nor loopback, for
+	// networks that nobody else listens to: bearer tokens cross it.
+	AllowPlain bool
+	// MaxPolls is how many polls of one credential may wait at a time: 200.
+	MaxPolls int
+	// MaxCalls is how many other calls of one credential may go on at a time:
+	// 200.
+	MaxCalls int
+	// Recheck is how often the tokens of polls that wait are looked at: 1 s.
+	Recheck time.Duration
+	// ShutdownTimeout is how long Run lets calls finish when it ends: 10 s.
+	ShutdownTimeout time.Duration
+}
+
+func (o Options) withDefaults() Options {
+	if o.MaxPolls == 0 {
+		o.MaxPolls = 200
+	}
+	if o.MaxCalls == 0 {
+		o.MaxCalls = 200
+	}
+	if o.Recheck == 0 {
+		o.Recheck = time.Second
+	}
+	if o.ShutdownTimeout == 0 {
+		o.ShutdownTimeout = 10 * time.Second
+	}
+	return o
+}
+
+// Relay is the door. Run it once.
+type Relay struct {
+	door   *door
+	server *grpc.Server
+	health *health.Server
+	opts   Options
+	logger *slog.Logger
+}
+
+// New returns a Relay that does not serve yet.
+func New(deps Deps, opts Options) (*Relay, error) {
+	if deps.Temporal == nil || deps.Auth == nil || deps.Keys == nil || deps.Logger == nil || opts.Namespace == "" {
+		return nil, errors.New("making the relay: Temporal, Auth, Keys, Logger and Namespace are required")
+	}
+	opts = opts.withDefaults()
+	metrics := newMetrics()
+	if deps.Registry != nil {
+		if err := deps.Registry.Register(metrics); err != nil {
+			return nil, fmt.Errorf("registering the metrics of the relay: %w", err)
+		}
+	}
+	d := newDoor(deps.Auth, metrics, deps.Logger, opts)
+	options := []grpc.ServerOption{
+		grpc.UnaryInterceptor(d.unary), grpc.StreamInterceptor(d.stream), grpc.UnknownServiceHandler(d.unknown),
+		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeaders), grpc.MaxConcurrentStreams(maxStreams),
+		grpc.ConnectionTimeout(handshakeTimeout),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingLeast, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleTime, Time: pingAfter, Timeout: pingTimeout}),
+	}
+	if opts.TLS != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(opts.TLS)))
+	}
+	r := &Relay{door: d, server: grpc.NewServer(options...), health: health.NewServer(), opts: opts, logger: deps.Logger}
+	workflowservice.RegisterWorkflowServiceServer(r.server, &service{
+		temporal: deps.Temporal, keys: deps.Keys, door: d, namespace: opts.Namespace, metrics: metrics,
+	})
+	healthpb.RegisterHealthServer(r.server, r.health)
+	r.health.SetServingStatus(workflowservice.WorkflowService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
+	return r, nil
+}
+
+// Run serves on the listener, which it closes, until ctx ends. Polls that wait
+// then are ended, so that executors go to another relay.
+func (r *Relay) Run(ctx context.Context, listener net.Listener) error {
+	if r.opts.TLS == nil && !r.opts.AllowPlain && !loopback(listener.Addr()) {
+		return errors.Join(
+			fmt.Errorf("the relay would serve %s without TLS: tokens would cross the network in the clear", listener.Addr()),
+			listener.Close())
+	}
+	var group sync.WaitGroup
+	defer group.Wait()
+	watching, stopWatching := context.WithCancelCause(ctx)
+	defer stopWatching(errStopping)
+	group.Go(func() { r.door.watch(watching) })
+	stopped := make(chan struct{})
+	group.Go(func() {
+		defer close(stopped)
+		<-watching.Done()
+		r.stop()
+	})
+	err := r.server.Serve(listener)
+	if ctx.Err() == nil {
+		return fmt.Errorf("serving the relay: %w", err)
+	}
+	<-stopped
+	return nil
+}
+
+// stop lets calls finish, but not for long.
+func (r *Relay) stop() {
+	r.health.Shutdown()
+	r.door.endPolls(errStopping)
+	timer := time.AfterFunc(r.opts.ShutdownTimeout, r.server.Stop)
+	defer timer.Stop()
+	r.server.GracefulStop()
+}
+
+func loopback(a net.Addr) bool {
+	tcp, ok := a.(*net.TCPAddr)
+	return !ok || tcp.IP.IsLoopback()
+}

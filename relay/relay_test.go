@@ -1,0 +1,444 @@
+package relay_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	deploymentpb "go.temporal.io/api/deployment/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	failurepb "go.temporal.io/api/failure/v1"
+	taskqueuepb "go.temporal.io/api/taskqueue/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/relay"
+	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/tokens"
+)
+
+// TestRelay_makes_requests_anew sends all that a client can say, and looks at
+// what of it reaches Temporal.
+func TestRelay_makes_requests_anew(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, setup{})
+	client := w.as(t, "a")
+	out, err := client.PollActivityTaskQueue(soon(t), &workflowservice.PollActivityTaskQueueRequest{
+		Namespace: "other", Identity: "executor:b", WorkerInstanceKey: "key", WorkerControlTaskQueue: "control", PollerGroupId: "g",
+		TaskQueue:                 &taskqueuepb.TaskQueue{Name: "pool:linux", Kind: enumspb.TASK_QUEUE_KIND_STICKY, NormalName: "pool:gpu"},
+		TaskQueueMetadata:         &taskqueuepb.TaskQueueMetadata{MaxTasksPerSecond: wrapperspb.Double(0.001)},
+		WorkerVersionCapabilities: &commonpb.WorkerVersionCapabilities{BuildId: "b", UseVersioning: true},
+		DeploymentOptions:         &deploymentpb.WorkerDeploymentOptions{DeploymentName: "d", BuildId: "b"},
+	}, grpc.UseCompressor("gzip"))
+	require.NoError(t, err)
+	require.Empty(t, out.GetPollerGroupInfos())
+	token := out.GetTaskToken()
+	poll := w.temporal.asked()[0]
+	require.Empty(t, poll.headers.Get("authorization"), "the executor's credential is not Temporal's to see")
+	got := poll.request.(*workflowservice.PollActivityTaskQueueRequest)
+	instance := got.GetWorkerInstanceKey()
+	require.NotEmpty(t, instance)
+	require.NotContains(t, instance, "key")
+	require.Empty(t, cmp.Diff(&workflowservice.PollActivityTaskQueueRequest{
+		Namespace: "drover", TaskQueue: &taskqueuepb.TaskQueue{Name: "pool:linux", Kind: enumspb.TASK_QUEUE_KIND_NORMAL},
+		Identity: "executor:a", WorkerInstanceKey: instance,
+	}, got, protocmp.Transform()))
+
+	answer, err := client.RecordActivityTaskHeartbeat(soon(t), &workflowservice.RecordActivityTaskHeartbeatRequest{
+		Namespace: "other", TaskToken: token, Details: payloads(`{"e":"a"}`), Identity: "root", ResourceId: "workflow:x",
+	})
+	require.NoError(t, err)
+	require.True(t, answer.GetCancelRequested())
+	_, err = client.RespondActivityTaskCompleted(soon(t), &workflowservice.RespondActivityTaskCompletedRequest{
+		Namespace: "other", TaskToken: token, Result: payloads(`1`), Identity: "root", ResourceId: "workflow:x",
+		DeploymentOptions: &deploymentpb.WorkerDeploymentOptions{DeploymentName: "d"},
+	})
+	require.NoError(t, err)
+	_, err = client.RespondActivityTaskFailed(soon(t), &workflowservice.RespondActivityTaskFailedRequest{
+		Namespace: "other", TaskToken: token, Failure: &failurepb.Failure{Message: "m"}, LastHeartbeatDetails: payloads(`2`), Identity: "root",
+	})
+	require.NoError(t, err)
+	_, err = client.RespondActivityTaskCanceled(soon(t), &workflowservice.RespondActivityTaskCanceledRequest{
+		Namespace: "other", TaskToken: token, Details: payloads(`3`), Identity: "root",
+	})
+	require.NoError(t, err)
+	_, err = client.ShutdownWorker(soon(t), &workflowservice.ShutdownWorkerRequest{
+		Namespace: "other", TaskQueue: "executor:a", StickyTaskQueue: "sticky", WorkerInstanceKey: "key", Identity: "root",
+		TaskQueueTypes: []enumspb.TaskQueueType{enumspb.TASK_QUEUE_TYPE_WORKFLOW},
+	})
+	require.NoError(t, err)
+	_, err = client.RecordWorkerHeartbeat(soon(t), &workflowservice.RecordWorkerHeartbeatRequest{Namespace: "other"})
+	require.NoError(t, err)
+	var requests []any
+	for _, c := range w.temporal.asked() {
+		requests = append(requests, c.request)
+	}
+	require.Empty(t, cmp.Diff([]any{
+		&workflowservice.RecordActivityTaskHeartbeatRequest{
+			Namespace: "drover", TaskToken: []byte("raw"), Details: payloads(`{"e":"a"}`), Identity: "executor:a",
+		},
+		&workflowservice.RespondActivityTaskCompletedRequest{Namespace: "drover", TaskToken: []byte("raw"), Result: payloads(`1`), Identity: "executor:a"},
+		&workflowservice.RespondActivityTaskFailedRequest{
+			Namespace: "drover", TaskToken: []byte("raw"), Failure: &failurepb.Failure{Message: "m"}, LastHeartbeatDetails: payloads(`2`), Identity: "executor:a",
+		},
+		&workflowservice.RespondActivityTaskCanceledRequest{Namespace: "drover", TaskToken: []byte("raw"), Details: payloads(`3`), Identity: "executor:a"},
+		&workflowservice.ShutdownWorkerRequest{
+			Namespace: "drover", Identity: "executor:a", Reason: "the executor stops", WorkerInstanceKey: instance, TaskQueue: "executor:a",
+			TaskQueueTypes: []enumspb.TaskQueueType{enumspb.TASK_QUEUE_TYPE_ACTIVITY},
+		},
+	}, requests, protocmp.Transform()))
+}
+
+func TestRelay_answers_are_trimmed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, setup{})
+	info, err := w.as(t, "a").GetSystemInfo(soon(t), &workflowservice.GetSystemInfoRequest{})
+	require.NoError(t, err)
+	require.True(t, info.GetCapabilities().GetSdkMetadata())
+	require.Empty(t, info.GetServerVersion())
+	namespace, err := w.as(t, "a").DescribeNamespace(soon(t), &workflowservice.DescribeNamespaceRequest{Namespace: "other", Id: "x"})
+	require.NoError(t, err)
+	require.Equal(t, "drover", namespace.GetNamespaceInfo().GetName())
+	require.Empty(t, namespace.GetNamespaceInfo().GetOwnerEmail()+namespace.GetNamespaceInfo().GetId())
+	require.Empty(t, namespace.GetNamespaceInfo().GetData())
+	require.Zero(t, namespace.GetFailoverVersion())
+	can := namespace.GetNamespaceInfo().GetCapabilities()
+	require.True(t, can.GetWorkerPollCompleteOnShutdown())
+	require.False(t, can.GetWorkerCommands() || can.GetWorkerHeartbeats(), "the relay does not let them through")
+}
+
+// TestRelay_identity tells Temporal what the token says, where the client says
+// otherwise.
+func TestRelay_identity(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, setup{})
+	for _, c := range []struct{ token, says, want string }{
+		{"a", "executor:a", "executor:a"},
+		{"a", "executor:b", "executor:a"},
+		{"a", "", "executor:a"},
+		{"s-2", "executor:s-7", "executor:s-7"},
+		{"s-2", "executor:a", "set:s"},
+		{"s-2", "executor:s-7\nx", "set:s"},
+	} {
+		poll := pollOf("pool:linux")
+		poll.Identity = c.says
+		_, err := w.as(t, c.token).PollActivityTaskQueue(soon(t), poll)
+		require.NoError(t, err)
+		require.Equal(t, c.want, w.temporal.asked()[0].request.(*workflowservice.PollActivityTaskQueueRequest).GetIdentity())
+	}
+}
+
+// TestRelay_tickets puts a proof into the tasks of a pool, and leaves all other
+// input as it is.
+func TestRelay_tickets(t *testing.T) {
+	t.Parallel()
+	keys := someKeys(t)
+	key := run.Key{Run: "01jd0000000000000000000000", Task: 3, Attempt: 1, Dispatch: 2}
+	in, err := json.Marshal(contract.ExecuteInput{Key: key, Name: "n", Ticket: "forged"})
+	require.NoError(t, err)
+	newer := `{"key":` + string(mustMarshal(t, key)) + `,"name":"n","tomorrow":{"a":[1]}}`
+	for about, c := range map[string]struct {
+		activity, in string
+		ticket       bool
+	}{
+		"a task":            {contract.ActivityExecuteTask, string(in), true},
+		"of a newer one":    {contract.ActivityExecuteTask, newer, true},
+		"an adoption":       {contract.ActivityAdoptTask, newer, false},
+		"not an object":     {contract.ActivityExecuteTask, `[1]`, false},
+		"without a key":     {contract.ActivityExecuteTask, `{"a":1}`, false},
+		"with another key":  {contract.ActivityExecuteTask, `{"key":7}`, false},
+		"not even JSON":     {contract.ActivityExecuteTask, `{`, false},
+		"an order to stop":  {contract.ActivityStopTask, newer, false},
+		"an empty document": {contract.ActivityExecuteTask, ``, false},
+	} {
+		w := newWorld(t, setup{keys: keys})
+		w.temporal.task = &workflowservice.PollActivityTaskQueueResponse{
+			TaskToken: []byte("raw"), ActivityType: &commonpb.ActivityType{Name: c.activity}, Input: payloads(c.in),
+		}
+		out, err := w.as(t, "s-1").PollActivityTaskQueue(soon(t), pollOf("pool:linux"))
+		require.NoError(t, err)
+		data := out.GetInput().GetPayloads()[0].GetData()
+		if !c.ticket {
+			require.Equal(t, c.in, string(data), about)
+			continue
+		}
+		var got contract.ExecuteInput
+		require.NoError(t, json.Unmarshal(data, &got))
+		require.Equal(t, key, got.Key)
+		require.Equal(t, "n", got.Name)
+		require.True(t, keys.CheckTicket("set:s", key, got.Ticket), about)
+		if about == "of a newer one" {
+			require.Contains(t, string(data), `"tomorrow":{"a":[1]}`)
+		}
+	}
+}
+
+func mustMarshal(t *testing.T, v any) []byte {
+	t.Helper()
+	data, err := json.Marshal(v)
+	require.NoError(t, err)
+	return data
+}
+
+// TestRelay_another_stands_in takes tokens of a relay that is gone, and of one
+// with an older key.
+func TestRelay_another_stands_in(t *testing.T) {
+	t.Parallel()
+	first, second := tokens.NewKey(), tokens.NewKey()
+	parse := func(text string) *tokens.Keys {
+		keys, err := tokens.ParseKeys(text)
+		require.NoError(t, err)
+		return keys
+	}
+	gone := newWorld(t, setup{keys: parse(first)})
+	token := gone.taskOf(t, "a", "pool:linux")
+	gone.stop()
+	for _, keys := range []string{first, second + "\n" + first} {
+		w := newWorld(t, setup{keys: parse(keys)})
+		_, err := w.as(t, "a").RecordActivityTaskHeartbeat(soon(t), heartbeatOf(token))
+		require.NoError(t, err)
+		_, err = w.as(t, "b").RecordActivityTaskHeartbeat(soon(t), heartbeatOf(token))
+		requireCode(t, codes.NotFound, err)
+	}
+	w := newWorld(t, setup{keys: parse(second)})
+	_, err := w.as(t, "a").RecordActivityTaskHeartbeat(soon(t), heartbeatOf(token))
+	requireCode(t, codes.NotFound, err)
+}
+
+func TestRelay_empty_polls(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, setup{})
+	w.temporal.task = &workflowservice.PollActivityTaskQueueResponse{}
+	out, err := w.as(t, "a").PollActivityTaskQueue(soon(t), pollOf("pool:linux"))
+	require.NoError(t, err)
+	require.Empty(t, out.GetTaskToken())
+}
+
+// TestRelay_errors passes on what Temporal says, but for what it says to the
+// relay itself.
+func TestRelay_errors(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, setup{})
+	token := w.taskOf(t, "a", "pool:linux")
+	for says, want := range map[codes.Code]codes.Code{
+		codes.NotFound: codes.NotFound, codes.ResourceExhausted: codes.ResourceExhausted, codes.Unavailable: codes.Unavailable,
+		codes.InvalidArgument: codes.InvalidArgument, codes.Unauthenticated: codes.Unavailable, codes.PermissionDenied: codes.Unavailable,
+	} {
+		w.temporal.fail(status.Error(says, "no"))
+		_, err := w.as(t, "a").RecordActivityTaskHeartbeat(soon(t), heartbeatOf(token))
+		requireCode(t, want, err, says)
+		_, err = w.as(t, "a").PollActivityTaskQueue(soon(t), pollOf("pool:linux"))
+		requireCode(t, want, err, says)
+	}
+}
+
+// waiting starts polls that wait, and returns where they end.
+func waiting(t *testing.T, w *world, token string, n int) <-chan error {
+	t.Helper()
+	ends := make(chan error, n)
+	client := w.as(t, token)
+	for range n {
+		go func() {
+			_, err := client.PollActivityTaskQueue(soon(t), pollOf("pool:linux"))
+			ends <- err
+		}()
+	}
+	return ends
+}
+
+func awaitPolls(t *testing.T, w *world, want float64) {
+	t.Helper()
+	testenv.Await(t, 20*time.Second, func() (bool, string) {
+		got := math.NaN()
+		families, err := w.registry.Gather()
+		require.NoError(t, err)
+		for _, f := range families {
+			if f.GetName() == "drover_relay_open_polls" {
+				got = f.GetMetric()[0].GetGauge().GetValue()
+			}
+		}
+		return got == want, fmt.Sprintf("%v polls wait, and not %v", got, want)
+	})
+}
+
+func TestRelay_limits_polls(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, setup{options: relay.Options{MaxPolls: 3}})
+	w.temporal.wait = make(chan struct{})
+	ends := waiting(t, w, "a", 3)
+	awaitPolls(t, w, 3)
+	_, err := w.as(t, "a").PollActivityTaskQueue(soon(t), pollOf("pool:linux"))
+	requireCode(t, codes.ResourceExhausted, err)
+	others := waiting(t, w, "s-1", 3) // it has a limit of its own
+	awaitPolls(t, w, 6)
+	close(w.temporal.wait)
+	for range 3 {
+		require.NoError(t, <-ends)
+		require.NoError(t, <-others)
+	}
+	_, err = w.as(t, "a").PollActivityTaskQueue(soon(t), pollOf("pool:linux"))
+	require.NoError(t, err)
+}
+
+// TestRelay_cancelled_polls ends the poll at Temporal with the client's.
+func TestRelay_cancelled_polls(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, setup{})
+	w.temporal.wait = make(chan struct{})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	ended := make(chan error, 1)
+	client := w.as(t, "a")
+	go func() {
+		_, err := client.PollActivityTaskQueue(ctx, pollOf("pool:linux"))
+		ended <- err
+	}()
+	awaitPolls(t, w, 1)
+	cancel(errors.New("the executor stops"))
+	requireCode(t, codes.Canceled, <-ended)
+	awaitPolls(t, w, 0)
+}
+
+// auth is a list of tokens that can be replaced.
+type auth struct {
+	mu   sync.Mutex
+	list *tokens.List
+}
+
+func (a *auth) Authenticate(token string) (tokens.Principal, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.list.Authenticate(token)
+}
+
+func (a *auth) set(t *testing.T, list ...tokens.Token) {
+	t.Helper()
+	known, err := tokens.NewList(list)
+	require.NoError(t, err)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.list = known
+}
+
+// TestRelay_tokens_are_taken_back ends the polls that wait.
+func TestRelay_tokens_are_taken_back(t *testing.T) {
+	t.Parallel()
+	known := &auth{}
+	known.set(t, host("a", "linux", ""), host("c", "linux", ""), host("d", "linux", ""))
+	w := newWorld(t, setup{auth: known, options: relay.Options{Recheck: time.Millisecond}})
+	w.temporal.wait = make(chan struct{})
+	gone, moved, stays := waiting(t, w, "a", 2), waiting(t, w, "c", 1), waiting(t, w, "d", 1)
+	awaitPolls(t, w, 4)
+	known.set(t, host("c", "gpu", ""), host("d", "linux", ""))
+	for _, ends := range []<-chan error{gone, gone, moved} {
+		requireCode(t, codes.Unauthenticated, <-ends)
+	}
+	awaitPolls(t, w, 1)
+	close(w.temporal.wait)
+	require.NoError(t, <-stays)
+}
+
+// TestRelay_stops without waiting for polls, and lets other calls finish.
+func TestRelay_stops(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, setup{})
+	w.temporal.wait = make(chan struct{})
+	ends := waiting(t, w, "a", 5)
+	awaitPolls(t, w, 5)
+	begin := time.Now()
+	w.stop()
+	require.Less(t, time.Since(begin), 8*time.Second)
+	for range 5 {
+		requireCode(t, codes.Unavailable, <-ends)
+	}
+}
+
+func TestRelay_TLS(t *testing.T) {
+	t.Parallel()
+	cert, authority := certificate(t)
+	w := newWorld(t, setup{options: relay.Options{TLS: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}}})
+	ask := func(config *tls.Config) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		client := workflowservice.NewWorkflowServiceClient(connect(t, w.address, config, "a"))
+		_, err := client.GetSystemInfo(ctx, &workflowservice.GetSystemInfoRequest{})
+		return err
+	}
+	require.NoError(t, ask(&tls.Config{RootCAs: authority, ServerName: "relay.test", MinVersion: tls.VersionTLS12}))
+	require.Error(t, ask(&tls.Config{RootCAs: authority, ServerName: "other.test", MinVersion: tls.VersionTLS12}))
+	require.Error(t, ask(&tls.Config{RootCAs: x509.NewCertPool(), ServerName: "relay.test", MinVersion: tls.VersionTLS12}))
+	require.Error(t, ask(nil))
+}
+
+// otherListener is one that does not say that it is loopback.
+type otherListener struct{ net.Listener }
+
+func (otherListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1} }
+
+func TestRelay_refuses_to_serve_tokens_in_the_clear(t *testing.T) {
+	t.Parallel()
+	deps := relay.Deps{
+		Temporal: workflowservice.NewWorkflowServiceClient(connect(t, "127.0.0.1:1", nil, "")), Auth: someTokens(t), Keys: someKeys(t),
+		Logger: slog.New(slog.DiscardHandler),
+	}
+	r, err := relay.New(deps, relay.Options{Namespace: "drover"})
+	require.NoError(t, err)
+	require.ErrorContains(t, r.Run(t.Context(), otherListener{listen(t)}), "without TLS")
+	_, err = relay.New(relay.Deps{}, relay.Options{})
+	require.ErrorContains(t, err, "required")
+}
+
+// syncBuffer is a log that several write.
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+func TestRelay_tells_of_refusals_without_secrets(t *testing.T) {
+	t.Parallel()
+	var out syncBuffer
+	w := newWorld(t, setup{logger: slog.New(slog.NewTextHandler(&out, nil))})
+	_, err := w.as(t, "a").TerminateWorkflowExecution(soon(t), &workflowservice.TerminateWorkflowExecutionRequest{Reason: "hunter2"})
+	requireCode(t, codes.PermissionDenied, err)
+	_, err = w.as(t, "hunter2").GetSystemInfo(soon(t), &workflowservice.GetSystemInfoRequest{})
+	requireCode(t, codes.Unauthenticated, err)
+	require.Contains(t, out.String(), "call=TerminateWorkflowExecution token=a")
+	require.NotContains(t, out.String(), "hunter2")
+	expect := `# HELP drover_relay_calls_total Calls answered, by their name and the code of gRPC.
+# TYPE drover_relay_calls_total counter
+drover_relay_calls_total{call="GetSystemInfo",code="Unauthenticated"} 1
+drover_relay_calls_total{call="other",code="PermissionDenied"} 1
+`
+	require.NoError(t, testutil.GatherAndCompare(w.registry, bytes.NewBufferString(expect), "drover_relay_calls_total"))
+}

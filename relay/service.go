@@ -1,0 +1,228 @@
+package relay
+
+import (
+	"context"
+	"errors"
+
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	namespacepb "go.temporal.io/api/namespace/v1"
+	"go.temporal.io/api/serviceerror"
+	taskqueuepb "go.temporal.io/api/taskqueue/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/drover-run/drover/tokens"
+)
+
+// maxHeartbeat bounds the details of a heartbeat: Drover's have at most 512
+// bytes, and each is kept by Temporal until the next.
+const maxHeartbeat = 4 << 10
+
+// service makes the calls that the door let in. Each request is made anew of
+// what an executor needs, and nothing else that a client may say reaches
+// Temporal: a poll could slow a queue down for everybody, or name a version of
+// workers that there is not.
+type service struct {
+	workflowservice.UnimplementedWorkflowServiceServer
+
+	temporal  workflowservice.WorkflowServiceClient
+	keys      *tokens.Keys
+	door      *door
+	namespace string
+	metrics   *metrics
+}
+
+// GetSystemInfo implements workflowservice.WorkflowServiceServer.
+func (s *service) GetSystemInfo(
+	ctx context.Context, _ *workflowservice.GetSystemInfoRequest,
+) (*workflowservice.GetSystemInfoResponse, error) {
+	out, err := s.temporal.GetSystemInfo(ctx, &workflowservice.GetSystemInfoRequest{})
+	if err != nil {
+		return nil, s.failed(ctx, err)
+	}
+	return &workflowservice.GetSystemInfoResponse{Capabilities: out.GetCapabilities()}, nil
+}
+
+// DescribeNamespace implements workflowservice.WorkflowServiceServer. Of what the
+// namespace can do it tells only what the relay lets through.
+func (s *service) DescribeNamespace(
+	ctx context.Context, _ *workflowservice.DescribeNamespaceRequest,
+) (*workflowservice.DescribeNamespaceResponse, error) {
+	out, err := s.temporal.DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: s.namespace})
+	if err != nil {
+		return nil, s.failed(ctx, err)
+	}
+	info := out.GetNamespaceInfo()
+	return &workflowservice.DescribeNamespaceResponse{NamespaceInfo: &namespacepb.NamespaceInfo{
+		Name: s.namespace, State: info.GetState(), Limits: info.GetLimits(),
+		Capabilities: &namespacepb.NamespaceInfo_Capabilities{
+			WorkerPollCompleteOnShutdown: info.GetCapabilities().GetWorkerPollCompleteOnShutdown(),
+		},
+	}}, nil
+}
+
+// PollActivityTaskQueue implements workflowservice.WorkflowServiceServer.
+func (s *service) PollActivityTaskQueue(
+	ctx context.Context, in *workflowservice.PollActivityTaskQueueRequest,
+) (*workflowservice.PollActivityTaskQueueResponse, error) {
+	c := callerOf(ctx)
+	name := in.GetTaskQueue().GetName()
+	kind, ok := c.queue(name)
+	if !ok {
+		return nil, status.Errorf(codes.PermissionDenied, "queue %q is none of token %s's", name, c.name)
+	}
+	out, err := s.temporal.PollActivityTaskQueue(ctx, &workflowservice.PollActivityTaskQueueRequest{
+		Namespace: s.namespace,
+		TaskQueue: &taskqueuepb.TaskQueue{Name: name, Kind: enumspb.TASK_QUEUE_KIND_NORMAL},
+		Identity:  c.identity(in.GetIdentity()), WorkerInstanceKey: c.instance(in.GetWorkerInstanceKey()),
+	})
+	if err != nil {
+		return nil, s.failed(ctx, err)
+	}
+	if len(out.GetTaskToken()) == 0 {
+		return &workflowservice.PollActivityTaskQueueResponse{}, nil
+	}
+	s.metrics.tasks.WithLabelValues(kind).Inc()
+	task, _ := proto.Clone(out).(*workflowservice.PollActivityTaskQueueResponse)
+	task.TaskToken = s.keys.Wrap(s.namespace, c.owner(), out.GetTaskToken())
+	task.Input = s.withTicket(c, task)
+	// How Temporal spreads polls is the relay's matter.
+	task.PollerScalingDecision, task.PollerGroupInfos, task.PollerGroupsInfo = nil, nil, nil
+	return task, nil
+}
+
+// RecordActivityTaskHeartbeat implements workflowservice.WorkflowServiceServer.
+func (s *service) RecordActivityTaskHeartbeat(
+	ctx context.Context, in *workflowservice.RecordActivityTaskHeartbeatRequest,
+) (*workflowservice.RecordActivityTaskHeartbeatResponse, error) {
+	token, err := s.token(ctx, in.GetTaskToken())
+	if err != nil {
+		return nil, err
+	}
+	if err := heartbeatFits(in.GetDetails()); err != nil {
+		return nil, err
+	}
+	out, err := s.temporal.RecordActivityTaskHeartbeat(ctx, &workflowservice.RecordActivityTaskHeartbeatRequest{
+		Namespace: s.namespace, TaskToken: token, Details: in.GetDetails(), Identity: callerOf(ctx).identity(in.GetIdentity()),
+	})
+	return out, s.failed(ctx, err)
+}
+
+// RespondActivityTaskCompleted implements workflowservice.WorkflowServiceServer.
+func (s *service) RespondActivityTaskCompleted(
+	ctx context.Context, in *workflowservice.RespondActivityTaskCompletedRequest,
+) (*workflowservice.RespondActivityTaskCompletedResponse, error) {
+	token, err := s.token(ctx, in.GetTaskToken())
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.temporal.RespondActivityTaskCompleted(ctx, &workflowservice.RespondActivityTaskCompletedRequest{
+		Namespace: s.namespace, TaskToken: token, Result: in.GetResult(), Identity: callerOf(ctx).identity(in.GetIdentity()),
+	})
+	return out, s.failed(ctx, err)
+}
+
+// RespondActivityTaskFailed implements workflowservice.WorkflowServiceServer.
+func (s *service) RespondActivityTaskFailed(
+	ctx context.Context, in *workflowservice.RespondActivityTaskFailedRequest,
+) (*workflowservice.RespondActivityTaskFailedResponse, error) {
+	token, err := s.token(ctx, in.GetTaskToken())
+	if err != nil {
+		return nil, err
+	}
+	if err := heartbeatFits(in.GetLastHeartbeatDetails()); err != nil {
+		return nil, err
+	}
+	out, err := s.temporal.RespondActivityTaskFailed(ctx, &workflowservice.RespondActivityTaskFailedRequest{
+		Namespace: s.namespace, TaskToken: token, Failure: in.GetFailure(), LastHeartbeatDetails: in.GetLastHeartbeatDetails(),
+		Identity: callerOf(ctx).identity(in.GetIdentity()),
+	})
+	return out, s.failed(ctx, err)
+}
+
+// RespondActivityTaskCanceled implements workflowservice.WorkflowServiceServer.
+func (s *service) RespondActivityTaskCanceled(
+	ctx context.Context, in *workflowservice.RespondActivityTaskCanceledRequest,
+) (*workflowservice.RespondActivityTaskCanceledResponse, error) {
+	token, err := s.token(ctx, in.GetTaskToken())
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.temporal.RespondActivityTaskCanceled(ctx, &workflowservice.RespondActivityTaskCanceledRequest{
+		Namespace: s.namespace, TaskToken: token, Details: in.GetDetails(), Identity: callerOf(ctx).identity(in.GetIdentity()),
+	})
+	return out, s.failed(ctx, err)
+}
+
+// ShutdownWorker implements workflowservice.WorkflowServiceServer: it lets the
+// polls of a process that stops end without a task being lost.
+func (s *service) ShutdownWorker(
+	ctx context.Context, in *workflowservice.ShutdownWorkerRequest,
+) (*workflowservice.ShutdownWorkerResponse, error) {
+	c := callerOf(ctx)
+	if in.GetTaskQueue() == "" || in.GetWorkerInstanceKey() == "" {
+		return &workflowservice.ShutdownWorkerResponse{}, nil // there is nothing of an executor to end
+	}
+	if _, ok := c.queue(in.GetTaskQueue()); !ok {
+		return nil, status.Errorf(codes.PermissionDenied, "queue %q is none of token %s's", in.GetTaskQueue(), c.name)
+	}
+	_, err := s.temporal.ShutdownWorker(ctx, &workflowservice.ShutdownWorkerRequest{
+		Namespace: s.namespace, Identity: c.identity(in.GetIdentity()), Reason: "the executor stops",
+		WorkerInstanceKey: c.instance(in.GetWorkerInstanceKey()),
+		TaskQueue:         in.GetTaskQueue(), TaskQueueTypes: []enumspb.TaskQueueType{enumspb.TASK_QUEUE_TYPE_ACTIVITY},
+	})
+	return &workflowservice.ShutdownWorkerResponse{}, s.failed(ctx, err)
+}
+
+// RecordWorkerHeartbeat implements workflowservice.WorkflowServiceServer: what
+// an executor says of its process is not passed on, for it could say it of
+// others too.
+func (s *service) RecordWorkerHeartbeat(
+	context.Context, *workflowservice.RecordWorkerHeartbeatRequest,
+) (*workflowservice.RecordWorkerHeartbeatResponse, error) {
+	return &workflowservice.RecordWorkerHeartbeatResponse{}, nil
+}
+
+// token returns Temporal's task token of one that was handed to the caller. Of
+// all others it is said that they are not known, as Temporal would: an executor
+// then waits to be asked about the task anew.
+func (s *service) token(ctx context.Context, from []byte) ([]byte, error) {
+	c := callerOf(ctx)
+	token, err := s.keys.Unwrap(s.namespace, c.owner(), from)
+	if err != nil {
+		s.metrics.badTokens.Inc()
+		err := status.Errorf(codes.NotFound, "the task token was not handed to %s by a relay", c.owner())
+		s.door.refused(ctx, "a task token", c, err)
+		return nil, err
+	}
+	return token, nil
+}
+
+func heartbeatFits(details *commonpb.Payloads) error {
+	if size := proto.Size(details); size > maxHeartbeat {
+		return status.Errorf(codes.InvalidArgument, "the details of the heartbeat have %d bytes; %d are allowed", size, maxHeartbeat)
+	}
+	return nil
+}
+
+// failed turns an error of Temporal's into one that crosses gRPC.
+func (s *service) failed(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errStopping):
+		return status.Error(codes.Unavailable, errStopping.Error())
+	case errors.Is(cause, errRevoked):
+		return status.Error(codes.Unauthenticated, errRevoked.Error())
+	}
+	st := serviceerror.ToStatus(err)
+	if st.Code() == codes.Unauthenticated || st.Code() == codes.PermissionDenied {
+		// It is the relay that Temporal refuses, and not the executor.
+		return status.Error(codes.Unavailable, "temporal does not let the relay in")
+	}
+	return st.Err()
+}

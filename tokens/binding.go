@@ -1,0 +1,78 @@
+package tokens
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/drover-run/drover/run"
+)
+
+// wildcard at the end of Binding.Executor stands for any rest of an id.
+const wildcard = "*"
+
+// Binding holds a token of the scope executor to one executor. The zero value
+// holds it to none: such a token may act as any executor, so whoever has it is
+// trusted with the tasks of all pools.
+type Binding struct {
+	// Executor is the id of the executor, or the beginning of the ids of
+	// several that share the token, with a * at its end.
+	Executor string `yaml:"executor,omitempty"`
+	// Pool is the pool whose tasks it may take; "" is any.
+	Pool string `yaml:"pool,omitempty"`
+	// Set is the executor set that it may be a member of; "" is none.
+	Set string `yaml:"set,omitempty"`
+}
+
+// Bound reports whether the binding holds the token to anything.
+func (b Binding) Bound() bool { return b != Binding{} }
+
+// AllowsExecutor reports whether the token may act as the executor.
+func (b Binding) AllowsExecutor(id string) bool {
+	prefix, several := strings.CutSuffix(b.Executor, wildcard)
+	if !b.Bound() {
+		return true
+	}
+	return id == b.Executor && !several || several && len(id) > len(prefix) && strings.HasPrefix(id, prefix)
+}
+
+// AllowsPool reports whether the token may take tasks of the pool.
+func (b Binding) AllowsPool(pool string) bool { return b.Pool == "" || b.Pool == pool }
+
+// AllowsSet reports whether the token may belong to the set; "" is no set.
+func (b Binding) AllowsSet(set string) bool { return !b.Bound() || set == "" || b.Set == set }
+
+// Owner names whom tasks are handed out to that the token takes: its set where
+// it has one, whose members go on with each other's tasks, else its executor.
+// It stays the same when a token is replaced by another of the same binding.
+func (b Binding) Owner() string {
+	if b.Set != "" {
+		return "set:" + b.Set
+	}
+	return "executor:" + b.Executor
+}
+
+// validate returns what is wrong with the binding of a token of the scopes.
+func (b Binding) validate(scopes []Scope) error {
+	if !b.Bound() {
+		return nil
+	}
+	var errs []error
+	if !slices.Equal(scopes, []Scope{Executor}) {
+		errs = append(errs, errors.New("only a token with the scope executor alone can be bound to an executor"))
+	}
+	if b.Executor == "" {
+		errs = append(errs, errors.New("it is bound to a pool or a set, but to no executor; executor: "+
+			"name-* binds it to all whose ids begin like that"))
+	} else if prefix := strings.TrimSuffix(b.Executor, wildcard); !run.ValidName(prefix) {
+		errs = append(errs, fmt.Errorf("executor %q is neither an id nor the beginning of one and a *", b.Executor))
+	}
+	if b.Pool != "" && !run.ValidName(b.Pool) {
+		errs = append(errs, fmt.Errorf("pool %q is not a name", b.Pool))
+	}
+	if b.Set != "" && !run.ValidName(b.Set) {
+		errs = append(errs, fmt.Errorf("set %q is not a name", b.Set))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,135 @@
+package tokens
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/drover-run/drover/run"
+)
+
+const (
+	// keyLength is that of a key in bytes, and of a proof.
+	keyLength = sha256.Size
+	// wrapped begins a wrapped task token, so that another form can come, and
+	// no task token of Temporal's is taken for one.
+	wrapped = "drt1"
+	// What a proof is of, so that none is taken for one of something else.
+	taskTokens, tickets = "task token", "ticket"
+)
+
+// ErrNotWrapped: it is not a task token that was handed to the owner.
+var ErrNotWrapped = errors.New("the task token was not handed out by a relay, or to another")
+
+// Keys prove whom a relay handed a task to. Several relays that stand for each
+// other have the same, and so have the gateways; the first proves, and all are
+// believed, so that a key can be replaced while tasks run.
+type Keys struct {
+	keys [][]byte
+}
+
+// NewKey returns a random key, as ParseKeys reads it.
+func NewKey() string {
+	key := make([]byte, keyLength)
+	_, _ = rand.Read(key) // it never fails
+	return base64.StdEncoding.EncodeToString(key)
+}
+
+// ParseKeys reads keys, one a line. Empty lines and those that begin with #
+// are left out. Errors never show a key.
+func ParseKeys(text string) (*Keys, error) {
+	k := &Keys{}
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		key, err := base64.StdEncoding.DecodeString(line)
+		if err != nil || len(key) != keyLength {
+			return nil, fmt.Errorf("line %d is not a key: that is %d bytes in base64", n, keyLength)
+		}
+		k.keys = append(k.keys, key)
+	}
+	if len(k.keys) == 0 {
+		return nil, errors.New("there is no key")
+	}
+	return k, nil
+}
+
+// ReadKeys reads a file of keys.
+func ReadKeys(path string) (*Keys, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the keys of the relay: %w", err)
+	}
+	k, err := ParseKeys(string(data))
+	if err != nil {
+		return nil, fmt.Errorf("reading the keys of the relay from %s: %w", path, err)
+	}
+	return k, nil
+}
+
+// Wrap returns a task token of a namespace with the proof that it was handed to
+// the owner.
+func (k *Keys) Wrap(namespace, owner string, token []byte) []byte {
+	out := make([]byte, 0, len(wrapped)+keyLength+len(token))
+	out = append(out, wrapped...)
+	out = append(out, proof(k.keys[0], taskTokens, namespace, owner, string(token))...)
+	return append(out, token...)
+}
+
+// Unwrap returns the task token of a wrapped one, or ErrNotWrapped.
+func (k *Keys) Unwrap(namespace, owner string, from []byte) ([]byte, error) {
+	rest, ok := strings.CutPrefix(string(from), wrapped)
+	if !ok || len(rest) <= keyLength {
+		return nil, ErrNotWrapped
+	}
+	given, token := []byte(rest[:keyLength]), rest[keyLength:]
+	if !k.proves(given, taskTokens, namespace, owner, token) {
+		return nil, ErrNotWrapped
+	}
+	return []byte(token), nil
+}
+
+// Ticket returns the proof that a key was handed to the owner, who shows it at
+// the gateway to claim the key.
+func (k *Keys) Ticket(owner string, key run.Key) string {
+	return base64.RawURLEncoding.EncodeToString(proof(k.keys[0], tickets, owner, key.String()))
+}
+
+// CheckTicket reports whether a ticket proves that the key was handed to the
+// owner.
+func (k *Keys) CheckTicket(owner string, key run.Key, ticket string) bool {
+	given, err := base64.RawURLEncoding.DecodeString(ticket)
+	return err == nil && k.proves(given, tickets, owner, key.String())
+}
+
+func (k *Keys) proves(given []byte, parts ...string) bool {
+	for _, key := range k.keys {
+		if hmac.Equal(given, proof(key, parts...)) {
+			return true
+		}
+	}
+	return false
+}
+
+// proof is a message authentication code of all parts; no two lists of parts
+// give the same message.
+func proof(key []byte, parts ...string) []byte {
+	mac := hmac.New(sha256.New, key)
+	for _, part := range parts {
+		var length [8]byte
+		binary.BigEndian.PutUint64(length[:], uint64(len(part)))
+		mac.Write(length[:])
+		mac.Write([]byte(part))
+	}
+	return mac.Sum(nil)
+}
