@@ -77,7 +77,7 @@ func PoolQueue(pool string) string { return "pool:" + pool }
 // ExecutorQueue is the task queue of one executor.
 func ExecutorQueue(id string) string { return "executor:" + id }
 
-// SetQueue is the task queue of all members of an executor set.
+// SetQueue is the task queue for any member of an executor set.
 func SetQueue(set string) string { return "set:" + set }
 
 const runPrefix = "run:"

@@ -22,7 +22,7 @@ func deskCalls(executor string) map[string]string {
 			"slots": 1, "slots_used": 0, "version": "v", "privileged": false}`, executor),
 		"/renew":        fmt.Sprintf(`{"executor": %q, "journal_id": "j", "slots_used": 0, "draining": false}`, executor),
 		"/claim":        fmt.Sprintf(`{"executor": %q, "journal_id": "j", "key": %s}`, executor, key),
-		"/frames":       fmt.Sprintf(`{"executor": %q, "key": %s, "frames": [{"v": 1, "n": 1, "t": "2026-01-02T03:04:05Z", "k": "task_started"}]}`, executor, key),
+		"/frames":       fmt.Sprintf(`{"executor": %q, "key": %s, "frames": [{"v": 1, "n": 1, "t": "2026-01-02T03:04:05Z", "k": "output"}]}`, executor, key),
 		"/claim-states": fmt.Sprintf(`{"executor": %q, "keys": [%s]}`, executor, key),
 	}
 }

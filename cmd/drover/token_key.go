@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
@@ -13,23 +14,26 @@ import (
 
 func tokenKeyCommand() *cobra.Command {
 	var file string
+	var last bool
 	cmd := &cobra.Command{
 		Use:   "key",
-		Short: "Make a key for relays, and put it first in a file of keys",
-		Long: `Make a random key and put it first in a file of keys, which relays prove with whom they handed a
-task to. All relays that stand for each other have the same file. The first key proves, and all are
-believed: to replace one, put a new one before it, give the file to all relays and restart them, and
-delete the old key once no task runs that was begun before that.`,
-		Example: "  drover token key --file /etc/drover/relay.keys",
+		Short: "Make a key for relays and gateways, and add it to a file of keys",
+		Long: `Make a random key and add it to a file of keys, with which relays prove whom they handed a task to.
+All relays that stand for each other, and their gateways, have the same file. The first key proves,
+and all are believed: so to replace one, put a new one last, give the file to all and restart them,
+then move it to the first line and do so again, and delete the old one when no task is left that was
+handed out before.`,
+		Example: "  drover token key --file /etc/drover/relay.keys\n  drover token key --file /etc/drover/relay.keys --last",
 		Args:    cobra.NoArgs,
-		RunE:    func(*cobra.Command, []string) error { return addKey(file) },
+		RunE:    func(*cobra.Command, []string) error { return addKey(file, last) },
 	}
+	cmd.Flags().BoolVar(&last, "last", false, "put the key last: it is believed, but does not prove yet")
 	cmd.Flags().StringVar(&file, "file", "", "file of keys; made if it does not exist (0600)")
 	_ = cmd.MarkFlagRequired("file")
 	return cmd
 }
 
-func addKey(file string) error {
+func addKey(file string, last bool) error {
 	data, err := os.ReadFile(file)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -40,7 +44,11 @@ func addKey(file string) error {
 			return fmt.Errorf("reading the keys in %s: %w", file, err)
 		}
 	}
-	if err := renameio.WriteFile(file, append([]byte(tokens.NewKey()+"\n"), data...), 0o600); err != nil {
+	text := tokens.NewKey() + "\n" + string(data)
+	if last && len(data) > 0 {
+		text = strings.TrimRight(string(data), "\n") + "\n" + tokens.NewKey() + "\n"
+	}
+	if err := renameio.WriteFile(file, []byte(text), 0o600); err != nil {
 		return fmt.Errorf("writing the keys: %w", err)
 	}
 	return nil

@@ -168,10 +168,11 @@ func (p *Parts) TokenFor(name, scope string) string {
 	return p.newToken(filepath.Join(p.Dir, "tokens.yaml"), name, scope)
 }
 
-func (p *Parts) newToken(file, name, scope string) string {
+func (p *Parts) newToken(file, name, scope string, more ...string) string {
 	p.t.Helper()
 	out := filepath.Join(p.Dir, name+".new")
-	process := Start(p.t, p.Dir, nil, "token", "new", "--name", name, "--scopes", scope, "--file", file, "--out", out)
+	args := append([]string{"token", "new", "--name", name, "--scopes", scope, "--file", file, "--out", out}, more...)
+	process := Start(p.t, p.Dir, nil, args...)
 	<-process.done
 	require.NoError(p.t, process.err, process.tail())
 	token, err := os.ReadFile(out)

@@ -1,0 +1,101 @@
+package harness
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Relay is there after StartRelayed alone.
+const Relay Part = "relay"
+
+// relayName is in the certificate of the relay.
+const relayName = "relay.test"
+
+// Relayed is a Drover in parts whose executor reaches Temporal through a relay
+// alone, over TLS.
+type Relayed struct {
+	*Parts
+	Address   string // of the relay
+	Telemetry string // of the relay
+	CA        string // file with the authority of its certificate
+}
+
+// StartRelayed starts all parts. The executor has the id and serves the pool;
+// its token is bound to both.
+func StartRelayed(t testing.TB, id, pool, slots string) *Relayed {
+	t.Helper()
+	dir := t.TempDir()
+	keys := filepath.Join(dir, "relay.keys")
+	process := Start(t, dir, nil, "token", "key", "--file", keys)
+	<-process.done
+	require.NoError(t, process.err, process.tail())
+	p := startParts(t, slots, map[Part][]string{Gateway: {"DROVER_GATEWAY__RELAY_KEY_FILE=" + keys}}, nil, nil, Temporal, Gateway, Control)
+	r := &Relayed{Parts: p, Address: FreeAddress(t), Telemetry: FreeAddress(t), CA: filepath.Join(dir, "relay.crt")}
+	writeCertificate(t, r.CA, filepath.Join(dir, "relay.key"))
+	p.env[Relay] = []string{
+		"DROVER_TEMPORAL__ADDRESS=" + p.temporal, "DROVER_TELEMETRY__LISTEN=" + r.Telemetry,
+		"DROVER_RELAY__LISTEN=" + r.Address, "DROVER_RELAY__TOKEN_FILE=" + filepath.Join(p.Dir, "tokens.yaml"), "DROVER_RELAY__KEY_FILE=" + keys,
+		"DROVER_RELAY__TLS_CERT_FILE=" + r.CA, "DROVER_RELAY__TLS_KEY_FILE=" + filepath.Join(dir, "relay.key"),
+	}
+	token := filepath.Join(dir, "executor.token")
+	require.NoError(t, os.WriteFile(token, []byte(r.BoundToken(id, id, pool)), 0o600))
+	p.env[Executor] = append(p.env[Executor],
+		"DROVER_TEMPORAL__ADDRESS="+FreeAddress(t), // where nobody answers
+		"DROVER_EXECUTOR__ID="+id, "DROVER_EXECUTOR__POOL="+pool, "DROVER_EXECUTOR__TOKEN_FILE="+token,
+		"DROVER_EXECUTOR__RELAY__ADDRESS="+r.Address, "DROVER_EXECUTOR__RELAY__CA_FILE="+r.CA, "DROVER_EXECUTOR__RELAY__SERVER_NAME="+relayName,
+	)
+	for _, part := range []Part{Relay, Executor} {
+		p.Launch(part).AwaitReady()
+	}
+	p.AwaitExecutor("online")
+	return r
+}
+
+// BoundToken makes a token of an executor that is bound to an id and a pool.
+func (r *Relayed) BoundToken(name, executor, pool string) string {
+	r.t.Helper()
+	return r.newToken(filepath.Join(r.Dir, "tokens.yaml"), name, "executor", "--executor", executor, "--pool", pool)
+}
+
+// Journals returns what an executor keeps in its journals: the tokens of its tasks.
+func (r *Relayed) Journals() []string {
+	r.t.Helper()
+	var texts []string
+	require.NoError(r.t, filepath.WalkDir(filepath.Join(r.Dir, "executor"), func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".jsonl") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		texts = append(texts, string(text))
+		return err
+	}))
+	return texts
+}
+
+// writeCertificate writes a certificate that is its own authority, and its key.
+func writeCertificate(t testing.TB, certFile, keyFile string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), DNSNames: []string{relayName}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(t, err)
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+	require.NoError(t, os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600))
+}
