@@ -112,24 +112,6 @@ type Gateway struct {
 	RelayKeyFile string `koanf:"relay_key_file" yaml:"relay_key_file"`
 }
 
-// Relay is the narrow door to Temporal for executors that are not trusted.
-type Relay struct {
-	Listen string `koanf:"listen" yaml:"listen"`
-	// TokenFile lists the hashes of the bearer tokens of executors; it may be
-	// the gateway's.
-	TokenFile string `koanf:"token_file" yaml:"token_file"`
-	// KeyFile holds the keys that prove whom tasks were handed to: all relays
-	// that stand for each other have the same.
-	KeyFile     string `koanf:"key_file" yaml:"key_file"`
-	TLSCertFile string `koanf:"tls_cert_file" yaml:"tls_cert_file"`
-	TLSKeyFile  string `koanf:"tls_key_file" yaml:"tls_key_file"`
-	// Insecure allows an address that is neither TLS nor loopback: bearer
-	// tokens then cross the network in the clear.
-	Insecure        bool          `koanf:"insecure" yaml:"insecure"`
-	MaxPolls        int           `koanf:"max_polls" yaml:"max_polls"` // that wait at a time, of one credential
-	ShutdownTimeout time.Duration `koanf:"shutdown_timeout" yaml:"shutdown_timeout"`
-}
-
 // Executor takes the tasks of one pool.
 type Executor struct {
 	ID       string            `koanf:"id" yaml:"id"` // "": one that lasts, kept in the state dir
@@ -156,15 +138,6 @@ type Executor struct {
 	ShimPath   string      `koanf:"shim_path" yaml:"shim_path"` // "": drover-shim beside the drover binary
 	Docker     Docker      `koanf:"docker" yaml:"docker"`
 	Kubernetes Kubernetes  `koanf:"kubernetes" yaml:"kubernetes"`
-}
-
-// RelayClient says how to reach a relay. The executor's bearer token opens it.
-type RelayClient struct {
-	Address    string `koanf:"address" yaml:"address"`         // "": Temporal is reached directly
-	CAFile     string `koanf:"ca_file" yaml:"ca_file"`         // "": the host's authorities
-	ServerName string `koanf:"server_name" yaml:"server_name"` // in its certificate; "": the host of the address
-	// Insecure speaks without TLS to an address that is not loopback.
-	Insecure bool `koanf:"insecure" yaml:"insecure"`
 }
 
 // Docker is for executors of the driver docker.

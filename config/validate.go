@@ -103,19 +103,6 @@ func (g Gateway) validate(v *validator) {
 	}
 }
 
-func (r Relay) validate(v *validator) {
-	v.address("relay.listen", r.Listen)
-	if (r.TLSCertFile == "") != (r.TLSKeyFile == "") {
-		v.fail("relay.tls_cert_file", "it goes together with relay.tls_key_file")
-	}
-	if r.MaxPolls < 1 {
-		v.fail("relay.max_polls", "it must be at least 1")
-	}
-	if r.ShutdownTimeout <= 0 {
-		v.fail("relay.shutdown_timeout", "it must be above 0")
-	}
-}
-
 func (e Executor) validate(v *validator) {
 	v.name("executor.id", e.ID)
 	v.name("executor.pool", e.Pool)
@@ -172,13 +159,7 @@ func (c Config) require(v *validator, part Part) {
 	case PartControl:
 		c.requireStores(v)
 	case PartRelay:
-		v.given("relay.listen", c.Relay.Listen)
-		v.given("relay.token_file", c.Relay.TokenFile)
-		v.given("relay.key_file", c.Relay.KeyFile)
-		if c.Relay.Listen != "" && c.Relay.TLSCertFile == "" && !c.Relay.Insecure && !isLoopback(hostOf(c.Relay.Listen)) {
-			v.fail("relay.listen", "%s can be reached by others, and tokens come over it: it needs relay.tls_cert_file, or a loopback address; "+
-				"relay.insecure allows it", c.Relay.Listen)
-		}
+		c.Relay.require(v)
 	case PartExecutor:
 		v.given("executor.pool", c.Executor.Pool)
 		v.given("executor.driver", c.Executor.Driver)
@@ -287,12 +268,6 @@ func (v *validator) gatewayURL(value string, insecure bool) {
 		v.fail("executor.gateway_url", "%s is neither https nor loopback, and secrets of tasks come over it; "+
 			"executor.insecure_gateway allows it", value)
 	}
-}
-
-// Plain reports whether the relay is spoken to without TLS: where that is
-// allowed, or nobody else can listen.
-func (r RelayClient) Plain() bool {
-	return r.Insecure || r.CAFile == "" && r.ServerName == "" && isLoopback(hostOf(r.Address))
 }
 
 func hostOf(address string) string {

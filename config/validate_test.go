@@ -107,6 +107,35 @@ func TestConfig_Validate(t *testing.T) {
 			},
 		},
 		{
+			name: "relay", parts: []config.Part{config.PartRelay},
+			change: func(c *config.Config) {
+				c.Relay.Listen, c.Relay.TLSKeyFile, c.Relay.MaxPolls, c.Relay.ShutdownTimeout = ":7234", "/k", 0, 0
+			},
+			want: []string{
+				"relay.listen: :7234 can be reached by others", "relay.token_file: it must be set", "relay.key_file: it must be set",
+				"relay.tls_cert_file: it goes together", "relay.max_polls: it must be at least 1", "relay.shutdown_timeout: it must be above 0",
+			},
+		},
+		{
+			name: "relays that have all", parts: []config.Part{config.PartRelay, config.PartGateway},
+			change: func(c *config.Config) {
+				c.Relay.Listen, c.Relay.Insecure, c.Relay.TokenFile, c.Relay.KeyFile = "0.0.0.0:7234", true, "/t", "/k"
+				c.Gateway.Relay, c.Records.Path, c.Blobs.URL = true, "/r", "file:///b"
+			},
+		},
+		{
+			name: "a gateway that serves a relay", parts: []config.Part{config.PartGateway},
+			change: func(c *config.Config) { c.Gateway.Relay, c.Records.Path, c.Blobs.URL = true, "/r", "file:///b" },
+			want:   []string{"relay.token_file: it must be set", "relay.key_file: it must be set"},
+		},
+		{
+			name: "an executor without a token for its relay", parts: []config.Part{config.PartExecutor},
+			change: func(c *config.Config) {
+				c.Executor.Pool, c.Executor.Driver, c.Executor.StateDir, c.Executor.Relay.Address = "p", "shell", "/s", "relay:7234"
+			},
+			want: []string{"executor.relay.address: a relay wants the executor's token"},
+		},
+		{
 			name:   "dev",
 			change: func(c *config.Config) { c.Dev.Executors, c.Dev.Slots = []string{"none", "vm"}, -1 },
 			want:   []string{"dev.slots: -1 is not within 0", `dev.executors: "vm" is none of`, "dev.executors: none goes with no other"},
@@ -129,5 +158,22 @@ func TestConfig_Validate(t *testing.T) {
 			require.Len(t, strings.Split(err.Error(), "\n"), len(tt.want), err.Error())
 			require.NotContains(t, err.Error(), "hush")
 		})
+	}
+}
+
+func TestRelayClient_Plain(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		client config.RelayClient
+		plain  bool
+	}{
+		{config.RelayClient{Address: "127.0.0.1:7234"}, true},
+		{config.RelayClient{Address: "localhost:7234"}, true},
+		{config.RelayClient{Address: "127.0.0.1:7234", CAFile: "/ca"}, false},
+		{config.RelayClient{Address: "127.0.0.1:7234", ServerName: "relay"}, false},
+		{config.RelayClient{Address: "relay:7234"}, false},
+		{config.RelayClient{Address: "relay:7234", Insecure: true}, true},
+	} {
+		require.Equal(t, tt.plain, tt.client.Plain(), tt.client)
 	}
 }
