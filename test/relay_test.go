@@ -98,13 +98,22 @@ func newThief(t *testing.T, parts *harness.Relayed, token string) thief {
 	require.NoError(t, err)
 	pool := x509.NewCertPool()
 	require.True(t, pool.AppendCertsFromPEM(pem))
-	c, err := client.DialContext(t.Context(), client.Options{
-		HostPort: parts.Address, Namespace: contract.Namespace, HeadersProvider: bearer(token),
-		ConnectionOptions: client.ConnectionOptions{TLS: &tls.Config{RootCAs: pool, ServerName: "relay.test", MinVersion: tls.VersionTLS12}},
+	th := thief{gateway: harness.NewClient(t, parts.Server, token)}
+	// The relay and the gateway read the file of tokens again after a while.
+	testenv.Await(t, 20*time.Second, func() (bool, string) {
+		c, err := client.DialContext(t.Context(), client.Options{
+			HostPort: parts.Address, Namespace: contract.Namespace, HeadersProvider: bearer(token),
+			ConnectionOptions: client.ConnectionOptions{TLS: &tls.Config{RootCAs: pool, ServerName: "relay.test", MinVersion: tls.VersionTLS12}},
+		})
+		th.temporal = c
+		return err == nil, fmt.Sprint(err)
 	})
-	require.NoError(t, err)
-	t.Cleanup(c.Close)
-	return thief{temporal: c, gateway: harness.NewClient(t, parts.Server, token)}
+	t.Cleanup(th.temporal.Close)
+	testenv.Await(t, 20*time.Second, func() (bool, string) {
+		status, answer, err := th.gateway.Do(t.Context(), http.MethodGet, "/api/v1/runs", "", "")
+		return err == nil && status == http.StatusForbidden, answer
+	})
+	return th
 }
 
 // TestRelay_stolen_credential does with the credentials of executors what a
@@ -130,10 +139,6 @@ func TestRelay_stolen_credential(t *testing.T) {
 	for name, pool := range map[string]string{"same-pool": "shell", "other-pool": "gpu"} {
 		token := parts.BoundToken(name, name, pool)
 		th := newThief(t, parts, token)
-		testenv.Await(t, 20*time.Second, func() (bool, string) { // until the gateway has read the file of tokens again
-			status, answer, err := th.gateway.Do(t.Context(), http.MethodGet, "/api/v1/runs", "", "")
-			return err == nil && status == http.StatusForbidden, answer
-		})
 		th.reachesNoWorkflow(t, r.ID)
 		th.pollsNothing(t, pool)
 		th.hasNoTask(t, taskToken)
