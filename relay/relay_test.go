@@ -43,11 +43,12 @@ func TestRelay_makes_requests_anew(t *testing.T) {
 		Namespace: "other", Identity: "executor:b", WorkerInstanceKey: "key", WorkerControlTaskQueue: "control", PollerGroupId: "g",
 		TaskQueue:                 &taskqueuepb.TaskQueue{Name: "pool:linux", Kind: enumspb.TASK_QUEUE_KIND_STICKY, NormalName: "pool:gpu"},
 		TaskQueueMetadata:         &taskqueuepb.TaskQueueMetadata{MaxTasksPerSecond: wrapperspb.Double(0.001)},
+		//nolint:staticcheck // deprecated, and still heeded
 		WorkerVersionCapabilities: &commonpb.WorkerVersionCapabilities{BuildId: "b", UseVersioning: true},
 		DeploymentOptions:         &deploymentpb.WorkerDeploymentOptions{DeploymentName: "d", BuildId: "b"},
 	}, grpc.UseCompressor("gzip"))
 	require.NoError(t, err)
-	require.Empty(t, out.GetPollerGroupInfos())
+	require.Empty(t, out.GetPollerGroupInfos()) //nolint:staticcheck // deprecated, and still sent
 	token := out.GetTaskToken()
 	poll := w.temporal.asked()[0]
 	require.Empty(t, poll.headers.Get("authorization"), "the executor's credential is not Temporal's to see")

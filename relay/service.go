@@ -90,7 +90,8 @@ func (s *service) PollActivityTaskQueue(
 	task.TaskToken = s.keys.Wrap(s.namespace, c.owner(), out.GetTaskToken())
 	task.Input = s.withTicket(c, task)
 	// How Temporal spreads polls is the relay's matter.
-	task.PollerScalingDecision, task.PollerGroupInfos, task.PollerGroupsInfo = nil, nil, nil
+	task.PollerScalingDecision, task.PollerGroupsInfo = nil, nil
+	task.PollerGroupInfos = nil //nolint:staticcheck // deprecated, and still sent
 	return task, nil
 }
 

@@ -114,7 +114,8 @@ func (t *temporal) PollActivityTaskQueue(
 		return t.task, nil
 	}
 	return &workflowservice.PollActivityTaskQueueResponse{
-		TaskToken: []byte("raw"), PollerGroupInfos: []*taskqueuepb.PollerGroupInfo{{Id: "g"}},
+		TaskToken:        []byte("raw"),
+		PollerGroupInfos: []*taskqueuepb.PollerGroupInfo{{Id: "g"}}, //nolint:staticcheck // deprecated, and still sent
 	}, nil
 }
 

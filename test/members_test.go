@@ -206,7 +206,10 @@ func watchLives(t *testing.T, daemon *dockerclient.Client, members []*member) *l
 	go func() {
 		for {
 			select {
-			case <-faults:
+			case err := <-faults:
+				if t.Context().Err() == nil {
+					t.Errorf("following the daemon's events: %v", err)
+				}
 				return
 			case m := <-messages:
 				a := m.Actor.Attributes

@@ -24,7 +24,7 @@ const (
 	taskTokens, tickets = "task token", "ticket"
 )
 
-// ErrNotWrapped: it is not a task token that was handed to the owner.
+// ErrNotWrapped says that it is no task token that was handed to the owner.
 var ErrNotWrapped = errors.New("the task token was not handed out by a relay, or to another")
 
 // Keys prove whom a relay handed a task to. Several relays that stand for each

@@ -87,7 +87,7 @@ func NewList(tokens []Token) (*List, error) {
 				errs = append(errs, fmt.Errorf("token %s: %q is not a scope (read, write, admin, executor)", t.Name, s))
 			}
 		}
-		if err := t.Binding.validate(t.Scopes); err != nil {
+		if err := t.validate(t.Scopes); err != nil {
 			errs = append(errs, fmt.Errorf("token %s: %w", t.Name, err))
 		}
 		names[t.Name] = true

@@ -8,10 +8,9 @@ import (
 	"net"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/drover-run/drover/run"
 )

@@ -38,7 +38,7 @@ const (
 	toolVolume       = "drover-bin"
 	taskVolume       = "drover-task"
 	scratchVolume    = "volume-" // and its number, from 0
-	secretGate       = "drover.run/pull-secret"
+	secretGate       = "drover.run/pull-secret" //nolint:gosec // a name
 )
 
 // Where things lie in the task's container.

@@ -35,9 +35,9 @@ func (d *Driver) newPod(def run.Definition) (*corev1.Pod, error) {
 		ObjectMeta: d.meta(def),
 		Spec: corev1.PodSpec{
 			RestartPolicy:                 corev1.RestartPolicyNever,
-			TerminationGracePeriodSeconds: ptr(int64((def.Grace+graceBeyond-1)/time.Second) + 1),
-			EnableServiceLinks:            ptr(false),
-			AutomountServiceAccountToken:  ptr(false),
+			TerminationGracePeriodSeconds: new(int64((def.Grace+graceBeyond-1)/time.Second) + 1),
+			EnableServiceLinks:            new(false),
+			AutomountServiceAccountToken:  new(false),
 			HostAliases:                   hostAliases(def.Services),
 			Volumes: []corev1.Volume{
 				{Name: toolVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
@@ -60,7 +60,7 @@ func (d *Driver) newPod(def run.Definition) (*corev1.Pod, error) {
 		},
 	}
 	if def.Privileged {
-		main.SecurityContext = &corev1.SecurityContext{Privileged: ptr(true)}
+		main.SecurityContext = &corev1.SecurityContext{Privileged: new(true)}
 	} else {
 		pod.Spec.SecurityContext = &corev1.PodSecurityContext{
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
@@ -129,8 +129,8 @@ func (d *Driver) helper(limits corev1.ResourceRequirements) corev1.Container {
 		Resources:    limits,
 		VolumeMounts: []corev1.VolumeMount{{Name: toolVolume, MountPath: toolDir}},
 		SecurityContext: &corev1.SecurityContext{
-			AllowPrivilegeEscalation: ptr(false),
-			ReadOnlyRootFilesystem:   ptr(true),
+			AllowPrivilegeEscalation: new(false),
+			ReadOnlyRootFilesystem:   new(true),
 			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 		},
 	}
@@ -232,5 +232,3 @@ func newNonce() string {
 	_, _ = rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])
 }
-
-func ptr[T any](value T) *T { return &value }

@@ -173,7 +173,7 @@ func TestNewPod(t *testing.T) {
 			ask: func(d *run.Definition) {
 				d.Kubernetes = &run.KubernetesPool{
 					NodeSelector: map[string]string{"disk": "fast"}, ServiceAccount: "builder", RuntimeClass: "gvisor", PriorityClass: "low",
-					Tolerations:      []run.Toleration{{Key: "ci", Operator: "Exists", Effect: "NoExecute", Seconds: ptr(int64(5))}},
+					Tolerations:      []run.Toleration{{Key: "ci", Operator: "Exists", Effect: "NoExecute", Seconds: new(int64(5))}},
 					ImagePullSecrets: []string{"mirror"}, Labels: map[string]string{"team": "a", LabelKey: "mine"},
 					Annotations: map[string]string{"note": "b", annotationNonce: "mine"},
 					Affinity:    json.RawMessage(`{"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":5,"preference":{"matchExpressions":[{"key":"zone","operator":"In","values":["a"]}]}}]}}`),
@@ -187,7 +187,7 @@ func TestNewPod(t *testing.T) {
 				require.True(t, *spec.AutomountServiceAccountToken)
 				require.Equal(t, "gvisor", *spec.RuntimeClassName)
 				require.Equal(t, "low", spec.PriorityClassName)
-				require.Equal(t, []corev1.Toleration{{Key: "ci", Operator: "Exists", Effect: "NoExecute", TolerationSeconds: ptr(int64(5))}}, spec.Tolerations)
+				require.Equal(t, []corev1.Toleration{{Key: "ci", Operator: "Exists", Effect: "NoExecute", TolerationSeconds: new(int64(5))}}, spec.Tolerations)
 				require.Equal(t, "mirror", spec.ImagePullSecrets[0].Name)
 				require.EqualValues(t, 5, spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution[0].Weight)
 				require.Equal(t, "a", pod.Labels["team"])

@@ -60,7 +60,7 @@ func (d *Driver) deletePod(ctx context.Context, pod *corev1.Pod, grace int64, ve
 	ctx, cancel := d.call(ctx)
 	defer cancel()
 	err := d.pods().Delete(ctx, pod.Name, metav1.DeleteOptions{
-		GracePeriodSeconds: &grace, PropagationPolicy: ptr(metav1.DeletePropagationBackground),
+		GracePeriodSeconds: &grace, PropagationPolicy: new(metav1.DeletePropagationBackground),
 		Preconditions: &metav1.Preconditions{UID: &pod.UID, ResourceVersion: version},
 	})
 	switch {

@@ -55,10 +55,10 @@ func belong(pod *corev1.Pod, pool *run.KubernetesPool) error {
 		}
 	}
 	if pool.ServiceAccount != "" {
-		spec.ServiceAccountName, spec.AutomountServiceAccountToken = pool.ServiceAccount, ptr(true)
+		spec.ServiceAccountName, spec.AutomountServiceAccountToken = pool.ServiceAccount, new(true)
 	}
 	if pool.RuntimeClass != "" {
-		spec.RuntimeClassName = ptr(pool.RuntimeClass)
+		spec.RuntimeClassName = new(pool.RuntimeClass)
 	}
 	spec.PriorityClassName = pool.PriorityClass
 	for _, name := range pool.ImagePullSecrets {

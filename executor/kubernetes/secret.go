@@ -66,7 +66,7 @@ func (s *starting) addSecret(ctx context.Context) error {
 func registryAuth(auth map[string]run.Auth) ([]byte, error) {
 	type entry struct {
 		Username string `json:"username"`
-		Password string `json:"password"` //nolint:gosec // what the format calls it
+		Password string `json:"password"`
 		Auth     string `json:"auth"`
 	}
 	entries := make(map[string]entry, len(auth))

@@ -127,8 +127,7 @@ func (s *starting) resume(ctx context.Context) (begun bool, err error) {
 	}
 	if !mainRuns(s.pod) && !isOver(s.pod) {
 		err = s.awaitRunning(ctx)
-		var gone *lostError
-		if errors.As(err, &gone) {
+		if gone, ok := errors.AsType[*lostError](err); ok {
 			err = run.Errorf(run.CodeNotFound, "%s", gone.why)
 		}
 		return false, err

@@ -139,7 +139,7 @@ func setUser(pod *corev1.Pod, user string) error {
 		unprivileged = *context.RunAsNonRoot
 	}
 	if !unprivileged {
-		context.RunAsUser, context.RunAsGroup = ptr(int64(0)), ptr(int64(0))
+		context.RunAsUser, context.RunAsGroup = new(int64(0)), new(int64(0))
 		return nil
 	}
 	name, group, grouped := strings.Cut(user, ":")

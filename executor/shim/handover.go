@@ -92,8 +92,8 @@ func tell(conn net.Conn, fault error) {
 	if fault != nil {
 		answer.Fault = fault.Error()
 	}
-	_ = json.NewEncoder(conn).Encode(answer)
-	_ = conn.Close()
+	// Who asked finds the connection closed where no answer reaches it.
+	_ = errors.Join(json.NewEncoder(conn).Encode(answer), conn.Close())
 }
 
 // Handover gives an order, the JSON of a run.ShimOrder, to the shim of the

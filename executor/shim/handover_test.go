@@ -113,7 +113,8 @@ func TestComplete(t *testing.T) {
 		"what the environment gives": {run.ShimOrder{}, map[string]string{"PATH": "/image", "HOME": "/root", "A": "image"}, "/image"},
 		"the order is above it": {
 			run.ShimOrder{BaseEnvironment: map[string]string{"A": "order"}, WorkingDir: "/order"},
-			map[string]string{"PATH": "/image", "HOME": "/root", "A": "order"}, "/order",
+			map[string]string{"PATH": "/image", "HOME": "/root", "A": "order"},
+			"/order",
 		},
 		"another user has another home": {
 			run.ShimOrder{Definition: run.Definition{User: "1000"}}, map[string]string{"PATH": "/image", "A": "image"}, "/image",

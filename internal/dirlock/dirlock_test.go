@@ -23,7 +23,7 @@ func TestTake(t *testing.T) {
 	require.NoError(t, err, "an owner that goes away at once is waited for")
 	require.NoError(t, second.Unlock())
 
-	_, err = dirlock.Take(dir+"/missing")
+	_, err = dirlock.Take(dir + "/missing")
 	require.NotErrorIs(t, err, dirlock.ErrHeld)
 	require.Error(t, err)
 }
