@@ -109,7 +109,7 @@ func (s *starting) awaitServices(ctx context.Context) error {
 	err := s.driver.await(ctx, s.pod.Name, func(pod *corev1.Pod) (bool, error) { return false, s.look(ctx, pod) })
 	if !errors.Is(context.Cause(ctx), errServicesListen) {
 		cancel(nil)
-		_ = <-listen // it has ended; why the pod does not go on says more
+		<-listen //nolint:errcheck // why the pod does not go on says more
 		return err
 	}
 	if err := <-listen; err != nil {
