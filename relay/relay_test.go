@@ -41,8 +41,8 @@ func TestRelay_makes_requests_anew(t *testing.T) {
 	client := w.as(t, "a")
 	out, err := client.PollActivityTaskQueue(soon(t), &workflowservice.PollActivityTaskQueueRequest{
 		Namespace: "other", Identity: "executor:b", WorkerInstanceKey: "key", WorkerControlTaskQueue: "control", PollerGroupId: "g",
-		TaskQueue:                 &taskqueuepb.TaskQueue{Name: "pool:linux", Kind: enumspb.TASK_QUEUE_KIND_STICKY, NormalName: "pool:gpu"},
-		TaskQueueMetadata:         &taskqueuepb.TaskQueueMetadata{MaxTasksPerSecond: wrapperspb.Double(0.001)},
+		TaskQueue:         &taskqueuepb.TaskQueue{Name: "pool:linux", Kind: enumspb.TASK_QUEUE_KIND_STICKY, NormalName: "pool:gpu"},
+		TaskQueueMetadata: &taskqueuepb.TaskQueueMetadata{MaxTasksPerSecond: wrapperspb.Double(0.001)},
 		//nolint:staticcheck // deprecated, and still heeded
 		WorkerVersionCapabilities: &commonpb.WorkerVersionCapabilities{BuildId: "b", UseVersioning: true},
 		DeploymentOptions:         &deploymentpb.WorkerDeploymentOptions{DeploymentName: "d", BuildId: "b"},

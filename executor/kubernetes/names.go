@@ -37,7 +37,7 @@ const (
 	serviceContainer = "service-" // and its number, from 0
 	toolVolume       = "drover-bin"
 	taskVolume       = "drover-task"
-	scratchVolume    = "volume-" // and its number, from 0
+	scratchVolume    = "volume-"                // and its number, from 0
 	secretGate       = "drover.run/pull-secret" //nolint:gosec // a name
 )
 
