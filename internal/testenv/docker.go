@@ -71,16 +71,12 @@ func BusyboxImage(t testing.TB, cli *client.Client) string {
 	if _, err := cli.ImageInspect(t.Context(), name); err == nil {
 		return name
 	}
-	applets, err := exec.CommandContext(t.Context(), path, "--list").Output()
+	layer, err := BusyboxLayer()
 	if err != nil {
-		t.Fatalf("listing busybox applets: %v", err)
-	}
-	layer, err := busyboxTar(binary, strings.Fields(string(applets)))
-	if err != nil {
-		t.Fatalf("packing the busybox image: %v", err)
+		t.Fatal(err)
 	}
 	repository, tag, _ := strings.Cut(name, ":")
-	answer, err := cli.ImageImport(t.Context(), image.ImportSource{Source: layer, SourceName: "-"}, repository,
+	answer, err := cli.ImageImport(t.Context(), image.ImportSource{Source: bytes.NewReader(layer), SourceName: "-"}, repository,
 		image.ImportOptions{Tag: tag, Changes: []string{"ENV PATH=/bin", `CMD ["/bin/sh"]`}})
 	if err != nil {
 		t.Fatalf("importing the busybox image: %v", err)
@@ -95,7 +91,31 @@ func BusyboxImage(t testing.TB, cli *client.Client) string {
 	return name
 }
 
-func busyboxTar(binary []byte, applets []string) (io.Reader, error) {
+// BusyboxLayer returns the file system of the busybox images, as a tar: made
+// of the host's static busybox.
+func BusyboxLayer() ([]byte, error) {
+	path, err := exec.LookPath("busybox")
+	if err != nil {
+		return nil, fmt.Errorf("looking for a static busybox (Debian: busybox-static): %w", err)
+	}
+	binary, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading busybox: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), dockerPing)
+	defer cancel()
+	applets, err := exec.CommandContext(ctx, path, "--list").Output()
+	if err != nil {
+		return nil, fmt.Errorf("listing the applets of busybox: %w", err)
+	}
+	layer, err := busyboxTar(binary, strings.Fields(string(applets)))
+	if err != nil {
+		return nil, fmt.Errorf("packing busybox: %w", err)
+	}
+	return layer, nil
+}
+
+func busyboxTar(binary []byte, applets []string) ([]byte, error) {
 	var buffer bytes.Buffer
 	w := tar.NewWriter(&buffer)
 	var fault error
@@ -127,5 +147,5 @@ func busyboxTar(binary []byte, applets []string) (io.Reader, error) {
 	if err := w.Close(); err != nil {
 		fault = errors.Join(fault, err)
 	}
-	return &buffer, fault
+	return buffer.Bytes(), fault
 }

@@ -1,0 +1,52 @@
+// Command images writes the images that tests in a cluster need, as archives
+// that `docker load` and `ctr images import` read. No registry and no daemon
+// is needed for them: they are made of the host's static busybox and of
+// Drover's own binaries.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/drover-run/drover/internal/testenv"
+)
+
+func main() {
+	out := flag.String("out", "", "directory for busybox.tar and drover.tar (required)")
+	bin := flag.String("bin", "bin", "directory with drover and drover-shim")
+	flag.Parse()
+	if err := write(*out, *bin); err != nil {
+		fmt.Fprintln(os.Stderr, "images:", err)
+		os.Exit(1)
+	}
+}
+
+func write(out, bin string) error {
+	if out == "" {
+		return errors.New("-out is required")
+	}
+	if err := os.MkdirAll(out, 0o700); err != nil {
+		return err
+	}
+	busybox, err := testenv.BusyboxLayer()
+	if err != nil {
+		return err
+	}
+	// A sandbox's first process has nothing to do but to stay. Both images
+	// are one layer.
+	if err := writeArchive(filepath.Join(out, "busybox.tar"), busybox,
+		image{Name: testenv.KubernetesImage, Path: "/bin", Command: []string{"/bin/sh"}},
+		image{Name: testenv.KubernetesPauseImage, Path: "/bin", Command: []string{"/bin/sleep", "2147483647"}},
+	); err != nil {
+		return err
+	}
+	drover, err := droverLayer(bin)
+	if err != nil {
+		return err
+	}
+	return writeArchive(filepath.Join(out, "drover.tar"), drover,
+		image{Name: testenv.KubernetesDroverImage, Path: "/bin", Entrypoint: []string{"/bin/drover"}, Environment: []string{"USER=drover", "HOME=/"}})
+}

@@ -1,0 +1,105 @@
+// Command cluster runs a Kubernetes cluster of one node for tests. Everything
+// of it lives in namespaces of its own (processes, mounts, network), so that
+// whatever ends this program, the kernel takes processes, mounts, links and
+// packet filter rules away with the first process of the namespace; the rest,
+// a directory and a control group, this program removes, or the next start.
+//
+// Linux and root only. Nothing prebuilt is downloaded: Kubernetes is compiled
+// from this module's requirements; etcd, containerd, runc and the CNI plugins
+// are the distribution's.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	// The kernel ends the node with the thread that started it, which must
+	// therefore be one that lives as long as the process.
+	runtime.LockOSThread()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+
+	err := command(log).ExecuteContext(ctx)
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		os.Exit(max(exit.ExitCode(), 1))
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "cluster:", err)
+		os.Exit(1)
+	}
+}
+
+func command(log *slog.Logger) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "cluster",
+		Short:         "A Kubernetes cluster of one node, for tests",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.AddCommand(upCommand(log), loadCommand(), nodeCommand(log))
+	return root
+}
+
+func upCommand(log *slog.Logger) *cobra.Command {
+	var options upOptions
+	cmd := &cobra.Command{
+		Use:   "up [flags] [-- COMMAND [ARG...]]",
+		Short: "Start a cluster, run a command with " + kubeconfigVariable + " set, and remove the cluster",
+		Long: "Starts a cluster and, when its node is ready, runs COMMAND; the cluster is removed when it has ended.\n" +
+			"Without a command the cluster stays until a signal, or until the process that started it is gone.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return up(cmd.Context(), log, options, args)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&options.bin, "bin", "", "directory with kube-apiserver, kube-controller-manager, kube-scheduler and kubelet (required)")
+	flags.StringVar(&options.dir, "dir", "", "directory to make for the cluster's files (default a temporary one)")
+	flags.StringVar(&options.kubeconfig, "kubeconfig", "", "where to write the administrator's kubeconfig (default in the cluster's directory)")
+	flags.StringArrayVar(&options.images, "image", nil, "archive of images to import; the images must include "+pauseImage)
+	flags.BoolVar(&options.detached, "detached", false, "do not end with the process that started this one")
+	flags.DurationVar(&options.limit, "for", 0, "end after this time")
+	_ = cmd.MarkFlagRequired("bin")
+	return cmd
+}
+
+func loadCommand() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "load --dir DIR ARCHIVE...",
+		Short: "Import images into a cluster that runs, in place of those of the same names",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			node, err := readPID(dir)
+			if err != nil {
+				return err
+			}
+			return importImages(cmd.Context(), node, args)
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", "", "the directory of the cluster (required)")
+	_ = cmd.MarkFlagRequired("dir")
+	return cmd
+}
+
+// nodeCommand is what up starts in the new namespaces.
+func nodeCommand(log *slog.Logger) *cobra.Command {
+	return &cobra.Command{
+		Use:    "node LAYOUT",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE:   func(_ *cobra.Command, args []string) error { return runNode(log, args[0]) },
+	}
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// marksDir holds a file for each cluster of this machine, locked by the
+// process that runs it. A file that nobody locks is of a cluster whose process
+// was killed: what it could not remove, the next start does.
+func marksDir() string { return filepath.Join(os.TempDir(), "drover-clusters") }
+
+// mark is the claim on what a cluster leaves behind when it is killed.
+type mark struct {
+	layout layout
+	file   *os.File
+}
+
+func newLayout(bin, dir string) (layout, error) {
+	network, err := freeNetwork()
+	if err != nil {
+		return layout{}, err
+	}
+	l := layout{Bin: bin, Network: network}
+	l.CGroup = "drover-cluster-" + l.id()
+	if dir == "" {
+		dir = filepath.Join(os.TempDir(), l.CGroup)
+	}
+	if l.Dir, err = filepath.Abs(dir); err != nil {
+		return layout{}, err
+	}
+	for _, taken := range []string{"/run/", "/var/lib/", "/var/log/", "/proc/"} {
+		if strings.HasPrefix(l.Dir+"/", taken) || strings.HasPrefix(l.Bin+"/", taken) {
+			return layout{}, fmt.Errorf("the cluster's files cannot lie below %s, which the cluster has of its own", taken)
+		}
+	}
+	if _, err := os.Lstat(l.Dir); err == nil {
+		return layout{}, fmt.Errorf("%s exists", l.Dir)
+	}
+	return l, nil
+}
+
+func newMark(l layout) (*mark, error) {
+	if err := os.MkdirAll(marksDir(), 0o700); err != nil {
+		return nil, err
+	}
+	content, err := json.Marshal(l)
+	if err != nil {
+		return nil, err
+	}
+	file, err := lockFile(filepath.Join(marksDir(), l.id()))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := file.Write(content); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return &mark{layout: l, file: file}, nil
+}
+
+// clear removes what the cluster left, and the mark.
+func (m *mark) clear() error {
+	err := errors.Join(removeCGroup(m.layout.CGroup), os.RemoveAll(m.layout.Dir))
+	if err == nil {
+		err = os.Remove(m.file.Name())
+	}
+	return errors.Join(err, m.file.Close())
+}
+
+// sweep clears up after clusters whose process was killed.
+func sweep(log *slog.Logger) {
+	marks, err := filepath.Glob(filepath.Join(marksDir(), "*"))
+	if err != nil {
+		return
+	}
+	for _, path := range marks {
+		if err := sweepOne(path); err != nil {
+			log.Warn("could not clear up after a killed cluster", "mark", path, "error", err)
+		}
+	}
+}
+
+func sweepOne(path string) error {
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return file.Close() // it runs
+	}
+	m := &mark{file: file}
+	if err := json.NewDecoder(file).Decode(&m.layout); err != nil || m.layout.CGroup == "" || m.layout.Dir == "" {
+		return errors.Join(err, os.Remove(path), file.Close())
+	}
+	return m.clear()
+}
+
+// lockFile makes and locks a file, which is free again when it is closed or
+// this process ends.
+func lockFile(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX); err != nil {
+		return nil, errors.Join(fmt.Errorf("locking %s: %w", path, err), file.Close())
+	}
+	return file, nil
+}

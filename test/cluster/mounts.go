@@ -1,0 +1,71 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// tunables are settings of the whole machine that a kubelet insists on. It is
+// shown files that hold what it wants, so that the machine's stay as they are.
+// A map of Kubernetes' own names would need its internal packages.
+func tunables() map[string]string {
+	return map[string]string{
+		"/proc/sys/vm/overcommit_memory":      "1",
+		"/proc/sys/vm/panic_on_oom":           "0",
+		"/proc/sys/kernel/panic":              "10",
+		"/proc/sys/kernel/panic_on_oops":      "1",
+		"/proc/sys/kernel/keys/root_maxkeys":  "1000000",
+		"/proc/sys/kernel/keys/root_maxbytes": "25000000",
+	}
+}
+
+// arrangeMounts gives this process's mount namespace what the node must have
+// of its own: the directories where Kubernetes and containerd keep state at
+// fixed places, and the processes of the new namespace.
+func arrangeMounts(l layout) error {
+	// Nothing mounted here may reach the host; volumes are propagated to pods.
+	if err := mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return err
+	}
+	if err := mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""); err != nil {
+		return err
+	}
+	if err := mount("proc", "/proc", "proc", 0, ""); err != nil {
+		return err
+	}
+	if err := mount("tmpfs", "/run", "tmpfs", 0, "mode=755"); err != nil {
+		return err
+	}
+	for from, to := range map[string]string{l.lib(): "/var/lib", l.varLog(): "/var/log"} {
+		if err := mount(from, to, "", unix.MS_BIND, ""); err != nil {
+			return err
+		}
+	}
+	shown := "/run/tunables"
+	if err := os.Mkdir(shown, 0o700); err != nil {
+		return err
+	}
+	for path, value := range tunables() {
+		file := filepath.Join(shown, filepath.Base(path))
+		if err := os.WriteFile(file, []byte(value), 0o600); err != nil {
+			return err
+		}
+		if _, err := os.Stat(path); err != nil {
+			continue // not every kernel has every one
+		}
+		if err := mount(file, path, "", unix.MS_BIND, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func mount(from, to, kind string, flags uintptr, data string) error {
+	if err := unix.Mount(from, to, kind, flags, data); err != nil {
+		return fmt.Errorf("mounting %s: %w", to, err)
+	}
+	return nil
+}
