@@ -60,10 +60,57 @@ test: build ## Run the tests; those that need Docker or PostgreSQL say so where 
 test-race: ## Run the unit tests under the race detector (needs cgo)
 	CGO_ENABLED=1 $(GO) test -race -shuffle=on -short -timeout 20m $$($(GO) list ./... | grep -v -e internal/temporalite -e cmd/drover$$ -e drover/test)
 
+# A cluster of one node, compiled from the requirements of a module of its own.
+CLUSTER      := .bin/kubernetes
+KUBERNETES   := $(addprefix $(CLUSTER)/,kube-apiserver kube-controller-manager kube-scheduler kubelet)
+KUBE_VERSION := v1.34.2
+KUBE_LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(KUBE_VERSION) -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=34
+# The suites that need one: of the root module, and modules of their own.
+CLUSTER_PACKAGES := $(if $(wildcard executor/kubernetes),./executor/kubernetes/...)
+CLUSTER_MODULES  := test/cluster test/chart
+
+.PHONY: test-k8s
+test-k8s: build ## Run what needs Kubernetes in a cluster made for it, as root (the first time compiles it for minutes), or in that of KUBECONFIG
+ifdef KUBECONFIG
+	DROVER_TEST_KUBECONFIG=$(KUBECONFIG) $(MAKE) --no-print-directory test-k8s-suites
+else
+	@$(MAKE) --no-print-directory cluster
+	$(CLUSTER)/cluster up --bin $(CLUSTER) --image $(CLUSTER)/images/busybox.tar --image $(CLUSTER)/images/drover.tar -- \
+		$(MAKE) --no-print-directory test-k8s-suites
+endif
+
+.PHONY: test-k8s-suites
+test-k8s-suites: export DROVER_REQUIRE := kubernetes
+test-k8s-suites: export DROVER_TEST_CLUSTER := $(CURDIR)/$(CLUSTER)
+test-k8s-suites:
+	@set -e; for module in $(CLUSTER_MODULES); do (cd $$module && $(GO) test $(TESTFLAGS) -timeout 10m ./...); done
+	$(if $(CLUSTER_PACKAGES),$(GO) test $(TESTFLAGS) -timeout 20m $(CLUSTER_PACKAGES))
+	$(GO) test $(TESTFLAGS) -timeout 20m -run Kubernetes ./test
+
+.PHONY: cluster
+cluster: $(KUBERNETES) $(CLUSTER)/cluster $(CLUSTER)/images/busybox.tar ## Build what test-k8s starts: the Kubernetes programs and the images
+
+# One program after the other, each with all processors: together they need
+# more memory than a small machine has.
+.NOTPARALLEL: cluster $(KUBERNETES)
+$(KUBERNETES): test/cluster/go.mod test/cluster/go.sum
+	@mkdir -p $(@D)
+	cd test/cluster && $(GO) build -ldflags '$(KUBE_LDFLAGS)' -o ../../$@ k8s.io/kubernetes/cmd/$(@F)
+
+.PHONY: $(CLUSTER)/cluster
+$(CLUSTER)/cluster:
+	@mkdir -p $(@D)
+	cd test/cluster && $(GO) build -o ../../$@ .
+
+.PHONY: $(CLUSTER)/images/busybox.tar
+$(CLUSTER)/images/busybox.tar: build
+	$(GO) run ./internal/testenv/images -bin bin -out $(@D)
+
 .PHONY: lint
 lint: ## Run the linters, gofumpt and the checks of go.mod
 	$(TOOL) golangci-lint run ./...
 	$(GO) mod tidy -diff
+	@set -e; for module in $(CLUSTER_MODULES); do (cd $$module && $(GO) vet ./... && $(GO) mod tidy -diff); done
 
 .PHONY: fmt
 fmt: ## Format the code

@@ -11,6 +11,7 @@ tool (
 
 require (
 	github.com/spf13/cobra v1.9.1
+	github.com/stretchr/testify v1.10.0
 	github.com/vishvananda/netlink v1.3.1
 	golang.org/x/sys v0.31.0
 	k8s.io/api v0.34.2

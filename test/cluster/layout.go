@@ -44,6 +44,9 @@ func (l layout) id() string {
 	return hex.EncodeToString(raw[2:])
 }
 
+// link is the name of the host's end of the link.
+func (l layout) link() string { return "dr" + l.id() }
+
 // hostIP is the host's end of the link, nodeIP the cluster's.
 func (l layout) hostIP() netip.Addr { return l.Network.Addr().Next() }
 

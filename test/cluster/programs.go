@@ -84,7 +84,6 @@ func requirements() []requirement {
 		{"runc", "runc"},
 		{"iptables", "iptables"},
 		{"conntrack", "conntrack"},
-		{"mount", "mount"},
 		{filepath.Join(cniPlugins, "bridge"), "containernetworking-plugins"},
 	}
 }

@@ -91,6 +91,7 @@ func up(ctx context.Context, log *slog.Logger, o upOptions, command []string) (f
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // the command is the caller's
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = commandGrace
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	cmd.Env = append(os.Environ(), kubeconfigVariable+"="+kubeconfig, registryVariable+"="+c.layout.registry())
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if err := cmd.Run(); err != nil {
@@ -221,7 +222,7 @@ func (c *cluster) startNode() error {
 	if err := os.WriteFile(filepath.Join(c.layout.Dir, pidFile), []byte(strconv.Itoa(cmd.Process.Pid)+"\n"), 0o600); err != nil {
 		return err
 	}
-	return connect(c.layout, "dr"+c.layout.id(), cmd.Process.Pid)
+	return connect(c.layout, c.layout.link(), cmd.Process.Pid)
 }
 
 // ready imports the images and waits until pods can be made.

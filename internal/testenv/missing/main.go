@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"time"
+
+	"github.com/drover-run/drover/internal/testenv"
 )
 
 func main() {
@@ -36,6 +38,9 @@ func main() {
 		say("the tests of lost hosts (they cut networks and fill disks, for which they must be root)", "run make test as root, with iproute2, iptables and util-linux installed")
 	} else if _, err := exec.LookPath("iptables"); err != nil {
 		say("the tests of hosts that are cut off (there is no iptables)", "apt-get install iproute2 iptables")
+	}
+	if os.Getenv(testenv.KubeconfigVariable) == "" {
+		say("the Kubernetes suites (they need a cluster)", "make test-k8s, as root; it compiles Kubernetes the first time. With KUBECONFIG=... it uses a cluster that is there")
 	}
 	if !left {
 		fmt.Println("\nNo suite was left out.")

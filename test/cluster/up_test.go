@@ -1,0 +1,93 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// clusterVariable names the directory of the programs and images of
+// `make cluster`.
+const clusterVariable = "DROVER_TEST_CLUSTER"
+
+// A cluster whose process is killed leaves no process, mount or link; what
+// else it leaves goes with the next start. A cluster that ends leaves nothing.
+// Both run beside the one of the other tests.
+func TestUp_leaves_nothing(t *testing.T) {
+	t.Parallel()
+	bin := os.Getenv(clusterVariable)
+	if bin == "" || os.Getenv(kubeconfigVariable) == "" {
+		missing(t, clusterVariable+" is not set")
+	}
+	temp := t.TempDir()
+	start := func(dir string, command ...string) *exec.Cmd {
+		args := append([]string{"up", "--bin", bin, "--image", filepath.Join(bin, "images", "busybox.tar"), "--dir", dir, "--"}, command...)
+		cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "cluster"), args...)
+		cmd.Env = append(os.Environ(), "TMPDIR="+temp)
+		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+		return cmd
+	}
+
+	killed := filepath.Join(temp, "killed")
+	ready := filepath.Join(temp, "ready")
+	require.NoError(t, exec.CommandContext(t.Context(), "mkfifo", ready).Run())
+	cmd := start(killed, "/bin/sh", "-c", `echo ready > "$0"; exec sleep 600`, ready)
+	require.NoError(t, cmd.Start())
+	opened, err := os.ReadFile(ready) // until the command writes
+	require.NoError(t, err)
+	require.Equal(t, "ready\n", string(opened))
+	require.NoError(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+	l, err := readLayout(filepath.Join(killed, "config", "layout.json"))
+	require.NoError(t, err)
+	awaitGone(t, l)
+
+	require.NoError(t, start(filepath.Join(temp, "ended"), "true").Run())
+	require.NoDirExists(t, killed, "the start that follows clears up")
+	require.NoDirExists(t, filepath.Join(temp, "ended"))
+	left, err := filepath.Glob(cgroupRoot + "/*/" + l.CGroup)
+	require.NoError(t, err)
+	require.Empty(t, left)
+	marks, err := filepath.Glob(filepath.Join(temp, "drover-clusters", "*"))
+	require.NoError(t, err)
+	require.Empty(t, marks)
+}
+
+// awaitGone waits until the kernel has taken away what was in the namespaces.
+func awaitGone(t *testing.T, l layout) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		left := leftOf(t, l)
+		if left == "" {
+			return
+		}
+		require.True(t, time.Now().Before(deadline), "left: %s", left)
+		<-time.After(50 * time.Millisecond)
+	}
+}
+
+func leftOf(t *testing.T, l layout) string {
+	t.Helper()
+	if _, err := os.Stat("/sys/class/net/" + l.link()); err == nil {
+		return "the link " + l.link()
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	require.NoError(t, err)
+	if strings.Contains(string(mounts), l.Dir) {
+		return "mounts"
+	}
+	groups, err := filepath.Glob("/proc/[0-9]*/cgroup")
+	require.NoError(t, err)
+	for _, path := range groups {
+		if content, err := os.ReadFile(path); err == nil && strings.Contains(string(content), l.CGroup) {
+			return "process " + filepath.Base(filepath.Dir(path))
+		}
+	}
+	return ""
+}
