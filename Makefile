@@ -67,7 +67,7 @@ KUBE_VERSION := v1.34.2
 KUBE_LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(KUBE_VERSION) -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=34
 # The suites that need one: of the root module, and modules of their own.
 CLUSTER_PACKAGES := $(if $(wildcard executor/kubernetes),./executor/kubernetes/...)
-CLUSTER_MODULES  := test/cluster test/chart
+CLUSTER_MODULES  := $(patsubst %/go.mod,%,$(wildcard test/*/go.mod))
 
 .PHONY: test-k8s
 test-k8s: build ## Run what needs Kubernetes in a cluster made for it, as root (the first time compiles it for minutes), or in that of KUBECONFIG

@@ -1,0 +1,105 @@
+// Package systemd_test checks the units with systemd's own tools.
+package systemd_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/config"
+	"github.com/drover-run/drover/internal/testenv"
+)
+
+const unit = "drover-executor@.service"
+
+// install puts the unit, with a program that is there, where the tools look.
+func install(t *testing.T, dropIns ...string) string {
+	t.Helper()
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		testenv.Missing(t, "systemd", "systemd-analyze is not installed", "install systemd")
+	}
+	self, err := os.Executable()
+	require.NoError(t, err)
+	content, err := os.ReadFile(unit)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "drover-executor@linux.service")
+	require.NoError(t, os.WriteFile(path, []byte(strings.ReplaceAll(string(content), "/usr/bin/drover ", self+" ")), 0o600))
+	for _, name := range dropIns {
+		content, err := os.ReadFile(name)
+		require.NoError(t, err)
+		require.NoError(t, os.MkdirAll(path+".d", 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(path+".d", name), content, 0o600))
+	}
+	return path
+}
+
+func analyze(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "systemd-analyze", args...).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return string(out)
+}
+
+func TestUnit_is_valid(t *testing.T) {
+	t.Parallel()
+	require.Empty(t, analyze(t, "verify", "--man=no", "--recursive-errors=no", install(t)))
+}
+
+func TestUnit_is_valid_for_shell(t *testing.T) {
+	t.Parallel()
+	require.Empty(t, analyze(t, "verify", "--man=no", "--recursive-errors=no", install(t, "shell.conf")))
+}
+
+// systemd-analyze calls 10 unsafe and 0 safe; what it counts against the unit
+// is the network, which an executor is there for.
+func TestUnit_is_hardened(t *testing.T) {
+	t.Parallel()
+	analyze(t, "security", "--no-pager", "--offline=true", "--threshold=25", install(t))
+}
+
+func TestUnit_keeps_tasks(t *testing.T) {
+	t.Parallel()
+	content, err := os.ReadFile(unit)
+	require.NoError(t, err)
+	require.Contains(t, string(content), "\nKillMode=process\n")
+}
+
+// What the units and the example set must be what the configuration knows.
+func TestUnit_configures_what_exists(t *testing.T) {
+	t.Parallel()
+	var environment []string
+	for _, name := range []string{unit, "shell.conf"} {
+		content, err := os.ReadFile(name)
+		require.NoError(t, err)
+		for line := range strings.Lines(string(content)) {
+			if set, ok := strings.CutPrefix(strings.TrimSpace(line), "Environment="); ok {
+				environment = append(environment, set)
+			}
+		}
+	}
+	require.Len(t, environment, 3)
+	cfg, err := config.Load(config.Source{File: "executor-linux.yaml", Environ: environment})
+	require.NoError(t, err)
+	require.NoError(t, cfg.Validate(config.PartExecutor))
+}
+
+func TestUser_and_directories(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("systemd-sysusers"); err != nil {
+		testenv.Missing(t, "systemd", "systemd-sysusers is not installed", "install systemd")
+	}
+	root := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(root, "etc"), 0o755))
+	users, err := filepath.Abs("drover.sysusers")
+	require.NoError(t, err)
+	out, err := exec.CommandContext(t.Context(), "systemd-sysusers", "--root", root, users).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	passwd, err := os.ReadFile(filepath.Join(root, "etc", "passwd"))
+	require.NoError(t, err)
+	require.Contains(t, string(passwd), "drover:")
+}
