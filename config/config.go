@@ -51,6 +51,10 @@ type Records struct {
 	// holds it instead.
 	DSN     Secret `koanf:"dsn" yaml:"dsn"`
 	DSNFile string `koanf:"dsn_file" yaml:"dsn_file"`
+	// Keys encrypt the secrets in the records, one a line, the first for what is
+	// stored from now on; KeysFile names a file that holds them instead.
+	Keys     Secret `koanf:"keys" yaml:"keys"`
+	KeysFile string `koanf:"keys_file" yaml:"keys_file"`
 }
 
 // Blobs says where logs and archives are.

@@ -48,6 +48,7 @@ func (c Config) Validate(parts ...Part) error {
 	v.address("temporal.address", c.Temporal.Address)
 	v.oneOf("records.driver", c.Records.Driver, "sqlite", "postgres")
 	v.exclusive("records.dsn", c.Records.DSN != "", "records.dsn_file", c.Records.DSNFile != "")
+	v.exclusive("records.keys", c.Records.Keys != "", "records.keys_file", c.Records.KeysFile != "")
 	v.blobURL(c.Blobs.URL)
 	c.Retention.validate(v)
 	c.Control.validate(v)

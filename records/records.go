@@ -18,6 +18,7 @@ import (
 // several processes on one database. Errors carry run codes; a database out of
 // reach is CodeUnavailable.
 type Store interface {
+	Secrets
 	Runs
 	Progress
 	ChangeGroups

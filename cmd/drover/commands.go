@@ -20,7 +20,7 @@ import (
 func processCommands() []*cobra.Command {
 	commands := []*cobra.Command{
 		devCommand(), temporalCommand(), gatewayCommand(), controlCommand(), relayCommand(), executorCommand(),
-		tokenCommand(), healthCommand(), configCommand(),
+		tokenCommand(), recordsCommand(), healthCommand(), configCommand(),
 	}
 	for _, c := range commands[:6] {
 		c.GroupID = cli.GroupProcess

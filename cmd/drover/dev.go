@@ -113,8 +113,12 @@ func (d *dev) start(ctx context.Context) (net.Listener, error) {
 	server := newTemporalServer(d.cfg.Dev, d.dir, d.logger)
 	d.stages.add("temporal server", server.Run)
 	var err error
+	keys := filepath.Join(d.dir, "records.keys")
+	if err := makeKeys(keys); err != nil {
+		return nil, err
+	}
 	d.stores, d.deps, err = d.openStores(ctx,
-		config.Records{Driver: "sqlite", Path: filepath.Join(d.dir, "records.db")},
+		config.Records{Driver: "sqlite", Path: filepath.Join(d.dir, "records.db"), KeysFile: keys},
 		config.Blobs{URL: "file://" + filepath.Join(d.dir, "blobs")})
 	if err != nil {
 		return nil, err

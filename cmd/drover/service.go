@@ -51,6 +51,9 @@ func (p *process) openStores(ctx context.Context, r config.Records, b config.Blo
 	if err != nil {
 		return nil, engine.Deps{}, err
 	}
+	if r.Keys == "" && r.KeysFile == "" {
+		p.logger.WarnContext(ctx, "secrets are stored in the clear: make a key with `drover records key`, and name it in records.keys_file")
+	}
 	p.telemetry.registry.MustRegister(metrics)
 	return s, engine.Deps{Store: s.records, Logs: s.blobs, Logger: p.logger, Metrics: metrics}, nil
 }

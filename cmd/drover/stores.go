@@ -9,6 +9,7 @@ import (
 
 	"github.com/drover-run/drover/blobs"
 	"github.com/drover-run/drover/config"
+	"github.com/drover-run/drover/keyring"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/records/postgres"
 	"github.com/drover-run/drover/records/sqlite"
@@ -33,14 +34,34 @@ func openStores(ctx context.Context, r config.Records, b config.Blobs, observer 
 }
 
 func openRecords(ctx context.Context, r config.Records, observer records.Observer) (records.Store, error) {
+	keys, err := openKeys(r)
+	if err != nil {
+		return nil, err
+	}
 	if r.Driver == "postgres" {
 		dsn, err := secretOrFile(r.DSN, r.DSNFile)
 		if err != nil {
 			return nil, err
 		}
-		return postgres.Open(ctx, dsn, postgres.Options{Observer: observer})
+		return postgres.Open(ctx, dsn, postgres.Options{Observer: observer, Keys: keys})
 	}
-	return sqlite.Open(ctx, r.Path, sqlite.Options{Observer: observer})
+	return sqlite.Open(ctx, r.Path, sqlite.Options{Observer: observer, Keys: keys})
+}
+
+// openKeys returns the keys for secrets at rest, nil where none are configured.
+func openKeys(r config.Records) (*keyring.Ring, error) {
+	if r.Keys == "" && r.KeysFile == "" {
+		return nil, nil //nolint:nilnil // a nil ring leaves secrets in the clear
+	}
+	text, err := secretOrFile(r.Keys, r.KeysFile)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := keyring.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("reading records.keys: %w", err)
+	}
+	return keys, nil
 }
 
 func (s *stores) close() error { return errors.Join(s.blobs.Close(), s.records.Close()) }

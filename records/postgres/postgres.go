@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 
+	"github.com/drover-run/drover/keyring"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/records/internal/sqlstore"
 	"github.com/drover-run/drover/run"
@@ -39,6 +40,8 @@ type Options struct {
 	Now func() time.Time
 	// Observer is told what was committed; nil means nobody is.
 	Observer records.Observer
+	// Keys encrypt secrets; nil means that they are stored in the clear.
+	Keys *keyring.Ring
 	// Logger is told what happens behind the calls; nil means nobody is.
 	Logger *slog.Logger
 	// MaxConns is how many connections calls may use; 0 means 16. Two more are
@@ -78,7 +81,7 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 	}
 	hub := sqlstore.NewHub()
 	b := newBackend(ctx, db, config, hub, opts.Logger)
-	return &Store{Store: sqlstore.New(b, dialect(), schema, hub, sqlstore.Options{Now: opts.Now, Observer: opts.Observer})}, nil
+	return &Store{Store: sqlstore.New(b, dialect(), schema, hub, sqlstore.Options{Now: opts.Now, Observer: opts.Observer, Keys: opts.Keys})}, nil
 }
 
 // tune sets what every connection needs. All statements here are meant to go

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/keyring"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/records/postgres"
 	"github.com/drover-run/drover/records/recordstest"
@@ -26,12 +27,23 @@ func TestStore(t *testing.T) {
 	recordstest.Run(t, func(t *testing.T) recordstest.Open {
 		t.Helper()
 		dsn := testenv.RequirePostgres(t)
+		ring := recordstest.NewRing(t, "k")
 		return func(t testing.TB, now func() time.Time, observer records.Observer) records.Store {
 			t.Helper()
-			s, err := postgres.Open(t.Context(), dsn, postgres.Options{Now: now, Observer: observer, MaxConns: 8})
+			s, err := postgres.Open(t.Context(), dsn, postgres.Options{Now: now, Observer: observer, Keys: ring, MaxConns: 8})
 			require.NoError(t, err)
 			return s
 		}
+	})
+}
+
+func TestSealed(t *testing.T) {
+	t.Parallel()
+	dsn := testenv.RequirePostgres(t)
+	recordstest.RunSealed(t, func(keys *keyring.Ring) records.Store {
+		s, err := postgres.Open(t.Context(), dsn, postgres.Options{Keys: keys})
+		require.NoError(t, err)
+		return s
 	})
 }
 

@@ -19,6 +19,7 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/drover-run/drover/keyring"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/records/internal/sqlstore"
 	"github.com/drover-run/drover/run"
@@ -43,6 +44,8 @@ type Options struct {
 	Now func() time.Time
 	// Observer is told what was committed; nil means nobody is.
 	Observer records.Observer
+	// Keys encrypt secrets; nil means that they are stored in the clear.
+	Keys *keyring.Ring
 	// Logger is told what happens behind the calls; nil means nobody is.
 	Logger *slog.Logger
 	// Readers is how many reads may go on at once; 0 means 4.
@@ -80,7 +83,7 @@ func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(opening(path, err), db.Close())
 	}
-	return &Store{Store: sqlstore.New(b, dialect(), schema, hub, sqlstore.Options{Now: opts.Now, Observer: opts.Observer})}, nil
+	return &Store{Store: sqlstore.New(b, dialect(), schema, hub, sqlstore.Options{Now: opts.Now, Observer: opts.Observer, Keys: opts.Keys})}, nil
 }
 
 // dsn sets what every connection needs. The cache is large enough for the

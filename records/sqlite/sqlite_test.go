@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 	_ "modernc.org/sqlite"
 
+	"github.com/drover-run/drover/keyring"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/records/recordstest"
 	"github.com/drover-run/drover/records/sqlite"
@@ -27,13 +28,33 @@ func TestStore(t *testing.T) {
 	recordstest.Run(t, func(t *testing.T) recordstest.Open {
 		t.Helper()
 		path := filepath.Join(t.TempDir(), "data", "drover.db")
+		ring := recordstest.NewRing(t, "k")
 		return func(t testing.TB, now func() time.Time, observer records.Observer) records.Store {
 			t.Helper()
-			s, err := sqlite.Open(t.Context(), path, sqlite.Options{Now: now, Observer: observer})
+			s, err := sqlite.Open(t.Context(), path, sqlite.Options{Now: now, Observer: observer, Keys: ring})
 			require.NoError(t, err)
 			return s
 		}
 	})
+}
+
+func TestSealed(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "drover.db")
+	recordstest.RunSealed(t, func(keys *keyring.Ring) records.Store {
+		s, err := sqlite.Open(t.Context(), path, sqlite.Options{Keys: keys})
+		require.NoError(t, err)
+		return s
+	})
+	for _, name := range []string{path, path + "-wal"} {
+		data, err := os.ReadFile(name)
+		if !os.IsNotExist(err) {
+			require.NoError(t, err)
+		}
+		// The file also holds what was stored before there was a key, until its
+		// pages are used again.
+		require.Equal(t, name == path && len(data) > 0, strings.Contains(string(data), "drover-sealed:1:k2:"), name)
+	}
 }
 
 // create makes a run with a secret through a store of its own.

@@ -26,7 +26,7 @@ func (s *Store) Claim(ctx context.Context, c run.ClaimRequest) (run.Definition, 
 		if err := t.mayClaim(ctx, c, was, x); err != nil {
 			return err
 		}
-		if d, err = define(ctx, t, was, x, c.Key); err != nil {
+		if d, err = t.define(ctx, was, x, c.Key); err != nil {
 			return err
 		}
 		return t.claim(ctx, c, was, x)
@@ -122,10 +122,10 @@ func (t *tx) claim(ctx context.Context, c run.ClaimRequest, was *runRow, x *task
 }
 
 // define makes the definition of a task.
-func define(ctx context.Context, q Querier, r *runRow, x *taskRow, key run.Key) (run.Definition, error) {
+func (t *tx) define(ctx context.Context, r *runRow, x *taskRow, key run.Key) (run.Definition, error) {
 	var header, text string
 	var hidden sql.NullString
-	if err := q.QueryRow(ctx, `SELECT d.header, s.spec, x.secrets FROM run_details d
+	if err := t.QueryRow(ctx, `SELECT d.header, s.spec, x.secrets FROM run_details d
 		JOIN task_specs s ON s.run_id = d.run_id LEFT JOIN run_secrets x ON x.run_id = d.run_id
 		WHERE d.run_id = ? AND s.node = ?`, r.id, x.node).Scan(&header, &text, &hidden); err != nil {
 		return run.Definition{}, err
@@ -133,7 +133,7 @@ func define(ctx context.Context, q Querier, r *runRow, x *taskRow, key run.Key) 
 	var spec run.Spec
 	var task run.TaskSpec
 	expanded := run.ExpandedTask{Name: x.name, Node: x.node, Spec: x.specName, Pool: x.pool}
-	if err := errors.Join(unmarshal(header, &spec), unmarshal(text, &task), unmarshal(hidden.String, &spec.Secrets),
+	if err := errors.Join(unmarshal(header, &spec), unmarshal(text, &task), openSecrets(t.keys, runLabel(r.id), hidden.String, &spec.Secrets),
 		unmarshal(x.axis, &expanded.Axis)); err != nil {
 		return run.Definition{}, err
 	}

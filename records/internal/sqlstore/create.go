@@ -33,14 +33,8 @@ func prepare(r records.NewRun) (*newRun, error) {
 	if n.header, err = marshal(header); err != nil {
 		return nil, err
 	}
-	if len(r.Spec.Secrets) > 0 {
-		shown := make(map[string]string, len(r.Spec.Secrets))
-		for name, secret := range r.Spec.Secrets {
-			shown[name] = secret.Reveal()
-		}
-		if n.secrets, err = marshal(shown); err != nil {
-			return nil, err
-		}
+	if n.secrets, err = secretsText(r.Spec.Secrets); err != nil {
+		return nil, err
 	}
 	if n.annotations, err = marshal(r.Spec.Annotations); err != nil {
 		return nil, err
@@ -235,7 +229,7 @@ func (t *tx) insertRun(ctx context.Context, row *runRow, n *newRun) error {
 		return err
 	}
 	if n.secrets != "" {
-		if _, err := t.Exec(ctx, `INSERT INTO run_secrets (run_id, secrets) VALUES (?, ?)`, row.id, n.secrets); err != nil {
+		if _, err := t.Exec(ctx, `INSERT INTO run_secrets (run_id, secrets) VALUES (?, ?)`, row.id, t.keys.Seal(runLabel(row.id), n.secrets)); err != nil {
 			return err
 		}
 	}

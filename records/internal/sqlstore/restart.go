@@ -33,7 +33,7 @@ func (s *Store) RestartSource(ctx context.Context, id run.ID) (*run.Spec, run.Ru
 			if err := row.Scan(&secrets); err != nil {
 				return err
 			}
-			return unmarshal(secrets, &spec.Secrets)
+			return openSecrets(s.keys, runLabel(id), secrets, &spec.Secrets)
 		}, `SELECT secrets FROM run_secrets WHERE run_id = ?`, id); err != nil {
 			return err
 		}

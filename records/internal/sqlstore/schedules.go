@@ -53,7 +53,7 @@ func (s *Store) GetSchedule(ctx context.Context, name string) (x records.Schedul
 		if err := unmarshal(text, x.Spec); err != nil {
 			return err
 		}
-		return unmarshal(hidden.String, &x.Spec.Secrets)
+		return openSecrets(s.keys, scheduleLabel(name), hidden.String, &x.Spec.Secrets)
 	})
 	return x, err
 }
@@ -95,7 +95,7 @@ func (s *Store) PutSchedule(ctx context.Context, x run.ScheduleSpec, version int
 		if row.secrets == "" {
 			return nil
 		}
-		_, err = t.Exec(ctx, `INSERT INTO schedule_secrets (schedule, secrets) VALUES (?, ?)`, x.Name, row.secrets)
+		_, err = t.Exec(ctx, `INSERT INTO schedule_secrets (schedule, secrets) VALUES (?, ?)`, x.Name, t.keys.Seal(scheduleLabel(x.Name), row.secrets))
 		return err
 	})
 }
@@ -109,14 +109,8 @@ func prepareSchedule(x run.ScheduleSpec) (row scheduleTexts, err error) {
 	if row.spec, err = marshal(bare); err != nil {
 		return row, err
 	}
-	if len(x.Spec.Secrets) > 0 {
-		shown := make(map[string]string, len(x.Spec.Secrets))
-		for name, secret := range x.Spec.Secrets {
-			shown[name] = secret.Reveal()
-		}
-		if row.secrets, err = marshal(shown); err != nil {
-			return row, err
-		}
+	if row.secrets, err = secretsText(x.Spec.Secrets); err != nil {
+		return row, err
 	}
 	x.Spec, x.Paused, x.Note = nil, nil, ""
 	row.options, err = marshal(x)

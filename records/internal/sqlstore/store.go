@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/drover-run/drover/keyring"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 )
@@ -70,12 +71,14 @@ type Store struct {
 	hub     *Hub
 	now     func() time.Time
 	watcher records.Observer // nil: nobody
+	keys    *keyring.Ring
 }
 
 // Options are of a Store of any kind.
 type Options struct {
 	Now      func() time.Time // nil: time.Now
 	Observer records.Observer // nil: nobody is told
+	Keys     *keyring.Ring    // nil: secrets are stored in the clear
 }
 
 // New returns a Store. The backend's Committed is expected to signal hub.
@@ -83,7 +86,7 @@ func New(b Backend, d Dialect, schema *Schema, hub *Hub, opts Options) *Store {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	return &Store{backend: b, dialect: d, schema: schema, hub: hub, now: opts.Now, watcher: opts.Observer}
+	return &Store{backend: b, dialect: d, schema: schema, hub: hub, now: opts.Now, watcher: opts.Observer, keys: opts.Keys}
 }
 
 // Check implements records.Store.
@@ -107,6 +110,7 @@ func (s *Store) Watch(id run.ID) (signal <-chan struct{}, stop func()) { return 
 type tx struct {
 	Querier
 	dialect *Dialect
+	keys    *keyring.Ring
 	now     int64
 	events  []run.Event
 	groups  map[string]*groupRow // that are locked
@@ -125,7 +129,7 @@ func (s *Store) write(ctx context.Context, doing string, fn func(t *tx) error) e
 	var commit Commit
 	var observed []func(records.Observer)
 	err := s.backend.Write(ctx, func(q Querier) error {
-		t := &tx{Querier: q, dialect: &s.dialect, now: s.now().UnixNano()}
+		t := &tx{Querier: q, dialect: &s.dialect, keys: s.keys, now: s.now().UnixNano()}
 		if err := fn(t); err != nil {
 			return err
 		}

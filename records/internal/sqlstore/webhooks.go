@@ -16,6 +16,7 @@ const webhookKey = "webhook:"
 const webhookColumns = `name, url, secret, events, group_path, run_id, enabled, created_at, updated_at, version, epoch, delivered,
 	batch_end, last_error, last_attempt, next_attempt, failures`
 
+// scanWebhook leaves the secret sealed.
 func scanWebhook(row scanner) (records.Delivery, error) {
 	var d records.Delivery
 	var secret, events string
@@ -129,7 +130,7 @@ func (t *tx) makeWebhook(ctx context.Context, w run.WebhookSpec) (was records.De
 	}
 	_, err = t.Exec(ctx, `INSERT INTO webhooks (name, url, secret, events, group_path, run_id, enabled, created_at, updated_at, delivered)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		w.Name, w.URL, w.Secret.Reveal(), events, w.Group, w.Run, w.Enabled, t.now, t.now, first-1)
+		w.Name, w.URL, t.keys.Seal(webhookLabel(w.Name), w.Secret.Reveal()), events, w.Group, w.Run, w.Enabled, t.now, t.now, first-1)
 	return was, true, err
 }
 
@@ -140,8 +141,9 @@ func (t *tx) changeWebhook(ctx context.Context, was records.Delivery, w run.Webh
 	if err != nil {
 		return err
 	}
-	if w.Secret == "" {
-		w.Secret = was.Secret
+	secret := was.Secret.Reveal()
+	if w.Secret != "" {
+		secret = t.keys.Seal(webhookLabel(w.Name), w.Secret.Reveal())
 	}
 	delivered := was.Delivered
 	switch first, _ := w.Start(); {
@@ -154,7 +156,7 @@ func (t *tx) changeWebhook(ctx context.Context, was records.Delivery, w run.Webh
 	}
 	_, err = t.Exec(ctx, `UPDATE webhooks SET url = ?, secret = ?, events = ?, group_path = ?, run_id = ?, enabled = ?, updated_at = ?,
 		version = version + 1, delivered = ?, batch_end = 0, last_error = '', next_attempt = 0, failures = 0 WHERE name = ?`,
-		w.URL, w.Secret.Reveal(), events, w.Group, w.Run, w.Enabled, t.now, delivered, w.Name)
+		w.URL, secret, events, w.Group, w.Run, w.Enabled, t.now, delivered, w.Name)
 	return err
 }
 
@@ -180,8 +182,10 @@ func (s *Store) TakeWebhook(ctx context.Context, name string) (d records.Deliver
 		if _, err := t.Exec(ctx, `UPDATE webhooks SET epoch = epoch + 1 WHERE name = ?`, name); err != nil {
 			return err
 		}
-		d, err = readWebhook(ctx, t, name, "")
-		return err
+		if d, err = readWebhook(ctx, t, name, ""); err != nil {
+			return err
+		}
+		return openWebhook(t.keys, &d)
 	})
 	return d, err
 }
@@ -189,10 +193,13 @@ func (s *Store) TakeWebhook(ctx context.Context, name string) (d records.Deliver
 // ReadWebhook implements records.Store.
 func (s *Store) ReadWebhook(ctx context.Context, name string, epoch int64) (d records.Delivery, err error) {
 	err = s.read(ctx, "reading a webhook", func(q Querier) error {
-		if d, err = readWebhook(ctx, q, name, ""); err == nil && d.Epoch != epoch {
-			err = takenWebhook(name)
+		if d, err = readWebhook(ctx, q, name, ""); err != nil {
+			return err
 		}
-		return err
+		if d.Epoch != epoch {
+			return takenWebhook(name)
+		}
+		return openWebhook(s.keys, &d)
 	})
 	return d, err
 }

@@ -2,7 +2,7 @@
 CREATE TABLE webhooks (
     name          TEXT COLLATE "C" NOT NULL PRIMARY KEY,
     url           TEXT             NOT NULL,
-    secret        TEXT             NOT NULL, -- in the clear: deliveries are signed with it
+    secret        TEXT             NOT NULL, -- sealed where there is a key: deliveries are signed with it
     events        TEXT             NOT NULL, -- JSON: types, [] for all
     group_path    TEXT COLLATE "C" NOT NULL,
     run_id        TEXT COLLATE "C" NOT NULL,

@@ -36,7 +36,7 @@ CREATE TABLE run_details (
 
 CREATE TABLE run_secrets (
     run_id  TEXT NOT NULL PRIMARY KEY,
-    secrets TEXT NOT NULL -- JSON, in the clear
+    secrets TEXT NOT NULL -- JSON, sealed where there is a key
 ) WITHOUT ROWID;
 
 -- One row for each path that a query for a group may name, so that such a

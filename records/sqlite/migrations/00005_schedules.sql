@@ -17,7 +17,7 @@ CREATE TABLE schedule_specs (
 
 CREATE TABLE schedule_secrets (
     schedule TEXT NOT NULL PRIMARY KEY,
-    secrets  TEXT NOT NULL -- JSON, in the clear
+    secrets  TEXT NOT NULL -- JSON, sealed where there is a key
 ) WITHOUT ROWID;
 
 CREATE TABLE schedule_firings (

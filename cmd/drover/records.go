@@ -1,0 +1,125 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/google/renameio/v2"
+	"github.com/spf13/cobra"
+
+	"github.com/drover-run/drover/cli"
+	"github.com/drover-run/drover/config"
+	"github.com/drover-run/drover/keyring"
+)
+
+// resealBatch is how many secrets one transaction seals anew.
+const resealBatch = 500
+
+func recordsCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "records", Short: "Look after the records: the keys of their secrets"}
+	cmd.AddCommand(recordsKeyCommand(), recordsResealCommand())
+	return cmd
+}
+
+func recordsKeyCommand() *cobra.Command {
+	var id, file string
+	cmd := &cobra.Command{
+		Use:   "key",
+		Short: "Make a key that encrypts the secrets in the records",
+		Long: `Make a random key (AES-256) and put it first in a file of keys, which is made where it does not
+exist: what is stored from then on is sealed with it, and the other keys still open what they
+sealed. Without --file the key is printed. Every gateway and control worker needs the same keys; give
+a new key to all of them, at the end of the file, before it is first in any.`,
+		Example: "  drover records key --id 2026-11 --file /etc/drover/records.keys\n  DROVER_RECORDS__KEYS=\"$(drover records key)\" drover gateway",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			line, err := keyring.NewKey(id)
+			if err != nil {
+				return cli.UsageError(err)
+			}
+			if file == "" {
+				_, err = fmt.Fprintln(cmd.OutOrStdout(), line)
+				return err
+			}
+			return prependKey(file, line)
+		},
+	}
+	cmd.Flags().StringVar(&id, "id", time.Now().UTC().Format("2006-01-02"), "id of the key; what it seals is stored with it")
+	cmd.Flags().StringVar(&file, "file", "", "file of keys")
+	return cmd
+}
+
+// prependKey writes the file anew with the key as its first, or not at all.
+func prependKey(file, line string) error {
+	was, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("reading the keys: %w", err)
+	}
+	text := line + "\n" + string(was)
+	if _, err := keyring.Parse(text); err != nil {
+		return cli.UsageError(fmt.Errorf("%s with the new key: %w", file, err))
+	}
+	if err := renameio.WriteFile(file, []byte(text), 0o600); err != nil {
+		return fmt.Errorf("writing the keys: %w", err)
+	}
+	return nil
+}
+
+// makeKeys makes a file with a key where there is none.
+func makeKeys(file string) error {
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	line, err := keyring.NewKey("dev")
+	if err != nil {
+		return err
+	}
+	return prependKey(file, line)
+}
+
+func recordsResealCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "reseal",
+		Short: "Encrypt the secrets in the records anew with the first key",
+		Long: `Encrypt all secrets of runs, schedules and webhooks anew that the first key has not sealed, and those
+stored in the clear. Other processes may go on meanwhile, if they have the key too. It can be stopped
+and started again. When it is done, keys other than the first are needed no longer.`,
+		Example: "  drover records reseal --config /etc/drover.yaml",
+		Args:    cobra.NoArgs,
+	}
+	flags := configFlags(cmd, nil, nil)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := flags.load(cmd)
+		if err != nil {
+			return err
+		}
+		if cfg.Records.Driver == "sqlite" && cfg.Records.Path == "" {
+			return cli.UsageError(errors.New("records.path: it must be set for sqlite, or another records.driver"))
+		}
+		return reseal(cmd, cfg.Records)
+	}
+	return cmd
+}
+
+func reseal(cmd *cobra.Command, r config.Records) (err error) {
+	store, err := openRecords(cmd.Context(), r, nil)
+	if err != nil {
+		return fmt.Errorf("opening the records: %w", err)
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	total := 0
+	for {
+		n, err := store.Reseal(cmd.Context(), resealBatch)
+		if err != nil {
+			return fmt.Errorf("after %d secrets: %w", total, err)
+		}
+		if total += n; n == 0 {
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d secrets were sealed anew; all are sealed with the first key\n", total)
+			return err
+		}
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%d secrets so far\n", total)
+	}
+}

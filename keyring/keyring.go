@@ -1,0 +1,143 @@
+// Package keyring encrypts small values that are kept at rest, with keys that
+// have ids so that they can be replaced.
+package keyring
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+const (
+	// scheme begins what is sealed, so that another form can come, and tells it
+	// from what was stored in the clear.
+	scheme    = "drover-sealed:1:"
+	keyLength = 32 // AES-256
+	maxID     = 32
+)
+
+// ErrUnknownKey says that a value was sealed with a key that the ring lacks.
+var ErrUnknownKey = errors.New("it was sealed with a key that is not in the keyring")
+
+// errAltered says that a value is not what was sealed under its label.
+var errAltered = errors.New("it was altered, or belongs elsewhere, or the key of that id is another")
+
+// Ring seals with its first key and opens with all. It is safe for concurrent
+// use. The zero Ring, which has no key, leaves values in the clear.
+type Ring struct {
+	first string // id
+	keys  map[string]cipher.AEAD
+}
+
+// NewKey returns a line with a random key, as Parse reads it.
+func NewKey(id string) (string, error) {
+	if !validID(id) {
+		return "", fmt.Errorf("%q is not a key id: it has 1 to %d of a-z, A-Z, 0-9, '_' and '-'", id, maxID)
+	}
+	key := make([]byte, keyLength)
+	_, _ = rand.Read(key) // it never fails
+	return id + ":" + base64.StdEncoding.EncodeToString(key), nil
+}
+
+// Parse reads keys, one a line: an id, a colon and 32 bytes in base64. The
+// first seals. Empty lines and those that begin with # are left out. Errors
+// never show a key.
+func Parse(text string) (*Ring, error) {
+	r := &Ring{keys: map[string]cipher.AEAD{}}
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		id, encoded, ok := strings.Cut(line, ":")
+		if !ok || !validID(id) {
+			return nil, fmt.Errorf("line %d does not begin with the id of a key and a colon", n)
+		}
+		if r.keys[id] != nil {
+			return nil, fmt.Errorf("line %d: there is a key %s already", n, id)
+		}
+		key, err := base64.StdEncoding.DecodeString(encoded)
+		if err != nil || len(key) != keyLength {
+			return nil, fmt.Errorf("line %d: the key %s is not %d bytes in base64", n, id, keyLength)
+		}
+		if r.keys[id], err = newAEAD(key); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		if r.first == "" {
+			r.first = id
+		}
+	}
+	if r.first == "" {
+		return nil, errors.New("there is no key")
+	}
+	return r, nil
+}
+
+func newAEAD(key []byte) (cipher.AEAD, error) {
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCMWithRandomNonce(block)
+}
+
+// Seal encrypts a value. The label says where it belongs: it opens under no
+// other. A ring without keys returns it as it is.
+func (r *Ring) Seal(label, value string) string {
+	if r == nil || r.first == "" {
+		return value
+	}
+	sealed := r.keys[r.first].Seal(nil, nil, []byte(value), []byte(label)) //nolint:gosec // it makes the nonce itself
+	return r.Current() + base64.RawStdEncoding.EncodeToString(sealed)
+}
+
+// Open returns what was sealed under the label, and what was stored in the
+// clear as it is. Errors, which show nothing of the value: ErrUnknownKey, or
+// that it was altered.
+func (r *Ring) Open(label, stored string) (string, error) {
+	rest, ok := strings.CutPrefix(stored, scheme)
+	if !ok {
+		return stored, nil
+	}
+	id, encoded, _ := strings.Cut(rest, ":")
+	var key cipher.AEAD
+	if r != nil {
+		key = r.keys[id]
+	}
+	if key == nil {
+		return "", fmt.Errorf("key %.40q: %w", id, ErrUnknownKey)
+	}
+	sealed, err := base64.RawStdEncoding.DecodeString(encoded)
+	if err != nil {
+		return "", errAltered
+	}
+	value, err := key.Open(nil, nil, sealed, []byte(label))
+	if err != nil {
+		return "", errAltered
+	}
+	return string(value), nil
+}
+
+// Current returns how everything begins that the first key sealed; "" where
+// there is no key.
+func (r *Ring) Current() string {
+	if r == nil || r.first == "" {
+		return ""
+	}
+	return scheme + r.first + ":"
+}
+
+func validID(id string) bool {
+	for _, c := range []byte(id) {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return id != "" && len(id) <= maxID
+}

@@ -1,0 +1,103 @@
+package sqlstore
+
+import (
+	"context"
+
+	"github.com/drover-run/drover/keyring"
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// Where sealed values belong: what is sealed for one row opens in no other.
+func runLabel(id run.ID) string        { return "run/" + string(id) }
+func scheduleLabel(name string) string { return "schedule/" + name }
+func webhookLabel(name string) string  { return "webhook/" + name }
+
+// secretsText is the text of secrets that is sealed; "" where there are none.
+func secretsText(secrets map[string]run.Secret) (string, error) {
+	if len(secrets) == 0 {
+		return "", nil
+	}
+	shown := make(map[string]string, len(secrets))
+	for name, secret := range secrets {
+		shown[name] = secret.Reveal()
+	}
+	return marshal(shown)
+}
+
+// openSecrets reads what was stored of secrets, "" where there are none.
+func openSecrets(keys *keyring.Ring, label, stored string, into *map[string]run.Secret) error {
+	if stored == "" {
+		return nil
+	}
+	text, err := keys.Open(label, stored)
+	if err != nil {
+		return run.Errorf(run.CodeInternal, "the secrets of %s cannot be read: %w", label, err)
+	}
+	return unmarshal(text, into)
+}
+
+// openWebhook opens the secret of a webhook as it was read.
+func openWebhook(keys *keyring.Ring, d *records.Delivery) error {
+	text, err := keys.Open(webhookLabel(d.Name), d.Secret.Reveal())
+	if err != nil {
+		return run.Errorf(run.CodeInternal, "the secret of %s cannot be read: %w", webhookLabel(d.Name), err)
+	}
+	d.Secret = run.Secret(text)
+	return nil
+}
+
+// sealedColumns are where sealed values lie.
+func sealedColumns() []sealedColumn {
+	return []sealedColumn{
+		{"run_secrets", "run_id", "secrets", func(key string) string { return runLabel(run.ID(key)) }},
+		{"schedule_secrets", "schedule", "secrets", scheduleLabel},
+		{"webhooks", "name", "secret", webhookLabel},
+	}
+}
+
+type sealedColumn struct {
+	table, key, column string
+	label              func(key string) string
+}
+
+// Reseal implements records.Store.
+func (s *Store) Reseal(ctx context.Context, n int) (done int, err error) {
+	current := s.keys.Current()
+	if current == "" {
+		return 0, run.Errorf(run.CodeInvalid, "there is no key to seal with")
+	}
+	err = s.write(ctx, "sealing secrets anew", func(t *tx) error {
+		done = 0
+		for _, c := range sealedColumns() {
+			left := n - done
+			if left == 0 {
+				return nil
+			}
+			stored := map[string]string{}
+			// A prefix is compared by its bytes, which LIKE does not do everywhere.
+			if err := each(ctx, t, func(row scanner) error {
+				var key, value string
+				err := row.Scan(&key, &value)
+				stored[key] = value
+				return err
+			}, `SELECT `+c.key+`, `+c.column+` FROM `+c.table+` WHERE substr(`+c.column+`, 1, ?) <> ? ORDER BY `+c.key+` LIMIT ?`+t.dialect.ForUpdate,
+				len(current), current, left); err != nil {
+				return err
+			}
+			for key, was := range stored {
+				text, err := s.keys.Open(c.label(key), was)
+				if err != nil {
+					return run.Errorf(run.CodeInternal, "%s cannot be read: %w", c.label(key), err)
+				}
+				if _, err := t.Exec(ctx, `UPDATE `+c.table+` SET `+c.column+` = ? WHERE `+c.key+` = ?`,
+					s.keys.Seal(c.label(key), text), key); err != nil {
+					return err
+				}
+			}
+			done += len(stored)
+		}
+		return nil
+	})
+	return done, err
+}

@@ -1,0 +1,130 @@
+package recordstest
+
+import (
+	"crypto/rand"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/keyring"
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// NewRing makes a ring of random keys of these ids.
+func NewRing(t testing.TB, ids ...string) *keyring.Ring {
+	t.Helper()
+	r, err := keyring.Parse(keyLines(t, ids...))
+	require.NoError(t, err)
+	return r
+}
+
+func keyLines(t testing.TB, ids ...string) (text string) {
+	t.Helper()
+	for _, id := range ids {
+		line, err := keyring.NewKey(id)
+		require.NoError(t, err)
+		text += line + "\n"
+	}
+	return text
+}
+
+// RunSealed checks how a kind of store seals secrets. open opens a store on the
+// same database each time.
+func RunSealed(t *testing.T, open func(keys *keyring.Ring) records.Store) {
+	t.Helper()
+	using := func(keys *keyring.Ring, fn func(s records.Store)) {
+		t.Helper()
+		s := open(keys)
+		defer func() { require.NoError(t, s.Close()) }()
+		fn(s)
+	}
+	hidden := run.Secret(rand.Text())
+	var created run.Run
+	old := keyLines(t, "k1")
+	first, err := keyring.Parse(old)
+	require.NoError(t, err)
+	both, err := keyring.Parse(keyLines(t, "k2") + old)
+	require.NoError(t, err)
+	other := NewRing(t, "k1") // of the same id
+
+	using(nil, func(s records.Store) { // from before there were keys
+		created = createSecretive(t, s, hidden)
+		_, err := s.Reseal(t.Context(), 10)
+		require.Equal(t, run.CodeInvalid, run.CodeOf(err))
+	})
+	using(first, func(s records.Store) {
+		readsSecrets(t, s, created.ID, hidden)
+		for _, want := range []int{2, 1, 0} {
+			n, err := s.Reseal(t.Context(), 2)
+			require.NoError(t, err)
+			require.Equal(t, want, n)
+		}
+		readsSecrets(t, s, created.ID, hidden)
+		w := hook("hook")
+		w.Secret = ""
+		_, _, err := s.PutWebhook(t.Context(), w)
+		require.NoError(t, err, "the secret is kept as it is sealed")
+		readsSecrets(t, s, created.ID, hidden)
+	})
+	for name, keys := range map[string]*keyring.Ring{"no key": nil, "another key": other} {
+		using(keys, func(s records.Store) {
+			_, _, err := s.RestartSource(t.Context(), created.ID)
+			require.Equal(t, run.CodeInternal, run.CodeOf(err), name)
+			require.ErrorContains(t, err, "the secrets of run/"+string(created.ID)+" cannot be read")
+			_, err = s.TakeWebhook(t.Context(), "hook")
+			require.Equal(t, run.CodeInternal, run.CodeOf(err), name)
+			_, err = s.GetSchedule(t.Context(), "nightly")
+			require.Equal(t, run.CodeInternal, run.CodeOf(err), name)
+			_, err = s.ListWebhooks(t.Context())
+			require.NoError(t, err, "what needs no secret goes on")
+			_, err = s.GetRun(t.Context(), created.ID)
+			require.NoError(t, err)
+		})
+	}
+	var later run.Run
+	using(both, func(s records.Store) {
+		readsSecrets(t, s, created.ID, hidden)
+		later = create(t, s, secretive(hidden))
+		n, err := s.Reseal(t.Context(), 10)
+		require.NoError(t, err)
+		require.Equal(t, 3, n, "what the second key sealed")
+		n, err = s.Reseal(t.Context(), 10)
+		require.NoError(t, err)
+		require.Zero(t, n)
+		readsSecrets(t, s, created.ID, hidden)
+		readsSecrets(t, s, later.ID, hidden)
+	})
+}
+
+func secretive(hidden run.Secret) *run.Spec {
+	spec := oneTask("/a/b")
+	spec.Secrets = map[string]run.Secret{"TOKEN": hidden}
+	return spec
+}
+
+// createSecretive stores a secret of each kind.
+func createSecretive(t *testing.T, s records.Store, hidden run.Secret) run.Run {
+	t.Helper()
+	_, _, err := s.PutWebhook(t.Context(), hook("hook"))
+	require.NoError(t, err)
+	require.NoError(t, s.PutSchedule(t.Context(), nightly("nightly"), 0))
+	return create(t, s, secretive(hidden))
+}
+
+// readsSecrets reads all that createSecretive stored.
+func readsSecrets(t *testing.T, s records.Store, id run.ID, hidden run.Secret) {
+	t.Helper()
+	spec, _, err := s.RestartSource(t.Context(), id)
+	require.NoError(t, err)
+	require.Equal(t, map[string]run.Secret{"TOKEN": hidden}, spec.Secrets)
+	d, err := s.TakeWebhook(t.Context(), "hook")
+	require.NoError(t, err)
+	require.Equal(t, run.Secret(webhookSecret), d.Secret)
+	d, err = s.ReadWebhook(t.Context(), "hook", d.Epoch)
+	require.NoError(t, err)
+	require.Equal(t, run.Secret(webhookSecret), d.Secret)
+	x, err := s.GetSchedule(t.Context(), "nightly")
+	require.NoError(t, err)
+	require.Equal(t, nightly("nightly").Spec.Secrets, x.Spec.Secrets)
+}
