@@ -41,6 +41,9 @@ type Temporal struct {
 	Address   string `koanf:"address" yaml:"address"`
 	Namespace string `koanf:"namespace" yaml:"namespace"`
 	Profile   string `koanf:"profile" yaml:"profile"` // of Temporal's configuration file
+	// CodecKeysFile holds the keys that encrypt what Temporal is told; "" leaves
+	// it in the clear.
+	CodecKeysFile string `koanf:"codec_keys_file" yaml:"codec_keys_file"`
 }
 
 // Records says where the records are: everything that clients see of runs.
@@ -114,6 +117,9 @@ type Gateway struct {
 	// tokens are bound may only claim what a relay handed to them. "" where the
 	// process serves a relay means the relay's own.
 	RelayKeyFile string `koanf:"relay_key_file" yaml:"relay_key_file"`
+	// CodecOrigins are the origins of Temporal's web UI from which browsers may
+	// ask to decode what is encrypted.
+	CodecOrigins []string `koanf:"codec_origins" yaml:"codec_origins"`
 }
 
 // Executor takes the tasks of one pool.
@@ -183,7 +189,7 @@ func Default() Config {
 		Log:       Log{Level: "info", Format: "text"},
 		Records:   Records{Driver: "sqlite"},
 		Retention: Retention{Interval: time.Hour},
-		Gateway:   Gateway{Listen: "127.0.0.1:8080", Hosts: []string{}, ShutdownTimeout: 10 * time.Second},
+		Gateway:   Gateway{Listen: "127.0.0.1:8080", Hosts: []string{}, CodecOrigins: []string{}, ShutdownTimeout: 10 * time.Second},
 		Relay:     Relay{Listen: "127.0.0.1:7234", MaxPolls: 200, ShutdownTimeout: 10 * time.Second},
 		Executor: Executor{
 			Slots: 1, Labels: map[string]string{}, GatewayURL: "http://127.0.0.1:8080",

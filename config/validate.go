@@ -99,6 +99,11 @@ func (g Gateway) validate(v *validator) {
 	if (g.TLSCertFile == "") != (g.TLSKeyFile == "") {
 		v.fail("gateway.tls_cert_file", "it goes together with gateway.tls_key_file")
 	}
+	for _, origin := range g.CodecOrigins {
+		if u, err := url.Parse(origin); err != nil || u.Scheme == "" || u.Host == "" || u.Path != "" {
+			v.fail("gateway.codec_origins", "%q is no origin: that is SCHEME://HOST, and :PORT", origin)
+		}
+	}
 	if g.ShutdownTimeout <= 0 {
 		v.fail("gateway.shutdown_timeout", "it must be above 0")
 	}

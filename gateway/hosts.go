@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -18,10 +19,12 @@ import (
 // web page can make calls on behalf of whoever reads it.
 type hosts struct {
 	names map[string]bool
+	// codecOrigins may use the codec all the same.
+	codecOrigins []string
 }
 
-func newHosts(names []string) hosts {
-	h := hosts{names: make(map[string]bool)}
+func newHosts(names, codecOrigins []string) hosts {
+	h := hosts{names: make(map[string]bool), codecOrigins: codecOrigins}
 	for _, n := range names {
 		h.names[hostName(n)] = true
 	}
@@ -35,11 +38,15 @@ func (h hosts) middleware(next echo.HandlerFunc) echo.HandlerFunc {
 		if !h.own(r) {
 			return run.Errorf(run.CodeForbidden, "%q is not a name of this gateway", r.Host)
 		}
-		if origin := r.Header.Get("Origin"); origin != "" && !sameOrigin(origin, r.Host) {
+		if origin := r.Header.Get("Origin"); origin != "" && !sameOrigin(origin, r.Host) && !h.mayDecode(r.URL.Path, origin) {
 			return run.Errorf(run.CodeForbidden, "calls from pages of %q are not allowed", origin)
 		}
 		return next(c)
 	}
+}
+
+func (h hosts) mayDecode(path, origin string) bool {
+	return strings.HasPrefix(path, codecPath) && slices.Contains(h.codecOrigins, origin)
 }
 
 // own reports whether the request is for a name that was configured, for a

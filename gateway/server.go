@@ -26,6 +26,9 @@ type Deps struct {
 	Webhooks run.Webhooks
 	// Schedules likewise.
 	Schedules run.Schedules
+	// Codec answers /codec/decode and /codec/encode for Temporal's own tools,
+	// where it is not nil.
+	Codec http.Handler
 	// Auth knows the bearer tokens. Without it every call is allowed, and
 	// only loopback addresses may be listened on.
 	Auth tokens.Authenticator
@@ -49,6 +52,8 @@ type Options struct {
 	// Hosts are the names, with or without port, by which clients reach the
 	// gateway; loopback names and the listener's own address always count.
 	Hosts []string
+	// CodecOrigins are the origins from which browsers may use the codec.
+	CodecOrigins []string
 	// TLS makes Run serve https.
 	TLS *tls.Config
 	// MaxBody is the longest request body in bytes: run.MaxRequestBytes.
@@ -123,7 +128,7 @@ func New(deps Deps, opts Options) (*Server, error) {
 	if s.metrics, err = newMetrics(deps.Registry, deps.Runs, deps.Stats, deps.Logger); err != nil {
 		return nil, fmt.Errorf("registering the metrics of the gateway: %w", err)
 	}
-	s.echo = s.router(ops)
+	s.echo = s.router(ops, deps.Codec)
 	return s, nil
 }
 
@@ -135,7 +140,7 @@ func errNoTokens(address string) error {
 func (s *Server) Handler() http.Handler { return s.echo }
 
 // router puts together what each call passes through before its handler.
-func (s *Server) router(ops map[string]operation) *echo.Echo {
+func (s *Server) router(ops map[string]operation, codec http.Handler) *echo.Echo {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	e.IPExtractor = echo.ExtractIPDirect()
@@ -144,10 +149,13 @@ func (s *Server) router(ops map[string]operation) *echo.Echo {
 	if host := hostName(s.opts.Address); host != "" && net.ParseIP(host) == nil {
 		own = append(own, host)
 	}
-	e.Use(identify, s.observe, s.recoverPanics, newHosts(own).middleware)
+	e.Use(identify, s.observe, s.recoverPanics, newHosts(own, s.opts.CodecOrigins).middleware)
 	checks := make(map[string][]echo.MiddlewareFunc, len(ops))
 	for id, op := range ops {
 		checks[id] = []echo.MiddlewareFunc{s.authorize(op), s.checkRequest(op), s.checkBody(op)}
+	}
+	if codec != nil {
+		s.serveCodec(e, codec)
 	}
 	RegisterHandlersWithOptions(e, s, RegisterHandlersOptions{OperationMiddlewares: checks})
 	return e

@@ -93,8 +93,31 @@ func (r *Ring) Seal(label, value string) string {
 	if r == nil || r.first == "" {
 		return value
 	}
-	sealed := r.keys[r.first].Seal(nil, nil, []byte(value), []byte(label)) //nolint:gosec // it makes the nonce itself
+	_, sealed := r.Encrypt(label, []byte(value))
 	return r.Current() + base64.RawStdEncoding.EncodeToString(sealed)
+}
+
+// Encrypt encrypts data with the first key, of which there must be one, and
+// returns its id.
+func (r *Ring) Encrypt(label string, data []byte) (id string, sealed []byte) {
+	return r.first, r.keys[r.first].Seal(nil, nil, data, []byte(label)) //nolint:gosec // it makes the nonce itself
+}
+
+// Decrypt returns what the key of that id encrypted under the label. Errors are
+// those of Open.
+func (r *Ring) Decrypt(id, label string, sealed []byte) ([]byte, error) {
+	var key cipher.AEAD
+	if r != nil {
+		key = r.keys[id]
+	}
+	if key == nil {
+		return nil, fmt.Errorf("key %.40q: %w", id, ErrUnknownKey)
+	}
+	data, err := key.Open(nil, nil, sealed, []byte(label))
+	if err != nil {
+		return nil, errAltered
+	}
+	return data, nil
 }
 
 // Open returns what was sealed under the label, and what was stored in the
@@ -106,22 +129,12 @@ func (r *Ring) Open(label, stored string) (string, error) {
 		return stored, nil
 	}
 	id, encoded, _ := strings.Cut(rest, ":")
-	var key cipher.AEAD
-	if r != nil {
-		key = r.keys[id]
-	}
-	if key == nil {
-		return "", fmt.Errorf("key %.40q: %w", id, ErrUnknownKey)
-	}
 	sealed, err := base64.RawStdEncoding.DecodeString(encoded)
 	if err != nil {
-		return "", errAltered
+		sealed = nil
 	}
-	value, err := key.Open(nil, nil, sealed, []byte(label))
-	if err != nil {
-		return "", errAltered
-	}
-	return string(value), nil
+	value, err := r.Decrypt(id, label, sealed)
+	return string(value), err
 }
 
 // Current returns how everything begins that the first key sealed; "" where

@@ -158,7 +158,7 @@ func (d *dev) addParts(ctx context.Context, listener net.Listener) error {
 	}
 	gatewayConfig := d.cfg.Gateway
 	gatewayConfig.TLSCertFile, gatewayConfig.TLSKeyFile = "", ""
-	if err := d.addGateway(gatewayConfig, d.stores, d.engine, d.client, known, listener); err != nil {
+	if err := d.addGateway(gatewayConfig, d.stores, d.engine, d.client, known, nil, listener); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	d.addPump(d.deps, d.client)

@@ -61,7 +61,11 @@ func (s *service) startGateway(cmd *cobra.Command, cfg config.Config) error {
 	if cfg.Gateway.Relay && cfg.Gateway.RelayKeyFile == "" {
 		cfg.Gateway.RelayKeyFile = cfg.Relay.KeyFile
 	}
-	if err := s.addGateway(cfg.Gateway, s.stores, engine.New(s.deps), s.client, auth, listener); err != nil {
+	payloads, err := codecHandler(cfg.Temporal)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	if err := s.addGateway(cfg.Gateway, s.stores, engine.New(s.deps), s.client, auth, payloads, listener); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	s.addPump(s.deps, s.client)

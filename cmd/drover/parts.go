@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
@@ -37,7 +38,7 @@ func (p *process) addPump(deps engine.Deps, c client.Client) {
 
 // addGateway serves clients and executors on listener.
 func (p *process) addGateway(
-	cfg config.Gateway, s *stores, service *engine.Engine, c client.Client, auth tokens.Authenticator, listener net.Listener,
+	cfg config.Gateway, s *stores, service *engine.Engine, c client.Client, auth tokens.Authenticator, payloads http.Handler, listener net.Listener,
 ) error {
 	var tlsConfig *tls.Config
 	if cfg.TLSCertFile != "" {
@@ -51,13 +52,13 @@ func (p *process) addGateway(
 		return err
 	}
 	server, err := gateway.New(gateway.Deps{
-		Runs: service, Desk: service, Webhooks: service, Schedules: engine.NewScheduler(service, c), Auth: auth, Keys: keys, Logger: p.logger, Registry: p.telemetry.registry,
+		Runs: service, Desk: service, Webhooks: service, Schedules: engine.NewScheduler(service, c), Codec: payloads, Auth: auth, Keys: keys, Logger: p.logger, Registry: p.telemetry.registry,
 		Stats: func(ctx context.Context) (gateway.Stats, error) {
 			stats, err := s.records.Stats(ctx)
 			return gateway.Stats(stats), err
 		},
 	}, gateway.Options{
-		Address: listener.Addr().String(), Hosts: cfg.Hosts, TLS: tlsConfig, ShutdownTimeout: cfg.ShutdownTimeout,
+		Address: listener.Addr().String(), Hosts: cfg.Hosts, CodecOrigins: cfg.CodecOrigins, TLS: tlsConfig, ShutdownTimeout: cfg.ShutdownTimeout,
 	})
 	if err != nil {
 		return fmt.Errorf("making the gateway: %w", err)

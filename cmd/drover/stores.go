@@ -53,15 +53,20 @@ func openKeys(r config.Records) (*keyring.Ring, error) {
 	if r.Keys == "" && r.KeysFile == "" {
 		return nil, nil //nolint:nilnil // a nil ring leaves secrets in the clear
 	}
-	text, err := secretOrFile(r.Keys, r.KeysFile)
+	return readKeys("records.keys", r.Keys, r.KeysFile)
+}
+
+// readKeys reads the keys of a setting, which may lie in a file.
+func readKeys(setting string, keys config.Secret, file string) (*keyring.Ring, error) {
+	text, err := secretOrFile(keys, file)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("reading %s: %w", setting, err)
 	}
-	keys, err := keyring.Parse(text)
+	ring, err := keyring.Parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("reading records.keys: %w", err)
+		return nil, fmt.Errorf("reading %s: %w", setting, err)
 	}
-	return keys, nil
+	return ring, nil
 }
 
 func (s *stores) close() error { return errors.Join(s.blobs.Close(), s.records.Close()) }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"go.temporal.io/api/operatorservice/v1"
@@ -16,6 +17,7 @@ import (
 	sdklog "go.temporal.io/sdk/log"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/drover-run/drover/codec"
 	"github.com/drover-run/drover/config"
 	"github.com/drover-run/drover/contract"
 )
@@ -40,12 +42,44 @@ func temporalOptions(cfg config.Temporal, logger *slog.Logger, telemetry *teleme
 	if options.Namespace == "" || options.Namespace == client.DefaultNamespace {
 		options.Namespace = contract.Namespace
 	}
+	payloads, err := openCodec(cfg)
+	if err != nil {
+		return client.Options{}, err
+	}
+	if payloads != nil {
+		dial, err := payloads.DialOptions()
+		if err != nil {
+			return client.Options{}, err
+		}
+		options.ConnectionOptions.DialOptions = append(options.ConnectionOptions.DialOptions, dial...)
+	}
 	options.Logger = sdklog.NewStructuredLogger(logger.With("component", "temporal_sdk"))
 	options.MetricsHandler = opentelemetry.NewMetricsHandler(opentelemetry.MetricsHandlerOptions{
 		Meter:   telemetry.meter,
 		OnError: func(err error) { logger.Debug("recording a temporal metric failed", "error", err) },
 	})
 	return options, nil
+}
+
+// openCodec returns what encrypts payloads, nil where nothing does.
+func openCodec(cfg config.Temporal) (*codec.Codec, error) {
+	if cfg.CodecKeysFile == "" {
+		return nil, nil //nolint:nilnil // none is a good answer
+	}
+	keys, err := readKeys("temporal.codec_keys_file", "", cfg.CodecKeysFile)
+	if err != nil {
+		return nil, err
+	}
+	return codec.New(keys), nil
+}
+
+// codecHandler serves the codec to Temporal's own tools, nil where there is none.
+func codecHandler(cfg config.Temporal) (http.Handler, error) {
+	payloads, err := openCodec(cfg)
+	if err != nil || payloads == nil {
+		return nil, err
+	}
+	return payloads.Handler(), nil
 }
 
 // dialTemporal connects, waiting for a server that is not up yet until ctx ends.

@@ -40,6 +40,7 @@ func TestImports(t *testing.T) {
 		{pattern: "./records/...", banned: []string{"go.temporal.io", module + "/executor", module + "/blobs", module + "/engine", module + "/contract"}},
 		{pattern: "./tokens", own: []string{"run", "tokens"}, banned: []string{"go.temporal.io", "github.com/labstack"}},
 		{pattern: "./keyring", own: []string{"keyring"}, banned: []string{"github.com/", "go.temporal.io"}},
+		{pattern: "./codec", own: []string{"keyring", "codec"}},
 		{pattern: "./relay", own: []string{"run", "contract", "tokens", "relay"}},
 		{pattern: "./blobs", own: []string{"run", "blobs"}, banned: []string{"go.temporal.io"}},
 		{pattern: "./webhooks", own: []string{"run", "records", "api", "webhooks"}, banned: []string{"go.temporal.io"}},

@@ -1,0 +1,88 @@
+package test
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/proxy"
+	"go.temporal.io/sdk/client"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/keyring"
+	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/test/harness"
+)
+
+// TestCodec runs with what Temporal is told encrypted, and reads it as
+// Temporal's own tools do.
+func TestCodec(t *testing.T) {
+	t.Parallel()
+	line, err := keyring.NewKey("k1")
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "codec.keys")
+	require.NoError(t, os.WriteFile(file, []byte(line), 0o600))
+	env := []string{"DROVER_TEMPORAL__CODEC_KEYS_FILE=" + file, "DROVER_GATEWAY__CODEC_ORIGINS=https://temporal.example.com"}
+	parts := harness.StartParts(t, "2", map[harness.Part][]string{harness.Gateway: env, harness.Control: env, harness.Executor: env})
+	id := parts.Submit(`{name: hidden, group: /test/codec, tasks: {
+		planned-in-private: {steps: [{run: 'true'}]},
+		broken-in-private: {steps: [{run: 'exit 3'}]},
+		after: {depends: [planned-in-private], steps: [{run: 'true'}]}}}`).ID
+	require.Equal(t, api.ResultFailed, parts.AwaitPhase(id, api.PhaseFinished, patience).Result)
+
+	temporal, err := client.Dial(client.Options{HostPort: parts.Temporal(), Namespace: contract.Namespace})
+	require.NoError(t, err)
+	defer temporal.Close()
+	var sealed []*commonpb.Payload
+	events := temporal.GetWorkflowHistory(t.Context(), contract.RunWorkflowID(run.ID(id)), "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for events.HasNext() {
+		event, err := events.Next()
+		require.NoError(t, err)
+		require.NoError(t, proxy.VisitPayloads(t.Context(), event, proxy.VisitPayloadsOptions{
+			SkipSearchAttributes: true,
+			Visitor: func(_ *proxy.VisitPayloadsContext, payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
+				sealed = append(sealed, payloads...)
+				return payloads, nil
+			},
+		}))
+		require.NotContains(t, protojson.Format(event), "in-private")
+	}
+	require.NotEmpty(t, sealed)
+	for _, p := range sealed {
+		require.Equal(t, "binary/encrypted", string(p.GetMetadata()["encoding"]))
+	}
+
+	body, err := protojson.Marshal(&commonpb.Payloads{Payloads: sealed})
+	require.NoError(t, err)
+	status, answer, err := parts.Do(t.Context(), http.MethodPost, "/codec/decode", "application/json", string(body))
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, status, answer)
+	var opened struct {
+		Payloads []json.RawMessage `json:"payloads"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(answer), &opened))
+	require.Len(t, opened.Payloads, len(sealed))
+	require.NotContains(t, answer, "YmluYXJ5L2VuY3J5cHRlZA", "nothing is left encrypted")
+
+	stranger := harness.NewClient(t, parts.Server, "made-up")
+	status, _, err = stranger.Do(t.Context(), http.MethodPost, "/codec/decode", "application/json", string(body))
+	require.NoError(t, err)
+	require.Equal(t, http.StatusUnauthorized, status)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodOptions, parts.Server+"/codec/decode", nil)
+	require.NoError(t, err)
+	for _, origin := range []string{"https://temporal.example.com", "https://elsewhere.example.com"} {
+		req.Header.Set("Origin", origin)
+		req.Header.Set("Access-Control-Request-Method", http.MethodPost)
+		resp, err := scriptClient.Do(req)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, origin == "https://temporal.example.com", resp.Header.Get("Access-Control-Allow-Origin") == origin)
+	}
+}
