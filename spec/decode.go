@@ -3,6 +3,7 @@ package spec
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -141,6 +142,8 @@ func (d *decoder) value(p run.Path, n *yaml.Node, v reflect.Value, f field) {
 		d.boolean(p, n, v)
 	case reflect.Int:
 		d.integer(p, n, v, f)
+	case reflect.Float64:
+		d.number(p, n, v)
 	default:
 		// No type of the domain comes here: a test walks them all.
 		d.fault(p, n.Line, run.CodeNotSupported, "it cannot be read")
@@ -258,6 +261,19 @@ func (d *decoder) integer(p run.Path, n *yaml.Node, v reflect.Value, f field) {
 	default:
 		v.SetInt(i)
 	}
+}
+
+func (d *decoder) number(p run.Path, n *yaml.Node, v reflect.Value) {
+	if tag := n.ShortTag(); n.Kind != yaml.ScalarNode || tag != "!!int" && tag != "!!float" {
+		d.fault(p, n.Line, run.FaultWrongType, "%s where a number is wanted", describe(n))
+		return
+	}
+	x, err := strconv.ParseFloat(n.Value, 64)
+	if err != nil || math.IsInf(x, 0) || math.IsNaN(x) {
+		d.fault(p, n.Line, run.FaultOutOfRange, "%s is not a decimal number of a size that makes sense here", quote(n.Value))
+		return
+	}
+	v.SetFloat(x)
 }
 
 func (d *decoder) is(p run.Path, n *yaml.Node, kind yaml.Kind) bool {

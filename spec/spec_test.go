@@ -117,13 +117,14 @@ func TestRead_KnowsEveryType(t *testing.T) {
 				require.NotEmpty(t, field.Tag.Get("json"), "%s.%s", typ, field.Name)
 				walk(field.Type)
 			}
-		case reflect.String, reflect.Bool, reflect.Int, reflect.Uint8:
+		case reflect.String, reflect.Bool, reflect.Int, reflect.Uint8, reflect.Float64:
 		default:
 			require.Equal(t, reflect.TypeFor[run.Duration](), typ)
 		}
 	}
 	walk(reflect.TypeFor[run.Spec]())
 	walk(reflect.TypeFor[run.ScheduleSpec]())
+	walk(reflect.TypeFor[run.Scaling]())
 }
 
 // minimal is a valid specification whose last lines are a task's.
