@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/drover-run/drover/contract"
@@ -15,6 +16,7 @@ type Progress interface {
 	Begin(ctx context.Context, id run.ID) (records.Standing, error)
 	Apply(ctx context.Context, id run.ID, c records.Changes) (records.Standing, []records.TaskStanding, error)
 	Holders(ctx context.Context, id run.ID) (map[int]records.Holder, error)
+	LostExecutors(ctx context.Context, ids []string) (map[string]string, error)
 }
 
 var _ Progress = records.Store(nil)
@@ -59,7 +61,7 @@ func (a *Run) Apply(ctx context.Context, in contract.ApplyInput) (contract.Apply
 	for i, c := range in.Tasks {
 		changes.Tasks[i] = records.TaskChange{
 			Task: c.Task, Attempt: c.Attempt, Dispatch: c.Dispatch, Status: c.Status,
-			Reason: c.Reason, Result: c.Result, IfUnclaimed: c.IfUnclaimed,
+			Reason: c.Reason, Result: c.Result, Executor: c.Executor, IfUnclaimed: c.IfUnclaimed,
 		}
 	}
 	standing, tasks, err := a.progress.Apply(ctx, in.Run, changes)
@@ -79,7 +81,8 @@ func (a *Run) Apply(ctx context.Context, in contract.ApplyInput) (contract.Apply
 	return out, nil
 }
 
-// Holders returns who claimed the tasks asked for, ascending.
+// Holders returns who claimed the tasks asked for, ascending, and who of the
+// executors asked for was removed.
 func (a *Run) Holders(ctx context.Context, in contract.HoldersInput) (contract.HoldersResult, error) {
 	found, err := a.progress.Holders(ctx, in.Run)
 	if err != nil {
@@ -98,7 +101,14 @@ func (a *Run) Holders(ctx context.Context, in contract.HoldersInput) (contract.H
 		}
 	}
 	slices.SortFunc(out.Holders, func(x, y contract.Holder) int { return x.Task - y.Task })
-	return out, nil
+	if len(in.Executors) == 0 {
+		return out, nil
+	}
+	lost, err := a.progress.LostExecutors(ctx, in.Executors)
+	for _, id := range slices.Sorted(maps.Keys(lost)) {
+		out.Removed = append(out.Removed, contract.ExecutorRemoved{Executor: id, Reason: lost[id]})
+	}
+	return out, toTemporal(err)
 }
 
 func toStanding(s records.Standing) contract.Standing {

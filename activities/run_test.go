@@ -38,6 +38,10 @@ func (p *progress) Apply(_ context.Context, _ run.ID, c records.Changes) (record
 	return p.standing, p.tasks, p.err
 }
 
+func (p *progress) LostExecutors(_ context.Context, ids []string) (map[string]string, error) {
+	return map[string]string{ids[0]: "it burnt"}, p.err
+}
+
 func (p *progress) Holders(context.Context, run.ID) (map[int]records.Holder, error) {
 	return p.holders, p.err
 }

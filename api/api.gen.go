@@ -463,7 +463,8 @@ type ClaimRequest struct {
 	JournalID string `json:"journal_id"`
 
 	// Key One dispatch of one attempt of one task.
-	Key Key `json:"key"`
+	Key Key    `json:"key"`
+	Set string `json:"set,omitempty,omitzero"`
 
 	// Ticket The proof that a relay handed the task to the executor. A token that is bound to an executor needs it where the gateway knows the relays' keys.
 	Ticket string `json:"ticket,omitempty,omitzero"`
@@ -507,6 +508,15 @@ type DependencySpec struct {
 	Task string      `json:"task"`
 }
 
+// Drain defines model for Drain.
+type Drain struct {
+	// Reason Why, for those who see it draining.
+	Reason string `json:"reason,omitempty,omitzero"`
+
+	// Resume Take tasks again.
+	Resume bool `json:"resume,omitempty,omitzero"`
+}
+
 // Duration A Go duration string.
 //
 // Example: 1h30m
@@ -536,8 +546,14 @@ type EventType string
 
 // Executor defines model for Executor.
 type Executor struct {
-	Arch        string            `json:"arch"`
-	Driver      string            `json:"driver"`
+	Arch string `json:"arch"`
+
+	// Drained It drains, has no task, and will be handed none.
+	Drained bool   `json:"drained"`
+	Driver  string `json:"driver"`
+
+	// Held The tasks that it has, the oldest first, at most 100; absent in lists.
+	Held        []HeldTask        `json:"held,omitempty,omitzero"`
 	ID          string            `json:"id"`
 	Labels      map[string]string `json:"labels"`
 	LastContact time.Time         `json:"last_contact"`
@@ -545,15 +561,35 @@ type Executor struct {
 	Pool        string            `json:"pool"`
 
 	// Privileged Whether privileged tasks are allowed.
-	Privileged   bool          `json:"privileged"`
-	RegisteredAt time.Time     `json:"registered_at"`
-	Slots        int           `json:"slots"`
-	SlotsUsed    int           `json:"slots_used"`
-	State        ExecutorState `json:"state"`
-	Version      string        `json:"version"`
+	Privileged bool `json:"privileged"`
+
+	// Reason Why it drains, or was removed; "" where nobody said.
+	Reason       string    `json:"reason"`
+	RegisteredAt time.Time `json:"registered_at"`
+
+	// RemoveAfter Of a temporary executor.
+	RemoveAfter Duration  `json:"remove_after,omitempty,omitzero"`
+	RemovedAt   time.Time `json:"removed_at,omitempty,omitzero"`
+
+	// Set The set that it is a member of, "" for none: any member goes on with what another had.
+	Set   string `json:"set"`
+	Slots int    `json:"slots"`
+
+	// SlotsUsed As it said last; tasks that it takes or ends just now count.
+	SlotsUsed int `json:"slots_used"`
+
+	// State `draining`: it takes no tasks. `offline`: nothing was heard of it for 16 s.
+	State ExecutorState `json:"state"`
+
+	// Tasks That it has; for one that was removed just now, that it had.
+	Tasks int `json:"tasks"`
+
+	// Temporary It is removed by itself once it was offline for `remove_after`.
+	Temporary bool   `json:"temporary"`
+	Version   string `json:"version"`
 }
 
-// ExecutorState defines model for Executor.State.
+// ExecutorState `draining`: it takes no tasks. `offline`: nothing was heard of it for 16 s.
 type ExecutorState string
 
 // ExecutorList defines model for ExecutorList.
@@ -589,6 +625,9 @@ type Firing struct {
 	Run string `json:"run,omitempty,omitzero"`
 }
 
+// Flavor What the slots of a pool are like.
+type Flavor = run.Flavor
+
 // Frame One numbered fact about a task that runs.
 type Frame = run.Frame
 
@@ -609,6 +648,20 @@ type GroupPage struct {
 
 	// NextAfter For `after` of the next page; absent on the last.
 	NextAfter string `json:"next_after,omitempty,omitzero"`
+}
+
+// HeldTask defines model for HeldTask.
+type HeldTask struct {
+	Attempt int `json:"attempt"`
+
+	// Number Of the task in its run.
+	Number int `json:"number"`
+
+	// Reason Such as that the executor is out of contact.
+	Reason    string    `json:"reason"`
+	Run       string    `json:"run"`
+	StartedAt time.Time `json:"started_at,omitempty,omitzero"`
+	Task      string    `json:"task"`
 }
 
 // Interval The multiples of a time since 1970, moved by an offset.
@@ -636,6 +689,9 @@ type KeyState struct {
 
 // KeyStateState defines model for KeyState.State.
 type KeyStateState string
+
+// KubernetesPool What a pool says of its tasks' pods.
+type KubernetesPool = *run.KubernetesPool
 
 // LogChunk defines model for LogChunk.
 type LogChunk struct {
@@ -668,11 +724,23 @@ type Phase string
 
 // Pool defines model for Pool.
 type Pool struct {
-	Arch    string            `json:"arch"`
-	Default bool              `json:"default"`
-	Driver  string            `json:"driver"`
-	Labels  map[string]string `json:"labels"`
-	Name    string            `json:"name"`
+	Arch    string `json:"arch"`
+	Default bool   `json:"default"`
+
+	// Draining Executors that take no tasks.
+	Draining int    `json:"draining"`
+	Driver   string `json:"driver"`
+
+	// Flavor What the slots of a pool are like.
+	Flavor Flavor `json:"flavor"`
+
+	// Kubernetes What a pool says of its tasks' pods.
+	Kubernetes KubernetesPool    `json:"kubernetes,omitempty,omitzero"`
+	Labels     map[string]string `json:"labels"`
+	Name       string            `json:"name"`
+
+	// Offline Executors out of contact.
+	Offline int `json:"offline"`
 
 	// Online Executors.
 	Online     int    `json:"online"`
@@ -693,6 +761,34 @@ type Pool struct {
 // PoolList defines model for PoolList.
 type PoolList struct {
 	Pools []Pool `json:"pools"`
+}
+
+// PoolSpec A pool as it is put.
+type PoolSpec struct {
+	// Arch Such as `amd64`.
+	Arch string `json:"arch,omitempty,omitzero"`
+
+	// Default Tasks that name no pool go here rather than elsewhere. There is one such pool of those that run containers,
+	// and one of the others: what was it before is it no longer.
+	Default bool `json:"default,omitempty,omitzero"`
+
+	// Driver Such as `shell`, `docker` or `kubernetes`. All but `shell` run containers.
+	Driver string `json:"driver"`
+
+	// Flavor What the slots of a pool are like.
+	Flavor Flavor `json:"flavor,omitempty,omitzero"`
+
+	// Kubernetes What a pool says of its tasks' pods.
+	Kubernetes KubernetesPool `json:"kubernetes,omitempty,omitzero"`
+
+	// Labels What tasks may require.
+	Labels map[string]string `json:"labels,omitempty,omitzero"`
+
+	// OS Such as `linux`. Left out, executors may differ in it, and no task gets here by requiring it; likewise the arch.
+	OS string `json:"os,omitempty,omitzero"`
+
+	// Privileged Whether privileged tasks are allowed.
+	Privileged bool `json:"privileged,omitempty,omitzero"`
 }
 
 // Problem defines model for Problem.
@@ -722,6 +818,7 @@ type PullPolicy string
 // Registration defines model for Registration.
 type Registration struct {
 	Arch       string            `json:"arch"`
+	Draining   bool              `json:"draining,omitempty,omitzero"`
 	Driver     string            `json:"driver"`
 	ID         string            `json:"id"`
 	JournalID  string            `json:"journal_id"`
@@ -729,16 +826,28 @@ type Registration struct {
 	OS         string            `json:"os"`
 	Pool       string            `json:"pool"`
 	Privileged bool              `json:"privileged,omitempty,omitzero"`
-	Slots      int               `json:"slots"`
-	SlotsUsed  int               `json:"slots_used,omitempty,omitzero"`
-	Version    string            `json:"version,omitempty,omitzero"`
+
+	// RemoveAfter Left out it is 10m.
+	RemoveAfter Duration `json:"remove_after,omitempty,omitzero"`
+
+	// Set The set that it is a member of.
+	Set       string `json:"set,omitempty,omitzero"`
+	Slots     int    `json:"slots"`
+	SlotsUsed int    `json:"slots_used,omitempty,omitzero"`
+
+	// Temporary It is to be removed by itself once it was offline for `remove_after`; members of a set are.
+	Temporary bool   `json:"temporary,omitempty,omitzero"`
+	Version   string `json:"version,omitempty,omitzero"`
 }
 
 // Renewal defines model for Renewal.
 type Renewal struct {
+	// Drained It drains and has nothing left: no task, and no poll for one.
+	Drained   bool   `json:"drained,omitempty,omitzero"`
 	Draining  bool   `json:"draining,omitempty,omitzero"`
 	Executor  string `json:"executor"`
 	JournalID string `json:"journal_id"`
+	Set       string `json:"set,omitempty,omitzero"`
 	SlotsUsed int    `json:"slots_used"`
 }
 
@@ -1170,6 +1279,12 @@ type Volume struct {
 	} `json:"tmpfs,omitempty,omitzero"`
 }
 
+// Wanted What an executor is to do.
+type Wanted struct {
+	// Drain Take no tasks until this is no longer told.
+	Drain bool `json:"drain,omitempty,omitzero"`
+}
+
 // Webhook defines model for Webhook.
 type Webhook struct {
 	CreatedAt time.Time `json:"created_at"`
@@ -1290,6 +1405,19 @@ type StreamEventsParams struct {
 	LastEventID string `json:"Last-Event-ID,omitempty,omitzero"`
 }
 
+// RemoveExecutorJSONBody defines parameters for RemoveExecutor.
+type RemoveExecutorJSONBody = map[string]interface{}
+
+// RemoveExecutorParams defines parameters for RemoveExecutor.
+type RemoveExecutorParams struct {
+	// Reason Why, for those who read what became of its tasks.
+	Reason string `form:"reason,omitempty" json:"reason,omitempty,omitzero"`
+
+	// Force Remove it although it is in contact and has tasks: it stops them as soon as it hears of it, while their
+	// policies may have begun another attempt already.
+	Force bool `form:"force,omitempty" json:"force,omitempty,omitzero"`
+}
+
 // ListGroupsParams defines parameters for ListGroups.
 type ListGroupsParams struct {
 	// Path Up to 100 paths.
@@ -1300,6 +1428,9 @@ type ListGroupsParams struct {
 	After string `form:"after,omitempty" json:"after,omitempty,omitzero"`
 	Limit *int   `form:"limit,omitempty" json:"limit,omitempty"`
 }
+
+// DeletePoolJSONBody defines parameters for DeletePool.
+type DeletePoolJSONBody = map[string]interface{}
 
 // DeleteRunsJSONBody defines parameters for DeleteRuns.
 type DeleteRunsJSONBody = map[string]interface{}
@@ -1428,6 +1559,18 @@ type DeskRegisterJSONRequestBody = Registration
 
 // DeskRenewJSONRequestBody defines body for DeskRenew for application/json ContentType.
 type DeskRenewJSONRequestBody = Renewal
+
+// RemoveExecutorJSONRequestBody defines body for RemoveExecutor for application/json ContentType.
+type RemoveExecutorJSONRequestBody = RemoveExecutorJSONBody
+
+// DrainExecutorJSONRequestBody defines body for DrainExecutor for application/json ContentType.
+type DrainExecutorJSONRequestBody = Drain
+
+// DeletePoolJSONRequestBody defines body for DeletePool for application/json ContentType.
+type DeletePoolJSONRequestBody = DeletePoolJSONBody
+
+// PutPoolJSONRequestBody defines body for PutPool for application/json ContentType.
+type PutPoolJSONRequestBody = PoolSpec
 
 // DeleteRunsJSONRequestBody defines body for DeleteRuns for application/json ContentType.
 type DeleteRunsJSONRequestBody = DeleteRunsJSONBody
@@ -1807,10 +1950,54 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/executors (the `ListExecutors` operationId).
 	ListExecutors(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// RemoveExecutorWithBody Remove an executor for good
+	//
+	// The wait for its tasks ends as `on_executor_lost` of each says; those of a member of a set are left to its other
+	// members. Its id never registers again: a process that comes back with it stops and removes what it holds. An
+	// executor that is in contact and has tasks is refused with 409 `conflict`, unless the removal is forced. Again is
+	// no error.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with DELETE /api/v1/executors/{id} (the `RemoveExecutor` operationId).
+	RemoveExecutorWithBody(ctx context.Context, id string, params *RemoveExecutorParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RemoveExecutor Remove an executor for good
+	//
+	// The wait for its tasks ends as `on_executor_lost` of each says; those of a member of a set are left to its other
+	// members. Its id never registers again: a process that comes back with it stops and removes what it holds. An
+	// executor that is in contact and has tasks is refused with 409 `conflict`, unless the removal is forced. Again is
+	// no error.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with DELETE /api/v1/executors/{id} (the `RemoveExecutor` operationId).
+	RemoveExecutor(ctx context.Context, id string, params *RemoveExecutorParams, body RemoveExecutorJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetExecutor Get an executor
 	//
 	// Corresponds with GET /api/v1/executors/{id} (the `GetExecutor` operationId).
 	GetExecutor(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DrainExecutorWithBody Have an executor take no more tasks, or take tasks again
+	//
+	// Those that it has go on. The wish holds at once, reaches its process within seconds, and outlives it, until it is
+	// taken back with `resume`. `drained` says when it is done. Errors: 410 `gone` for an executor that was removed.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/executors/{id}/drain (the `DrainExecutor` operationId).
+	DrainExecutorWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DrainExecutor Have an executor take no more tasks, or take tasks again
+	//
+	// Those that it has go on. The wish holds at once, reaches its process within seconds, and outlives it, until it is
+	// taken back with `resume`. `drained` says when it is done. Errors: 410 `gone` for an executor that was removed.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/executors/{id}/drain (the `DrainExecutor` operationId).
+	DrainExecutor(ctx context.Context, id string, body DrainExecutorJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListGroups Count the open runs of groups, and tell the last run of each
 	//
@@ -1825,10 +2012,48 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/pools (the `ListPools` operationId).
 	ListPools(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// DeletePoolWithBody Delete a pool
+	//
+	// Errors: 409 `conflict` while executors that are not removed serve it, or unfinished tasks are of it.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with DELETE /api/v1/pools/{name} (the `DeletePool` operationId).
+	DeletePoolWithBody(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeletePool Delete a pool
+	//
+	// Errors: 409 `conflict` while executors that are not removed serve it, or unfinished tasks are of it.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with DELETE /api/v1/pools/{name} (the `DeletePool` operationId).
+	DeletePool(ctx context.Context, name string, body DeletePoolJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetPool Get a pool
 	//
 	// Corresponds with GET /api/v1/pools/{name} (the `GetPool` operationId).
 	GetPool(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutPoolWithBody Make or change a pool
+	//
+	// What is left out is not kept. An executor that registers for a pool that does not exist makes it, too. Errors:
+	// 409 `conflict` where executors that serve the pool do not fit it.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /api/v1/pools/{name} (the `PutPool` operationId).
+	PutPoolWithBody(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutPool Make or change a pool
+	//
+	// What is left out is not kept. An executor that registers for a pool that does not exist makes it, too. Errors:
+	// 409 `conflict` where executors that serve the pool do not fit it.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /api/v1/pools/{name} (the `PutPool` operationId).
+	PutPool(ctx context.Context, name string, body PutPoolJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteRunsWithBody Delete final runs by age and by number
 	//
@@ -2486,11 +2711,95 @@ func (c *Client) ListExecutors(ctx context.Context, reqEditors ...RequestEditorF
 	return c.Client.Do(req)
 }
 
+// RemoveExecutorWithBody Remove an executor for good
+//
+// The wait for its tasks ends as `on_executor_lost` of each says; those of a member of a set are left to its other
+// members. Its id never registers again: a process that comes back with it stops and removes what it holds. An
+// executor that is in contact and has tasks is refused with 409 `conflict`, unless the removal is forced. Again is
+// no error.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with DELETE /api/v1/executors/{id} (the `RemoveExecutor` operationId).
+func (c *Client) RemoveExecutorWithBody(ctx context.Context, id string, params *RemoveExecutorParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRemoveExecutorRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RemoveExecutor Remove an executor for good
+//
+// The wait for its tasks ends as `on_executor_lost` of each says; those of a member of a set are left to its other
+// members. Its id never registers again: a process that comes back with it stops and removes what it holds. An
+// executor that is in contact and has tasks is refused with 409 `conflict`, unless the removal is forced. Again is
+// no error.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with DELETE /api/v1/executors/{id} (the `RemoveExecutor` operationId).
+func (c *Client) RemoveExecutor(ctx context.Context, id string, params *RemoveExecutorParams, body RemoveExecutorJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRemoveExecutorRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetExecutor Get an executor
 //
 // Corresponds with GET /api/v1/executors/{id} (the `GetExecutor` operationId).
 func (c *Client) GetExecutor(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetExecutorRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DrainExecutorWithBody Have an executor take no more tasks, or take tasks again
+//
+// Those that it has go on. The wish holds at once, reaches its process within seconds, and outlives it, until it is
+// taken back with `resume`. `drained` says when it is done. Errors: 410 `gone` for an executor that was removed.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/executors/{id}/drain (the `DrainExecutor` operationId).
+func (c *Client) DrainExecutorWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDrainExecutorRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DrainExecutor Have an executor take no more tasks, or take tasks again
+//
+// Those that it has go on. The wish holds at once, reaches its process within seconds, and outlives it, until it is
+// taken back with `resume`. `drained` says when it is done. Errors: 410 `gone` for an executor that was removed.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/executors/{id}/drain (the `DrainExecutor` operationId).
+func (c *Client) DrainExecutor(ctx context.Context, id string, body DrainExecutorJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDrainExecutorRequest(c.Server, id, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2534,11 +2843,89 @@ func (c *Client) ListPools(ctx context.Context, reqEditors ...RequestEditorFn) (
 	return c.Client.Do(req)
 }
 
+// DeletePoolWithBody Delete a pool
+//
+// Errors: 409 `conflict` while executors that are not removed serve it, or unfinished tasks are of it.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with DELETE /api/v1/pools/{name} (the `DeletePool` operationId).
+func (c *Client) DeletePoolWithBody(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeletePoolRequestWithBody(c.Server, name, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeletePool Delete a pool
+//
+// Errors: 409 `conflict` while executors that are not removed serve it, or unfinished tasks are of it.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with DELETE /api/v1/pools/{name} (the `DeletePool` operationId).
+func (c *Client) DeletePool(ctx context.Context, name string, body DeletePoolJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeletePoolRequest(c.Server, name, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetPool Get a pool
 //
 // Corresponds with GET /api/v1/pools/{name} (the `GetPool` operationId).
 func (c *Client) GetPool(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetPoolRequest(c.Server, name)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutPoolWithBody Make or change a pool
+//
+// What is left out is not kept. An executor that registers for a pool that does not exist makes it, too. Errors:
+// 409 `conflict` where executors that serve the pool do not fit it.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /api/v1/pools/{name} (the `PutPool` operationId).
+func (c *Client) PutPoolWithBody(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutPoolRequestWithBody(c.Server, name, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutPool Make or change a pool
+//
+// What is left out is not kept. An executor that registers for a pool that does not exist makes it, too. Errors:
+// 409 `conflict` where executors that serve the pool do not fit it.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /api/v1/pools/{name} (the `PutPool` operationId).
+func (c *Client) PutPool(ctx context.Context, name string, body PutPoolJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutPoolRequest(c.Server, name, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3833,6 +4220,84 @@ func NewListExecutorsRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewRemoveExecutorRequest calls the generic RemoveExecutor builder with application/json body
+func NewRemoveExecutorRequest(server string, id string, params *RemoveExecutorParams, body RemoveExecutorJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRemoveExecutorRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewRemoveExecutorRequestWithBody constructs an http.Request for the RemoveExecutor method, with any body, and a specified content type
+func NewRemoveExecutorRequestWithBody(server string, id string, params *RemoveExecutorParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/executors/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "reason", params.Reason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "force", params.Force, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewGetExecutorRequest constructs an http.Request for the GetExecutor method
 func NewGetExecutorRequest(server string, id string) (*http.Request, error) {
 	var err error
@@ -3863,6 +4328,53 @@ func NewGetExecutorRequest(server string, id string) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
+
+	return req, nil
+}
+
+// NewDrainExecutorRequest calls the generic DrainExecutor builder with application/json body
+func NewDrainExecutorRequest(server string, id string, body DrainExecutorJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewDrainExecutorRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewDrainExecutorRequestWithBody constructs an http.Request for the DrainExecutor method, with any body, and a specified content type
+func NewDrainExecutorRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/executors/%s/drain", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -3976,6 +4488,53 @@ func NewListPoolsRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewDeletePoolRequest calls the generic DeletePool builder with application/json body
+func NewDeletePoolRequest(server string, name string, body DeletePoolJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewDeletePoolRequestWithBody(server, name, "application/json", bodyReader)
+}
+
+// NewDeletePoolRequestWithBody constructs an http.Request for the DeletePool method, with any body, and a specified content type
+func NewDeletePoolRequestWithBody(server string, name string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/pools/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewGetPoolRequest constructs an http.Request for the GetPool method
 func NewGetPoolRequest(server string, name string) (*http.Request, error) {
 	var err error
@@ -4006,6 +4565,53 @@ func NewGetPoolRequest(server string, name string) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
+
+	return req, nil
+}
+
+// NewPutPoolRequest calls the generic PutPool builder with application/json body
+func NewPutPoolRequest(server string, name string, body PutPoolJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPutPoolRequestWithBody(server, name, "application/json", bodyReader)
+}
+
+// NewPutPoolRequestWithBody constructs an http.Request for the PutPool method, with any body, and a specified content type
+func NewPutPoolRequestWithBody(server string, name string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/pools/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -5721,12 +6327,56 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/executors (the `ListExecutors` operationId).
 	ListExecutorsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListExecutorsResponse, error)
 
+	// RemoveExecutorWithBodyWithResponse Remove an executor for good
+	//
+	// The wait for its tasks ends as `on_executor_lost` of each says; those of a member of a set are left to its other
+	// members. Its id never registers again: a process that comes back with it stops and removes what it holds. An
+	// executor that is in contact and has tasks is refused with 409 `conflict`, unless the removal is forced. Again is
+	// no error.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/executors/{id} (the `RemoveExecutor` operationId).
+	RemoveExecutorWithBodyWithResponse(ctx context.Context, id string, params *RemoveExecutorParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RemoveExecutorResponse, error)
+
+	// RemoveExecutorWithResponse Remove an executor for good
+	//
+	// The wait for its tasks ends as `on_executor_lost` of each says; those of a member of a set are left to its other
+	// members. Its id never registers again: a process that comes back with it stops and removes what it holds. An
+	// executor that is in contact and has tasks is refused with 409 `conflict`, unless the removal is forced. Again is
+	// no error.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/executors/{id} (the `RemoveExecutor` operationId).
+	RemoveExecutorWithResponse(ctx context.Context, id string, params *RemoveExecutorParams, body RemoveExecutorJSONRequestBody, reqEditors ...RequestEditorFn) (*RemoveExecutorResponse, error)
+
 	// GetExecutorWithResponse Get an executor
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/executors/{id} (the `GetExecutor` operationId).
 	GetExecutorWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetExecutorResponse, error)
+
+	// DrainExecutorWithBodyWithResponse Have an executor take no more tasks, or take tasks again
+	//
+	// Those that it has go on. The wish holds at once, reaches its process within seconds, and outlives it, until it is
+	// taken back with `resume`. `drained` says when it is done. Errors: 410 `gone` for an executor that was removed.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/executors/{id}/drain (the `DrainExecutor` operationId).
+	DrainExecutorWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DrainExecutorResponse, error)
+
+	// DrainExecutorWithResponse Have an executor take no more tasks, or take tasks again
+	//
+	// Those that it has go on. The wish holds at once, reaches its process within seconds, and outlives it, until it is
+	// taken back with `resume`. `drained` says when it is done. Errors: 410 `gone` for an executor that was removed.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/executors/{id}/drain (the `DrainExecutor` operationId).
+	DrainExecutorWithResponse(ctx context.Context, id string, body DrainExecutorJSONRequestBody, reqEditors ...RequestEditorFn) (*DrainExecutorResponse, error)
 
 	// ListGroupsWithResponse Count the open runs of groups, and tell the last run of each
 	//
@@ -5745,12 +6395,50 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/pools (the `ListPools` operationId).
 	ListPoolsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListPoolsResponse, error)
 
+	// DeletePoolWithBodyWithResponse Delete a pool
+	//
+	// Errors: 409 `conflict` while executors that are not removed serve it, or unfinished tasks are of it.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/pools/{name} (the `DeletePool` operationId).
+	DeletePoolWithBodyWithResponse(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DeletePoolResponse, error)
+
+	// DeletePoolWithResponse Delete a pool
+	//
+	// Errors: 409 `conflict` while executors that are not removed serve it, or unfinished tasks are of it.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/pools/{name} (the `DeletePool` operationId).
+	DeletePoolWithResponse(ctx context.Context, name string, body DeletePoolJSONRequestBody, reqEditors ...RequestEditorFn) (*DeletePoolResponse, error)
+
 	// GetPoolWithResponse Get a pool
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/pools/{name} (the `GetPool` operationId).
 	GetPoolWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*GetPoolResponse, error)
+
+	// PutPoolWithBodyWithResponse Make or change a pool
+	//
+	// What is left out is not kept. An executor that registers for a pool that does not exist makes it, too. Errors:
+	// 409 `conflict` where executors that serve the pool do not fit it.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/pools/{name} (the `PutPool` operationId).
+	PutPoolWithBodyWithResponse(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutPoolResponse, error)
+
+	// PutPoolWithResponse Make or change a pool
+	//
+	// What is left out is not kept. An executor that registers for a pool that does not exist makes it, too. Errors:
+	// 409 `conflict` where executors that serve the pool do not fit it.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/pools/{name} (the `PutPool` operationId).
+	PutPoolWithResponse(ctx context.Context, name string, body PutPoolJSONRequestBody, reqEditors ...RequestEditorFn) (*PutPoolResponse, error)
 
 	// DeleteRunsWithBodyWithResponse Delete final runs by age and by number
 	//
@@ -6524,6 +7212,8 @@ type DeskRegisterResponseDefaultHeaders struct {
 type DeskRegisterResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Wanted
 	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
 	ApplicationProblemJSON403 *ExecutorRefused
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
@@ -6532,6 +7222,11 @@ type DeskRegisterResponse struct {
 	Headers403 *DeskRegisterResponse403Headers
 	// HeadersDefault the parsed response headers for an HTTP default response
 	HeadersDefault *DeskRegisterResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeskRegisterResponse) GetJSON200() *Wanted {
+	return r.JSON200
 }
 
 // GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
@@ -6586,6 +7281,8 @@ type DeskRenewResponseDefaultHeaders struct {
 type DeskRenewResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Wanted
 	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
 	ApplicationProblemJSON403 *ExecutorRefused
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
@@ -6594,6 +7291,11 @@ type DeskRenewResponse struct {
 	Headers403 *DeskRenewResponse403Headers
 	// HeadersDefault the parsed response headers for an HTTP default response
 	HeadersDefault *DeskRenewResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeskRenewResponse) GetJSON200() *Wanted {
+	return r.JSON200
 }
 
 // GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
@@ -6690,6 +7392,61 @@ func (r ListExecutorsResponse) ContentType() string {
 	return ""
 }
 
+// RemoveExecutorResponseDefaultHeaders the declared response headers of an HTTP default response for RemoveExecutor
+type RemoveExecutorResponseDefaultHeaders struct {
+	RetryAfter int
+}
+
+type RemoveExecutorResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Executor
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *RemoveExecutorResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RemoveExecutorResponse) GetJSON200() *Executor {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r RemoveExecutorResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r RemoveExecutorResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RemoveExecutorResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RemoveExecutorResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RemoveExecutorResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // GetExecutorResponseDefaultHeaders the declared response headers of an HTTP default response for GetExecutor
 type GetExecutorResponseDefaultHeaders struct {
 	RetryAfter int
@@ -6739,6 +7496,61 @@ func (r GetExecutorResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetExecutorResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DrainExecutorResponseDefaultHeaders the declared response headers of an HTTP default response for DrainExecutor
+type DrainExecutorResponseDefaultHeaders struct {
+	RetryAfter int
+}
+
+type DrainExecutorResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Executor
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *DrainExecutorResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DrainExecutorResponse) GetJSON200() *Executor {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DrainExecutorResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DrainExecutorResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DrainExecutorResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DrainExecutorResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DrainExecutorResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -6855,6 +7667,54 @@ func (r ListPoolsResponse) ContentType() string {
 	return ""
 }
 
+// DeletePoolResponseDefaultHeaders the declared response headers of an HTTP default response for DeletePool
+type DeletePoolResponseDefaultHeaders struct {
+	RetryAfter int
+}
+
+type DeletePoolResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *DeletePoolResponseDefaultHeaders
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DeletePoolResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeletePoolResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeletePoolResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeletePoolResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeletePoolResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // GetPoolResponseDefaultHeaders the declared response headers of an HTTP default response for GetPool
 type GetPoolResponseDefaultHeaders struct {
 	RetryAfter int
@@ -6904,6 +7764,68 @@ func (r GetPoolResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetPoolResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PutPoolResponseDefaultHeaders the declared response headers of an HTTP default response for PutPool
+type PutPoolResponseDefaultHeaders struct {
+	RetryAfter int
+}
+
+type PutPoolResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Pool
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *Pool
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *PutPoolResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PutPoolResponse) GetJSON200() *Pool {
+	return r.JSON200
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r PutPoolResponse) GetJSON201() *Pool {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r PutPoolResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r PutPoolResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PutPoolResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PutPoolResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PutPoolResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -8650,6 +9572,42 @@ func (c *ClientWithResponses) ListExecutorsWithResponse(ctx context.Context, req
 	return ParseListExecutorsResponse(rsp)
 }
 
+// RemoveExecutorWithBodyWithResponse Remove an executor for good
+//
+// The wait for its tasks ends as `on_executor_lost` of each says; those of a member of a set are left to its other
+// members. Its id never registers again: a process that comes back with it stops and removes what it holds. An
+// executor that is in contact and has tasks is refused with 409 `conflict`, unless the removal is forced. Again is
+// no error.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/executors/{id} (the `RemoveExecutor` operationId).
+func (c *ClientWithResponses) RemoveExecutorWithBodyWithResponse(ctx context.Context, id string, params *RemoveExecutorParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RemoveExecutorResponse, error) {
+	rsp, err := c.RemoveExecutorWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRemoveExecutorResponse(rsp)
+}
+
+// RemoveExecutorWithResponse Remove an executor for good
+//
+// The wait for its tasks ends as `on_executor_lost` of each says; those of a member of a set are left to its other
+// members. Its id never registers again: a process that comes back with it stops and removes what it holds. An
+// executor that is in contact and has tasks is refused with 409 `conflict`, unless the removal is forced. Again is
+// no error.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/executors/{id} (the `RemoveExecutor` operationId).
+func (c *ClientWithResponses) RemoveExecutorWithResponse(ctx context.Context, id string, params *RemoveExecutorParams, body RemoveExecutorJSONRequestBody, reqEditors ...RequestEditorFn) (*RemoveExecutorResponse, error) {
+	rsp, err := c.RemoveExecutor(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRemoveExecutorResponse(rsp)
+}
+
 // GetExecutorWithResponse Get an executor
 //
 // Returns a wrapper object for the known response body format(s).
@@ -8661,6 +9619,38 @@ func (c *ClientWithResponses) GetExecutorWithResponse(ctx context.Context, id st
 		return nil, err
 	}
 	return ParseGetExecutorResponse(rsp)
+}
+
+// DrainExecutorWithBodyWithResponse Have an executor take no more tasks, or take tasks again
+//
+// Those that it has go on. The wish holds at once, reaches its process within seconds, and outlives it, until it is
+// taken back with `resume`. `drained` says when it is done. Errors: 410 `gone` for an executor that was removed.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/executors/{id}/drain (the `DrainExecutor` operationId).
+func (c *ClientWithResponses) DrainExecutorWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DrainExecutorResponse, error) {
+	rsp, err := c.DrainExecutorWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDrainExecutorResponse(rsp)
+}
+
+// DrainExecutorWithResponse Have an executor take no more tasks, or take tasks again
+//
+// Those that it has go on. The wish holds at once, reaches its process within seconds, and outlives it, until it is
+// taken back with `resume`. `drained` says when it is done. Errors: 410 `gone` for an executor that was removed.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/executors/{id}/drain (the `DrainExecutor` operationId).
+func (c *ClientWithResponses) DrainExecutorWithResponse(ctx context.Context, id string, body DrainExecutorJSONRequestBody, reqEditors ...RequestEditorFn) (*DrainExecutorResponse, error) {
+	rsp, err := c.DrainExecutor(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDrainExecutorResponse(rsp)
 }
 
 // ListGroupsWithResponse Count the open runs of groups, and tell the last run of each
@@ -8692,6 +9682,36 @@ func (c *ClientWithResponses) ListPoolsWithResponse(ctx context.Context, reqEdit
 	return ParseListPoolsResponse(rsp)
 }
 
+// DeletePoolWithBodyWithResponse Delete a pool
+//
+// Errors: 409 `conflict` while executors that are not removed serve it, or unfinished tasks are of it.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/pools/{name} (the `DeletePool` operationId).
+func (c *ClientWithResponses) DeletePoolWithBodyWithResponse(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DeletePoolResponse, error) {
+	rsp, err := c.DeletePoolWithBody(ctx, name, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeletePoolResponse(rsp)
+}
+
+// DeletePoolWithResponse Delete a pool
+//
+// Errors: 409 `conflict` while executors that are not removed serve it, or unfinished tasks are of it.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/pools/{name} (the `DeletePool` operationId).
+func (c *ClientWithResponses) DeletePoolWithResponse(ctx context.Context, name string, body DeletePoolJSONRequestBody, reqEditors ...RequestEditorFn) (*DeletePoolResponse, error) {
+	rsp, err := c.DeletePool(ctx, name, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeletePoolResponse(rsp)
+}
+
 // GetPoolWithResponse Get a pool
 //
 // Returns a wrapper object for the known response body format(s).
@@ -8703,6 +9723,38 @@ func (c *ClientWithResponses) GetPoolWithResponse(ctx context.Context, name stri
 		return nil, err
 	}
 	return ParseGetPoolResponse(rsp)
+}
+
+// PutPoolWithBodyWithResponse Make or change a pool
+//
+// What is left out is not kept. An executor that registers for a pool that does not exist makes it, too. Errors:
+// 409 `conflict` where executors that serve the pool do not fit it.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/pools/{name} (the `PutPool` operationId).
+func (c *ClientWithResponses) PutPoolWithBodyWithResponse(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutPoolResponse, error) {
+	rsp, err := c.PutPoolWithBody(ctx, name, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutPoolResponse(rsp)
+}
+
+// PutPoolWithResponse Make or change a pool
+//
+// What is left out is not kept. An executor that registers for a pool that does not exist makes it, too. Errors:
+// 409 `conflict` where executors that serve the pool do not fit it.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/pools/{name} (the `PutPool` operationId).
+func (c *ClientWithResponses) PutPoolWithResponse(ctx context.Context, name string, body PutPoolJSONRequestBody, reqEditors ...RequestEditorFn) (*PutPoolResponse, error) {
+	rsp, err := c.PutPool(ctx, name, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutPoolResponse(rsp)
 }
 
 // DeleteRunsWithBodyWithResponse Delete final runs by age and by number
@@ -9687,8 +10739,12 @@ func ParseDeskRegisterResponse(rsp *http.Response) (*DeskRegisterResponse, error
 	}
 
 	switch {
-	case rsp.StatusCode == 204:
-		break // No content-type
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Wanted
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
 		var dest ExecutorRefused
@@ -9746,8 +10802,12 @@ func ParseDeskRenewResponse(rsp *http.Response) (*DeskRenewResponse, error) {
 	}
 
 	switch {
-	case rsp.StatusCode == 204:
-		break // No content-type
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Wanted
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
 		var dest ExecutorRefused
@@ -9837,6 +10897,52 @@ func ParseListExecutorsResponse(rsp *http.Response) (*ListExecutorsResponse, err
 	return response, nil
 }
 
+// ParseRemoveExecutorResponse parses an HTTP response from a RemoveExecutorWithResponse call
+func ParseRemoveExecutorResponse(rsp *http.Response) (*RemoveExecutorResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RemoveExecutorResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Executor
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers RemoveExecutorResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
 // ParseGetExecutorResponse parses an HTTP response from a GetExecutorWithResponse call
 func ParseGetExecutorResponse(rsp *http.Response) (*GetExecutorResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -9870,6 +10976,52 @@ func ParseGetExecutorResponse(rsp *http.Response) (*GetExecutorResponse, error) 
 	switch {
 	case true:
 		var headers GetExecutorResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDrainExecutorResponse parses an HTTP response from a DrainExecutorWithResponse call
+func ParseDrainExecutorResponse(rsp *http.Response) (*DrainExecutorResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DrainExecutorResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Executor
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers DrainExecutorResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
@@ -9975,6 +11127,48 @@ func ParseListPoolsResponse(rsp *http.Response) (*ListPoolsResponse, error) {
 	return response, nil
 }
 
+// ParseDeletePoolResponse parses an HTTP response from a DeletePoolWithResponse call
+func ParseDeletePoolResponse(rsp *http.Response) (*DeletePoolResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeletePoolResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers DeletePoolResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
 // ParseGetPoolResponse parses an HTTP response from a GetPoolWithResponse call
 func ParseGetPoolResponse(rsp *http.Response) (*GetPoolResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -10008,6 +11202,59 @@ func ParseGetPoolResponse(rsp *http.Response) (*GetPoolResponse, error) {
 	switch {
 	case true:
 		var headers GetPoolResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePutPoolResponse parses an HTTP response from a PutPoolWithResponse call
+func ParsePutPoolResponse(rsp *http.Response) (*PutPoolResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PutPoolResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Pool
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest Pool
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers PutPoolResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/cli/remote"
 )
 
 // completionTimeout bounds what a person who pressed tab waits for.
@@ -88,44 +89,28 @@ func runIDs(c *cobra.Command, conn *connection) ([]string, cobra.ShellCompDirect
 	return ids, noFiles | cobra.ShellCompDirectiveKeepOrder
 }
 
-func completeExecutors(conn *connection) completer {
-	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		ctx, cancel := completionContext(c)
-		defer cancel()
-		client, err := conn.open()
-		if err != nil || len(args) > 0 {
-			return nil, noFiles
-		}
+// completeExecutors and completePools complete names for the first most
+// arguments, or for all with 0.
+func completeExecutors(conn *connection, most int) completer {
+	return completeNames(conn, most, func(ctx context.Context, client *remote.Client) ([]string, error) {
 		answer, err := client.Executors(ctx)
-		if err != nil {
-			return nil, noFiles
-		}
 		var ids []string
 		for _, e := range answer.Value.Executors {
 			ids = append(ids, cobra.CompletionWithDesc(e.ID, fmt.Sprintf("%s, %s", e.Pool, e.State)))
 		}
-		return ids, noFiles
-	}
+		return ids, err
+	})
 }
 
-func completePools(conn *connection) completer {
-	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		ctx, cancel := completionContext(c)
-		defer cancel()
-		client, err := conn.open()
-		if err != nil || len(args) > 0 {
-			return nil, noFiles
-		}
+func completePools(conn *connection, most int) completer {
+	return completeNames(conn, most, func(ctx context.Context, client *remote.Client) ([]string, error) {
 		answer, err := client.Pools(ctx)
-		if err != nil {
-			return nil, noFiles
-		}
 		var names []string
 		for _, p := range answer.Value.Pools {
 			names = append(names, cobra.CompletionWithDesc(p.Name, p.Driver))
 		}
-		return names, noFiles
-	}
+		return names, err
+	})
 }
 
 // completeChangeGroups completes names of change groups, as completeRun does ids.

@@ -134,8 +134,12 @@ type Executor struct {
 	Privileged bool `koanf:"privileged" yaml:"privileged"`
 	// DrainFinish makes a process that is told to end wait for its tasks; else
 	// it leaves them to their shims and to the next process.
-	DrainFinish bool   `koanf:"drain_finish" yaml:"drain_finish"`
-	GatewayURL  string `koanf:"gateway_url" yaml:"gateway_url"`
+	DrainFinish bool `koanf:"drain_finish" yaml:"drain_finish"`
+	// Temporary has the executor removed by itself once it was out of contact
+	// for RemoveAfter; others are removed by operators alone.
+	Temporary   bool          `koanf:"temporary" yaml:"temporary"`
+	RemoveAfter time.Duration `koanf:"remove_after" yaml:"remove_after"` // 0: ten minutes
+	GatewayURL  string        `koanf:"gateway_url" yaml:"gateway_url"`
 	// InsecureGateway allows a gateway URL that is neither https nor loopback:
 	// secrets then cross the network in the clear.
 	InsecureGateway bool `koanf:"insecure_gateway" yaml:"insecure_gateway"`

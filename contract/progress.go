@@ -58,6 +58,8 @@ type TaskChange struct {
 	Status   run.Status      `json:"s"`
 	Reason   string          `json:"w,omitempty"`
 	Result   *run.TaskResult `json:"r,omitempty"` // where the task ended
+	// Executor is who has a task that runs, as far as the workflow knows.
+	Executor string `json:"e,omitempty"`
 	// IfUnclaimed leaves the change out where an executor has the task.
 	IfUnclaimed bool `json:"u,omitempty"`
 }
@@ -83,11 +85,16 @@ type HoldersInput struct {
 	Run run.ID `json:"run"`
 	// Tasks asked for; empty means all that are not final.
 	Tasks []int `json:"tasks,omitempty"`
+	// Executors are asked whether they were removed.
+	Executors []string `json:"executors,omitempty"`
 }
 
 // HoldersResult is the result of holders: who claimed what, ascending by task.
 type HoldersResult struct {
 	Holders []Holder `json:"holders,omitempty"`
+	// Removed are those of the executors asked for that were removed and have
+	// left nobody who could go on with their tasks.
+	Removed []ExecutorRemoved `json:"removed,omitempty"`
 }
 
 // Holder says who claimed the newest dispatch of a task that was claimed.

@@ -8,12 +8,12 @@ import (
 )
 
 // Register implements run.Desk.
-func (e *Engine) Register(ctx context.Context, x run.Executor) error {
+func (e *Engine) Register(ctx context.Context, x run.Executor) (run.Wanted, error) {
 	return e.store.RegisterExecutor(ctx, x)
 }
 
 // Renew implements run.Desk.
-func (e *Engine) Renew(ctx context.Context, r run.Renewal) error {
+func (e *Engine) Renew(ctx context.Context, r run.Renewal) (run.Wanted, error) {
 	return e.store.RenewExecutor(ctx, r)
 }
 

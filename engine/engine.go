@@ -66,16 +66,6 @@ func (e *Engine) Ready(ctx context.Context) error {
 	return e.logs.Check(ctx)
 }
 
-// Executors implements run.Service.
-func (e *Engine) Executors(ctx context.Context) ([]run.Executor, error) {
-	return e.store.ListExecutors(ctx)
-}
-
-// Pools implements run.Service.
-func (e *Engine) Pools(ctx context.Context) ([]run.Pool, error) {
-	return e.store.ListPools(ctx)
-}
-
 // List implements run.Service.
 func (e *Engine) List(ctx context.Context, q run.ListQuery) (run.Page, error) {
 	return e.store.ListRuns(ctx, q)

@@ -35,9 +35,10 @@ func newBench(t *testing.T) bench {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, errors.Join(store.Close(), bucket.Close())) })
 	b := bench{Engine: engine.New(engine.Deps{Store: store, Logs: bucket, Logger: slog.New(slog.DiscardHandler)}), store: store}
-	require.NoError(t, b.Register(t.Context(), run.Executor{
+	_, err = b.Register(t.Context(), run.Executor{
 		ID: executorID, Pool: "shell", Driver: "shell", OS: "linux", Arch: "amd64", Slots: 1, JournalID: "j1",
-	}))
+	})
+	require.NoError(t, err)
 	return b
 }
 
@@ -206,7 +207,8 @@ func TestGet_tells_why_a_task_waits(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "waits for an executor of pool shell", r.Tasks[0].Reason)
 	require.Equal(t, "waits for t", r.Tasks[1].Reason)
-	require.NoError(t, b.Renew(t.Context(), run.Renewal{Executor: executorID, JournalID: "j1", SlotsUsed: 1}))
+	_, err = b.Renew(t.Context(), run.Renewal{Executor: executorID, JournalID: "j1", SlotsUsed: 1})
+	require.NoError(t, err)
 	r, err = b.Get(t.Context(), id)
 	require.NoError(t, err)
 	require.Equal(t, "the only slot of pool shell is in use; place 1 in line", r.Tasks[0].Reason)

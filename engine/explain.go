@@ -125,6 +125,10 @@ func dependencyReason(depends []run.Depend, open map[string]bool) string {
 
 func poolReason(p run.Pool, name string, place int) string {
 	switch {
+	case p.Online == 0 && p.Draining > 0 && p.Offline == 0:
+		return fmt.Sprintf("all executors of pool %s are draining", name)
+	case p.Online == 0 && p.Draining > 0:
+		return fmt.Sprintf("all executors of pool %s are draining or offline", name)
 	case p.Online == 0:
 		return fmt.Sprintf("no executor of pool %s is online", name)
 	case !full(p):

@@ -18,7 +18,10 @@ func TestPoolReason(t *testing.T) {
 		want  string
 	}{
 		"no such pool":     {run.Pool{}, 0, "no executor of pool p is online"},
-		"all gone":         {run.Pool{SlotsUsed: 2}, 3, "no executor of pool p is online"},
+		"all gone":         {run.Pool{Offline: 2, SlotsUsed: 2}, 3, "no executor of pool p is online"},
+		"all drain":        {run.Pool{Draining: 2}, 3, "all executors of pool p are draining"},
+		"drain or gone":    {run.Pool{Draining: 2, Offline: 1}, 3, "all executors of pool p are draining or offline"},
+		"one drains":       {run.Pool{Online: 1, Slots: 1, Draining: 2}, 1, "waits for an executor of pool p"},
 		"a slot is free":   {run.Pool{Online: 1, Slots: 4, SlotsUsed: 3}, 1, "waits for an executor of pool p"},
 		"one slot":         {run.Pool{Online: 1, Slots: 1, SlotsUsed: 1}, 1, "the only slot of pool p is in use; place 1 in line"},
 		"meanwhile taken":  {run.Pool{Online: 1, Slots: 1, SlotsUsed: 1}, 0, "the only slot of pool p is in use"},

@@ -125,6 +125,8 @@ func (p *Pump) tell(ctx context.Context, row records.OutboxRow) error {
 		return p.tellWebhook(ctx, row.Webhook)
 	case records.OutboxGrant:
 		return tellChangeGroup(ctx, p.starter, row.ChangeGroup)
+	case records.OutboxExecutor:
+		return tellExecutor(ctx, p.starter, row.Executor)
 	}
 	r, err := p.store.GetSummary(ctx, row.Run)
 	if run.CodeOf(err) == run.CodeNotFound {
@@ -141,6 +143,9 @@ func (p *Pump) tell(ctx context.Context, row records.OutboxRow) error {
 	case records.OutboxApprove:
 		_, err = p.starter.SignalWithStartWorkflow(ctx, options.ID, contract.SignalApprove, contract.Approve{Task: row.Task},
 			options, contract.RunWorkflow, input)
+	case records.OutboxExecutorRemoved:
+		_, err = p.starter.SignalWithStartWorkflow(ctx, options.ID, contract.SignalExecutorRemoved,
+			contract.ExecutorRemoved{Executor: row.Executor, Reason: row.Reason}, options, contract.RunWorkflow, input)
 	case records.OutboxAdmit, records.OutboxStop, records.OutboxCancel:
 		signal := map[records.OutboxKind]string{
 			records.OutboxAdmit: contract.SignalAdmit, records.OutboxStop: contract.SignalStop, records.OutboxCancel: contract.SignalCancel,

@@ -37,13 +37,14 @@ const (
 // Reconciler finds runs that are open in the records while somebody ended
 // their workflow from outside (terminated it, or cancelled it so that it never
 // ran, or deleted it), and closes them. The workflow of a change group that was ended so is
-// told once more: nobody may have acted on the signal that it had.
+// told once more: nobody may have acted on the signal that it had. So is that of
+// an executor, which nothing else may start for long.
 type Reconciler struct {
 	store     records.Store
 	temporal  client.Client
 	namespace string
 	logger    *slog.Logger
-	told      map[string]time.Time // executions of change groups, and when they closed
+	told      map[string]time.Time // executions of change groups and executors, and when they closed
 	place     run.ID               // in the open runs: the last one compared
 }
 
@@ -76,8 +77,8 @@ func (r *Reconciler) Run(ctx context.Context) error {
 }
 
 func (r *Reconciler) once(ctx context.Context, since time.Time) error {
-	query := fmt.Sprintf("WorkflowType IN ('%s', '%s') AND CloseTime > '%s' AND ExecutionStatus IN ('Terminated', 'TimedOut', 'Failed', 'Canceled')",
-		contract.RunWorkflow, contract.ChangeGroupWorkflow, since.UTC().Format(time.RFC3339))
+	query := fmt.Sprintf("WorkflowType IN ('%s', '%s', '%s') AND CloseTime > '%s' AND ExecutionStatus IN ('Terminated', 'TimedOut', 'Failed', 'Canceled')",
+		contract.RunWorkflow, contract.ChangeGroupWorkflow, contract.ExecutorWorkflow, since.UTC().Format(time.RFC3339))
 	maps.DeleteFunc(r.told, func(_ string, closed time.Time) bool { return closed.Before(since) })
 	var page []byte
 	for {
@@ -103,16 +104,36 @@ func (r *Reconciler) lookAt(ctx context.Context, x *workflowpb.WorkflowExecution
 	if id, ok := contract.RunOfWorkflow(workflowID); ok {
 		return r.check(ctx, id)
 	}
-	name, ok := contract.ChangeGroupOfWorkflow(workflowID)
-	if _, told := r.told[execution]; !ok || told {
+	if _, told := r.told[execution]; told {
 		return nil
 	}
-	r.logger.InfoContext(ctx, "granting the slots of a change group whose workflow was ended from outside", "changegroup", name, "status", x.GetStatus().String())
-	if err := tellChangeGroup(ctx, r.temporal, name); err != nil {
-		return fmt.Errorf("telling the workflow of change group %s: %w", name, err)
+	if err := r.tellAgain(ctx, workflowID, x.GetStatus()); err != nil {
+		return fmt.Errorf("telling the workflow %s again: %w", workflowID, err)
 	}
 	r.told[execution] = x.GetCloseTime().AsTime()
 	return nil
+}
+
+// tellAgain starts the workflow of a change group, or of an executor that is
+// not removed, which was ended from outside.
+func (r *Reconciler) tellAgain(ctx context.Context, workflowID string, status enumspb.WorkflowExecutionStatus) error {
+	if name, ok := contract.ChangeGroupOfWorkflow(workflowID); ok {
+		r.logger.InfoContext(ctx, "granting the slots of a change group whose workflow was ended from outside", "changegroup", name, "status", status.String())
+		return tellChangeGroup(ctx, r.temporal, name)
+	}
+	id, ok := contract.ExecutorOfWorkflow(workflowID)
+	if !ok {
+		return nil
+	}
+	e, err := r.store.GetExecutor(ctx, id)
+	if run.CodeOf(err) == run.CodeNotFound || err == nil && e.State == run.ExecutorRemoved {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	r.logger.InfoContext(ctx, "looking after an executor whose workflow was ended from outside", "executor", id, "status", status.String())
+	return tellExecutor(ctx, r.temporal, id)
 }
 
 // compare checks some open runs, those after the last ones.

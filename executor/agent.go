@@ -39,6 +39,10 @@ type Options struct {
 	StateDir string
 	Labels   map[string]string
 	Version  string
+	// Temporary says that the executor is removed by itself once it was out of
+	// contact for RemoveAfter; 0 means run.TemporaryOffline.
+	Temporary   bool
+	RemoveAfter time.Duration
 	// OS and Arch are what tasks run on; "" means this host's.
 	OS, Arch string
 	// DrainFinish: when its context ends, Run waits for the tasks that run.
@@ -108,8 +112,10 @@ type Agent struct {
 	shut     bool // no call is taken any more
 	tasks    map[run.Key]*task
 	draining bool
-	unwell   error // why no tasks are asked for; nil: nothing is wrong
-	ills     int   // how often suspend was called
+	// drainWanted says that the gateway wants no tasks taken for now.
+	drainWanted bool
+	unwell      error // why no tasks are asked for; nil: nothing is wrong
+	ills        int   // how often suspend was called
 }
 
 // NewAgent opens the state dir, which Run, or else Close, gives back. Errors:

@@ -74,7 +74,8 @@ func (t *task) write(r record) Outcome {
 	t.mu.Lock()
 	closed, stopped := t.entry.State == stateClosed, t.stopped
 	var err error
-	if !closed && !stopped && !t.a.isDraining() {
+	none := t.a.whyNone()
+	if !closed && !stopped && none == nil {
 		err = t.append(r, false)
 	}
 	t.mu.Unlock()
@@ -88,8 +89,8 @@ func (t *task) write(r record) Outcome {
 	case err != nil:
 		t.a.suspend(err)
 		return t.drop(fmt.Sprintf("the executor can not write its journal: %v", err))
-	case t.a.isDraining():
-		return t.drop(errShutdown.Error())
+	case none != nil:
+		return t.drop(none.Error())
 	}
 	return Outcome{}
 }

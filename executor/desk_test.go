@@ -11,6 +11,9 @@ import (
 
 // deskService stands for the gateway and the records.
 type deskService struct {
+	wanted run.Wanted  // of every executor
+	last   run.Renewal // that came
+
 	w *world
 
 	mu        sync.Mutex
@@ -97,27 +100,28 @@ func (s *deskService) reach(id string) error {
 	return nil
 }
 
-func (s *deskService) Register(_ context.Context, e run.Executor) error {
+func (s *deskService) Register(_ context.Context, e run.Executor) (run.Wanted, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.reach(e.ID); err != nil {
-		return err
+		return run.Wanted{}, err
 	}
 	s.executors[e.ID] = e.JournalID
-	return nil
+	return s.wanted, nil
 }
 
-func (s *deskService) Renew(_ context.Context, r run.Renewal) error {
+func (s *deskService) Renew(_ context.Context, r run.Renewal) (run.Wanted, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.reach(r.Executor); err != nil {
-		return err
+		return run.Wanted{}, err
 	}
 	if s.executors[r.Executor] != r.JournalID {
-		return run.Errorf(run.CodeNotFound, "not registered")
+		return run.Wanted{}, run.Errorf(run.CodeNotFound, "not registered")
 	}
 	s.slots[r.Executor] = r.SlotsUsed
-	return nil
+	s.last = r
+	return s.wanted, nil
 }
 
 func (s *deskService) Claim(_ context.Context, c run.ClaimRequest) (run.Definition, error) {

@@ -15,8 +15,11 @@ var errCheckDue = errors.New("the executor has not been checked yet")
 func (a *Agent) Health() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.draining {
+	switch {
+	case a.draining:
 		return errShutdown
+	case a.drainWanted:
+		return errDrainWanted
 	}
 	return a.unwell
 }
@@ -29,8 +32,8 @@ func (a *Agent) suspend(why error) {
 	}
 	a.unwell = why
 	a.ills++
-	a.mu.Unlock()
 	a.slots.setOpen(false)
+	a.mu.Unlock()
 	wake(a.ailing)
 }
 
@@ -69,16 +72,17 @@ func (a *Agent) illsSoFar() int {
 func (a *Agent) resumeIf(ills int) {
 	a.mu.Lock()
 	ok := a.ills == ills && !a.draining
-	if ok && a.unwell != nil {
+	open := ok && !a.drainWanted
+	if open && a.unwell != nil {
 		a.log.Info("executor takes tasks")
 	}
 	if ok {
 		a.unwell = nil
 	}
-	a.mu.Unlock()
-	if ok {
+	if open {
 		a.slots.setOpen(true)
 	}
+	a.mu.Unlock()
 }
 
 // check returns nil if a task can be journaled, claimed and started.

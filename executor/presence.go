@@ -28,10 +28,11 @@ func (a *Agent) register(ctx context.Context) error {
 	retry := pauses(a.opts.timing.retryFirst, a.opts.timing.retryLimit)
 	for {
 		callCtx, cancel := context.WithTimeout(ctx, a.opts.timing.call)
-		err := a.desk.Register(callCtx, run.Executor{
+		wanted, err := a.desk.Register(callCtx, run.Executor{
 			ID: a.who.id, JournalID: a.who.journalID, Pool: a.opts.Pool, Driver: features.Name,
 			OS: a.opts.OS, Arch: a.opts.Arch, Labels: a.opts.Labels, Privileged: features.Privileged,
 			Slots: a.opts.Slots, SlotsUsed: a.slots.inUse(), Version: a.opts.Version, State: run.ExecutorOnline,
+			Temporary: a.opts.Temporary, RemoveAfter: a.opts.RemoveAfter,
 		})
 		cancel()
 		switch {
@@ -39,6 +40,7 @@ func (a *Agent) register(ctx context.Context) error {
 			return nil //nolint:nilerr // the call failed because ctx ended
 		case err == nil:
 			a.log.Info("executor registered", slog.String("pool", a.opts.Pool), slog.Int("slots", a.opts.Slots))
+			a.heed(wanted)
 			a.suspend(errCheckDue)
 			return nil
 		case run.CodeOf(err) == run.CodeForbidden:
@@ -85,12 +87,18 @@ func (a *Agent) renewals(ctx context.Context) error {
 func (a *Agent) renew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, run.ExecutorRenew)
 	defer cancel()
-	return a.desk.Renew(ctx, run.Renewal{
+	draining := a.takesNone()
+	wanted, err := a.desk.Renew(ctx, run.Renewal{
 		Executor:  a.who.id,
 		JournalID: a.who.journalID,
 		SlotsUsed: a.slots.inUse(),
-		Draining:  a.isDraining(),
+		Draining:  draining,
+		Drained:   draining && a.slots.idle(),
 	})
+	if err == nil {
+		a.heed(wanted)
+	}
+	return err
 }
 
 // farewell says that no more tasks will be taken, so that nobody has to find

@@ -124,12 +124,12 @@ func (p procTokens) Complete(_ context.Context, token []byte, out executor.Outco
 
 type procDesk struct{ *process }
 
-func (p procDesk) Register(ctx context.Context, e run.Executor) error {
-	return do(p.process, func() error { return p.w.desk.Register(ctx, e) })
+func (p procDesk) Register(ctx context.Context, e run.Executor) (run.Wanted, error) {
+	return through(p.process, func() (run.Wanted, error) { return p.w.desk.Register(ctx, e) })
 }
 
-func (p procDesk) Renew(ctx context.Context, r run.Renewal) error {
-	return do(p.process, func() error { return p.w.desk.Renew(ctx, r) })
+func (p procDesk) Renew(ctx context.Context, r run.Renewal) (run.Wanted, error) {
+	return through(p.process, func() (run.Wanted, error) { return p.w.desk.Renew(ctx, r) })
 }
 
 func (p procDesk) Claim(ctx context.Context, c run.ClaimRequest) (run.Definition, error) {

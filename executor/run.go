@@ -88,14 +88,8 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 func (a *Agent) drain() {
 	a.mu.Lock()
 	a.draining = true
-	a.mu.Unlock()
 	a.slots.setOpen(false)
-}
-
-func (a *Agent) isDraining() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.draining
+	a.mu.Unlock()
 }
 
 // clear removes all environments and entries that are left of a removed

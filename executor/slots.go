@@ -68,6 +68,13 @@ func (s *slots) inUse() int {
 	return s.used
 }
 
+// idle reports whether no task counts, and no poll may bring one.
+func (s *slots) idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.used == 0 && s.reserved == 0
+}
+
 // change makes a change and wakes who waits for one.
 func (s *slots) change(f func()) {
 	s.mu.Lock()

@@ -45,8 +45,8 @@ func post(path, token, body string) call {
 func TestServer_tokens_act_as_their_executor_only(t *testing.T) {
 	t.Parallel()
 	desk := &runtest.Desk{
-		RegisterFunc:    func(context.Context, run.Executor) error { return nil },
-		RenewFunc:       func(context.Context, run.Renewal) error { return nil },
+		RegisterFunc:    func(context.Context, run.Executor) (run.Wanted, error) { return run.Wanted{}, nil },
+		RenewFunc:       func(context.Context, run.Renewal) (run.Wanted, error) { return run.Wanted{}, nil },
 		ClaimFunc:       func(context.Context, run.ClaimRequest) (run.Definition, error) { return run.Definition{}, nil },
 		ShipFunc:        func(context.Context, run.FrameBatch) error { return nil },
 		ClaimStatesFunc: func(context.Context, string, []run.Key) (map[run.Key]run.ClaimState, error) { return nil, nil },
@@ -72,6 +72,16 @@ func TestServer_tokens_act_as_their_executor_only(t *testing.T) {
 	other := `{"id": "host-7", "journal_id": "j", "pool": "gpu", "driver": "shell", "slots": 1}`
 	post("/register", "seven", other).do(t, base).problem(t, http.StatusForbidden, run.CodeForbidden)
 	require.Less(t, post("/register", "free", other).do(t, base).status, 300)
+	for path, body := range map[string]string{
+		"/register": `{"id": "pod-1", "journal_id": "j", "pool": "linux", "driver": "shell", "slots": 1, "set": %q}`,
+		"/renew":    `{"executor": "pod-1", "journal_id": "j", "set": %q}`,
+		"/claim":    `{"executor": "pod-1", "journal_id": "j", "set": %q, "key": {"run": "` + runID + `", "task": 0, "attempt": 1, "dispatch": 1}}`,
+	} {
+		require.Less(t, post(path, "set", fmt.Sprintf(body, "pods")).do(t, base).status, 300)
+		got := post(path, "set", fmt.Sprintf(body, "others")).do(t, base)
+		got.problem(t, http.StatusForbidden, run.CodeForbidden)
+		require.Empty(t, got.header.Get("Drover-Executor-State"))
+	}
 }
 
 func TestServer_claims_of_bound_tokens(t *testing.T) {

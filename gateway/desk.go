@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -22,15 +23,20 @@ func (s *Server) executorDesk() (run.Desk, error) {
 // that takes itself for removed gives up its tasks.
 const headerExecutorState = "Drover-Executor-State"
 
-// deskAnswer answers a call that returns nothing but an error.
-func deskAnswer(c echo.Context, err error) error {
+// deskError marks the errors that tell an executor that it was removed.
+func deskError(c echo.Context, err error) error {
 	if run.CodeOf(err) == run.CodeForbidden {
 		c.Response().Header().Set(headerExecutorState, string(run.ExecutorRemoved))
 	}
+	return err
+}
+
+// deskWanted answers with what is wanted of an executor.
+func deskWanted(c echo.Context, w run.Wanted, err error) error {
 	if err != nil {
-		return err
+		return deskError(c, err)
 	}
-	return c.NoContent(http.StatusNoContent)
+	return writeJSON(c, http.StatusOK, mediaJSON, api.Wanted{Drain: w.Drain})
 }
 
 // DeskRegister implements ServerInterface.
@@ -44,7 +50,7 @@ func (s *Server) DeskRegister(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := bound(c, body.ID); err != nil {
+	if err := bound(c, body.ID, body.Set); err != nil {
 		return err
 	}
 	if b := principal(c).Binding; !b.AllowsPool(body.Pool) {
@@ -53,10 +59,21 @@ func (s *Server) DeskRegister(c echo.Context) error {
 	if body.Slots < 1 {
 		return run.Errorf(run.CodeInvalid, "an executor has at least 1 slot, not %d", body.Slots)
 	}
-	return deskAnswer(c, desk.Register(c.Request().Context(), run.Executor{
+	e := run.Executor{
 		ID: body.ID, JournalID: body.JournalID, Pool: body.Pool, Driver: body.Driver, OS: body.OS, Arch: body.Arch,
 		Labels: body.Labels, Privileged: body.Privileged, Slots: body.Slots, SlotsUsed: body.SlotsUsed, Version: body.Version,
-	}))
+		Set: body.Set, Temporary: body.Temporary,
+	}
+	if body.Draining {
+		e.State = run.ExecutorDraining
+	}
+	if body.RemoveAfter != "" {
+		if e.RemoveAfter, err = time.ParseDuration(body.RemoveAfter); err != nil || e.RemoveAfter < 0 {
+			return run.Errorf(run.CodeInvalid, "remove_after: %q is not a duration such as 10m", body.RemoveAfter)
+		}
+	}
+	wanted, err := desk.Register(c.Request().Context(), e)
+	return deskWanted(c, wanted, err)
 }
 
 // DeskRenew implements ServerInterface.
@@ -69,12 +86,14 @@ func (s *Server) DeskRenew(c echo.Context) error {
 	if err := need(given{"executor", body.Executor}, given{"journal_id", body.JournalID}); err != nil {
 		return err
 	}
-	if err := bound(c, body.Executor); err != nil {
+	if err := bound(c, body.Executor, body.Set); err != nil {
 		return err
 	}
-	return deskAnswer(c, desk.Renew(c.Request().Context(), run.Renewal{
-		Executor: body.Executor, JournalID: body.JournalID, SlotsUsed: body.SlotsUsed, Draining: body.Draining,
-	}))
+	wanted, err := desk.Renew(c.Request().Context(), run.Renewal{
+		Executor: body.Executor, Set: body.Set, JournalID: body.JournalID, SlotsUsed: body.SlotsUsed, Draining: body.Draining,
+		Drained: body.Drained,
+	})
+	return deskWanted(c, wanted, err)
 }
 
 // DeskClaim implements ServerInterface.
@@ -88,7 +107,7 @@ func (s *Server) DeskClaim(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := bound(c, body.Executor); err != nil {
+	if err := bound(c, body.Executor, body.Set); err != nil {
 		return err
 	}
 	handed, err := s.handed(c, body)
@@ -96,7 +115,8 @@ func (s *Server) DeskClaim(c echo.Context) error {
 		return err
 	}
 	d, err := desk.Claim(c.Request().Context(), run.ClaimRequest{
-		Key: body.Key, Executor: body.Executor, JournalID: body.JournalID, Pool: principal(c).Binding.Pool, Repeat: !handed,
+		Key: body.Key, Executor: body.Executor, Set: body.Set, JournalID: body.JournalID,
+		Pool: principal(c).Binding.Pool, Repeat: !handed,
 	})
 	if err != nil {
 		return err
@@ -114,13 +134,16 @@ func (s *Server) DeskShip(c echo.Context) error {
 	if err := need(given{"executor", body.Executor}, given{"key.run", string(body.Key.Run)}); err != nil {
 		return err
 	}
-	if err := bound(c, body.Executor); err != nil {
+	if err := bound(c, body.Executor, ""); err != nil {
 		return err
 	}
 	if len(body.Frames) == 0 {
 		return run.Errorf(run.CodeInvalid, "a batch holds at least 1 frame")
 	}
-	return deskAnswer(c, desk.Ship(c.Request().Context(), body))
+	if err := desk.Ship(c.Request().Context(), body); err != nil {
+		return deskError(c, err)
+	}
+	return c.NoContent(http.StatusNoContent)
 }
 
 // DeskClaimStates implements ServerInterface.
@@ -133,7 +156,7 @@ func (s *Server) DeskClaimStates(c echo.Context) error {
 	if err := need(given{"executor", body.Executor}); err != nil {
 		return err
 	}
-	if err := bound(c, body.Executor); err != nil {
+	if err := bound(c, body.Executor, ""); err != nil {
 		return err
 	}
 	states, err := desk.ClaimStates(c.Request().Context(), body.Executor, body.Keys)
@@ -155,11 +178,16 @@ func (s *Server) deskBody(c echo.Context, v any) (run.Desk, error) {
 	return desk, s.decode(c, v, lenient)
 }
 
-// bound refuses a call for an executor that the token is not bound to. It does
-// not come from the desk, so it never reads as the executor being removed.
-func bound(c echo.Context, executor string) error {
-	if b := principal(c).Binding; !b.AllowsExecutor(executor) {
+// bound refuses a call for an executor that the token is not bound to, or for a
+// set. It does not come from the desk, so it never reads as the executor being
+// removed.
+func bound(c echo.Context, executor, set string) error {
+	b := principal(c).Binding
+	switch {
+	case !b.AllowsExecutor(executor):
 		return run.Errorf(run.CodeForbidden, "token %s is bound to executor %s and may not act as %s", subject(c), b.Executor, executor)
+	case !b.AllowsSet(set):
+		return run.Errorf(run.CodeForbidden, "token %s is not bound to set %s and may not be its member", subject(c), set)
 	}
 	return nil
 }

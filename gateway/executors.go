@@ -2,6 +2,9 @@ package gateway
 
 import (
 	"net/http"
+	"net/url"
+	"strings"
+	"unicode"
 
 	"github.com/labstack/echo/v4"
 
@@ -24,16 +27,59 @@ func (s *Server) ListExecutors(c echo.Context) error {
 
 // GetExecutor implements ServerInterface.
 func (s *Server) GetExecutor(c echo.Context, id string) error {
-	executors, err := s.runs.Executors(c.Request().Context())
+	e, err := s.runs.Executor(c.Request().Context(), id)
 	if err != nil {
 		return err
 	}
-	for _, e := range executors {
-		if e.ID == id {
-			return writeJSON(c, http.StatusOK, mediaJSON, viewExecutor(e))
-		}
+	return writeJSON(c, http.StatusOK, mediaJSON, viewExecutor(e))
+}
+
+// maxReason bounds what a client says why.
+const maxReason = 500
+
+func checkReason(reason string) error {
+	if len(reason) > maxReason || strings.ContainsFunc(reason, unicode.IsControl) {
+		return run.Errorf(run.CodeInvalid, "reason: at most %d bytes of text in one line", maxReason)
 	}
-	return run.Errorf(run.CodeNotFound, "there is no executor %q", id)
+	return nil
+}
+
+// RemoveExecutor implements ServerInterface.
+func (s *Server) RemoveExecutor(c echo.Context, id string, params api.RemoveExecutorParams) error {
+	if err := s.decode(c, &struct{}{}, strict); err != nil {
+		return err
+	}
+	if err := checkReason(params.Reason); err != nil {
+		return err
+	}
+	e, err := s.runs.RemoveExecutor(c.Request().Context(), id, run.Removal{Reason: params.Reason, Force: params.Force})
+	if err != nil {
+		return err
+	}
+	s.logger.InfoContext(c.Request().Context(), "executor removed", "executor", id, "by", subject(c), "tasks", e.Tasks, "reason", e.Reason)
+	return writeJSON(c, http.StatusOK, mediaJSON, viewExecutor(e))
+}
+
+// DrainExecutor implements ServerInterface.
+func (s *Server) DrainExecutor(c echo.Context, id string) error {
+	var body api.Drain
+	if err := s.decode(c, &body, strict); err != nil {
+		return err
+	}
+	if err := checkReason(body.Reason); err != nil {
+		return err
+	}
+	var e run.Executor
+	var err error
+	if body.Resume {
+		e, err = s.runs.ResumeExecutor(c.Request().Context(), id)
+	} else {
+		e, err = s.runs.DrainExecutor(c.Request().Context(), id, body.Reason)
+	}
+	if err != nil {
+		return err
+	}
+	return writeJSON(c, http.StatusOK, mediaJSON, viewExecutor(e))
 }
 
 // ListPools implements ServerInterface.
@@ -51,29 +97,68 @@ func (s *Server) ListPools(c echo.Context) error {
 
 // GetPool implements ServerInterface.
 func (s *Server) GetPool(c echo.Context, name string) error {
-	pools, err := s.runs.Pools(c.Request().Context())
+	p, err := s.runs.Pool(c.Request().Context(), name)
 	if err != nil {
 		return err
 	}
-	for _, p := range pools {
-		if p.Name == name {
-			return writeJSON(c, http.StatusOK, mediaJSON, viewPool(p))
-		}
+	return writeJSON(c, http.StatusOK, mediaJSON, viewPool(p))
+}
+
+// PutPool implements ServerInterface.
+func (s *Server) PutPool(c echo.Context, name string) error {
+	var body api.PoolSpec
+	if err := s.decode(c, &body, strict); err != nil {
+		return err
 	}
-	return run.Errorf(run.CodeNotFound, "there is no pool %q", name)
+	p := run.Pool{
+		Name: name, Driver: body.Driver, OS: body.OS, Arch: body.Arch, Labels: body.Labels, Privileged: body.Privileged,
+		Default: body.Default, Flavor: body.Flavor, Kubernetes: body.Kubernetes,
+	}
+	p, created, err := s.runs.PutPool(c.Request().Context(), p)
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if created {
+		status = http.StatusCreated
+		c.Response().Header().Set("Location", "/api/v1/pools/"+url.PathEscape(name))
+	}
+	return writeJSON(c, status, mediaJSON, viewPool(p))
+}
+
+// DeletePool implements ServerInterface.
+func (s *Server) DeletePool(c echo.Context, name string) error {
+	if err := s.decode(c, &struct{}{}, strict); err != nil {
+		return err
+	}
+	if err := s.runs.DeletePool(c.Request().Context(), name); err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusNoContent)
 }
 
 func viewExecutor(e run.Executor) api.Executor {
-	return api.Executor{
+	v := api.Executor{
 		ID: e.ID, Pool: e.Pool, Driver: e.Driver, OS: e.OS, Arch: e.Arch, Labels: mapOf(e.Labels), Privileged: e.Privileged,
-		Slots: e.Slots, SlotsUsed: e.SlotsUsed, Version: e.Version, State: api.ExecutorState(e.State),
-		RegisteredAt: e.RegisteredAt.UTC(), LastContact: e.LastContact.UTC(),
+		Slots: e.Slots, SlotsUsed: e.SlotsUsed, Version: e.Version, Set: e.Set, Temporary: e.Temporary,
+		State: api.ExecutorState(e.State), Reason: e.Reason, Drained: e.Drained, Tasks: e.Tasks,
+		RegisteredAt: e.RegisteredAt.UTC(), LastContact: e.LastContact.UTC(), RemovedAt: e.RemovedAt.UTC(),
 	}
+	if e.Temporary {
+		v.RemoveAfter = orDefault(e.RemoveAfter, run.TemporaryOffline).String()
+	}
+	for _, h := range e.Held {
+		v.Held = append(v.Held, api.HeldTask{
+			Run: string(h.Key.Run), Task: h.Name, Number: h.Key.Task, Attempt: h.Key.Attempt, Reason: h.Reason, StartedAt: h.StartedAt.UTC(),
+		})
+	}
+	return v
 }
 
 func viewPool(p run.Pool) api.Pool {
 	return api.Pool{
 		Name: p.Name, Driver: p.Driver, OS: p.OS, Arch: p.Arch, Labels: mapOf(p.Labels), Privileged: p.Privileged,
-		Default: p.Default, Online: p.Online, Slots: p.Slots, SlotsUsed: p.SlotsUsed, Queued: p.Queued, Running: p.Running,
+		Default: p.Default, Flavor: p.Flavor, Kubernetes: p.Kubernetes, Online: p.Online, Draining: p.Draining, Offline: p.Offline,
+		Slots: p.Slots, SlotsUsed: p.SlotsUsed, Queued: p.Queued, Running: p.Running,
 	}
 }

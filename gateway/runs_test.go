@@ -215,11 +215,15 @@ func TestServer_executors_and_pools(t *testing.T) {
 		ExecutorsFunc: func(context.Context) ([]run.Executor, error) {
 			return []run.Executor{{
 				ID: "e1", Pool: "linux", Driver: "docker", OS: "linux", Arch: "amd64", Slots: 4, SlotsUsed: 1, Version: "v1",
-				JournalID: "journal-secret", State: run.ExecutorOnline, RegisteredAt: at, LastContact: at,
+				JournalID: "journal-secret", State: run.ExecutorOnline, RegisteredAt: at, LastContact: at, Temporary: true, Set: "s",
+				Tasks: 1, Held: []run.HeldTask{{Key: run.Key{Run: runID, Task: 3, Attempt: 2, Dispatch: 1}, Name: "a[GO=1]", StartedAt: at}},
 			}}, nil
 		},
 		PoolsFunc: func(context.Context) ([]run.Pool, error) {
-			return []run.Pool{{Name: "linux", Driver: "docker", Online: 1, Slots: 4, SlotsUsed: 1, Queued: 2, Running: 1, Default: true}}, nil
+			return []run.Pool{{
+				Name: "linux", Driver: "docker", Online: 1, Slots: 4, SlotsUsed: 1, Queued: 2, Running: 1, Default: true,
+				Flavor: run.Flavor{Name: "large"}, Kubernetes: &run.KubernetesPool{ServiceAccount: "tasks"},
+			}}, nil
 		},
 	}
 	base := serve(t, gateway.Deps{Runs: service}, gateway.Options{})

@@ -44,18 +44,30 @@ type ServerInterface interface {
 	// ListExecutors List the executors that are not removed
 	// (GET /api/v1/executors)
 	ListExecutors(ctx echo.Context) error
+	// RemoveExecutor Remove an executor for good
+	// (DELETE /api/v1/executors/{id})
+	RemoveExecutor(ctx echo.Context, id string, params RemoveExecutorParams) error
 	// GetExecutor Get an executor
 	// (GET /api/v1/executors/{id})
 	GetExecutor(ctx echo.Context, id string) error
+	// DrainExecutor Have an executor take no more tasks, or take tasks again
+	// (POST /api/v1/executors/{id}/drain)
+	DrainExecutor(ctx echo.Context, id string) error
 	// ListGroups Count the open runs of groups, and tell the last run of each
 	// (GET /api/v1/groups)
 	ListGroups(ctx echo.Context, params ListGroupsParams) error
 	// ListPools List the pools
 	// (GET /api/v1/pools)
 	ListPools(ctx echo.Context) error
+	// DeletePool Delete a pool
+	// (DELETE /api/v1/pools/{name})
+	DeletePool(ctx echo.Context, name string) error
 	// GetPool Get a pool
 	// (GET /api/v1/pools/{name})
 	GetPool(ctx echo.Context, name string) error
+	// PutPool Make or change a pool
+	// (PUT /api/v1/pools/{name})
+	PutPool(ctx echo.Context, name string) error
 	// DeleteRuns Delete final runs by age and by number
 	// (DELETE /api/v1/runs)
 	DeleteRuns(ctx echo.Context, params DeleteRunsParams) error
@@ -317,6 +329,38 @@ func (w *ServerInterfaceWrapper) ListExecutors(ctx echo.Context) error {
 	return err
 }
 
+// RemoveExecutor converts echo context to params.
+func (w *ServerInterfaceWrapper) RemoveExecutor(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RemoveExecutorParams
+	// ------------- Optional query parameter "reason" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "reason", ctx.QueryParams(), &params.Reason, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter reason: %s", err))
+	}
+
+	// ------------- Optional query parameter "force" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "force", ctx.QueryParams(), &params.Force, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter force: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RemoveExecutor(ctx, id, params)
+	return err
+}
+
 // GetExecutor converts echo context to params.
 func (w *ServerInterfaceWrapper) GetExecutor(ctx echo.Context) error {
 	var err error
@@ -330,6 +374,22 @@ func (w *ServerInterfaceWrapper) GetExecutor(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetExecutor(ctx, id)
+	return err
+}
+
+// DrainExecutor converts echo context to params.
+func (w *ServerInterfaceWrapper) DrainExecutor(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DrainExecutor(ctx, id)
 	return err
 }
 
@@ -381,6 +441,22 @@ func (w *ServerInterfaceWrapper) ListPools(ctx echo.Context) error {
 	return err
 }
 
+// DeletePool converts echo context to params.
+func (w *ServerInterfaceWrapper) DeletePool(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeletePool(ctx, name)
+	return err
+}
+
 // GetPool converts echo context to params.
 func (w *ServerInterfaceWrapper) GetPool(ctx echo.Context) error {
 	var err error
@@ -394,6 +470,22 @@ func (w *ServerInterfaceWrapper) GetPool(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetPool(ctx, name)
+	return err
+}
+
+// PutPool converts echo context to params.
+func (w *ServerInterfaceWrapper) PutPool(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PutPool(ctx, name)
 	return err
 }
 
@@ -1156,9 +1248,13 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/api/v1/schedules/:name/trigger", wrapper.TriggerSchedule, options.OperationMiddlewares["triggerSchedule"]...)
 	router.POST(options.BaseURL+"/api/v1/schedules/:name/backfill", wrapper.BackfillSchedule, options.OperationMiddlewares["backfillSchedule"]...)
 	router.GET(options.BaseURL+"/api/v1/executors", wrapper.ListExecutors, options.OperationMiddlewares["listExecutors"]...)
+	router.DELETE(options.BaseURL+"/api/v1/executors/:id", wrapper.RemoveExecutor, options.OperationMiddlewares["removeExecutor"]...)
 	router.GET(options.BaseURL+"/api/v1/executors/:id", wrapper.GetExecutor, options.OperationMiddlewares["getExecutor"]...)
+	router.POST(options.BaseURL+"/api/v1/executors/:id/drain", wrapper.DrainExecutor, options.OperationMiddlewares["drainExecutor"]...)
 	router.GET(options.BaseURL+"/api/v1/pools", wrapper.ListPools, options.OperationMiddlewares["listPools"]...)
+	router.DELETE(options.BaseURL+"/api/v1/pools/:name", wrapper.DeletePool, options.OperationMiddlewares["deletePool"]...)
 	router.GET(options.BaseURL+"/api/v1/pools/:name", wrapper.GetPool, options.OperationMiddlewares["getPool"]...)
+	router.PUT(options.BaseURL+"/api/v1/pools/:name", wrapper.PutPool, options.OperationMiddlewares["putPool"]...)
 	router.POST(options.BaseURL+"/api/v1/executor/register", wrapper.DeskRegister, options.OperationMiddlewares["deskRegister"]...)
 	router.POST(options.BaseURL+"/api/v1/executor/renew", wrapper.DeskRenew, options.OperationMiddlewares["deskRenew"]...)
 	router.POST(options.BaseURL+"/api/v1/executor/claim", wrapper.DeskClaim, options.OperationMiddlewares["deskClaim"]...)

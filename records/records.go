@@ -23,6 +23,7 @@ type Store interface {
 	Progress
 	ChangeGroups
 	Executors
+	Registry
 	Outbox
 	Events
 	EventFloor
@@ -210,6 +211,10 @@ type TaskChange struct {
 	Reason   string
 	// Result, where the task ended: its steps, times and exit code.
 	Result *run.TaskResult
+	// Executor is who has a task that runs, as far as the workflow knows; who
+	// claimed it is not replaced. Without a reason, that of a task that runs
+	// stays.
+	Executor string
 	// IfUnclaimed leaves the change out where an executor has claimed the
 	// task, that is where it is running: so a queued task is withdrawn without
 	// a race. From then on claims of it are refused, since it is final.
@@ -274,22 +279,23 @@ type GarbageBatch struct {
 	First int64
 }
 
-// Executors is what the desk and the engine need about executors and pools.
+// Executors is what the desk needs.
 type Executors interface {
 	// RegisterExecutor and RenewExecutor: see run.Desk. Registering makes the
 	// executor's pool if no executor or operator has made it yet; an executor
 	// whose driver, os or arch contradict its pool is refused with
 	// CodeInvalid.
-	RegisterExecutor(ctx context.Context, e run.Executor) error
+	RegisterExecutor(ctx context.Context, e run.Executor) (run.Wanted, error)
 	// RenewExecutor also answers not_found to a process whose journal is not
 	// the one that is registered, once the other is silent: it may register.
-	RenewExecutor(ctx context.Context, r run.Renewal) error
+	RenewExecutor(ctx context.Context, r run.Renewal) (run.Wanted, error)
 	// Claim: see run.Desk. It sets the task running, its executor and start. A
 	// key that is newer than what is stored is accepted: the workflow may not
 	// have written it yet. Refused with conflict are keys of a run that is not
 	// running, or whose stop is wanted (but for a claim that is repeated), of
-	// a final task, and of an earlier dispatch; not_found answers for what the
-	// request does not allow. Repeated it changes nothing but
+	// a final task, of an earlier dispatch, and any new one where the executor
+	// is to drain; not_found answers for what the request does not allow.
+	// Repeated it changes nothing but
 	// for the reason of a task whose executor was out of contact: it is cleared.
 	Claim(ctx context.Context, c run.ClaimRequest) (run.Definition, error)
 	// ClaimStates: see run.Desk. A claim is open while its task is not final and
@@ -303,8 +309,36 @@ type Executors interface {
 	// claim), invalid (frames are left out, or come in other bounds than
 	// before).
 	ApplyFrames(ctx context.Context, b run.FrameBatch) error
+}
+
+// Registry is what clients and workflows need about executors and pools.
+type Registry interface {
+	// ListExecutors returns those that are not removed, by id, and GetExecutor
+	// any, with what it holds. Errors: not_found.
 	ListExecutors(ctx context.Context) ([]run.Executor, error)
+	GetExecutor(ctx context.Context, id string) (run.Executor, error)
+	// DrainExecutor notes whether an executor is to take no tasks, and why, and
+	// tells its workflow. Errors: not_found, gone (it was removed).
+	DrainExecutor(ctx context.Context, id string, drain bool, reason string) (run.Executor, error)
+	// RemoveExecutor: see run.ExecutorRegistry. It appends an outbox row of
+	// OutboxExecutorRemoved for each run that has a task with it, unless its
+	// set has other members, and tells its workflow. It returns the executor
+	// with what it had.
+	RemoveExecutor(ctx context.Context, id string, why run.Removal) (run.Executor, error)
+	// ExpireExecutor removes a temporary executor that was offline for its
+	// time, but not the last one of a set that has tasks. again is when to look
+	// next, 0 where that can wait until something is told. Errors: not_found.
+	ExpireExecutor(ctx context.Context, id string) (_ run.Executor, again time.Duration, _ error)
+	// LostExecutors returns which of the executors were removed, with the
+	// reason, and have left nobody who could go on with their tasks.
+	LostExecutors(ctx context.Context, ids []string) (map[string]string, error)
+	// ListPools returns all pools, by name, and GetPool one. Errors: not_found.
 	ListPools(ctx context.Context) ([]run.Pool, error)
+	GetPool(ctx context.Context, name string) (run.Pool, error)
+	// PutPool and DeletePool: see run.ExecutorRegistry. A default takes the place of
+	// the one of its kind.
+	PutPool(ctx context.Context, p run.Pool) (_ run.Pool, created bool, _ error)
+	DeletePool(ctx context.Context, name string) error
 }
 
 // Batch is a stored batch of frames; its bytes lie in the blob store.
@@ -337,15 +371,23 @@ const (
 	OutboxApprove OutboxKind = "approve" // tell it that Task was approved
 	OutboxGrant   OutboxKind = "grant"   // tell the workflow of ChangeGroup that a slot may be free
 	OutboxWebhook OutboxKind = "webhook" // tell the workflow of Webhook that it was made, changed or deleted
+	// OutboxExecutor tells the workflow of Executor that it registered, or that
+	// a client wants something of it.
+	OutboxExecutor OutboxKind = "executor"
+	// OutboxExecutorRemoved tells a run that Executor, which had a task of it,
+	// was removed for Reason.
+	OutboxExecutorRemoved OutboxKind = "executor_removed"
 )
 
 // OutboxRow is one thing to tell.
 type OutboxRow struct {
 	ID  int64
-	Run run.ID // "" for OutboxGrant and OutboxWebhook
+	Run run.ID // "" for OutboxGrant, OutboxWebhook and OutboxExecutor
 	// ChangeGroup of OutboxGrant.
 	ChangeGroup string
 	Webhook     string // of OutboxWebhook
+	Executor    string // of OutboxExecutor and OutboxExecutorRemoved
+	Reason      string // of OutboxExecutorRemoved
 	Kind        OutboxKind
 	Task        int // of OutboxApprove
 	Attempts    int

@@ -3,7 +3,54 @@ package run
 import (
 	"slices"
 	"strings"
+	"time"
 )
+
+// Pool is a named class of executors.
+type Pool struct {
+	Name       string
+	Driver     string
+	OS         string // "": executors may differ in it; likewise Arch
+	Arch       string
+	Labels     map[string]string
+	Privileged bool // privileged tasks are allowed
+	// Default says that tasks which name no pool go here before they go
+	// elsewhere. There is at most one such pool that runs containers, and one
+	// that does not.
+	Default bool
+	Flavor  Flavor
+	// Kubernetes has the details of pods; nil for none, and for other drivers.
+	Kubernetes *KubernetesPool
+
+	// Filled in when read:
+	Online    int // executors
+	Draining  int // executors that take no tasks
+	Offline   int // executors out of contact
+	Slots     int // of the executors online
+	SlotsUsed int
+	Queued    int // tasks
+	Running   int
+	// MeanElapsed is how long its running tasks have run on average.
+	MeanElapsed time.Duration
+}
+
+// Container reports whether the pool's driver runs tasks from images.
+func (p Pool) Container() bool { return p.Driver != DriverShell }
+
+// Drivers that the product knows something of.
+const (
+	DriverShell      = "shell"
+	DriverDocker     = "docker"
+	DriverKubernetes = "kubernetes"
+)
+
+// Flavor says what a pool's executors are like, for people and for whoever
+// counts what they cost.
+type Flavor struct {
+	Name   string  `json:"name,omitempty"`   // such as large
+	Memory string  `json:"memory,omitempty"` // of one slot, in Kubernetes notation
+	Weight float64 `json:"weight,omitempty"` // what a slot counts; 0 means 1
+}
 
 // CheckPool returns the faults of a task that is to run in a pool.
 func CheckPool(name string, t *TaskSpec, p Pool) []Fault {

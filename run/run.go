@@ -67,64 +67,6 @@ type StepState struct {
 	StepResult
 }
 
-// Executor is a process that takes tasks of one pool.
-type Executor struct {
-	ID           string
-	Pool         string
-	Driver       string
-	OS           string
-	Arch         string
-	Labels       map[string]string
-	Privileged   bool // privileged tasks are allowed
-	Slots        int
-	SlotsUsed    int
-	Version      string
-	JournalID    string // random, of its state dir
-	State        ExecutorState
-	RegisteredAt time.Time
-	LastContact  time.Time
-}
-
-// ExecutorState is how an executor stands.
-type ExecutorState string
-
-// The states of an executor.
-const (
-	ExecutorOnline   ExecutorState = "online"
-	ExecutorDraining ExecutorState = "draining"
-	ExecutorOffline  ExecutorState = "offline" // not heard of for ExecutorTimeout
-	ExecutorRemoved  ExecutorState = "removed"
-)
-
-// Liveness of executors: a row renewed every ExecutorRenew, and counted as
-// offline after three of them were missed.
-const (
-	ExecutorRenew   = 5 * time.Second
-	ExecutorTimeout = 3*ExecutorRenew + time.Second
-)
-
-// Pool is a named class of executors.
-type Pool struct {
-	Name       string
-	Driver     string
-	OS         string
-	Arch       string
-	Labels     map[string]string
-	Privileged bool
-	Default    bool
-	// Filled in when read:
-	Online    int // executors
-	Slots     int // of the executors online
-	SlotsUsed int
-	Queued    int // tasks
-	Running   int
-	// MeanElapsed is how long its running tasks have run on average.
-	MeanElapsed time.Duration
-}
-
-// Container reports whether the pool's driver runs tasks from images.
-func (p Pool) Container() bool { return p.Driver != "shell" }
-
 // EventType says what an event is about.
 type EventType string
 

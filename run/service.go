@@ -11,6 +11,7 @@ import (
 // concurrent use. Errors carry the codes named at each call, and
 // CodeUnavailable where the records store is out of reach.
 type Service interface {
+	ExecutorRegistry
 	// Create validates the specification, stores the run and starts it; the
 	// run goes on by itself from the moment Create returns, whatever process
 	// dies. Errors: invalid with all faults, not_supported,
@@ -72,10 +73,6 @@ type Service interface {
 	// waiting for new ones until ctx ends. Errors: gone (what comes next was
 	// removed).
 	Events(ctx context.Context, q EventQuery) iter.Seq2[Event, error]
-	// Executors lists all executors that are not removed, by id.
-	Executors(ctx context.Context) ([]Executor, error)
-	// Pools lists all pools, by name.
-	Pools(ctx context.Context) ([]Pool, error)
 	// Ready returns nil when the service can do its work, and else what it
 	// lacks. Errors: unavailable.
 	Ready(ctx context.Context) error
@@ -235,13 +232,15 @@ type EventQuery struct {
 // Desk is what executors may ask of Drover: the door of the gateway that is
 // theirs. Implementations are safe for concurrent use.
 type Desk interface {
-	// Register announces an executor, or its return. Errors: conflict when
-	// the id belongs to another journal that is still renewed, forbidden when
-	// the id was removed.
-	Register(ctx context.Context, e Executor) error
-	// Renew says that the executor is alive and what it holds. It fails like
-	// Register, and with not_found when it must register again.
-	Renew(ctx context.Context, r Renewal) error
+	// Register announces an executor, or its return, and tells what is wanted
+	// of it. Errors: conflict when the id belongs to another journal that is
+	// still renewed, forbidden when the id was removed, invalid when it does
+	// not fit its pool.
+	Register(ctx context.Context, e Executor) (Wanted, error)
+	// Renew says that the executor is alive and what it holds, and tells what
+	// is wanted of it. It fails like Register, and with not_found when it must
+	// register again.
+	Renew(ctx context.Context, r Renewal) (Wanted, error)
 	// Claim gives the definition of a key to one executor only, whatever
 	// Temporal does. A repeated claim by the same executor and journal gets
 	// it again. Errors: conflict (another has it, or the claim is closed, or
@@ -260,15 +259,27 @@ type Desk interface {
 // Renewal is a sign of life.
 type Renewal struct {
 	Executor  string
+	Set       string // that it is a member of; "" for none. Likewise below
 	JournalID string
 	SlotsUsed int
-	Draining  bool
+	Draining  bool // it takes no tasks
+	// Drained says that it drains and that nothing is left: no task, and no
+	// poll that might still bring one.
+	Drained bool
+}
+
+// Wanted is what an executor is to do.
+type Wanted struct {
+	// Drain: take no tasks, and finish those that run. It holds until it is
+	// no longer told.
+	Drain bool
 }
 
 // ClaimRequest asks for the definition of a key.
 type ClaimRequest struct {
 	Key       Key
 	Executor  string
+	Set       string
 	JournalID string
 	// Ticket proves that the key was handed to the executor, to a gateway that
 	// does not believe the executor itself.
@@ -295,5 +306,6 @@ const (
 type FrameBatch struct {
 	Key      Key     `json:"key"`
 	Executor string  `json:"executor"`
+	Set      string  `json:"set,omitempty"`
 	Frames   []Frame `json:"frames"`
 }

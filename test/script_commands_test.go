@@ -24,6 +24,7 @@ func commands() map[string]func(ts *testscript.TestScript, neg bool, args []stri
 		"submit": cmdSubmit, "call": cmdCall, "header": cmdHeader, "parallel": cmdParallel,
 		"check": cmdCheck, "let": cmdLet, "await": cmdAwait, "await-status": cmdAwaitStatus, "log": cmdLog, "follow": cmdFollow, "events": cmdEvents,
 		"workflow": cmdWorkflow, "await-workflow": cmdAwaitWorkflow, "parts": cmdParts, "crash": cmdCrash, "launch": cmdLaunch, "as": cmdAs,
+		"executor": cmdExecutor,
 	}
 }
 
@@ -272,6 +273,15 @@ func cmdParts(ts *testscript.TestScript, _ bool, args []string) {
 	s.parts = harness.StartParts(s.t, "4", env)
 	s.set(ts, "BLOBS", filepath.Join(s.parts.Dir, "blobs"))
 	s.server, s.token, s.temporal = s.parts.Server, s.parts.Token, s.parts.Temporal()
+}
+
+// executor NAME: starts one more executor, a part of that name from then on.
+func cmdExecutor(ts *testscript.TestScript, _ bool, args []string) {
+	atLeast(ts, args, 1, "executor NAME")
+	parts := stageOf(ts).parts
+	p := parts.AddExecutor(args[0], "4")
+	p.AwaitReady()
+	parts.Processes[harness.Part(args[0])] = p
 }
 
 // crash PART...: ends parts with SIGKILL.

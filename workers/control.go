@@ -20,6 +20,7 @@ type ControlDeps struct {
 	Progress activities.Progress
 	Groups   activities.Granter
 	Firings  activities.Firings
+	Registry activities.Expirer
 	Events   activities.EventRemover
 	Runs     activities.RunDeleter
 }
@@ -86,6 +87,9 @@ func RegisterControl(r worker.Registry, deps ControlDeps) {
 	r.RegisterWorkflowWithOptions(workflows.ScheduledRun, workflow.RegisterOptions{Name: contract.ScheduledRunWorkflow})
 	r.RegisterWorkflowWithOptions(workflows.ChangeGroup, workflow.RegisterOptions{Name: contract.ChangeGroupWorkflow})
 	r.RegisterWorkflowWithOptions(workflows.Retention, workflow.RegisterOptions{Name: contract.RetentionWorkflow})
+	r.RegisterWorkflowWithOptions(workflows.Executor, workflow.RegisterOptions{Name: contract.ExecutorWorkflow})
+	x := activities.NewRegistry(deps.Registry)
+	r.RegisterActivityWithOptions(x.ExpireExecutor, activity.RegisterOptions{Name: contract.ActivityExpireExecutor})
 	g := activities.NewChangeGroups(deps.Groups)
 	r.RegisterActivityWithOptions(g.Grant, activity.RegisterOptions{Name: contract.ActivityGrant})
 	a := activities.NewRun(deps.Progress)

@@ -60,12 +60,12 @@ func TestControl_registers_by_contract_names(t *testing.T) {
 	RegisterControl(&r, ControlDeps{})
 	require.ElementsMatch(t, []string{
 		contract.RunWorkflow, contract.BatchWorkflow, contract.WebhookWorkflow, contract.ScheduledRunWorkflow, contract.ChangeGroupWorkflow,
-		contract.RetentionWorkflow,
+		contract.RetentionWorkflow, contract.ExecutorWorkflow,
 	}, r.workflows)
 	require.ElementsMatch(t, []string{
 		contract.ActivityLoadPlan, contract.ActivityBegin, contract.ActivityApply, contract.ActivityHolders,
 		contract.ActivityFire, contract.ActivityEndRun, contract.ActivityRemoveEvents, contract.ActivityGrant,
-		contract.ActivityDeleteRuns,
+		contract.ActivityDeleteRuns, contract.ActivityExpireExecutor,
 	}, r.activities)
 }
 

@@ -22,7 +22,7 @@ func (j *job) adopt(ctx workflow.Context, last contract.Heartbeat) outcome {
 	j.Adopt = &last
 	for n := 1; ; n++ {
 		if why, removed := j.crew.removed[last.Executor]; removed {
-			return outcome{kind: outcomeLost, reason: lostReason(last.Executor, why)}
+			return j.lost(ctx, last.Executor, why)
 		}
 		if n > 1 && j.crew.spent(ctx) {
 			return outcome{kind: outcomeHandedBack}
@@ -43,6 +43,9 @@ func (j *job) adoptOnce(ctx workflow.Context, last contract.Heartbeat, n int) (o
 	waiting, j.abandon = workflow.WithCancel(ctx)
 	defer func() { j.abandon(); j.abandon = nil }()
 	j.holder = last.Executor
+	if n == 1 {
+		j.askRemoved(ctx, last.Executor)
+	}
 	result, err := j.crew.calls.adopt(waiting, j.Assignment)
 	var timeout *temporal.TimeoutError
 	switch {
@@ -74,7 +77,7 @@ func (j *job) adoptOnce(ctx workflow.Context, last contract.Heartbeat, n int) (o
 func (j *job) outOfContact(ctx workflow.Context, executor string) {
 	since := workflow.Now(ctx).Add(-heartbeatTimeout)
 	j.crew.ledger.put(contract.TaskChange{
-		Task: j.Task, Attempt: j.Attempt, Dispatch: j.Dispatch, Status: run.StatusRunning,
+		Task: j.Task, Attempt: j.Attempt, Dispatch: j.Dispatch, Status: run.StatusRunning, Executor: executor,
 		Reason: fmt.Sprintf("executor %s out of contact since %s", executor, clock(since)),
 	})
 }

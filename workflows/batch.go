@@ -35,7 +35,7 @@ func newBatchRunner(root workflow.Context, in contract.BatchInput) *batchRunner 
 		on(root, contract.SignalBatchWithdraw, func(ctx workflow.Context, w contract.BatchWithdraw) {
 			b.crew.withdraw(ctx, w.Tasks, w.Reason)
 		}),
-		on(root, contract.SignalExecutorRemoved, func(_ workflow.Context, e contract.ExecutorRemoved) { b.crew.remove(e) }),
+		on(root, contract.SignalExecutorRemoved, func(ctx workflow.Context, e contract.ExecutorRemoved) { b.crew.remove(ctx, e) }),
 	}
 	return b
 }
@@ -45,7 +45,7 @@ func newBatchRunner(root workflow.Context, in contract.BatchInput) *batchRunner 
 func (b *batchRunner) run(root workflow.Context) error {
 	ctx, _ := workflow.NewDisconnectedContext(root)
 	for _, e := range b.in.Removed {
-		b.crew.remove(e)
+		b.crew.remove(ctx, e)
 	}
 	if b.in.Stop != nil {
 		b.crew.stop(ctx, *b.in.Stop)

@@ -101,7 +101,7 @@ func (r *runner) restore(ctx workflow.Context) error {
 		r.started, r.cut, r.culprit = s.Started, s.Cut, s.Culprit
 		r.written.Result, r.written.Reason = s.Result, s.Reason
 		for _, e := range s.Removed {
-			r.crew.remove(e)
+			r.crew.remove(ctx, e)
 		}
 		r.batches.restore(s)
 		if s.Stop != nil {

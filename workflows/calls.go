@@ -33,6 +33,12 @@ func (c calls) holders(ctx workflow.Context, tasks ...int) (contract.HoldersResu
 	return progress[contract.HoldersResult](ctx, contract.ActivityHolders, contract.HoldersInput{Run: c.run, Tasks: tasks})
 }
 
+// ofExecutor is like holders, and asks whether an executor was removed.
+func (c calls) ofExecutor(ctx workflow.Context, executor string, tasks ...int) (contract.HoldersResult, error) {
+	return progress[contract.HoldersResult](ctx, contract.ActivityHolders,
+		contract.HoldersInput{Run: c.run, Tasks: tasks, Executors: []string{executor}})
+}
+
 // execute returns the future of a contract.ExecuteResult.
 func (c calls) execute(ctx workflow.Context, a contract.Assignment) workflow.Future {
 	ctx = workflow.WithActivityOptions(ctx, taskOptions(contract.PoolQueue(a.Pool), a.Name, a.Attempt, c.priority))
@@ -82,6 +88,11 @@ func (f firing) end(ctx workflow.Context, id run.ID) error {
 func deliverEvents(ctx workflow.Context, name string) workflow.Future {
 	ctx = workflow.WithActivityOptions(ctx, waitOptions("deliver events to "+name))
 	return workflow.ExecuteActivity(ctx, contract.ActivityDeliver, contract.DeliverInput{Name: name})
+}
+
+// expireExecutor looks at an executor, and removes it where its time is over.
+func expireExecutor(ctx workflow.Context, id string) (contract.ExecutorState, error) {
+	return progress[contract.ExecutorState](ctx, contract.ActivityExpireExecutor, contract.ExpireInput{Executor: id})
 }
 
 func deleteRuns(ctx workflow.Context, keep contract.RunRetention) (out contract.DeleteRunsResult, err error) {

@@ -143,7 +143,7 @@ func TestExecutor_removed(t *testing.T) {
 			0, 1, 1, run.StatusFailed, "executor host-7 was removed while it had the task: its disk burnt",
 		}},
 		"is retried":             {run.OnLostRetry, 2, time.Hour, run.ResultSuccess, change{0, 2, 1, run.StatusSuccess, ""}},
-		"known before":           {run.OnLostRetry, 2, time.Second, run.ResultSuccess, change{0, 2, 1, run.StatusSuccess, ""}},
+		"before its silence":     {run.OnLostRetry, 2, time.Second, run.ResultSuccess, change{0, 2, 1, run.StatusSuccess, ""}},
 		"retries are used up":    {run.OnLostRetry, 1, time.Hour, run.ResultFailed, change{0, 1, 1, run.StatusFailed, "executor host-7 was removed while it had the task: its disk burnt"}},
 		"no policy means a fail": {"", 2, time.Hour, run.ResultFailed, change{0, 1, 1, run.StatusFailed, "executor host-7 was removed while it had the task: its disk burnt"}},
 	} {
@@ -152,12 +152,14 @@ func TestExecutor_removed(t *testing.T) {
 			n := retrying("a", run.Retry{MaxAttempts: tc.max, On: []run.RetryOn{run.RetryStartFailed}})
 			n.OnLost = tc.onLost
 			w := newWorld(t, newPlan(n))
-			w.on("a", hold, succeed)
+			w.on("a", holdOn("host-7"), succeed)
 			w.onAdopt("a", nobody)
-			w.at(time.Minute, func() {
-				_, err := silent("host-7")(w, run.Key{Run: runID, Task: 0, Attempt: 1, Dispatch: 1})
-				w.complete(0, 1, 1, contract.ExecuteResult{}, err)
-			})
+			if tc.when > time.Minute {
+				w.at(time.Minute, func() {
+					_, err := silent("host-7")(w, run.Key{Run: runID, Task: 0, Attempt: 1, Dispatch: 1})
+					w.complete(0, 1, 1, contract.ExecuteResult{}, err)
+				})
+			}
 			w.signal(tc.when, contract.SignalExecutorRemoved, contract.ExecutorRemoved{Executor: "another"})
 			w.signal(tc.when, contract.SignalExecutorRemoved, removed)
 			w.signal(tc.when, contract.SignalExecutorRemoved, removed)

@@ -116,12 +116,13 @@ func (c *crew) withdraw(ctx workflow.Context, tasks []int, reason string) {
 }
 
 // remove ends the wait for tasks of an executor that was removed.
-func (c *crew) remove(gone contract.ExecutorRemoved) {
+func (c *crew) remove(ctx workflow.Context, gone contract.ExecutorRemoved) {
 	if _, known := c.removed[gone.Executor]; known {
 		return
 	}
 	c.removed[gone.Executor] = gone.Reason
 	c.each(func(j *job) { j.executorRemoved(gone.Executor) })
+	c.loseRunning(ctx, gone)
 }
 
 // removals returns what remove was told, sorted.

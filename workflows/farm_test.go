@@ -30,6 +30,9 @@ import (
 // every workflow task replay the history so far.
 const uncachedVariable = "DROVER_TEST_UNCACHED"
 
+// goneExecutor is one that was removed before anything happened.
+const goneExecutor = "host-gone"
+
 // farm is a control worker, and executors that do as tests say, on a real
 // server. All scenarios share it.
 type farm struct {
@@ -43,6 +46,8 @@ type farm struct {
 	waiting *waiting
 	lines   map[string]*line // by change group
 	archive *archive
+	herds   map[string]*herd  // by executor
+	lost    map[string]string // executors that were removed, and why
 }
 
 // duty is what an executor does with one dispatch of a task, or one adoption.
@@ -61,10 +66,10 @@ func newFarm(t testing.TB) *farm {
 	f := &farm{
 		client: c, records: map[run.ID]*fakeRecords{}, duties: map[run.ID]map[string][]duty{},
 		calls: map[run.ID]map[string]int{}, stopped: map[run.Key]bool{}, waiting: newWaiting(), lines: map[string]*line{},
-		archive: &archive{runs: 2_500, events: 10},
+		archive: &archive{runs: 2_500, events: 10}, herds: map[string]*herd{}, lost: map[string]string{goneExecutor: "it burnt"},
 	}
 	running := []worker.Worker{
-		workers.NewControl(c, workers.ControlDeps{Progress: f, Groups: f, Firings: f.waiting, Runs: f.archive, Events: f.archive}, options),
+		workers.NewControl(c, workers.ControlDeps{Progress: f, Groups: f, Firings: f.waiting, Registry: f, Runs: f.archive, Events: f.archive}, options),
 		workers.NewWait(c, workers.WaitDeps{Webhooks: f.waiting, Runs: f.waiting}, options),
 	}
 	for _, queue := range []string{contract.PoolQueue("linux"), contract.ExecutorQueue("host-1"), contract.ExecutorQueue("host-2")} {
@@ -109,6 +114,19 @@ func (f *farm) Apply(ctx context.Context, id run.ID, c records.Changes) (records
 
 func (f *farm) Holders(ctx context.Context, id run.ID) (map[int]records.Holder, error) {
 	return f.of(id).Holders(ctx, id)
+}
+
+// LostExecutors implements activities.Progress: it is asked of all runs.
+func (f *farm) LostExecutors(_ context.Context, ids []string) (map[string]string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := map[string]string{}
+	for _, id := range ids {
+		if why, ok := f.lost[id]; ok {
+			out[id] = why
+		}
+	}
+	return out, nil
 }
 
 func (f *farm) next(kind string, in contract.ExecuteInput) duty {
@@ -181,6 +199,14 @@ func doGiveBack(context.Context, *farm, contract.ExecuteInput) (contract.Execute
 func doVanish(executor string) duty {
 	return func(ctx context.Context, f *farm, in contract.ExecuteInput) (contract.ExecuteResult, error) {
 		f.claim(ctx, in, executor)
+		return contract.ExecuteResult{}, activity.ErrResultPending
+	}
+}
+
+// doTakeOnly vanishes before it claims.
+func doTakeOnly(executor string) duty {
+	return func(ctx context.Context, _ *farm, in contract.ExecuteInput) (contract.ExecuteResult, error) {
+		activity.RecordHeartbeat(ctx, contract.Heartbeat{Executor: executor, JournalID: "j", Key: in.Key.String()})
 		return contract.ExecuteResult{}, activity.ErrResultPending
 	}
 }

@@ -65,7 +65,7 @@ func (r *runner) newInbox(ctx workflow.Context) inbox {
 		on(ctx, contract.SignalApprove, func(_ workflow.Context, a contract.Approve) { r.approve(a.Task) }),
 		on(ctx, contract.SignalReport, func(_ workflow.Context, rep contract.Report) { r.absorbReport(rep) }),
 		on(ctx, contract.SignalExecutorRemoved, func(ctx workflow.Context, e contract.ExecutorRemoved) {
-			r.crew.remove(e)
+			r.crew.remove(ctx, e)
 			r.batches.tell(ctx, contract.SignalExecutorRemoved, e)
 		}),
 		onBare(ctx, contract.SignalForceContinue, func(workflow.Context) { r.forced = true }),

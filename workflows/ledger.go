@@ -52,6 +52,15 @@ func (l *ledger) putAndTell(ctx workflow.Context, c contract.TaskChange) workflo
 	return future
 }
 
+// noteAndTell is like putAndTell, but what waits to be written of the task is
+// not replaced: then the future is of that.
+func (l *ledger) noteAndTell(ctx workflow.Context, c contract.TaskChange) workflow.Future {
+	if e := l.of[c.Task]; e != nil {
+		c = e.change
+	}
+	return l.putAndTell(ctx, c)
+}
+
 func (l *ledger) empty() bool { return len(l.entries) == 0 }
 
 // fits reports whether one transaction takes all that there is.

@@ -30,7 +30,9 @@ type fakeRecords struct {
 	down     int       // calls that fail before it answers
 	back     time.Time // when it answers again
 	onApply  func(records.Changes)
-	over     chan struct{} // closed when the run is finished
+	over     chan struct{}     // closed when the run is finished
+	noted    map[int]string    // who the workflow says that it waits for
+	lost     map[string]string // executors that were removed, and why
 }
 
 type fakeTask struct {
@@ -47,7 +49,7 @@ type change struct {
 }
 
 func newFakeRecords(plan run.Plan) *fakeRecords {
-	f := &fakeRecords{plan: plan, phase: run.PhaseQueued, result: run.ResultUnknown, admitted: true, tasks: map[int]*fakeTask{}, over: make(chan struct{})}
+	f := &fakeRecords{plan: plan, phase: run.PhaseQueued, result: run.ResultUnknown, admitted: true, tasks: map[int]*fakeTask{}, noted: map[int]string{}, over: make(chan struct{})}
 	for _, n := range plan.Nodes {
 		for i := range n.Width {
 			t := &fakeTask{TaskChange: records.TaskChange{Task: n.First + i, Status: run.StatusNotStarted}}
@@ -122,11 +124,15 @@ func (f *fakeRecords) Apply(_ context.Context, _ run.ID, c records.Changes) (rec
 	}
 	open := !f.phase.Final()
 	for _, x := range c.Tasks {
+		if x.Executor != "" {
+			f.noted[x.Task] = x.Executor
+		}
 		t := f.tasks[x.Task]
 		was, now := run.Key{Attempt: t.Attempt, Dispatch: t.Dispatch}, run.Key{Attempt: x.Attempt, Dispatch: x.Dispatch}
 		switch {
 		case !open, t.Status.Final(), now.Before(was), now == was && rank(x.Status) < rank(t.Status),
-			x.IfUnclaimed && t.Status == run.StatusRunning:
+			x.IfUnclaimed && t.Status == run.StatusRunning,
+			x.Executor != "" && x.Reason == "" && x.Status == run.StatusRunning && t.Status == run.StatusRunning && now == was:
 			continue
 		}
 		t.TaskChange = x
@@ -162,6 +168,18 @@ func (f *fakeRecords) Holders(context.Context, run.ID) (map[int]records.Holder, 
 	for task, t := range f.tasks {
 		if t.executor != "" && !t.Status.Final() {
 			out[task] = records.Holder{Key: t.claimed, Executor: t.executor}
+		}
+	}
+	return out, err
+}
+
+func (f *fakeRecords) LostExecutors(_ context.Context, ids []string) (map[string]string, error) {
+	unlock, err := f.lock()
+	defer unlock()
+	out := map[string]string{}
+	for _, id := range ids {
+		if why, ok := f.lost[id]; ok {
+			out[id] = why
 		}
 	}
 	return out, err

@@ -193,6 +193,54 @@ func contacts() []scenario {
 			},
 		},
 		{
+			// Its silence has not been noticed.
+			name: "executor-removed-early", plan: newPlan(lost, node("b"), node("c")),
+			duties: map[string][]duty{
+				"execute a": {doVanish("host-9"), doSucceed}, "execute b": {doVanish("host-9")}, "execute c": {doUntil(false, never)},
+			},
+			drive: func(g *game) {
+				for task := range 3 {
+					g.is(task, run.StatusRunning)
+				}
+				g.signal(contract.SignalExecutorRemoved, contract.ExecutorRemoved{Executor: "host-9", Reason: "it burnt"})
+				g.is(0, run.StatusSuccess)
+				g.is(1, run.StatusFailed)
+				g.wantStop()
+				g.finished(run.ResultFailed, run.StatusSuccess, run.StatusFailed, run.StatusStopped)
+			},
+		},
+		{
+			name: "executor-removed-while-stopping", plan: newPlan(lost),
+			duties: map[string][]duty{"execute a": {doVanish("host-9")}},
+			drive: func(g *game) {
+				g.is(0, run.StatusRunning)
+				g.wantStop()
+				g.signal(contract.SignalExecutorRemoved, contract.ExecutorRemoved{Executor: "host-9"})
+				g.await("task 0 is to fail", func(f *fakeRecords) bool { return f.tasks[0].Status == run.StatusFailed })
+				g.finished(run.ResultFailed, run.StatusFailed)
+			},
+		},
+		{
+			// It was removed before the run waited for it, which nobody tells.
+			name: "executor-removed-before", slow: true, plan: newPlan(node("a")),
+			duties: map[string][]duty{"execute a": {doVanish(goneExecutor)}},
+			drive: func(g *game) {
+				g.finished(run.ResultFailed, run.StatusFailed)
+				require.Equal(g.t, "executor "+goneExecutor+" was removed while it had the task: it burnt", g.tasks[0].Reason)
+			},
+		},
+		{
+			// It had only said that it takes the task.
+			name: "executor-removed-unclaimed", slow: true, plan: newPlan(node("a")),
+			duties: map[string][]duty{"execute a": {doTakeOnly("host-9"), doSucceed}},
+			drive: func(g *game) {
+				g.await("task 0 is to be out of contact", func(f *fakeRecords) bool { return f.tasks[0].Reason != "" })
+				g.signal(contract.SignalExecutorRemoved, contract.ExecutorRemoved{Executor: "host-9", Reason: "it burnt"})
+				g.finished(run.ResultSuccess, run.StatusSuccess)
+				require.Equal(g.t, 2, g.tasks[0].Dispatch)
+			},
+		},
+		{
 			name: "stop-out-of-contact", slow: true, plan: newPlan(node("a")),
 			duties: map[string][]duty{"execute a": {doVanish("host-1")}, "adopt a": {doUntil(false, never)}},
 			drive: func(g *game) {

@@ -184,6 +184,14 @@ func hold(w *world, key run.Key) (contract.ExecuteResult, error) {
 	return contract.ExecuteResult{}, activity.ErrResultPending
 }
 
+// holdOn is hold on an executor.
+func holdOn(executor string) behaviour {
+	return func(w *world, key run.Key) (contract.ExecuteResult, error) {
+		w.claim(key, executor)
+		return contract.ExecuteResult{}, activity.ErrResultPending
+	}
+}
+
 // nobody leaves the task in the queue.
 func nobody(*world, run.Key) (contract.ExecuteResult, error) {
 	return contract.ExecuteResult{}, activity.ErrResultPending

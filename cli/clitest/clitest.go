@@ -35,6 +35,8 @@ type Gateway struct {
 	stopped   map[string]bool
 	approved  map[string]bool
 	webhooks  map[string]api.Webhook
+	executors map[string]api.Executor
+	pools     map[string]api.Pool
 	schedules map[string]api.Schedule
 	book      book
 	requests  []string
@@ -239,10 +241,7 @@ func (g *Gateway) handler() http.Handler {
 	g.serveChangeGroups(mux)
 	g.serveWebhooks(mux)
 	g.serveSchedules(mux)
-	mux.HandleFunc("GET /api/v1/executors", g.executors)
-	mux.HandleFunc("GET /api/v1/executors/{id}", g.executor)
-	mux.HandleFunc("GET /api/v1/pools", g.pools)
-	mux.HandleFunc("GET /api/v1/pools/{name}", g.pool)
+	g.serveRegistry(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		g.mu.Lock()
 		g.requests = append(g.requests, r.Method+" "+r.URL.Path)

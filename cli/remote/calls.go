@@ -131,34 +131,6 @@ func (c *Client) Annotate(ctx context.Context, id, task, token string, annotatio
 	})
 }
 
-// Executors lists the executors.
-func (c *Client) Executors(ctx context.Context) (Answer[api.ExecutorList], error) {
-	return call[api.ExecutorList](ctx, c, func(ctx context.Context) (*http.Response, error) {
-		return c.api.ListExecutors(ctx)
-	})
-}
-
-// Executor returns an executor.
-func (c *Client) Executor(ctx context.Context, id string) (Answer[api.Executor], error) {
-	return call[api.Executor](ctx, c, func(ctx context.Context) (*http.Response, error) {
-		return c.api.GetExecutor(ctx, id)
-	})
-}
-
-// Pools lists the pools.
-func (c *Client) Pools(ctx context.Context) (Answer[api.PoolList], error) {
-	return call[api.PoolList](ctx, c, func(ctx context.Context) (*http.Response, error) {
-		return c.api.ListPools(ctx)
-	})
-}
-
-// Pool returns a pool.
-func (c *Client) Pool(ctx context.Context, name string) (Answer[api.Pool], error) {
-	return call[api.Pool](ctx, c, func(ctx context.Context) (*http.Response, error) {
-		return c.api.GetPool(ctx, name)
-	})
-}
-
 // patience is how long something is tried again.
 type patience struct {
 	limit time.Duration

@@ -57,6 +57,7 @@ func agentOptions(cfg config.Executor) executor.Options {
 	return executor.Options{
 		ID: cfg.ID, Pool: cfg.Pool, Slots: cfg.Slots, StateDir: cfg.StateDir, Labels: cfg.Labels,
 		Version: version.String(), DrainFinish: cfg.DrainFinish, Interfere: interfere(),
+		Temporary: cfg.Temporary, RemoveAfter: cfg.RemoveAfter,
 	}
 }
 

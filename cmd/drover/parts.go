@@ -83,7 +83,7 @@ func (p *process) addControl(cfg config.Config, s *stores, deps engine.Deps, c c
 	scheduler := engine.NewScheduler(engine.New(deps), c)
 	deployed := toVersion(cfg.Control)
 	p.addWorker("control worker", deployed, func(opts workers.ControlOptions) worker.Worker {
-		return workers.NewControl(c, workers.ControlDeps{Progress: s.records, Groups: s.records, Firings: scheduler, Events: s.records, Runs: s.records}, opts)
+		return workers.NewControl(c, workers.ControlDeps{Progress: s.records, Groups: s.records, Firings: scheduler, Registry: s.records, Events: s.records, Runs: s.records}, opts)
 	})
 	p.addWorker("waiting worker", deployed, func(opts workers.ControlOptions) worker.Worker {
 		return workers.NewWait(c, workers.WaitDeps{

@@ -127,24 +127,38 @@ func (c *Client) Close() {
 }
 
 // Register implements run.Desk.
-func (c *Client) Register(ctx context.Context, e run.Executor) error {
+func (c *Client) Register(ctx context.Context, e run.Executor) (run.Wanted, error) {
 	body := api.Registration{
 		ID: e.ID, JournalID: e.JournalID, Pool: e.Pool, Driver: e.Driver, OS: e.OS, Arch: e.Arch, Labels: e.Labels,
 		Privileged: e.Privileged, Slots: e.Slots, SlotsUsed: e.SlotsUsed, Version: e.Version,
+		Set: e.Set, Temporary: e.Temporary, Draining: e.State == run.ExecutorDraining,
 	}
-	return c.call(ctx, "registering the executor", c.api.DeskRegisterWithBody, body, nil)
+	if e.RemoveAfter > 0 {
+		body.RemoveAfter = e.RemoveAfter.String()
+	}
+	var w api.Wanted
+	err := c.call(ctx, "registering the executor", c.api.DeskRegisterWithBody, body, &w)
+	return wanted(w), err
 }
 
 // Renew implements run.Desk.
-func (c *Client) Renew(ctx context.Context, r run.Renewal) error {
-	body := api.Renewal{Executor: r.Executor, JournalID: r.JournalID, SlotsUsed: r.SlotsUsed, Draining: r.Draining}
-	return c.call(ctx, "renewing the executor", c.api.DeskRenewWithBody, body, nil)
+func (c *Client) Renew(ctx context.Context, r run.Renewal) (run.Wanted, error) {
+	body := api.Renewal{
+		Executor: r.Executor, Set: r.Set, JournalID: r.JournalID, SlotsUsed: r.SlotsUsed, Draining: r.Draining, Drained: r.Drained,
+	}
+	var w api.Wanted
+	err := c.call(ctx, "renewing the executor", c.api.DeskRenewWithBody, body, &w)
+	return wanted(w), err
 }
+
+func wanted(w api.Wanted) run.Wanted { return run.Wanted{Drain: w.Drain} }
 
 // Claim implements run.Desk.
 func (c *Client) Claim(ctx context.Context, r run.ClaimRequest) (run.Definition, error) {
 	var d run.Definition
-	body := api.ClaimRequest{Key: r.Key, Executor: r.Executor, JournalID: r.JournalID, Ticket: r.Ticket}
+	body := api.ClaimRequest{
+		Key: r.Key, Executor: r.Executor, Set: r.Set, JournalID: r.JournalID, Ticket: r.Ticket,
+	}
 	err := c.call(ctx, "claiming the task", c.api.DeskClaimWithBody, body, &d)
 	return d, err
 }
@@ -194,7 +208,7 @@ func (c *Client) call(ctx context.Context, doing string, m method, body, v any) 
 	if err := answerError(response); err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
-	if v == nil {
+	if v == nil || response.StatusCode == http.StatusNoContent { // the answer of an older gateway
 		return nil
 	}
 	if err := json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(v); err != nil {

@@ -68,6 +68,7 @@ func fullDefinition() run.Definition {
 			Timeout: time.Minute, When: run.WhenAlways,
 		}},
 		Timeout: time.Hour, Grace: 10 * time.Second,
+		Kubernetes: &run.KubernetesPool{NodeSelector: map[string]string{"disk": "ssd"}, PodTemplate: json.RawMessage(`{"spec":{}}`)},
 	}
 }
 
@@ -95,8 +96,14 @@ func TestClient_round_trip(t *testing.T) {
 	var got []any
 	keys := []run.Key{{Run: runID, Task: 0, Attempt: 1, Dispatch: 1}, {Run: runID, Task: 1, Attempt: 1, Dispatch: 1}}
 	d := &runtest.Desk{
-		RegisterFunc: func(_ context.Context, e run.Executor) error { got = append(got, e); return nil },
-		RenewFunc:    func(_ context.Context, r run.Renewal) error { got = append(got, r); return nil },
+		RegisterFunc: func(_ context.Context, e run.Executor) (run.Wanted, error) {
+			got = append(got, e)
+			return run.Wanted{Drain: true}, nil
+		},
+		RenewFunc: func(_ context.Context, r run.Renewal) (run.Wanted, error) {
+			got = append(got, r)
+			return run.Wanted{}, nil
+		},
 		ClaimFunc: func(_ context.Context, c run.ClaimRequest) (run.Definition, error) {
 			got = append(got, c)
 			return fullDefinition(), nil
@@ -110,12 +117,16 @@ func TestClient_round_trip(t *testing.T) {
 	c := overHTTP(t, d, "executor")
 	executor := run.Executor{
 		ID: "e", Pool: "p", Driver: "docker", OS: "linux", Arch: "amd64", Labels: map[string]string{"a": "b"}, Privileged: true,
-		Slots: 4, SlotsUsed: 1, Version: "v1", JournalID: "j",
+		Slots: 4, SlotsUsed: 1, Version: "v1", JournalID: "j", Set: "s", Temporary: true, RemoveAfter: time.Minute, State: run.ExecutorDraining,
 	}
-	renewal := run.Renewal{Executor: "e", JournalID: "j", SlotsUsed: 2, Draining: true}
-	claim := run.ClaimRequest{Key: keys[0], Executor: "e", JournalID: "j"}
-	require.NoError(t, c.Register(t.Context(), executor))
-	require.NoError(t, c.Renew(t.Context(), renewal))
+	renewal := run.Renewal{Executor: "e", Set: "s", JournalID: "j", SlotsUsed: 2, Draining: true, Drained: true}
+	claim := run.ClaimRequest{Key: keys[0], Executor: "e", Set: "s", JournalID: "j"}
+	wanted, err := c.Register(t.Context(), executor)
+	require.NoError(t, err)
+	require.True(t, wanted.Drain)
+	wanted, err = c.Renew(t.Context(), renewal)
+	require.NoError(t, err)
+	require.False(t, wanted.Drain)
 	definition, err := c.Claim(t.Context(), claim)
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(fullDefinition(), definition))
@@ -153,6 +164,17 @@ func TestContract_of_the_desk(t *testing.T) {
 	}
 }
 
+func register(t *testing.T, c *desk.Client, e run.Executor) error {
+	t.Helper()
+	_, err := c.Register(t.Context(), e)
+	return err
+}
+
+func renew(ctx context.Context, c *desk.Client, r run.Renewal) error {
+	_, err := c.Renew(ctx, r)
+	return err
+}
+
 func TestClient_errors_of_the_desk(t *testing.T) {
 	t.Parallel()
 	for _, code := range []run.Code{
@@ -161,13 +183,17 @@ func TestClient_errors_of_the_desk(t *testing.T) {
 		t.Run(string(code), func(t *testing.T) {
 			t.Parallel()
 			d := &runtest.Desk{
-				RegisterFunc: func(context.Context, run.Executor) error { return run.Errorf(code, "because") },
-				RenewFunc:    func(context.Context, run.Renewal) error { return fmt.Errorf("deep: %w", run.Errorf(code, "because")) },
+				RegisterFunc: func(context.Context, run.Executor) (run.Wanted, error) {
+					return run.Wanted{}, run.Errorf(code, "because")
+				},
+				RenewFunc: func(context.Context, run.Renewal) (run.Wanted, error) {
+					return run.Wanted{}, fmt.Errorf("deep: %w", run.Errorf(code, "because"))
+				},
 			}
 			c := overHTTP(t, d, "executor")
 			for _, err := range []error{
-				c.Register(t.Context(), run.Executor{ID: "e", Pool: "p", Driver: "d", JournalID: "j", Slots: 1}),
-				c.Renew(t.Context(), run.Renewal{Executor: "e", JournalID: "j"}),
+				register(t, c, run.Executor{ID: "e", Pool: "p", Driver: "d", JournalID: "j", Slots: 1}),
+				renew(t.Context(), c, run.Renewal{Executor: "e", JournalID: "j"}),
 			} {
 				require.Equal(t, code, run.CodeOf(err), err)
 				if code != run.CodeInternal {
@@ -181,12 +207,12 @@ func TestClient_errors_of_the_desk(t *testing.T) {
 func TestClient_incomplete(t *testing.T) {
 	t.Parallel()
 	c := overHTTP(t, &runtest.Desk{}, "executor")
-	err := c.Register(t.Context(), run.Executor{ID: "e"})
+	err := register(t, c, run.Executor{ID: "e"})
 	require.Equal(t, run.CodeInvalid, run.CodeOf(err))
 	var coded *run.Error
 	require.ErrorAs(t, err, &coded)
 	require.Len(t, coded.Faults, 3)
-	err = c.Register(t.Context(), run.Executor{ID: "e", Pool: "p", Driver: "d", JournalID: "j"})
+	err = register(t, c, run.Executor{ID: "e", Pool: "p", Driver: "d", JournalID: "j"})
 	require.ErrorContains(t, err, "slot")
 	err = c.Ship(t.Context(), run.FrameBatch{Key: run.Key{Run: runID}, Executor: "e"})
 	require.ErrorContains(t, err, "frame")
@@ -197,7 +223,7 @@ func TestClient_incomplete(t *testing.T) {
 func TestClient_refused_is_not_removed(t *testing.T) {
 	t.Parallel()
 	for _, token := range []string{"", "wrong", "write"} {
-		err := overHTTP(t, &runtest.Desk{}, token).Renew(t.Context(), run.Renewal{Executor: "e", JournalID: "j"})
+		err := renew(t.Context(), overHTTP(t, &runtest.Desk{}, token), run.Renewal{Executor: "e", JournalID: "j"})
 		require.Equal(t, run.CodeUnauthenticated, run.CodeOf(err), "token %q", token)
 	}
 }
@@ -216,7 +242,7 @@ func TestClient_foreign_answers(t *testing.T) {
 				w.Header().Set("Location", "http://127.0.0.1:1/")
 				w.WriteHeader(status)
 			})
-			err := client(t, handler, "t", desk.Options{}).Renew(t.Context(), run.Renewal{})
+			err := renew(t.Context(), client(t, handler, "t", desk.Options{}), run.Renewal{})
 			require.Equal(t, want, run.CodeOf(err), "status %d: %v", status, err)
 		}
 	}
@@ -233,16 +259,16 @@ func TestClient_no_answer(t *testing.T) {
 	})
 	c := client(t, silent, "t", desk.Options{Timeout: 20 * time.Millisecond})
 	defer close(release)
-	require.Equal(t, run.CodeUnavailable, run.CodeOf(c.Renew(t.Context(), run.Renewal{})))
+	require.Equal(t, run.CodeUnavailable, run.CodeOf(renew(t.Context(), c, run.Renewal{})))
 
 	patient := client(t, silent, "t", desk.Options{})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	require.ErrorIs(t, patient.Renew(ctx, run.Renewal{}), context.DeadlineExceeded, "the caller gave up by itself")
+	require.ErrorIs(t, renew(ctx, patient, run.Renewal{}), context.DeadlineExceeded, "the caller gave up by itself")
 
 	gone, err := desk.New("http://127.0.0.1:1", "secret-token", desk.Options{})
 	require.NoError(t, err)
-	err = gone.Renew(t.Context(), run.Renewal{})
+	err = renew(t.Context(), gone, run.Renewal{})
 	require.Equal(t, run.CodeUnavailable, run.CodeOf(err))
 	require.NotContains(t, err.Error(), "secret-token")
 }

@@ -32,6 +32,8 @@ func dialect() sqlstore.Dialect {
 	return sqlstore.Dialect{
 		Explain:     `EXPLAIN `,
 		LockSharing: `SELECT pg_advisory_xact_lock(` + strconv.FormatInt(lockSharing, 10) + `)`,
+		LockPools:   `SELECT pg_advisory_xact_lock(` + strconv.FormatInt(lockPools, 10) + `)`,
+		KeepRow:     " FOR KEY SHARE",
 		ForUpdate:   " FOR UPDATE",
 		SkipLocked:  " FOR UPDATE SKIP LOCKED",
 		LastEvent:   `SELECT last FROM event_sequence`,

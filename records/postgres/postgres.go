@@ -26,6 +26,7 @@ const (
 	lockMigrations = 0x64726f7665720001 // "drover" and a number
 	lockSequencer  = 0x64726f7665720002
 	lockSharing    = 0x64726f7665720003
+	lockPools      = 0x64726f7665720004
 )
 
 // defaultMaxConns is enough for a busy process: transactions take milliseconds.

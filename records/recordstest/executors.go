@@ -26,12 +26,22 @@ func executor(id string) run.Executor {
 	}
 }
 
+func register(t *testing.T, s records.Store, e run.Executor) error {
+	_, err := s.RegisterExecutor(t.Context(), e)
+	return err
+}
+
+func renew(t *testing.T, s records.Store, r run.Renewal) error {
+	_, err := s.RenewExecutor(t.Context(), r)
+	return err
+}
+
 func testRegister(t *testing.T, d *database) {
 	s := d.store(t)
 	ctx := t.Context()
-	requireCode(t, run.CodeNotFound, s.RenewExecutor(ctx, run.Renewal{Executor: "b", JournalID: "j-b"}))
-	require.NoError(t, s.RegisterExecutor(ctx, executor("b")))
-	require.NoError(t, s.RegisterExecutor(ctx, executor("a")))
+	requireCode(t, run.CodeNotFound, renew(t, s, run.Renewal{Executor: "b", JournalID: "j-b"}))
+	require.NoError(t, register(t, s, executor("b")))
+	require.NoError(t, register(t, s, executor("a")))
 	list, err := s.ListExecutors(ctx)
 	require.NoError(t, err)
 	require.Len(t, list, 2)
@@ -41,18 +51,18 @@ func testRegister(t *testing.T, d *database) {
 	require.WithinDuration(t, time.Now(), list[0].RegisteredAt, time.Minute)
 
 	d.clock.advance(run.ExecutorTimeout - time.Second)
-	require.NoError(t, s.RenewExecutor(ctx, run.Renewal{Executor: "a", JournalID: "j-a", SlotsUsed: 3, Draining: true}))
+	require.NoError(t, renew(t, s, run.Renewal{Executor: "a", JournalID: "j-a", SlotsUsed: 3, Draining: true}))
 	d.clock.advance(2 * time.Second)
 	list, err = s.ListExecutors(ctx)
 	require.NoError(t, err)
 	require.Equal(t, run.ExecutorDraining, list[0].State)
 	require.Equal(t, 3, list[0].SlotsUsed)
 	require.Equal(t, run.ExecutorOffline, list[1].State)
-	require.NoError(t, s.RenewExecutor(ctx, run.Renewal{Executor: "b", JournalID: "j-b"}))
+	require.NoError(t, renew(t, s, run.Renewal{Executor: "b", JournalID: "j-b"}))
 	registered := list[1].RegisteredAt
 	e := executor("b")
 	e.Slots = 9
-	require.NoError(t, s.RegisterExecutor(ctx, e))
+	require.NoError(t, register(t, s, e))
 	list, err = s.ListExecutors(ctx)
 	require.NoError(t, err)
 	require.Equal(t, run.ExecutorOnline, list[1].State)
@@ -62,22 +72,21 @@ func testRegister(t *testing.T, d *database) {
 
 func testRegisterConflict(t *testing.T, d *database) {
 	s := d.store(t)
-	ctx := t.Context()
-	require.NoError(t, s.RegisterExecutor(ctx, executor("a")))
+	require.NoError(t, register(t, s, executor("a")))
 	other := executor("a")
 	other.JournalID = "other"
-	requireCode(t, run.CodeConflict, s.RegisterExecutor(ctx, other))
-	requireCode(t, run.CodeConflict, s.RenewExecutor(ctx, run.Renewal{Executor: "a", JournalID: "other"}))
+	requireCode(t, run.CodeConflict, register(t, s, other))
+	requireCode(t, run.CodeConflict, renew(t, s, run.Renewal{Executor: "a", JournalID: "other"}))
 	d.clock.advance(run.ExecutorTimeout + time.Second)
-	requireCode(t, run.CodeNotFound, s.RenewExecutor(ctx, run.Renewal{Executor: "a", JournalID: "other"}))
-	require.NoError(t, s.RegisterExecutor(ctx, other), "it has not been heard of for long")
-	requireCode(t, run.CodeConflict, s.RenewExecutor(ctx, run.Renewal{Executor: "a", JournalID: "j-a"}))
+	requireCode(t, run.CodeNotFound, renew(t, s, run.Renewal{Executor: "a", JournalID: "other"}))
+	require.NoError(t, register(t, s, other), "it has not been heard of for long")
+	requireCode(t, run.CodeConflict, renew(t, s, run.Renewal{Executor: "a", JournalID: "j-a"}))
 }
 
 func testPools(t *testing.T, d *database) {
 	s := d.store(t)
 	ctx := t.Context()
-	require.NoError(t, s.RegisterExecutor(ctx, executor("a")))
+	require.NoError(t, register(t, s, executor("a")))
 	for name, change := range map[string]func(e *run.Executor){
 		"driver": func(e *run.Executor) { e.Driver = "shell" },
 		"os":     func(e *run.Executor) { e.OS = "windows" },
@@ -85,7 +94,7 @@ func testPools(t *testing.T, d *database) {
 	} {
 		e := executor("b")
 		change(&e)
-		err := s.RegisterExecutor(ctx, e)
+		err := register(t, s, e)
 		requireCode(t, run.CodeInvalid, err)
 		require.ErrorContains(t, err, name)
 	}
@@ -94,7 +103,7 @@ func testPools(t *testing.T, d *database) {
 	require.Len(t, list, 1)
 	shell := executor("c")
 	shell.Pool, shell.Driver, shell.Labels = "shell", "shell", nil
-	require.NoError(t, s.RegisterExecutor(ctx, shell))
+	require.NoError(t, register(t, s, shell))
 	pools, err := s.ListPools(ctx)
 	require.NoError(t, err)
 	require.Equal(t, []run.Pool{
@@ -107,12 +116,12 @@ func testPools(t *testing.T, d *database) {
 	d.clock.advance(run.ExecutorTimeout + time.Second)
 	pools, err = s.ListPools(ctx)
 	require.NoError(t, err)
-	require.Equal(t, []int{0, 0, 0}, []int{pools[0].Online, pools[0].Slots, pools[0].SlotsUsed}, "a pool stays when its executors are gone")
+	require.Equal(t, []int{0, 1, 0, 0}, []int{pools[0].Online, pools[0].Offline, pools[0].Slots, pools[0].SlotsUsed}, "a pool stays when its executors are gone")
 }
 
 func testDemand(t *testing.T, d *database) {
 	s := d.store(t)
-	require.NoError(t, s.RegisterExecutor(t.Context(), executor("a")))
+	require.NoError(t, register(t, s, executor("a")))
 	r := create(t, s, wide("/a/b", 30))
 	begin(t, s, r.ID)
 	var c records.Changes

@@ -36,6 +36,7 @@ func Run(t *testing.T, newDatabase func(t *testing.T) Open) {
 		{"Contact", contactTests()},
 		{"Observer", observerTests()},
 		{"Executors", executorTests()},
+		{"Registry", registryTests()},
 		{"Outbox", outboxTests()},
 		{"Events", eventTests()},
 		{"EventFloor", floorTests()},

@@ -8,8 +8,8 @@ import (
 
 // Desk is a run.Desk made of functions.
 type Desk struct {
-	RegisterFunc    func(context.Context, run.Executor) error
-	RenewFunc       func(context.Context, run.Renewal) error
+	RegisterFunc    func(context.Context, run.Executor) (run.Wanted, error)
+	RenewFunc       func(context.Context, run.Renewal) (run.Wanted, error)
 	ClaimFunc       func(context.Context, run.ClaimRequest) (run.Definition, error)
 	ShipFunc        func(context.Context, run.FrameBatch) error
 	ClaimStatesFunc func(ctx context.Context, executor string, keys []run.Key) (map[run.Key]run.ClaimState, error)
@@ -18,17 +18,17 @@ type Desk struct {
 var _ run.Desk = (*Desk)(nil)
 
 // Register implements run.Desk.
-func (d *Desk) Register(ctx context.Context, e run.Executor) error {
+func (d *Desk) Register(ctx context.Context, e run.Executor) (run.Wanted, error) {
 	if d.RegisterFunc == nil {
-		return unset("Register")
+		return run.Wanted{}, unset("Register")
 	}
 	return d.RegisterFunc(ctx, e)
 }
 
 // Renew implements run.Desk.
-func (d *Desk) Renew(ctx context.Context, r run.Renewal) error {
+func (d *Desk) Renew(ctx context.Context, r run.Renewal) (run.Wanted, error) {
 	if d.RenewFunc == nil {
-		return unset("Renew")
+		return run.Wanted{}, unset("Renew")
 	}
 	return d.RenewFunc(ctx, r)
 }

@@ -34,7 +34,14 @@ type Service struct {
 	EventFloorFunc     func(context.Context, run.ID) (int64, error) // nil: there is none
 	EventsFunc         func(context.Context, run.EventQuery) iter.Seq2[run.Event, error]
 	ExecutorsFunc      func(context.Context) ([]run.Executor, error)
+	ExecutorFunc       func(ctx context.Context, id string) (run.Executor, error)
+	DrainExecutorFunc  func(ctx context.Context, id, reason string) (run.Executor, error)
+	ResumeExecutorFunc func(ctx context.Context, id string) (run.Executor, error)
+	RemoveExecutorFunc func(ctx context.Context, id string, why run.Removal) (run.Executor, error)
 	PoolsFunc          func(context.Context) ([]run.Pool, error)
+	PoolFunc           func(ctx context.Context, name string) (run.Pool, error)
+	PutPoolFunc        func(context.Context, run.Pool) (run.Pool, bool, error)
+	DeletePoolFunc     func(ctx context.Context, name string) error
 	ReadyFunc          func(context.Context) error
 }
 
@@ -174,22 +181,6 @@ func (s *Service) Events(ctx context.Context, q run.EventQuery) iter.Seq2[run.Ev
 		return func(yield func(run.Event, error) bool) { yield(run.Event{}, unset("Events")) }
 	}
 	return s.EventsFunc(ctx, q)
-}
-
-// Executors implements run.Service; it is empty where not set.
-func (s *Service) Executors(ctx context.Context) ([]run.Executor, error) {
-	if s.ExecutorsFunc == nil {
-		return nil, nil
-	}
-	return s.ExecutorsFunc(ctx)
-}
-
-// Pools implements run.Service; it is empty where not set.
-func (s *Service) Pools(ctx context.Context) ([]run.Pool, error) {
-	if s.PoolsFunc == nil {
-		return nil, nil
-	}
-	return s.PoolsFunc(ctx)
 }
 
 // Ready implements run.Service; it is ready where not set.

@@ -130,6 +130,18 @@ func (c *Client) Await(id string, timeout time.Duration, wanted func(api.Run) bo
 	return run
 }
 
+// AwaitPath reads what a path names until that is as wanted.
+func (c *Client) AwaitPath(path string, timeout time.Duration, wanted func(body string) bool) {
+	c.t.Helper()
+	testenv.Await(c.t, timeout, func() (bool, string) {
+		status, body, err := c.Do(c.t.Context(), http.MethodGet, path, "", "")
+		if err != nil {
+			return false, err.Error()
+		}
+		return status == http.StatusOK && wanted(body), body
+	})
+}
+
 // Logs reads the whole log of a task's steps: all of it less the setup's.
 func (c *Client) Logs(id, task string) string {
 	c.t.Helper()

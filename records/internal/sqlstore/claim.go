@@ -49,8 +49,9 @@ func (t *tx) mayKnow(ctx context.Context, c run.ClaimRequest, x *taskRow) error 
 
 // mayClaim returns why the key cannot be claimed, nil if it can.
 func (t *tx) mayClaim(ctx context.Context, c run.ClaimRequest, r *runRow, x *taskRow) error {
-	var removed bool
-	err := t.QueryRow(ctx, `SELECT removed FROM executors WHERE id = ?`, c.Executor).Scan(&removed)
+	var removed, drain bool
+	// A removal either waits for the claim, and tells the run, or is seen here.
+	err := t.QueryRow(ctx, `SELECT removed, drain_wanted FROM executors WHERE id = ?`+t.dialect.KeepRow, c.Executor).Scan(&removed, &drain)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
@@ -76,6 +77,8 @@ func (t *tx) mayClaim(ctx context.Context, c run.ClaimRequest, r *runRow, x *tas
 		return run.Errorf(run.CodeConflict, "executor %s has claimed %s", executor, c.Key)
 	case r.stopWanted:
 		return run.Errorf(run.CodeConflict, "run %s is being stopped", r.id)
+	case drain:
+		return run.Errorf(run.CodeConflict, "executor %s is to take no tasks", c.Executor)
 	}
 	return nil
 }
@@ -92,9 +95,9 @@ func (t *tx) claimant(ctx context.Context, k run.Key) (executor, journal string,
 
 // claim writes a claim that may be, unless it is there.
 func (t *tx) claim(ctx context.Context, c run.ClaimRequest, was *runRow, x *taskRow) error {
-	if _, err := t.Exec(ctx, `INSERT INTO claims (run_id, task, attempt, dispatch, executor, journal_id, claimed_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-		c.Key.Run, c.Key.Task, c.Key.Attempt, c.Key.Dispatch, c.Executor, c.JournalID, t.now); err != nil {
+	if _, err := t.Exec(ctx, `INSERT INTO claims (run_id, task, attempt, dispatch, executor, journal_id, claimed_at, set_name)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		c.Key.Run, c.Key.Task, c.Key.Attempt, c.Key.Dispatch, c.Executor, c.JournalID, t.now, c.Set); err != nil {
 		return err
 	}
 	before := x.taskState
@@ -124,20 +127,23 @@ func (t *tx) claim(ctx context.Context, c run.ClaimRequest, was *runRow, x *task
 // define makes the definition of a task.
 func (t *tx) define(ctx context.Context, r *runRow, x *taskRow, key run.Key) (run.Definition, error) {
 	var header, text string
-	var hidden sql.NullString
-	if err := t.QueryRow(ctx, `SELECT d.header, s.spec, x.secrets FROM run_details d
-		JOIN task_specs s ON s.run_id = d.run_id LEFT JOIN run_secrets x ON x.run_id = d.run_id
-		WHERE d.run_id = ? AND s.node = ?`, r.id, x.node).Scan(&header, &text, &hidden); err != nil {
+	var hidden, pods sql.NullString
+	if err := t.QueryRow(ctx, `SELECT d.header, s.spec, x.secrets, p.kubernetes FROM run_details d
+		JOIN task_specs s ON s.run_id = d.run_id LEFT JOIN run_secrets x ON x.run_id = d.run_id LEFT JOIN pools p ON p.name = ?
+		WHERE d.run_id = ? AND s.node = ?`, x.pool, r.id, x.node).Scan(&header, &text, &hidden, &pods); err != nil {
 		return run.Definition{}, err
 	}
 	var spec run.Spec
 	var task run.TaskSpec
+	var kubernetes *run.KubernetesPool
 	expanded := run.ExpandedTask{Name: x.name, Node: x.node, Spec: x.specName, Pool: x.pool}
 	if err := errors.Join(unmarshal(header, &spec), unmarshal(text, &task), openSecrets(t.keys, runLabel(r.id), hidden.String, &spec.Secrets),
-		unmarshal(x.axis, &expanded.Axis)); err != nil {
+		unmarshal(x.axis, &expanded.Axis), unmarshal(pods.String, &kubernetes)); err != nil {
 		return run.Definition{}, err
 	}
-	return run.Define(&spec, &task, expanded, key, r.counter), nil
+	d := run.Define(&spec, &task, expanded, key, r.counter)
+	d.Kubernetes = kubernetes
+	return d, nil
 }
 
 // ClaimStates implements records.Store.

@@ -4,40 +4,44 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/drover-run/drover/run"
 )
 
 const executorColumns = `id, pool, driver, os, arch, labels, privileged, slots, slots_used, version, journal_id, draining, removed,
-	registered_at, last_contact`
+	registered_at, last_contact, set_name, temporary, remove_after, drain_wanted, drained, reason, removed_at`
 
 type executorRow struct {
 	run.Executor
 	labels     string
-	draining   bool
+	draining   bool // it says so
+	wanted     bool // a client does
+	drained    bool // it says so
 	removed    bool
 	registered int64
 	contact    int64
+	removedAt  int64
 }
 
 func (e *executorRow) scan(row scanner) error {
 	return row.Scan(&e.ID, &e.Pool, &e.Driver, &e.OS, &e.Arch, &e.labels, &e.Privileged, &e.Slots, &e.SlotsUsed, &e.Version,
-		&e.JournalID, &e.draining, &e.removed, &e.registered, &e.contact)
+		&e.JournalID, &e.draining, &e.removed, &e.registered, &e.contact, &e.Set, &e.Temporary, &e.RemoveAfter, &e.wanted,
+		&e.drained, &e.Reason, &e.removedAt)
 }
 
 // executor makes what clients see at the given time.
 func (e *executorRow) executor(now int64) (run.Executor, error) {
 	out := e.Executor
-	out.RegisteredAt, out.LastContact = toTime(e.registered), toTime(e.contact)
+	out.RegisteredAt, out.LastContact, out.RemovedAt = toTime(e.registered), toTime(e.contact), toTime(e.removedAt)
 	switch {
 	case e.removed:
 		out.State = run.ExecutorRemoved
 	case !e.alive(now):
 		out.State = run.ExecutorOffline
-	case e.draining:
+	case e.draining || e.wanted:
 		out.State = run.ExecutorDraining
+		out.Drained = e.drained
 	default:
 		out.State = run.ExecutorOnline
 	}
@@ -48,14 +52,19 @@ func (e *executorRow) alive(now int64) bool {
 	return time.Duration(now-e.contact) <= run.ExecutorTimeout
 }
 
-// executorLocked reads an executor, nil if there is none.
-func (t *tx) executorLocked(ctx context.Context, id string) (*executorRow, error) {
+// readExecutor reads an executor, nil if there is none.
+func readExecutor(ctx context.Context, q Querier, id, lock string) (*executorRow, error) {
 	var e executorRow
-	err := e.scan(t.QueryRow(ctx, `SELECT `+executorColumns+` FROM executors WHERE id = ?`+t.dialect.ForUpdate, id))
+	err := e.scan(q.QueryRow(ctx, `SELECT `+executorColumns+` FROM executors WHERE id = ?`+lock, id))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
 	return &e, err
+}
+
+// executorLocked reads and locks an executor, nil if there is none.
+func (t *tx) executorLocked(ctx context.Context, id string) (*executorRow, error) {
+	return readExecutor(ctx, t, id, t.dialect.ForUpdate)
 }
 
 // mayHold returns why a process with the journal may not be the executor.
@@ -71,62 +80,48 @@ func (e *executorRow) mayHold(journal string, now int64) error {
 }
 
 // RegisterExecutor implements records.Store.
-func (s *Store) RegisterExecutor(ctx context.Context, e run.Executor) error {
+func (s *Store) RegisterExecutor(ctx context.Context, e run.Executor) (run.Wanted, error) {
 	labels, err := marshal(e.Labels)
 	if err != nil {
-		return s.wrap("registering an executor", err)
+		return run.Wanted{}, s.wrap("registering an executor", err)
 	}
-	return s.write(ctx, "registering an executor", func(t *tx) error {
+	var wanted run.Wanted
+	err = s.write(ctx, "registering an executor", func(t *tx) error {
 		known, err := t.executorLocked(ctx, e.ID)
 		if err != nil {
 			return err
 		}
+		wanted = run.Wanted{}
 		if known != nil {
 			if err := known.mayHold(e.JournalID, t.now); err != nil {
 				return err
 			}
+			wanted.Drain = known.wanted
 		}
 		if err := t.ensurePool(ctx, e, labels); err != nil {
 			return err
 		}
-		_, err = t.Exec(ctx, `INSERT INTO executors (`+executorColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		// What a client wanted of it stands.
+		if _, err = t.Exec(ctx, `INSERT INTO executors (`+executorColumns+`)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (id) DO UPDATE SET pool = excluded.pool, driver = excluded.driver, os = excluded.os, arch = excluded.arch,
 			labels = excluded.labels, privileged = excluded.privileged, slots = excluded.slots, slots_used = excluded.slots_used,
-			version = excluded.version, journal_id = excluded.journal_id, draining = excluded.draining, last_contact = excluded.last_contact`,
+			version = excluded.version, journal_id = excluded.journal_id, draining = excluded.draining, last_contact = excluded.last_contact,
+			set_name = excluded.set_name, temporary = excluded.temporary, remove_after = excluded.remove_after, drained = excluded.drained`,
 			e.ID, e.Pool, e.Driver, e.OS, e.Arch, labels, e.Privileged, e.Slots, e.SlotsUsed, e.Version, e.JournalID,
-			e.State == run.ExecutorDraining, false, t.now, t.now)
-		return err
-	})
-}
-
-// ensurePool makes the pool of an executor, or checks that they fit.
-func (t *tx) ensurePool(ctx context.Context, e run.Executor, labels string) error {
-	if _, err := t.Exec(ctx, `INSERT INTO pools (name, driver, os, arch, labels, privileged, is_default) VALUES (?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT DO NOTHING`, e.Pool, e.Driver, e.OS, e.Arch, labels, e.Privileged, false); err != nil {
-		return err
-	}
-	var p run.Pool
-	if err := t.QueryRow(ctx, `SELECT driver, os, arch FROM pools WHERE name = ?`, e.Pool).Scan(&p.Driver, &p.OS, &p.Arch); err != nil {
-		return err
-	}
-	var faults []run.Fault
-	differ := func(what, executors, pools string) {
-		if pools != "" && executors != pools {
-			faults = append(faults, run.Fault{Path: what, Code: run.CodeInvalid, Detail: fmt.Sprintf("it is %s, and pool %s is for %s", executors, e.Pool, pools)})
+			e.State == run.ExecutorDraining, false, t.now, t.now, e.Set, e.Temporary || e.Set != "", int64(e.RemoveAfter),
+			false, false, "", 0); err != nil {
+			return err
 		}
-	}
-	differ("driver", e.Driver, p.Driver)
-	differ("os", e.OS, p.OS)
-	differ("arch", e.Arch, p.Arch)
-	if len(faults) > 0 {
-		return run.InvalidError(fmt.Sprintf("executor %s does not fit pool %s: %s: %s", e.ID, e.Pool, faults[0].Path, faults[0].Detail), faults)
-	}
-	return nil
+		return t.tellExecutor(ctx, e.ID)
+	})
+	return wanted, err
 }
 
 // RenewExecutor implements records.Store.
-func (s *Store) RenewExecutor(ctx context.Context, r run.Renewal) error {
-	return s.write(ctx, "renewing an executor", func(t *tx) error {
+func (s *Store) RenewExecutor(ctx context.Context, r run.Renewal) (run.Wanted, error) {
+	var wanted run.Wanted
+	err := s.write(ctx, "renewing an executor", func(t *tx) error {
 		known, err := t.executorLocked(ctx, r.Executor)
 		if err != nil {
 			return err
@@ -140,10 +135,12 @@ func (s *Store) RenewExecutor(ctx context.Context, r run.Renewal) error {
 		if known.JournalID != r.JournalID {
 			return run.Errorf(run.CodeNotFound, "executor %s was registered with another journal", r.Executor)
 		}
-		_, err = t.Exec(ctx, `UPDATE executors SET slots_used = ?, draining = ?, last_contact = ? WHERE id = ?`,
-			r.SlotsUsed, r.Draining, t.now, r.Executor)
+		wanted = run.Wanted{Drain: known.wanted}
+		_, err = t.Exec(ctx, `UPDATE executors SET slots_used = ?, draining = ?, drained = ?, last_contact = ? WHERE id = ?`,
+			r.SlotsUsed, r.Draining, r.Drained, t.now, r.Executor)
 		return err
 	})
+	return wanted, err
 }
 
 // ListExecutors implements records.Store.
@@ -151,7 +148,22 @@ func (s *Store) ListExecutors(ctx context.Context) ([]run.Executor, error) {
 	var out []run.Executor
 	err := s.read(ctx, "listing executors", func(q Querier) error {
 		out = nil
-		return eachExecutor(ctx, q, s.now().UnixNano(), func(e run.Executor) { out = append(out, e) })
+		index := make(map[string]int)
+		if err := eachExecutor(ctx, q, s.now().UnixNano(), func(e run.Executor) {
+			index[e.ID] = len(out)
+			out = append(out, e)
+		}); err != nil {
+			return err
+		}
+		return each(ctx, q, func(row scanner) error {
+			var id string
+			var tasks int
+			err := row.Scan(&id, &tasks)
+			if i, ok := index[id]; ok {
+				out[i].Tasks = tasks
+			}
+			return err
+		}, `SELECT t.executor, count(*) FROM `+tasksHeld+` GROUP BY t.executor`)
 	})
 	return out, err
 }
@@ -171,55 +183,44 @@ func eachExecutor(ctx context.Context, q Querier, now int64, fn func(run.Executo
 	}, `SELECT `+executorColumns+` FROM executors WHERE NOT removed ORDER BY id`)
 }
 
-// ListPools implements records.Store.
-func (s *Store) ListPools(ctx context.Context) ([]run.Pool, error) {
-	var out []run.Pool
-	err := s.read(ctx, "listing pools", func(q Querier) error {
-		out = nil
-		index := make(map[string]int)
-		if err := each(ctx, q, func(row scanner) error {
-			var p run.Pool
-			var labels string
-			if err := row.Scan(&p.Name, &p.Driver, &p.OS, &p.Arch, &labels, &p.Privileged, &p.Default); err != nil {
-				return err
-			}
-			err := unmarshal(labels, &p.Labels)
-			index[p.Name] = len(out)
-			out = append(out, p)
-			return err
-		}, `SELECT name, driver, os, arch, labels, privileged, is_default FROM pools ORDER BY name`); err != nil {
+// GetExecutor implements records.Store.
+func (s *Store) GetExecutor(ctx context.Context, id string) (out run.Executor, err error) {
+	err = s.read(ctx, "reading an executor", func(q Querier) error {
+		e, err := readExecutor(ctx, q, id, "")
+		if err != nil {
 			return err
 		}
-		if err := eachExecutor(ctx, q, s.now().UnixNano(), func(e run.Executor) {
-			i, ok := index[e.Pool]
-			if !ok || e.State == run.ExecutorOffline {
-				return
-			}
-			out[i].SlotsUsed += e.SlotsUsed
-			if e.State == run.ExecutorOnline {
-				out[i].Online++
-				out[i].Slots += e.Slots
-			}
-		}); err != nil {
-			return err
+		if e == nil {
+			return noExecutor(id)
 		}
-		return each(ctx, q, func(row scanner) error {
-			var pool string
-			var queued, running int
-			var started float64
-			if err := row.Scan(&pool, &queued, &running, &started); err != nil {
-				return err
-			}
-			if i, ok := index[pool]; ok {
-				out[i].Queued, out[i].Running = queued, running
-				if started > 0 {
-					out[i].MeanElapsed = max(0, time.Duration(s.now().UnixNano()-int64(started)))
-				}
-			}
-			return nil
-		}, `SELECT pool, count(CASE WHEN status = 'queued' THEN 1 END), count(CASE WHEN status = 'running' THEN 1 END),
-			coalesce(CAST(avg(CASE WHEN status = 'running' AND started_at > 0 THEN started_at END) AS DOUBLE PRECISION), 0)
-			FROM tasks WHERE status IN ('queued', 'running') GROUP BY pool`)
+		out, err = e.whole(ctx, q, s.now().UnixNano())
+		return err
 	})
 	return out, err
 }
+
+// whole makes what clients see of one executor.
+func (e *executorRow) whole(ctx context.Context, q Querier, now int64) (run.Executor, error) {
+	out, err := e.executor(now)
+	if err != nil || e.removed {
+		return out, err
+	}
+	err = q.QueryRow(ctx, `SELECT count(*) FROM `+tasksHeld+` WHERE t.executor = ?`, e.ID).Scan(&out.Tasks)
+	if err != nil || out.Tasks == 0 {
+		return out, err
+	}
+	err = each(ctx, q, func(row scanner) error {
+		var h run.HeldTask
+		var started int64
+		if err := row.Scan(&h.Key.Run, &h.Key.Task, &h.Key.Attempt, &h.Key.Dispatch, &h.Name, &h.Reason, &started); err != nil {
+			return err
+		}
+		h.StartedAt = toTime(started)
+		out.Held = append(out.Held, h)
+		return nil
+	}, `SELECT t.run_id, t.number, t.attempt, t.dispatch, t.name, t.reason, t.started_at FROM `+tasksHeld+`
+		WHERE t.executor = ? ORDER BY t.started_at, t.run_id, t.number LIMIT ?`, e.ID, run.MaxHeldTasks)
+	return out, err
+}
+
+func noExecutor(id string) error { return run.Errorf(run.CodeNotFound, "there is no executor %s", id) }

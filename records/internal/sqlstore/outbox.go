@@ -32,7 +32,7 @@ func (s *Store) TakeOutbox(ctx context.Context, n int, lease time.Duration) ([]r
 		err := each(ctx, t, func(row scanner) error {
 			var o records.OutboxRow
 			var created int64
-			if err := row.Scan(&o.ID, &o.Run, &o.Kind, &o.Task, &o.Attempts, &created); err != nil {
+			if err := row.Scan(&o.ID, &o.Run, &o.Kind, &o.Task, &o.Attempts, &created, &o.Executor, &o.Reason); err != nil {
 				return err
 			}
 			o.Created = toTime(created)
@@ -42,6 +42,9 @@ func (s *Store) TakeOutbox(ctx context.Context, n int, lease time.Duration) ([]r
 			if name, ok := strings.CutPrefix(string(o.Run), webhookKey); ok {
 				o.Run, o.Webhook = "", name
 			}
+			if id, ok := strings.CutPrefix(string(o.Run), executorKey); ok {
+				o.Run, o.Executor = "", id
+			}
 			out = append(out, o)
 			return nil
 		}, `WITH due AS (
@@ -49,7 +52,7 @@ func (s *Store) TakeOutbox(ctx context.Context, n int, lease time.Duration) ([]r
 				AND NOT EXISTS (SELECT 1 FROM outbox p WHERE p.run_id = o.run_id AND p.id < o.id)
 				ORDER BY o.due_at, o.id LIMIT ?`+t.dialect.SkipLocked+`)
 			UPDATE outbox SET due_at = ?, attempts = attempts + 1 WHERE id IN (SELECT id FROM due)
-			RETURNING id, run_id, kind, task, attempts, created_at`, t.now, n, t.now+int64(lease))
+			RETURNING id, run_id, kind, task, attempts, created_at, executor, reason`, t.now, n, t.now+int64(lease))
 		slices.SortFunc(out, func(a, b records.OutboxRow) int { return int(a.ID - b.ID) })
 		return err
 	})

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -229,6 +230,11 @@ func (t *taskRow) apply(c *records.TaskChange, now int64) error {
 	case !newer && rank(c.Status) < rank(t.status):
 		return nil
 	}
+	if c.Executor != "" && c.Status == run.StatusRunning && c.Reason == "" && !newer && t.status == run.StatusRunning {
+		// It only says who has the task; why that one does not answer stays.
+		t.executor = cmp.Or(t.executor, c.Executor)
+		return nil
+	}
 	if newer {
 		t.redispatch(c.Attempt, c.Dispatch)
 	}
@@ -236,6 +242,9 @@ func (t *taskRow) apply(c *records.TaskChange, now int64) error {
 		t.queued = now
 	}
 	t.status, t.reason = c.Status, clip(c.Reason)
+	if t.status == run.StatusRunning {
+		t.executor = cmp.Or(t.executor, c.Executor)
+	}
 	if c.Result != nil {
 		if err := t.setResult(c.Result); err != nil {
 			return err

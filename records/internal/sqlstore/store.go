@@ -52,6 +52,12 @@ type Dialect struct {
 	// ForUpdate and SkipLocked follow a SELECT that locks its rows.
 	ForUpdate  string
 	SkipLocked string
+	// KeepRow follows a SELECT whose rows others may not lock to change what
+	// they are, such as that an executor is removed.
+	KeepRow string
+	// LockPools keeps others from putting and deleting pools, until the
+	// transaction ends; "" where writers wait for each other anyway.
+	LockPools string
 	// LockSharing keeps others from deleting runs that share logs, until the
 	// transaction ends; "" where writers wait for each other anyway.
 	LockSharing string

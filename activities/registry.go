@@ -1,0 +1,34 @@
+package activities
+
+import (
+	"context"
+	"time"
+
+	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/run"
+)
+
+// Expirer removes temporary executors whose time is over.
+type Expirer interface {
+	ExpireExecutor(ctx context.Context, id string) (_ run.Executor, again time.Duration, _ error)
+}
+
+// Registry holds the activity by which the workflow of an executor looks after
+// it. It is idempotent and takes milliseconds. Errors are those of toTemporal.
+type Registry struct{ expirer Expirer }
+
+// NewRegistry returns the activity over the records.
+func NewRegistry(expirer Expirer) *Registry { return &Registry{expirer: expirer} }
+
+// ExpireExecutor tells how an executor stands, after it was removed where it is
+// temporary and was offline for its time.
+func (a *Registry) ExpireExecutor(ctx context.Context, in contract.ExpireInput) (contract.ExecutorState, error) {
+	e, again, err := a.expirer.ExpireExecutor(ctx, in.Executor)
+	if err != nil {
+		return contract.ExecutorState{}, toTemporal(err)
+	}
+	return contract.ExecutorState{
+		Executor: e.ID, Pool: e.Pool, Set: e.Set, Temporary: e.Temporary, State: e.State, Reason: e.Reason, Version: e.Version,
+		Tasks: e.Tasks, LastContact: e.LastContact.Truncate(time.Second), Again: run.Duration(again),
+	}, nil
+}

@@ -1,0 +1,147 @@
+package clitest
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/run"
+)
+
+func (g *Gateway) serveRegistry(mux *http.ServeMux) {
+	g.executors = map[string]api.Executor{"host-7": {
+		ID: "host-7", Pool: "shell", Driver: "shell", OS: "linux", Arch: "amd64", Labels: map[string]string{"disk": "ssd"},
+		Slots: 4, SlotsUsed: 1, Version: "v1.2.3", State: "online", RegisteredAt: Start(), LastContact: Start(), Tasks: 1,
+		Held: []api.HeldTask{{Run: "run-1", Task: "greet", Number: 0, Attempt: 2, StartedAt: Start()}},
+	}}
+	g.pools = map[string]api.Pool{"shell": {
+		Name: "shell", Driver: "shell", OS: "linux", Arch: "amd64", Labels: map[string]string{}, Default: true,
+		Online: 1, Slots: 4, SlotsUsed: 1, Queued: 2, Running: 1,
+	}}
+	mux.HandleFunc("GET /api/v1/executors", g.listExecutors)
+	mux.HandleFunc("GET /api/v1/executors/{id}", g.changeExecutor(func(*http.Request, *api.Executor) (int, string) { return 0, "" }))
+	mux.HandleFunc("POST /api/v1/executors/{id}/drain", g.changeExecutor(drainExecutor))
+	mux.HandleFunc("DELETE /api/v1/executors/{id}", g.changeExecutor(removeExecutor))
+	mux.HandleFunc("GET /api/v1/pools", g.listPools)
+	mux.HandleFunc("GET /api/v1/pools/{name}", g.getPool)
+	mux.HandleFunc("PUT /api/v1/pools/{name}", g.putPool)
+	mux.HandleFunc("DELETE /api/v1/pools/{name}", g.deletePool)
+}
+
+func (g *Gateway) listExecutors(w http.ResponseWriter, _ *http.Request) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	list := api.ExecutorList{Executors: []api.Executor{}}
+	for _, id := range slices.Sorted(maps.Keys(g.executors)) {
+		e := g.executors[id]
+		e.Held = nil
+		list.Executors = append(list.Executors, e)
+	}
+	answer(w, http.StatusOK, list)
+}
+
+// changeExecutor answers with an executor that change may refuse to change.
+func (g *Gateway) changeExecutor(change func(*http.Request, *api.Executor) (int, string)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		e, ok := g.executors[r.PathValue("id")]
+		if !ok {
+			notFound(w, "executor", r.PathValue("id"))
+			return
+		}
+		if status, detail := change(r, &e); status != 0 {
+			problem(w, status, "conflict", detail)
+			return
+		}
+		g.executors[e.ID] = e
+		answer(w, http.StatusOK, e)
+	}
+}
+
+func drainExecutor(r *http.Request, e *api.Executor) (int, string) {
+	var d api.Drain
+	if err := json.NewDecoder(r.Body).Decode(&d); err != nil {
+		return http.StatusBadRequest, "the body is not JSON"
+	}
+	e.State, e.Reason = "draining", d.Reason
+	if d.Resume {
+		e.State = "online"
+	}
+	return 0, ""
+}
+
+func removeExecutor(r *http.Request, e *api.Executor) (int, string) {
+	if r.URL.Query().Get("force") != "true" {
+		return http.StatusConflict, "executor " + e.ID + " is in contact and has 1 tasks"
+	}
+	e.State, e.Reason, e.RemovedAt = "removed", r.URL.Query().Get("reason"), Start().Add(time.Minute)
+	return 0, ""
+}
+
+func (g *Gateway) listPools(w http.ResponseWriter, _ *http.Request) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	list := api.PoolList{Pools: []api.Pool{}}
+	for _, name := range slices.Sorted(maps.Keys(g.pools)) {
+		list.Pools = append(list.Pools, g.pools[name])
+	}
+	answer(w, http.StatusOK, list)
+}
+
+func (g *Gateway) getPool(w http.ResponseWriter, r *http.Request) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	p, ok := g.pools[r.PathValue("name")]
+	if !ok {
+		notFound(w, "pool", r.PathValue("name"))
+		return
+	}
+	answer(w, http.StatusOK, p)
+}
+
+func (g *Gateway) putPool(w http.ResponseWriter, r *http.Request) {
+	var spec api.PoolSpec
+	if err := json.NewDecoder(r.Body).Decode(&spec); err != nil {
+		problem(w, http.StatusBadRequest, "unreadable", "the body is not JSON")
+		return
+	}
+	name := r.PathValue("name")
+	faults := run.ValidatePool(run.Pool{Name: name, Driver: spec.Driver, Flavor: spec.Flavor, Kubernetes: spec.Kubernetes})
+	if len(faults) > 0 {
+		problem(w, http.StatusUnprocessableEntity, "invalid", "the pool is not valid",
+			api.Fault{Path: faults[0].Path, Code: string(faults[0].Code), Detail: faults[0].Detail})
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	status := http.StatusOK
+	if _, known := g.pools[name]; !known {
+		status = http.StatusCreated
+	}
+	p := api.Pool{
+		Name: name, Driver: spec.Driver, OS: spec.OS, Arch: spec.Arch, Labels: spec.Labels, Privileged: spec.Privileged, Default: spec.Default,
+		Flavor: spec.Flavor, Kubernetes: spec.Kubernetes,
+	}
+	g.pools[name] = p
+	answer(w, status, p)
+}
+
+func (g *Gateway) deletePool(w http.ResponseWriter, r *http.Request) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	name := r.PathValue("name")
+	if name == "shell" {
+		problem(w, http.StatusConflict, "conflict", "pool shell cannot be deleted: 1 executors that are not removed serve it")
+		return
+	}
+	if _, ok := g.pools[name]; !ok {
+		notFound(w, "pool", name)
+		return
+	}
+	delete(g.pools, name)
+	w.WriteHeader(http.StatusNoContent)
+}

@@ -1,0 +1,268 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"gopkg.in/yaml.v3"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/cli/remote"
+	"github.com/drover-run/drover/run"
+)
+
+func poolsCommand(env Env) *cobra.Command {
+	c := &cobra.Command{
+		Use: "pools", Short: "Look at the pools that tasks go to, make and change them",
+		Example: `  drover pools list
+  drover pools get shell
+  drover pools put linux --driver docker --os linux --arch amd64 --default
+  drover pools delete linux`,
+	}
+	f := newRegistryFlags(env, c)
+	c.AddCommand(listPoolsCommand(f), getPoolCommand(f), putPoolCommand(f), deletePoolsCommand(f))
+	return c
+}
+
+func listPoolsCommand(f *registryFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the pools", Example: "  drover pools list -o json",
+		Args: cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(c *cobra.Command, _ []string) error {
+			client, err := f.conn.open()
+			if err != nil {
+				return err
+			}
+			answer, err := client.Pools(c.Context())
+			if err != nil {
+				return err
+			}
+			if f.output == formatJSON {
+				return printJSON(f.env.Stdout, answer.Raw)
+			}
+			t := newTable(f.env.Stdout, "NAME", "DRIVER", "PLATFORM", "DEFAULT", "EXECUTORS", "SLOTS", "QUEUED", "RUNNING", "LABELS")
+			for _, p := range answer.Value.Pools {
+				t.row(p.Name, p.Driver, platform(p), strconv.FormatBool(p.Default), strconv.Itoa(p.Online),
+					used(p.SlotsUsed, p.Slots), strconv.Itoa(p.Queued), strconv.Itoa(p.Running), pairs(p.Labels))
+			}
+			return t.flush()
+		},
+	}
+}
+
+// platform tells the os and arch of a pool, where it promises any.
+func platform(p api.Pool) string {
+	if p.OS == "" && p.Arch == "" {
+		return "any"
+	}
+	return orAny(p.OS) + "/" + orAny(p.Arch)
+}
+
+func orAny(s string) string {
+	if s == "" {
+		return "any"
+	}
+	return s
+}
+
+func getPoolCommand(f *registryFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "get NAME", Short: "Show a pool", Example: "  drover pools get shell",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: completePools(f.conn, 1),
+		RunE: func(c *cobra.Command, args []string) error {
+			client, err := f.conn.open()
+			if err != nil {
+				return err
+			}
+			answer, err := client.Pool(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return f.printPool(answer)
+		},
+	}
+}
+
+func (f *registryFlags) printPool(answer remote.Answer[api.Pool]) error {
+	if f.output == formatJSON {
+		return printJSON(f.env.Stdout, answer.Raw)
+	}
+	p := answer.Value
+	t := newTable(f.env.Stdout)
+	t.field("name", p.Name)
+	t.field("driver", p.Driver)
+	t.field("platform", platform(p))
+	t.field("labels", pairs(p.Labels))
+	t.field("privileged", strconv.FormatBool(p.Privileged))
+	t.field("default", strconv.FormatBool(p.Default))
+	t.field("flavor", flavorText(p.Flavor))
+	t.field("executors", fmt.Sprintf("%d online, %d draining, %d offline", p.Online, p.Draining, p.Offline))
+	t.field("slots", used(p.SlotsUsed, p.Slots))
+	t.field("queued", count(p.Queued, "task"))
+	t.field("running", count(p.Running, "task"))
+	if p.Kubernetes != nil {
+		t.field("kubernetes", "set; see -o json")
+	}
+	return t.flush()
+}
+
+func flavorText(v run.Flavor) string {
+	var parts []string
+	if v.Name != "" {
+		parts = append(parts, v.Name)
+	}
+	if v.Memory != "" {
+		parts = append(parts, v.Memory+" a slot")
+	}
+	if v.Weight != 0 {
+		parts = append(parts, "weight "+strconv.FormatFloat(v.Weight, 'g', -1, 64))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// poolChange is the flags of put.
+type poolChange struct {
+	spec   api.PoolSpec
+	labels map[string]string
+	file   string
+}
+
+func putPoolCommand(f *registryFlags) *cobra.Command {
+	var change poolChange
+	c := &cobra.Command{
+		Use:   "put NAME",
+		Short: "Make a pool, or change the one there is",
+		Long: `Makes a pool, or changes what is named of the one there is; the rest stays. With --file the file is the whole pool, YAML or
+JSON, with the keys of the API; flags are laid over it.
+
+An executor that registers for a pool that does not exist makes it, too, so this is for what executors do not say: the default,
+the labels that tasks may require, the flavor, and how pods are made.`,
+		Example: `  drover pools put linux --driver docker --os linux --arch amd64 --default
+  drover pools put gpu --label gpu=a100 --flavor-name large --flavor-memory 64Gi --flavor-weight 8
+  drover pools put cluster --file pool.yaml`,
+		Args: cobra.ExactArgs(1), ValidArgsFunction: completePools(f.conn, 1),
+		RunE: func(c *cobra.Command, args []string) error {
+			client, err := f.conn.open()
+			if err != nil {
+				return err
+			}
+			spec, err := change.merge(c, f.env, client, args[0])
+			if err != nil {
+				return err
+			}
+			answer, err := client.PutPool(c.Context(), args[0], spec)
+			if err != nil {
+				return err
+			}
+			return f.printPool(answer)
+		},
+	}
+	flags := c.Flags()
+	flags.StringVarP(&change.file, "file", "f", "", "a file with the whole pool, - for standard input")
+	flags.StringVar(&change.spec.Driver, "driver", "", "shell, docker, kubernetes, ...; a new pool needs one")
+	flags.StringVar(&change.spec.OS, "os", "", `of all its executors; "" lets them differ`)
+	flags.StringVar(&change.spec.Arch, "arch", "", `of all its executors; "" lets them differ`)
+	flags.StringToStringVar(&change.labels, "label", nil, "KEY=VALUE that tasks may require (repeatable; replaces all labels)")
+	flags.BoolVar(&change.spec.Privileged, "privileged", false, "allow privileged tasks")
+	flags.BoolVar(&change.spec.Default, "default", false, "send tasks here that name no pool, rather than to another of the kind")
+	flags.StringVar(&change.spec.Flavor.Name, "flavor-name", "", "what to call the size of its slots")
+	flags.StringVar(&change.spec.Flavor.Memory, "flavor-memory", "", "memory of a slot, such as 8Gi")
+	flags.Float64Var(&change.spec.Flavor.Weight, "flavor-weight", 0, "what a slot counts")
+	_ = c.RegisterFlagCompletionFunc("driver", cobra.FixedCompletions(
+		[]string{run.DriverShell, run.DriverDocker, run.DriverKubernetes}, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+// merge returns the pool of the file, or that there is, as the flags change it.
+// The gateway replaces it as a whole, so of two that change it at the same
+// moment one loses.
+func (w poolChange) merge(c *cobra.Command, env Env, client *remote.Client, name string) (api.PoolSpec, error) {
+	spec, err := w.base(c, env, client, name)
+	if err != nil {
+		return spec, err
+	}
+	given := c.Flags().Changed
+	for flag, set := range map[string]func(){
+		"driver":        func() { spec.Driver = w.spec.Driver },
+		"os":            func() { spec.OS = w.spec.OS },
+		"arch":          func() { spec.Arch = w.spec.Arch },
+		"label":         func() { spec.Labels = w.labels },
+		"privileged":    func() { spec.Privileged = w.spec.Privileged },
+		"default":       func() { spec.Default = w.spec.Default },
+		"flavor-name":   func() { spec.Flavor.Name = w.spec.Flavor.Name },
+		"flavor-memory": func() { spec.Flavor.Memory = w.spec.Flavor.Memory },
+		"flavor-weight": func() { spec.Flavor.Weight = w.spec.Flavor.Weight },
+	} {
+		if given(flag) {
+			set()
+		}
+	}
+	return spec, nil
+}
+
+func (w poolChange) base(c *cobra.Command, env Env, client *remote.Client, name string) (api.PoolSpec, error) {
+	var spec api.PoolSpec
+	if w.file != "" {
+		data, err := readFile(env, w.file)
+		if err != nil {
+			return spec, run.Errorf(run.CodeInvalid, "reading the pool: %w", err)
+		}
+		return spec, decodePool(data, &spec, w.file)
+	}
+	was, err := client.Pool(c.Context(), name)
+	switch {
+	case err == nil:
+		v := was.Value
+		spec = api.PoolSpec{
+			Driver: v.Driver, OS: v.OS, Arch: v.Arch, Labels: v.Labels, Privileged: v.Privileged, Default: v.Default,
+			Flavor: v.Flavor, Kubernetes: v.Kubernetes,
+		}
+	case run.CodeOf(err) != run.CodeNotFound:
+		return spec, err
+	}
+	return spec, nil
+}
+
+// decodePool reads a pool in YAML, of which JSON is a part.
+func decodePool(data []byte, into *api.PoolSpec, name string) error {
+	var keys map[string]any
+	if err := yaml.Unmarshal(data, &keys); err != nil {
+		return run.Errorf(run.CodeInvalid, "reading the pool of %s: %w", name, err)
+	}
+	text, err := json.Marshal(keys)
+	if err != nil {
+		return run.Errorf(run.CodeInvalid, "reading the pool of %s: %w", name, err)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(into); err != nil {
+		return run.Errorf(run.CodeInvalid, "reading the pool of %s: %w", name, err)
+	}
+	return nil
+}
+
+func deletePoolsCommand(f *registryFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "delete NAME...", Short: "Delete pools",
+		Long:    "Deletes pools. One that executors serve which are not removed, or that has unfinished tasks, stays.",
+		Example: "  drover pools delete linux",
+		Args:    cobra.MinimumNArgs(1), ValidArgsFunction: completePools(f.conn, 0),
+		RunE: func(c *cobra.Command, names []string) error {
+			client, err := f.conn.open()
+			if err != nil {
+				return err
+			}
+			return each(names, func(name string) error {
+				if err := client.DeletePool(c.Context(), name); err != nil || f.output == formatJSON {
+					return err
+				}
+				_, err := fmt.Fprintf(f.env.Stdout, "pool %s deleted\n", name)
+				return err
+			})
+		},
+	}
+}

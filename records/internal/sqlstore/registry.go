@@ -1,0 +1,199 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// tasksHeld are the tasks that executors have, as t: those that run, by the
+// index of what is open. A task of no pool has nobody.
+const tasksHeld = `pools p JOIN tasks t ON t.pool = p.name AND t.status IN ('queued', 'running') AND t.status = 'running'`
+
+// executorKey precedes the id of an executor where the id of a run stands
+// otherwise in the outbox.
+const executorKey = "executor:"
+
+// DrainExecutor implements records.Store.
+func (s *Store) DrainExecutor(ctx context.Context, id string, drain bool, reason string) (out run.Executor, err error) {
+	err = s.write(ctx, "draining an executor", func(t *tx) error {
+		e, err := t.executorLocked(ctx, id)
+		switch {
+		case err != nil:
+			return err
+		case e == nil:
+			return noExecutor(id)
+		case e.removed:
+			return run.Errorf(run.CodeGone, "executor %s was removed", id)
+		}
+		if !drain {
+			reason = ""
+		}
+		e.wanted, e.Reason = drain, clip(reason)
+		if _, err := t.Exec(ctx, `UPDATE executors SET drain_wanted = ?, reason = ? WHERE id = ?`, e.wanted, e.Reason, id); err != nil {
+			return err
+		}
+		if out, err = e.whole(ctx, t, t.now); err != nil {
+			return err
+		}
+		return t.tellExecutor(ctx, id)
+	})
+	return out, err
+}
+
+// RemoveExecutor implements records.Store.
+func (s *Store) RemoveExecutor(ctx context.Context, id string, why run.Removal) (out run.Executor, err error) {
+	err = s.write(ctx, "removing an executor", func(t *tx) error {
+		e, err := t.executorLocked(ctx, id)
+		if err != nil {
+			return err
+		}
+		if e == nil {
+			return noExecutor(id)
+		}
+		if out, err = e.whole(ctx, t, t.now); err != nil || e.removed {
+			return err
+		}
+		if out.State != run.ExecutorOffline && out.Tasks > 0 && !why.Force {
+			return run.Errorf(run.CodeConflict,
+				"executor %s is in contact and has %d tasks: drain it and wait, stop its tasks, or force the removal", id, out.Tasks)
+		}
+		out, err = t.removeExecutor(ctx, e, why.Reason)
+		return err
+	})
+	return out, err
+}
+
+// ExpireExecutor implements records.Store.
+func (s *Store) ExpireExecutor(ctx context.Context, id string) (out run.Executor, again time.Duration, err error) {
+	err = s.write(ctx, "looking after an executor", func(t *tx) error {
+		again = 0
+		e, err := t.executorLocked(ctx, id)
+		if err != nil {
+			return err
+		}
+		if e == nil {
+			return noExecutor(id)
+		}
+		if out, err = e.whole(ctx, t, t.now); err != nil || e.removed || !e.Temporary {
+			return err
+		}
+		limit := e.RemoveAfter
+		if limit == 0 {
+			limit = run.TemporaryOffline
+		}
+		// It is offline from the moment on that its last sign of life has run out.
+		offline := time.Duration(t.now-e.contact) - run.ExecutorTimeout
+		if offline < limit {
+			again = limit - offline
+			return nil
+		}
+		keep, err := t.lastWithTasks(ctx, e)
+		if keep || err != nil {
+			again = limit
+			return err
+		}
+		out, err = t.removeExecutor(ctx, e, fmt.Sprintf("it was temporary, and offline since %s",
+			toTime(e.contact).Add(run.ExecutorTimeout).Format(time.RFC3339)))
+		return err
+	})
+	return out, again, err
+}
+
+// lastWithTasks reports whether an executor is all that is left of a set that
+// has tasks: another member may come, and find them.
+func (t *tx) lastWithTasks(ctx context.Context, e *executorRow) (last bool, err error) {
+	if e.Set == "" {
+		return false, nil
+	}
+	siblings, err := t.hasSiblings(ctx, e)
+	if err != nil || siblings {
+		return false, err
+	}
+	err = t.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM `+tasksHeld+` WHERE t.executor IN (SELECT id FROM executors WHERE set_name = ?))`,
+		e.Set).Scan(&last)
+	return last, err
+}
+
+// hasSiblings reports whether a set has members besides one that are not removed.
+func (t *tx) hasSiblings(ctx context.Context, e *executorRow) (has bool, err error) {
+	if e.Set == "" {
+		return false, nil
+	}
+	err = t.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM executors WHERE NOT removed AND set_name = ? AND id <> ?)`, e.Set, e.ID).Scan(&has)
+	return has, err
+}
+
+// removeExecutor marks an executor as removed and tells the runs that have
+// tasks with it, or with the set of which it was the last member. It returns
+// how it stood, with what it had.
+func (t *tx) removeExecutor(ctx context.Context, e *executorRow, reason string) (run.Executor, error) {
+	out, err := e.whole(ctx, t, t.now)
+	if err != nil {
+		return out, err
+	}
+	siblings, err := t.hasSiblings(ctx, e)
+	if err != nil {
+		return out, err
+	}
+	out.State, out.Reason, out.RemovedAt, out.SlotsUsed = run.ExecutorRemoved, clip(reason), toTime(t.now), 0
+	if _, err := t.Exec(ctx, `UPDATE executors SET removed = ?, removed_at = ?, reason = ?, slots_used = 0 WHERE id = ?`,
+		true, t.now, out.Reason, e.ID); err != nil {
+		return out, err
+	}
+	if !siblings {
+		if err := t.tellRemoval(ctx, e, out.Reason); err != nil {
+			return out, err
+		}
+	}
+	return out, t.tellExecutor(ctx, e.ID)
+}
+
+// tellRemoval appends an outbox row for each run that has a task with the
+// executor, or with its set.
+func (t *tx) tellRemoval(ctx context.Context, e *executorRow, reason string) error {
+	t.commit.Outbox = true
+	where, arg := `t.executor = ?`, e.ID
+	if e.Set != "" {
+		where, arg = `t.executor IN (SELECT id FROM executors WHERE set_name = ?)`, e.Set
+	}
+	_, err := t.Exec(ctx, `INSERT INTO outbox (run_id, kind, task, executor, reason, created_at, due_at)
+		SELECT DISTINCT t.run_id, CAST(? AS TEXT), 0, t.executor, CAST(? AS TEXT), CAST(? AS BIGINT), CAST(? AS BIGINT) FROM `+tasksHeld+` WHERE `+where,
+		records.OutboxExecutorRemoved, reason, t.now, t.now, arg)
+	return err
+}
+
+// tellExecutor has the workflow of an executor look at it.
+func (t *tx) tellExecutor(ctx context.Context, id string) error {
+	return t.tell(ctx, run.ID(executorKey+id), records.OutboxExecutor, 0)
+}
+
+// LostExecutors implements records.Store.
+func (s *Store) LostExecutors(ctx context.Context, ids []string) (lost map[string]string, err error) {
+	err = s.read(ctx, "looking for removed executors", func(q Querier) error {
+		lost = make(map[string]string)
+		for _, id := range ids {
+			e, err := readExecutor(ctx, q, id, "")
+			if err != nil {
+				return err
+			}
+			if e == nil || !e.removed {
+				continue
+			}
+			var siblings bool
+			if e.Set != "" {
+				if err := q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM executors WHERE NOT removed AND set_name = ?)`, e.Set).Scan(&siblings); err != nil {
+					return err
+				}
+			}
+			if !siblings {
+				lost[id] = e.Reason
+			}
+		}
+		return nil
+	})
+	return lost, err
+}

@@ -1,0 +1,449 @@
+package recordstest
+
+import (
+	"encoding/json"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+func registryTests() map[string]func(t *testing.T, d *database) {
+	return map[string]func(t *testing.T, d *database){
+		"drain":                          testDrain,
+		"tasks_held":                     testHeld,
+		"removal_tells_runs":             testRemoval,
+		"removal_needs_force":            testRemovalForce,
+		"removal_and_claims":             testRemovalRace,
+		"removal_of_a_member":            testRemovalSet,
+		"temporary_ones_expire":          testExpire,
+		"the_last_with_tasks_stays":      testExpireLast,
+		"who_waits_is_told":              testHeldUnclaimed,
+		"put_pools":                      testPutPool,
+		"pools_that_are_used_stay":       testDeletePool,
+		"definitions_have_pool_details":  testPoolDefinition,
+		"one_default_of_each_kind":       testDefaultPool,
+		"an_executor_tells_its_workflow": testExecutorTold,
+	}
+}
+
+// holding brings tasks of a new run into the hands of executors.
+func holding(t *testing.T, s records.Store, executors ...string) run.ID {
+	t.Helper()
+	r := create(t, s, wide("/a/b", len(executors)))
+	begin(t, s, r.ID)
+	for i, x := range executors {
+		apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(i, 1, 1)}})
+		if x == "" {
+			continue
+		}
+		_, err := s.Claim(t.Context(), run.ClaimRequest{Key: run.Key{Run: r.ID, Task: i, Attempt: 1, Dispatch: 1}, Executor: x, JournalID: "j-" + x})
+		require.NoError(t, err)
+	}
+	return r.ID
+}
+
+// removalsTold returns the executors of the removals in the outbox, by run.
+func removalsTold(t *testing.T, s records.Store) map[run.ID][]string {
+	t.Helper()
+	told := map[run.ID][]string{}
+	for {
+		rows := takeAll(t, s)
+		if len(rows) == 0 {
+			return told
+		}
+		for _, row := range rows {
+			if row.Kind == records.OutboxExecutorRemoved {
+				told[row.Run] = append(told[row.Run], row.Executor+": "+row.Reason)
+				slices.Sort(told[row.Run])
+			}
+			require.NoError(t, s.DoneOutbox(t.Context(), row.ID))
+		}
+	}
+}
+
+func testExecutorTold(t *testing.T, d *database) {
+	s := d.store(t)
+	require.NoError(t, register(t, s, executor("a")))
+	rows := takeAll(t, s)
+	require.Len(t, rows, 1)
+	require.Equal(t, records.OutboxExecutor, rows[0].Kind)
+	require.Equal(t, "a", rows[0].Executor)
+	require.Empty(t, rows[0].Run)
+}
+
+func testDrain(t *testing.T, d *database) {
+	s := d.store(t)
+	ctx := t.Context()
+	_, err := s.DrainExecutor(ctx, "a", true, "")
+	requireCode(t, run.CodeNotFound, err)
+	require.NoError(t, register(t, s, executor("a")))
+	e, err := s.DrainExecutor(ctx, "a", true, "new kernel")
+	require.NoError(t, err)
+	require.Equal(t, []any{run.ExecutorDraining, "new kernel", false}, []any{e.State, e.Reason, e.Drained})
+	wanted, err := s.RenewExecutor(ctx, run.Renewal{Executor: "a", JournalID: "j-a", Draining: true, Drained: true})
+	require.NoError(t, err)
+	require.True(t, wanted.Drain)
+	e, err = s.GetExecutor(ctx, "a")
+	require.NoError(t, err)
+	require.True(t, e.Drained)
+	wanted, err = s.RegisterExecutor(ctx, executor("a"))
+	require.NoError(t, err)
+	require.True(t, wanted.Drain, "the wish outlives the process")
+
+	r := create(t, s, oneTask("/a/b"))
+	begin(t, s, r.ID)
+	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
+	key := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
+	_, err = s.Claim(ctx, run.ClaimRequest{Key: key, Executor: "a", JournalID: "j-a"})
+	requireCode(t, run.CodeConflict, err)
+	e, err = s.DrainExecutor(ctx, "a", false, "")
+	require.NoError(t, err)
+	require.Equal(t, []any{run.ExecutorOnline, ""}, []any{e.State, e.Reason})
+	_, err = s.Claim(ctx, run.ClaimRequest{Key: key, Executor: "a", JournalID: "j-a"})
+	require.NoError(t, err)
+	_, err = s.DrainExecutor(ctx, "a", true, "")
+	require.NoError(t, err)
+	_, err = s.Claim(ctx, run.ClaimRequest{Key: key, Executor: "a", JournalID: "j-a"})
+	require.NoError(t, err, "its own, again")
+	pool, err := s.GetPool(ctx, "linux")
+	require.NoError(t, err)
+	require.Equal(t, []int{0, 1, 0}, []int{pool.Online, pool.Draining, pool.Slots})
+
+	_, err = s.RemoveExecutor(ctx, "a", run.Removal{Force: true})
+	require.NoError(t, err)
+	_, err = s.DrainExecutor(ctx, "a", true, "")
+	requireCode(t, run.CodeGone, err)
+}
+
+func testHeld(t *testing.T, d *database) {
+	s := d.store(t)
+	ctx := t.Context()
+	require.NoError(t, register(t, s, executor("a")))
+	require.NoError(t, register(t, s, executor("b")))
+	id := holding(t, s, "a", "b", "a", "")
+	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{
+		{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusRunning, Reason: "executor a out of contact since 12:00:00Z", Executor: "a"},
+	}})
+	list, err := s.ListExecutors(ctx)
+	require.NoError(t, err)
+	require.Equal(t, []int{2, 1}, []int{list[0].Tasks, list[1].Tasks})
+	require.Nil(t, list[0].Held)
+	e, err := s.GetExecutor(ctx, "a")
+	require.NoError(t, err)
+	require.Equal(t, 2, e.Tasks)
+	require.Len(t, e.Held, 2)
+	for i := range e.Held {
+		require.False(t, e.Held[i].StartedAt.IsZero())
+		e.Held[i].StartedAt = time.Time{}
+	}
+	require.ElementsMatch(t, []run.HeldTask{
+		{Key: run.Key{Run: id, Task: 0, Attempt: 1, Dispatch: 1}, Name: "all[N=0]", Reason: "executor a out of contact since 12:00:00Z"},
+		{Key: run.Key{Run: id, Task: 2, Attempt: 1, Dispatch: 1}, Name: "all[N=2]"},
+	}, e.Held)
+	_, err = s.GetExecutor(ctx, "c")
+	requireCode(t, run.CodeNotFound, err)
+}
+
+func testRemoval(t *testing.T, d *database) {
+	s := d.store(t)
+	ctx := t.Context()
+	_, err := s.RemoveExecutor(ctx, "a", run.Removal{})
+	requireCode(t, run.CodeNotFound, err)
+	require.NoError(t, register(t, s, executor("a")))
+	require.NoError(t, register(t, s, executor("b")))
+	first, second := holding(t, s, "a", "b", "a"), holding(t, s, "a")
+	holding(t, s, "b")
+	over := holding(t, s, "a")
+	apply(t, s, over, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}})
+	removalsTold(t, s)
+	d.clock.advance(run.ExecutorTimeout + time.Second)
+	e, err := s.RemoveExecutor(ctx, "a", run.Removal{Reason: "it burnt"})
+	require.NoError(t, err)
+	require.Equal(t, []any{run.ExecutorRemoved, "it burnt", 3}, []any{e.State, e.Reason, e.Tasks})
+	require.Len(t, e.Held, 3)
+	require.False(t, e.RemovedAt.IsZero())
+	require.Equal(t, map[run.ID][]string{first: {"a: it burnt"}, second: {"a: it burnt"}}, removalsTold(t, s))
+	again, err := s.RemoveExecutor(ctx, "a", run.Removal{Reason: "again"})
+	require.NoError(t, err)
+	require.Equal(t, []any{"it burnt", e.RemovedAt}, []any{again.Reason, again.RemovedAt}, "the first counts")
+	require.Empty(t, removalsTold(t, s))
+
+	requireCode(t, run.CodeForbidden, register(t, s, executor("a")))
+	requireCode(t, run.CodeForbidden, renew(t, s, run.Renewal{Executor: "a", JournalID: "j-a"}))
+	_, err = s.Claim(ctx, run.ClaimRequest{Key: run.Key{Run: first, Attempt: 1, Dispatch: 1}, Executor: "a", JournalID: "j-a"})
+	requireCode(t, run.CodeForbidden, err)
+	list, err := s.ListExecutors(ctx)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	e, err = s.GetExecutor(ctx, "a")
+	require.NoError(t, err)
+	require.Equal(t, []any{run.ExecutorRemoved, "it burnt"}, []any{e.State, e.Reason})
+	lost, err := s.LostExecutors(ctx, []string{"a", "b", "c"})
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"a": "it burnt"}, lost)
+}
+
+func testRemovalForce(t *testing.T, d *database) {
+	s := d.store(t)
+	ctx := t.Context()
+	require.NoError(t, register(t, s, executor("a")))
+	require.NoError(t, register(t, s, executor("idle")))
+	id := holding(t, s, "a")
+	_, err := s.RemoveExecutor(ctx, "a", run.Removal{})
+	requireCode(t, run.CodeConflict, err)
+	_, err = s.RemoveExecutor(ctx, "idle", run.Removal{})
+	require.NoError(t, err)
+	_, err = s.RemoveExecutor(ctx, "a", run.Removal{Force: true})
+	require.NoError(t, err)
+	require.Equal(t, map[run.ID][]string{id: {"a: "}}, removalsTold(t, s))
+}
+
+// testRemovalRace removes executors while they claim: whoever got a claim has
+// its run told.
+func testRemovalRace(t *testing.T, d *database) {
+	s := d.store(t)
+	ctx := t.Context()
+	const rounds = 10
+	for range rounds {
+		require.NoError(t, register(t, s, executor("a")))
+		r := create(t, s, oneTask("/a/b"))
+		begin(t, s, r.ID)
+		apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
+		e := executor("x-" + string(r.ID))
+		require.NoError(t, register(t, s, e))
+		removalsTold(t, s)
+		var both sync.WaitGroup
+		var claimed, removed error
+		both.Go(func() {
+			_, claimed = s.Claim(ctx, run.ClaimRequest{Key: run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}, Executor: e.ID, JournalID: e.JournalID})
+		})
+		both.Go(func() { _, removed = s.RemoveExecutor(ctx, e.ID, run.Removal{Force: true}) })
+		both.Wait()
+		require.NoError(t, removed)
+		told := removalsTold(t, s)
+		if claimed == nil {
+			require.Contains(t, told, r.ID)
+		} else {
+			requireCode(t, run.CodeForbidden, claimed)
+			require.NotContains(t, told, r.ID)
+		}
+	}
+}
+
+func member(id, set string) run.Executor {
+	e := executor(id)
+	e.Set = set
+	return e
+}
+
+func testRemovalSet(t *testing.T, d *database) {
+	s := d.store(t)
+	ctx := t.Context()
+	for _, e := range []run.Executor{member("a", "s"), member("b", "s"), member("other", "t"), executor("alone")} {
+		require.NoError(t, register(t, s, e))
+	}
+	e, err := s.GetExecutor(ctx, "a")
+	require.NoError(t, err)
+	require.True(t, e.Temporary, "members of a set are")
+	id := holding(t, s, "a", "b", "other", "alone")
+	d.clock.advance(run.ExecutorTimeout + time.Second)
+	_, err = s.RemoveExecutor(ctx, "a", run.Removal{Reason: "one"})
+	require.NoError(t, err)
+	require.Empty(t, removalsTold(t, s), "its set goes on")
+	lost, err := s.LostExecutors(ctx, []string{"a"})
+	require.NoError(t, err)
+	require.Empty(t, lost)
+	_, err = s.RemoveExecutor(ctx, "b", run.Removal{Reason: "two"})
+	require.NoError(t, err)
+	require.Equal(t, map[run.ID][]string{id: {"a: two", "b: two"}}, removalsTold(t, s), "nobody is left")
+	lost, err = s.LostExecutors(ctx, []string{"a", "b", "other"})
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"a": "one", "b": "two"}, lost)
+}
+
+func testExpire(t *testing.T, d *database) {
+	s := d.store(t)
+	ctx := t.Context()
+	_, _, err := s.ExpireExecutor(ctx, "a")
+	requireCode(t, run.CodeNotFound, err)
+	e := executor("a")
+	e.Temporary, e.RemoveAfter = true, time.Minute
+	require.NoError(t, register(t, s, e))
+	require.NoError(t, register(t, s, executor("durable")))
+	id := holding(t, s, "a", "durable")
+	removalsTold(t, s)
+	got, again, err := s.ExpireExecutor(ctx, "a")
+	require.NoError(t, err)
+	require.Equal(t, []any{run.ExecutorOnline, 1, true}, []any{got.State, got.Tasks, got.Temporary})
+	require.InDelta(t, float64(run.ExecutorTimeout+time.Minute), float64(again), float64(10*time.Second))
+	d.clock.advance(again - 15*time.Second)
+	got, again, err = s.ExpireExecutor(ctx, "a")
+	require.NoError(t, err)
+	require.Equal(t, run.ExecutorOffline, got.State)
+	require.Positive(t, again)
+	d.clock.advance(time.Hour)
+	got, again, err = s.ExpireExecutor(ctx, "a")
+	require.NoError(t, err)
+	require.Equal(t, run.ExecutorRemoved, got.State)
+	require.Contains(t, got.Reason, "it was temporary, and offline since")
+	require.Zero(t, again)
+	require.Equal(t, map[run.ID][]string{id: {"a: " + got.Reason}}, removalsTold(t, s))
+	got, again, err = s.ExpireExecutor(ctx, "durable")
+	require.NoError(t, err)
+	require.Equal(t, run.ExecutorOffline, got.State, "an operator removes it, or nobody")
+	require.Zero(t, again)
+}
+
+func testExpireLast(t *testing.T, d *database) {
+	s := d.store(t)
+	ctx := t.Context()
+	require.NoError(t, register(t, s, member("a", "s")))
+	require.NoError(t, register(t, s, member("b", "s")))
+	id := holding(t, s, "a")
+	d.clock.advance(run.ExecutorTimeout + run.TemporaryOffline + time.Second)
+	got, _, err := s.ExpireExecutor(ctx, "a")
+	require.NoError(t, err)
+	require.Equal(t, run.ExecutorRemoved, got.State)
+	got, again, err := s.ExpireExecutor(ctx, "b")
+	require.NoError(t, err)
+	require.Equal(t, run.ExecutorOffline, got.State, "the task is with its set")
+	require.Equal(t, run.TemporaryOffline, again)
+	require.Empty(t, removalsTold(t, s))
+	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}})
+	got, _, err = s.ExpireExecutor(ctx, "b")
+	require.NoError(t, err)
+	require.Equal(t, run.ExecutorRemoved, got.State)
+}
+
+// testHeldUnclaimed notes who a workflow waits for, though that one has claimed
+// nothing.
+func testHeldUnclaimed(t *testing.T, d *database) {
+	s := d.store(t)
+	ctx := t.Context()
+	require.NoError(t, register(t, s, executor("a")))
+	require.NoError(t, register(t, s, executor("b")))
+	id := holding(t, s, "", "b")
+	note := func(task int, executor, reason string) {
+		apply(t, s, id, records.Changes{Tasks: []records.TaskChange{
+			{Task: task, Attempt: 1, Dispatch: 1, Status: run.StatusRunning, Executor: executor, Reason: reason},
+		}})
+	}
+	note(0, "a", "")
+	note(1, "a", "executor b out of contact since 12:00:00Z")
+	note(1, "a", "")
+	r, err := s.GetRun(ctx, id)
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "b"}, []string{r.Tasks[0].Executor, r.Tasks[1].Executor}, "who claimed it is not replaced")
+	require.Equal(t, "executor b out of contact since 12:00:00Z", r.Tasks[1].Reason, "to note somebody is no sign of life")
+	removalsTold(t, s)
+	_, err = s.RemoveExecutor(ctx, "a", run.Removal{Force: true})
+	require.NoError(t, err)
+	require.Equal(t, map[run.ID][]string{id: {"a: "}}, removalsTold(t, s))
+}
+
+func fullPool(name string) run.Pool {
+	seconds := int64(30)
+	return run.Pool{
+		Name: name, Driver: "kubernetes", OS: "linux", Arch: "arm64", Labels: map[string]string{"gpu": "a100"}, Privileged: true, Default: true,
+		Flavor: run.Flavor{Name: "large", Memory: "8Gi", Weight: 1.5},
+		Kubernetes: &run.KubernetesPool{
+			NodeSelector: map[string]string{"disk": "ssd"},
+			Tolerations:  []run.Toleration{{Key: "gpu", Operator: "Exists", Effect: "NoExecute", Seconds: &seconds}},
+			Affinity:     json.RawMessage(`{"nodeAffinity":{}}`), ServiceAccount: "tasks", RuntimeClass: "gvisor",
+			ImagePullSecrets: []string{"registry"}, PodTemplate: json.RawMessage(`{"spec":{"hostNetwork":true}}`),
+		},
+	}
+}
+
+func testPutPool(t *testing.T, d *database) {
+	s := d.store(t)
+	ctx := t.Context()
+	want := fullPool("p")
+	got, created, err := s.PutPool(ctx, want)
+	require.NoError(t, err)
+	require.True(t, created)
+	require.Empty(t, cmp.Diff(want, got))
+	got, err = s.GetPool(ctx, "p")
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(want, got))
+	list, err := s.ListPools(ctx)
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff([]run.Pool{want}, list))
+	want = run.Pool{Name: "p", Driver: "docker"}
+	got, created, err = s.PutPool(ctx, want)
+	require.NoError(t, err)
+	require.False(t, created)
+	require.Empty(t, cmp.Diff(want, got), "nothing is kept")
+	_, err = s.GetPool(ctx, "q")
+	requireCode(t, run.CodeNotFound, err)
+
+	require.NoError(t, register(t, s, executor("a")))
+	e := executor("b")
+	e.Pool, e.OS = "p", "windows"
+	require.NoError(t, register(t, s, e), "the pool promises no os")
+	for _, p := range []run.Pool{{Name: "linux", Driver: "shell"}, {Name: "linux", Driver: "docker", OS: "plan9"}, {Name: "p", Driver: "docker", OS: "linux"}} {
+		_, _, err = s.PutPool(ctx, p)
+		requireCode(t, run.CodeConflict, err)
+	}
+	id := holding(t, s, "")
+	_, err = s.RemoveExecutor(ctx, "a", run.Removal{})
+	require.NoError(t, err)
+	_, _, err = s.PutPool(ctx, run.Pool{Name: "linux", Driver: "shell"})
+	requireCode(t, run.CodeConflict, err)
+	require.ErrorContains(t, err, string(id), "a task of it has an image")
+}
+
+func testDeletePool(t *testing.T, d *database) {
+	s := d.store(t)
+	ctx := t.Context()
+	requireCode(t, run.CodeNotFound, s.DeletePool(ctx, "linux"))
+	require.NoError(t, register(t, s, executor("a")))
+	requireCode(t, run.CodeConflict, s.DeletePool(ctx, "linux"))
+	r := create(t, s, oneTask("/a/b"))
+	_, err := s.RemoveExecutor(ctx, "a", run.Removal{})
+	require.NoError(t, err)
+	requireCode(t, run.CodeConflict, s.DeletePool(ctx, "linux"))
+	require.NoError(t, s.CancelRun(ctx, r.ID, nil))
+	require.NoError(t, s.DeletePool(ctx, "linux"))
+	requireCode(t, run.CodeNotFound, s.DeletePool(ctx, "linux"))
+	require.NoError(t, register(t, s, executor("b")), "it is made again")
+}
+
+func testDefaultPool(t *testing.T, d *database) {
+	s := d.store(t)
+	ctx := t.Context()
+	var both sync.WaitGroup
+	for _, name := range []string{"a", "b", "c", "d"} {
+		both.Go(func() {
+			driver := map[string]string{"a": "docker", "b": "kubernetes", "c": "shell", "d": "shell"}[name]
+			if _, _, err := s.PutPool(ctx, run.Pool{Name: name, Driver: driver, Default: true}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	both.Wait()
+	list, err := s.ListPools(ctx)
+	require.NoError(t, err)
+	require.Len(t, list, 4)
+	require.NotEqual(t, list[0].Default, list[1].Default)
+	require.NotEqual(t, list[2].Default, list[3].Default)
+}
+
+func testPoolDefinition(t *testing.T, d *database) {
+	s := d.store(t)
+	p := fullPool("linux")
+	_, _, err := s.PutPool(t.Context(), p)
+	require.NoError(t, err)
+	r := create(t, s, oneTask("/a/b"))
+	begin(t, s, r.ID)
+	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
+	definition := claim(t, s, run.Key{Run: r.ID, Attempt: 1, Dispatch: 1})
+	require.Empty(t, cmp.Diff(p.Kubernetes, definition.Kubernetes))
+}

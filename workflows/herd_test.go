@@ -1,0 +1,53 @@
+package workflows_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+
+	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/run"
+)
+
+// ExpireExecutor implements activities.Expirer.
+func (f *farm) ExpireExecutor(ctx context.Context, id string) (run.Executor, time.Duration, error) {
+	f.mu.Lock()
+	h := f.herds[id]
+	f.mu.Unlock()
+	return h.ExpireExecutor(ctx, id)
+}
+
+// playExecutors plays the workflow of executors on the server.
+func (f *farm) playExecutors(t *testing.T) {
+	for name, signal := range map[string]string{"temporary": contract.SignalExecutor, "continued": contract.SignalForceContinue} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := &herd{e: run.Executor{ID: string(newRunID()), Pool: "linux", State: run.ExecutorOnline}, again: []time.Duration{300 * time.Millisecond, time.Hour}}
+			f.mu.Lock()
+			f.herds[h.e.ID] = h
+			f.mu.Unlock()
+			id := contract.ExecutorWorkflowID(h.e.ID)
+			tell := func(signal string) {
+				_, err := f.client.SignalWithStartWorkflow(t.Context(), id, signal, nil, client.StartWorkflowOptions{
+					ID: id, TaskQueue: contract.ControlQueue,
+				}, contract.ExecutorWorkflow, contract.ExecutorInput{Executor: h.e.ID})
+				require.NoError(t, err)
+			}
+			looked := func(n int) {
+				testenv.Await(t, 30*time.Second, func() (bool, string) { return h.count() >= n, "nobody looks" })
+			}
+			tell(contract.SignalExecutor)
+			looked(2)
+			h.set(run.ExecutorDraining)
+			tell(signal)
+			looked(3)
+			h.set(run.ExecutorRemoved)
+			tell(contract.SignalExecutor)
+			f.keep(t, contract.ExecutorWorkflow, name, id)
+		})
+	}
+}
