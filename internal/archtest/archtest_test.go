@@ -43,6 +43,7 @@ func TestImports(t *testing.T) {
 		{pattern: "./codec", own: []string{"keyring", "codec"}},
 		{pattern: "./relay", own: []string{"run", "contract", "tokens", "relay"}},
 		{pattern: "./fleeting/scaling", own: []string{"run", "fleeting/scaling"}, banned: []string{"github.com/", "go.temporal.io"}},
+		{pattern: "./fleeting/simulate", own: []string{"run", "fleeting/scaling", "fleeting/simulate"}, banned: []string{"github.com/", "go.temporal.io"}},
 		{pattern: "./blobs", own: []string{"run", "blobs"}, banned: []string{"go.temporal.io"}},
 		{pattern: "./webhooks", own: []string{"run", "records", "api", "webhooks"}, banned: []string{"go.temporal.io"}},
 		{pattern: "./engine", banned: []string{"go.temporal.io/server", module + "/workflows", module + "/activities", module + "/gateway", module + "/executor"}},

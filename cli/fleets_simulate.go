@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-run/drover/fleeting/scaling"
+	"github.com/drover-run/drover/fleeting/simulate"
+	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
+)
+
+// simulateFlags are of the command that tries policies out.
+type simulateFlags struct {
+	policies []string
+	trace    string
+	noPlot   bool
+	output   format
+	options  simulate.Options
+}
+
+func fleetsSimulateCommand(env Env) *cobra.Command {
+	var f simulateFlags
+	c := &cobra.Command{
+		Use:   "simulate --policy FILE... --trace FILE",
+		Short: "Try scaling settings out on a trace of arrivals",
+		Long: `Replays a trace of arrivals against scaling settings (YAML or JSON), and prints for each what tasks waited and what machines cost, side by
+side. No gateway is asked, and no cloud.
+
+A trace has one arrival a line: CSV with the header time,duration or time,duration,slots, or JSON objects with these keys. Times are of
+RFC 3339, or seconds; durations such as 1m30s, or seconds; slots is how many tasks like that arrive together. Days are those of UTC.`,
+		Example: "  drover fleets simulate --policy examples/fleets/on-demand.yaml --policy examples/fleets/warm.yaml --trace examples/fleets/day.csv",
+		Args:    cobra.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return f.run(c.Context(), env) },
+	}
+	c.Flags().StringArrayVar(&f.policies, "policy", nil, "file with scaling settings; may be repeated")
+	c.Flags().StringVar(&f.trace, "trace", "", "file with arrivals (\"-\" is the standard input)")
+	c.Flags().DurationVar(&f.options.Boot, "boot", time.Minute, "from asking for a machine to its being ready; each takes up to a quarter more")
+	c.Flags().DurationVar(&f.options.Shutdown, "shutdown", 20*time.Second, "from the end of a machine's drain to its being gone")
+	c.Flags().Float64Var(&f.options.PricePerHour, "price", 0.10, "of a machine, an hour")
+	c.Flags().Uint64Var(&f.options.Seed, "seed", 1, "another one gives other chances")
+	c.Flags().BoolVar(&f.noPlot, "no-plot", false, "print the table alone")
+	f.output.addTo(c, formatTable)
+	for _, name := range []string{"policy", "trace"} {
+		_ = c.MarkFlagFilename(name)
+	}
+	return c
+}
+
+func (f *simulateFlags) run(ctx context.Context, env Env) error {
+	if len(f.policies) == 0 || f.trace == "" {
+		return invalid("--policy and --trace name the files that are to be tried")
+	}
+	const longest = 24 * time.Hour
+	if o := f.options; o.Boot < 0 || o.Boot > longest || o.Shutdown < 0 || o.Shutdown > longest || math.IsNaN(o.PricePerHour) || o.PricePerHour < 0 {
+		return invalid("--boot and --shutdown are durations up to %s, and --price is not negative", longest)
+	}
+	var settings []simulate.Setting
+	for _, name := range f.policies {
+		s, err := readSetting(env, name)
+		if err != nil {
+			return err
+		}
+		settings = append(settings, s)
+	}
+	trace, err := readTrace(env, f.trace)
+	if err != nil {
+		return err
+	}
+	var results []simulate.Result
+	for _, s := range settings {
+		r, err := simulate.Run(ctx, trace, s, f.options)
+		if err != nil {
+			return fmt.Errorf("simulating %s: %w", s.Name, err)
+		}
+		results = append(results, r)
+	}
+	if f.output == formatJSON {
+		return printLine(env.Stdout, results)
+	}
+	if err := simulate.Table(env.Stdout, results); err != nil || f.noPlot {
+		return err
+	}
+	_, _ = fmt.Fprintln(env.Stdout)
+	return simulate.Plot(env.Stdout, results)
+}
+
+// readSetting reads one file of settings, which is named for the file.
+func readSetting(env Env, name string) (simulate.Setting, error) {
+	file, err := readSpecFile(env, name)
+	if err != nil {
+		return simulate.Setting{}, err
+	}
+	s, err := spec.ReadScaling(file.data, file.format)
+	if err != nil {
+		return simulate.Setting{}, file.faultOf(err, spec.LocateScaling)
+	}
+	rules, faults := scaling.Compile(*s)
+	if len(faults) > 0 {
+		return simulate.Setting{}, file.faultOf(run.InvalidError("the scaling settings are not valid", faults), spec.LocateScaling)
+	}
+	base := filepath.Base(file.name)
+	return simulate.Setting{Name: plain(strings.TrimSuffix(base, filepath.Ext(base))), Rules: rules}, nil
+}
+
+func readTrace(env Env, name string) ([]simulate.Arrival, error) {
+	file, err := readSpecFile(env, name)
+	if err != nil {
+		return nil, err
+	}
+	trace, err := simulate.ReadTrace(bytes.NewReader(file.data))
+	if err != nil {
+		return nil, file.faultOf(err, func(faults []run.Fault, _ []byte, _ spec.Format) []run.Fault { return faults })
+	}
+	return trace, nil
+}
+
+func fleetsTraceCommand(env Env) *cobra.Command {
+	var date string
+	var seed uint64
+	c := &cobra.Command{
+		Use:   "trace",
+		Short: "Make up the arrivals of a working day",
+		Long:  "Prints a made-up trace for drover fleets simulate: a working day of some teams, with a batch at night.",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			at, err := time.Parse(time.DateOnly, date)
+			if err != nil {
+				return invalid("--date takes a date such as 2026-03-17, not %q", date)
+			}
+			return simulate.WriteTrace(env.Stdout, simulate.Day(at, seed))
+		},
+	}
+	c.Flags().StringVar(&date, "date", "2026-03-17", "the day, a Tuesday")
+	c.Flags().Uint64Var(&seed, "seed", 1, "another one gives another day")
+	return c
+}
