@@ -26,6 +26,7 @@ func needed() []authorizationv1.ResourceAttributes {
 		{"pods/exec", "create get"},
 		{"pods/log", "get"},
 		{"secrets", "create delete"},
+		{"events", "list"},
 	} {
 		resource, sub, _ := strings.Cut(n.resource, "/")
 		for verb := range strings.FieldsSeq(n.verbs) {

@@ -29,12 +29,13 @@ var errServicesListen = errors.New("the services listen")
 // lostError says that the pod is of no use, for no fault of the task.
 func (s *starting) awaitRunning(ctx context.Context) error {
 	began := time.Now()
+	s.reported = began
 	return s.driver.await(ctx, s.pod.Name, func(pod *corev1.Pod) (bool, error) {
 		if err := s.look(ctx, pod); err != nil {
 			return false, err
 		}
 		if !isRunning(pod) {
-			return false, nil
+			return false, s.report(ctx, pod)
 		}
 		s.tell(fmt.Sprintf("the containers run after %s", time.Since(began).Round(10*time.Millisecond)))
 		return true, nil

@@ -82,6 +82,8 @@ type starting struct {
 	launched bool        // task.Launch has agreed
 	told     string      // the last line of why it waits
 	waiting  time.Time   // since when there is no room for it
+	reported time.Time   // when the cluster's events were asked for last
+	reports  []string    // that were told
 }
 
 func (s *starting) key() run.Key { return s.task.Definition.Key }

@@ -109,17 +109,24 @@ func blocked(pod *corev1.Pod, def run.Definition) error {
 		if w == nil {
 			continue
 		}
-		reason := whyBlocked(w, imageOf(pod, s.Name))
-		if reason == "" {
-			continue
+		if err := blockedBy(s.Name, w, pod, def); err != nil {
+			return err
 		}
-		code := run.CodeInvalid
-		if s.Name == helperContainer {
-			code = run.CodeUnavailable
-		}
-		return run.Errorf(code, "%s%s", titleOf(s.Name, def), reason)
 	}
 	return nil
+}
+
+// blockedBy is blocked for one container.
+func blockedBy(name string, w *corev1.ContainerStateWaiting, pod *corev1.Pod, def run.Definition) error {
+	reason := whyBlocked(w, imageOf(pod, name))
+	if reason == "" {
+		return nil
+	}
+	code := run.CodeInvalid
+	if name == helperContainer {
+		code = run.CodeUnavailable
+	}
+	return run.Errorf(code, "%s%s", titleOf(name, def), reason)
 }
 
 // whyBlocked tells why a container that waits will wait for ever, "" where it

@@ -179,3 +179,31 @@ func TestUnschedulable(t *testing.T) {
 	require.Empty(t, unschedulable(at("SchedulingGated")))
 	require.Empty(t, unschedulable(podWith(func(*corev1.Pod) {})))
 }
+
+func TestReportOf(t *testing.T) {
+	t.Parallel()
+	for reason, want := range map[string]string{
+		"Pulling": "the node: it happens", "FailedMount": "the cluster: it happens (FailedMount)", "FailedScheduling": "", "BackOff": "",
+	} {
+		require.Equal(t, want, reportOf(&corev1.Event{Type: corev1.EventTypeWarning, Reason: reason, Message: "it happens "}), reason)
+	}
+	require.Empty(t, reportOf(&corev1.Event{Type: corev1.EventTypeNormal, Reason: "Scheduled", Message: "it happens"}))
+}
+
+func TestNotPulled(t *testing.T) {
+	t.Parallel()
+	pod := podWith(waits(mainContainer, "ContainerCreating", ""))
+	event := func(reason, message, path string) *corev1.Event {
+		return &corev1.Event{Reason: reason, Message: message, InvolvedObject: corev1.ObjectReference{FieldPath: path}}
+	}
+	task := "spec.containers{" + mainContainer + "}"
+	err := notPulled(pod, event("Failed", `Failed to pull image "golang:1.26": not found`, task), run.Definition{})
+	require.Equal(t, run.CodeInvalid, run.CodeOf(err))
+	require.EqualError(t, err, `image pull failed: Failed to pull image "golang:1.26": not found`)
+	err = notPulled(pod, event("ErrImageNeverPull", "x", task), run.Definition{})
+	require.EqualError(t, err, "image golang:1.26 is not on the node and the pull policy is never")
+	require.NoError(t, notPulled(pod, event("Failed", "Failed to pull image \"golang:1.26\": pull QPS exceeded", task), run.Definition{}))
+	require.NoError(t, notPulled(pod, event("Failed", "Error: ErrImagePull", task), run.Definition{}))
+	require.NoError(t, notPulled(pod, event("Failed", "Failed to pull image \"golang:1.26\": not found", "spec"), run.Definition{}))
+	require.NoError(t, notPulled(pod, event("Pulling", `Pulling image "golang:1.26"`, task), run.Definition{}))
+}

@@ -1,0 +1,53 @@
+package kubernetes_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/executortest"
+	"github.com/drover-run/drover/executor/kubernetes"
+	"github.com/drover-run/drover/run"
+)
+
+// conformanceConfig is what a process of the suite makes a driver from.
+type conformanceConfig struct{ Kubeconfig, Namespace, ExecutorID, HelperImage string }
+
+func openConformance(text string) (executor.Driver, error) {
+	var config conformanceConfig
+	if err := json.Unmarshal([]byte(text), &config); err != nil {
+		return nil, err
+	}
+	cluster, _, err := kubernetes.Connect(kubernetes.Place{Kubeconfig: config.Kubeconfig})
+	if err != nil {
+		return nil, err
+	}
+	return kubernetes.New(kubernetes.Options{
+		Config: cluster, Namespace: config.Namespace, ExecutorID: config.ExecutorID,
+		HelperImage: config.HelperImage, HelperPullPolicy: run.PullNever,
+	})
+}
+
+func TestDriver_conformance(t *testing.T) {
+	t.Parallel()
+	shared := newBench(t) // one namespace for all cases, an executor each
+	executortest.Run(t, openConformance, func(t *testing.T) executortest.Harness {
+		t.Helper()
+		b := *shared
+		b.id = "test-" + newID(t)
+		config, err := json.Marshal(conformanceConfig{b.cluster.Kubeconfig, b.namespace, b.id, b.cluster.DroverImage})
+		require.NoError(t, err)
+		return executortest.Harness{
+			Config: string(config),
+			Image:  b.cluster.Image,
+			User:   executortest.NamedUser{Name: "tester", ID: "1000", Groups: "1000 2000"},
+			Vanish: b.vanish,
+			Leftovers: func(t testing.TB) []string {
+				t.Helper()
+				return b.leftOf(t, kubernetes.LabelExecutor+"="+b.id)
+			},
+		}
+	})
+}

@@ -1,0 +1,88 @@
+package kubernetes
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/drover-run/drover/run"
+)
+
+// reportEach is how often the cluster's events of a pod are asked for while it
+// starts, the first time after so long: most pods run by then.
+const reportEach = 3 * time.Second
+
+// report tells in the setup's log what the cluster tells of a pod that takes
+// its time: that an image is pulled, that a volume can not be mounted. It fails
+// where an image can not be pulled, which a node tells by an event at once, and
+// in the pod's state only when it tries again, ten seconds later.
+func (s *starting) report(ctx context.Context, pod *corev1.Pod) error {
+	if time.Since(s.reported) < reportEach {
+		return nil
+	}
+	s.reported = time.Now()
+	d := s.driver
+	ctx, cancel := d.call(ctx)
+	defer cancel()
+	found, err := d.client.CoreV1().Events(pod.Namespace).List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(pod.UID)).String(),
+	})
+	if err != nil {
+		d.log.DebugContext(ctx, "listing the events of a pod", "key", s.key().String(), "error", err)
+		return nil
+	}
+	for i := range found.Items {
+		if err := notPulled(pod, &found.Items[i], s.task.Definition); err != nil {
+			return err
+		}
+		line := reportOf(&found.Items[i])
+		if line != "" && !slices.Contains(s.reports, line) {
+			s.reports = append(s.reports, line)
+			s.log(line)
+		}
+	}
+	return nil
+}
+
+// notPulled returns what blocked does of an event that says that an image can
+// not be had.
+func notPulled(pod *corev1.Pod, event *corev1.Event, def run.Definition) error {
+	reason := event.Reason
+	switch {
+	case reason == "ErrImageNeverPull":
+	case reason == "Failed" && strings.HasPrefix(event.Message, "Failed to pull image "):
+		reason = "ErrImagePull"
+	default:
+		return nil
+	}
+	_, name, found := strings.Cut(event.InvolvedObject.FieldPath, "{") // spec.containers{task}
+	if !found {
+		return nil
+	}
+	name = strings.TrimSuffix(name, "}")
+	if statusOf(pod, name) == nil {
+		return nil
+	}
+	return blockedBy(name, &corev1.ContainerStateWaiting{Reason: reason, Message: event.Message}, pod, def)
+}
+
+// reportOf returns an event as a line of the setup's log, "" for one that says
+// nothing, or what is told otherwise.
+func reportOf(event *corev1.Event) string {
+	text := strings.TrimSpace(event.Message)
+	switch event.Reason {
+	case "Pulling", "Pulled":
+		return "the node: " + text
+	case "FailedScheduling", "Failed", "BackOff", "ErrImageNeverPull", "InspectFailed":
+		return ""
+	}
+	if event.Type != corev1.EventTypeWarning {
+		return ""
+	}
+	return "the cluster: " + text + " (" + event.Reason + ")"
+}
