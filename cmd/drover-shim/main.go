@@ -70,6 +70,10 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 			if !*follow {
 				return read(*dir, *from, stdout, stderr)
 			}
+			if !shim.HasJournal(*dir) { // a shim that waits for its order may do so for ever
+				_, _ = fmt.Fprintln(stderr, "drover-shim read: there is no journal")
+				return shim.ExitNoJournal
+			}
 			return followJournal(ctx, following{dir: *dir, from: *from, pulse: *pulse}, stdin, stdout, stderr)
 		}
 	case "hand":
