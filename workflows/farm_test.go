@@ -258,6 +258,9 @@ func (f *farm) beat(ctx context.Context, key run.Key, token []byte, deaf bool, o
 				continue
 			}
 			result = ended(run.StatusStopped, "", "it was cancelled")
+			if f.isStopped(key) && !deaf { // which came first, but after it was looked for
+				result = ended(run.StatusStopped, "", "it was told to stop")
+			}
 		}
 		_ = f.client.CompleteActivity(ctx, token, result, nil)
 		return
