@@ -1,0 +1,179 @@
+// Package chart holds the tests of the Helm chart in deploy/helm/drover. It is
+// a module of its own, so that nobody else depends on Helm.
+package chart
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+const (
+	release   = "runs"
+	namespace = "drover-chart-test"
+)
+
+func load(t *testing.T) *chart.Chart {
+	t.Helper()
+	c, err := loader.Load(filepath.Join("..", "..", "deploy", "helm", "drover"))
+	require.NoError(t, err)
+	return c
+}
+
+// render returns the objects of the chart with a file of values.
+func render(t *testing.T, values chartutil.Values) []*unstructured.Unstructured {
+	t.Helper()
+	c := load(t)
+	rendered, err := renderText(c, values)
+	require.NoError(t, err)
+	var objects []*unstructured.Unstructured
+	for _, file := range slices.Sorted(maps.Keys(rendered)) {
+		if !strings.HasSuffix(file, ".yaml") {
+			continue
+		}
+		decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(rendered[file]), 4096)
+		for {
+			object := &unstructured.Unstructured{}
+			err := decoder.Decode(object)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			require.NoError(t, err, "%s:\n%s", file, rendered[file])
+			if len(object.Object) > 0 {
+				objects = append(objects, object)
+			}
+		}
+	}
+	return objects
+}
+
+func renderText(c *chart.Chart, values chartutil.Values) (map[string]string, error) {
+	all, err := chartutil.ToRenderValues(c, values, chartutil.ReleaseOptions{Name: release, Namespace: namespace, IsInstall: true}, nil)
+	if err != nil {
+		return nil, err
+	}
+	return engine.Engine{Strict: true}.Render(c, all)
+}
+
+func valuesOf(t *testing.T, file string) chartutil.Values {
+	t.Helper()
+	values, err := chartutil.ReadValuesFile(filepath.Join("testdata", file))
+	require.NoError(t, err)
+	return values
+}
+
+func ofKind[T any](t *testing.T, objects []*unstructured.Unstructured, kind string) []T {
+	t.Helper()
+	var found []T
+	for _, o := range objects {
+		if o.GetKind() == kind {
+			var typed T
+			require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, &typed, true), o.GetName())
+			found = append(found, typed)
+		}
+	}
+	return found
+}
+
+func TestChart_parts(t *testing.T) {
+	t.Parallel()
+	for file, want := range map[string][]string{
+		"least.yaml": {"runs-drover-control", "runs-drover-gateway"},
+		"most.yaml": {
+			"runs-drover-control", "runs-drover-gateway", "runs-drover-relay",
+		},
+	} {
+		var names []string
+		for _, d := range ofKind[appsv1.Deployment](t, render(t, valuesOf(t, file)), "Deployment") {
+			names = append(names, d.Name)
+			pod := d.Spec.Template.Spec
+			require.True(t, *pod.SecurityContext.RunAsNonRoot, d.Name)
+			require.True(t, *pod.Containers[0].SecurityContext.ReadOnlyRootFilesystem, d.Name)
+			require.False(t, *pod.AutomountServiceAccountToken, "%s speaks to the API server", d.Name)
+			require.Equal(t, d.Spec.Selector.MatchLabels["app.kubernetes.io/component"], d.Spec.Template.Labels["app.kubernetes.io/component"])
+		}
+		slices.Sort(names)
+		require.Equal(t, want, names, file)
+	}
+}
+
+// Nobody gets rights in the cluster.
+func TestChart_grants_nothing(t *testing.T) {
+	t.Parallel()
+	for _, o := range render(t, valuesOf(t, "most.yaml")) {
+		require.NotContains(t, o.GetKind(), "Role")
+		require.NotEmpty(t, o.GetNamespace(), "%s %s", o.GetKind(), o.GetName())
+	}
+}
+
+// Every process must take the configuration that it is given.
+func TestChart_configures_what_exists(t *testing.T) {
+	t.Parallel()
+	drover := filepath.Join("..", "..", "bin", "drover")
+	if _, err := os.Stat(drover); err != nil {
+		missing(t, "there is no bin/drover", "make build")
+	}
+	for _, file := range []string{"least.yaml", "most.yaml"} {
+		objects := render(t, valuesOf(t, file))
+		configs := map[string]string{}
+		for _, c := range ofKind[corev1.ConfigMap](t, objects, "ConfigMap") {
+			configs[c.Name] = c.Data["drover.yaml"]
+		}
+		for _, d := range ofKind[appsv1.Deployment](t, objects, "Deployment") {
+			config := filepath.Join(t.TempDir(), "drover.yaml")
+			require.NoError(t, os.WriteFile(config, []byte(configs[d.Name]), 0o600))
+			require.NotEmpty(t, configs[d.Name], d.Name)
+			cmd := exec.CommandContext(t.Context(), drover, "config", "print", "--config", config)
+			for _, e := range d.Spec.Template.Spec.Containers[0].Env {
+				cmd.Env = append(cmd.Env, e.Name+"="+e.Value)
+			}
+			var out bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &out, &out
+			require.NoError(t, cmd.Run(), "%s: %s\n%s", d.Name, &out, configs[d.Name])
+			command := d.Spec.Template.Spec.Containers[0].Args[0]
+			require.NoError(t, exec.CommandContext(t.Context(), drover, command, "--help").Run(), command)
+		}
+	}
+}
+
+func TestChart_refuses(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ set, want string }{
+		"no address of Temporal":    {`temporal: {address: ""}`, "/temporal/address"},
+		"no secret of the records":  {`records: {dsnSecret: {name: ""}}`, "dsnSecret"},
+		"no tokens":                 {`tokens: {secret: ""}`, "tokens"},
+		"a value that is not known": {`gatway: {replicas: 2}`, "gatway"},
+		"an executor with no token": {`executors: {linux: {slots: 3}}`, "token"},
+		"a relay without TLS":       {`relay: {enabled: true}`, "relay"},
+		"no slots":                  {`executors: {linux: {slots: 0, token: {secret: x}}}`, "slots"},
+		"executors, as yet":         {`executors: {linux: {token: {secret: x}}}`, "no executor sets"},
+		"no relay to go through":    {`executors: {linux: {throughRelay: true, token: {secret: x}}}`, "not enabled"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			values := valuesOf(t, "least.yaml")
+			wrong, err := chartutil.ReadValues([]byte(tc.set))
+			require.NoError(t, err)
+			_, err = renderText(load(t), chartutil.CoalesceTables(wrong, values))
+			require.ErrorContains(t, err, tc.want)
+		})
+	}
+}
