@@ -66,7 +66,7 @@ KUBERNETES   := $(addprefix $(CLUSTER)/,kube-apiserver kube-controller-manager k
 KUBE_VERSION := v1.34.2
 KUBE_LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(KUBE_VERSION) -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=34
 # The suites that need one: of the root module, and modules of their own.
-CLUSTER_PACKAGES := $(if $(wildcard executor/kubernetes),./executor/kubernetes/...)
+CLUSTER_PACKAGES := ./executor/kubernetes/...
 CLUSTER_MODULES  := $(patsubst %/go.mod,%,$(wildcard test/*/go.mod))
 
 .PHONY: test-k8s
@@ -84,7 +84,7 @@ test-k8s-suites: export DROVER_REQUIRE := kubernetes
 test-k8s-suites: export DROVER_TEST_CLUSTER := $(CURDIR)/$(CLUSTER)
 test-k8s-suites:
 	@set -e; for module in $(CLUSTER_MODULES); do (cd $$module && $(GO) test $(TESTFLAGS) -timeout 10m ./...); done
-	$(if $(CLUSTER_PACKAGES),$(GO) test $(TESTFLAGS) -timeout 20m $(CLUSTER_PACKAGES))
+	$(GO) test $(TESTFLAGS) -parallel 8 -timeout 20m $(CLUSTER_PACKAGES) # they wait for the cluster, mostly
 	$(GO) test $(TESTFLAGS) -timeout 20m -run Kubernetes ./test
 
 .PHONY: cluster
