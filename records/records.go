@@ -180,6 +180,7 @@ type Progress interface {
 type Holder struct {
 	Key      run.Key
 	Executor string
+	Set      string // of the executor; "" for none
 }
 
 // Standing is how a run stands.

@@ -19,6 +19,7 @@ func claimTests() map[string]func(t *testing.T, d *database) {
 		"a_wanted_stop_keeps_claim": testClaimStopWanted,
 		"only_what_is_allowed":      testClaimAllowed,
 		"states":                    testClaimStates,
+		"of_a_set":                  testClaimSet,
 	}
 }
 
@@ -138,6 +139,46 @@ func testClaimAllowed(t *testing.T, d *database) {
 	require.NoError(t, ask(run.ClaimRequest{Key: first, Executor: "x", Pool: "moved", Repeat: true}), "what it has stays its own")
 	requireCode(t, run.CodeNotFound, ask(run.ClaimRequest{Key: first, Executor: "y", Pool: pool, Repeat: true}))
 	requireCode(t, run.CodeConflict, ask(run.ClaimRequest{Key: first, Executor: "x", JournalID: "other", Repeat: true}))
+}
+
+// testClaimSet: what one member of a set has claimed is as good for all others.
+func testClaimSet(t *testing.T, d *database) {
+	s := d.store(t)
+	ctx := t.Context()
+	for _, e := range []run.Executor{member("a", "s"), member("b", "s"), member("c", "other"), executor("d")} {
+		require.NoError(t, register(t, s, e))
+	}
+	r := create(t, s, oneTask("/a/b"))
+	begin(t, s, r.ID)
+	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
+	key := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
+	ask := func(executor, set, journal string) error {
+		_, err := s.Claim(ctx, run.ClaimRequest{Key: key, Executor: executor, Set: set, JournalID: journal})
+		return err
+	}
+	require.NoError(t, ask("a", "s", "js"))
+	require.NoError(t, ask("b", "s", "js"))
+	requireCode(t, run.CodeConflict, ask("b", "s", "another journal"))
+	requireCode(t, run.CodeConflict, ask("c", "other", "js"))
+	requireCode(t, run.CodeConflict, ask("d", "", "js"))
+
+	holders, err := s.Holders(ctx, r.ID)
+	require.NoError(t, err)
+	require.Equal(t, map[int]records.Holder{0: {Key: key, Executor: "a", Set: "s"}}, holders)
+	for executor, want := range map[string]run.ClaimState{
+		"a": run.ClaimOpen, "b": run.ClaimOpen, "c": run.ClaimUnknown, "d": run.ClaimUnknown, "e": run.ClaimUnknown,
+	} {
+		states, err := s.ClaimStates(ctx, executor, []run.Key{key})
+		require.NoError(t, err)
+		require.Equal(t, want, states[key], executor)
+	}
+
+	require.NoError(t, s.ApplyFrames(ctx, batch(key, "a", 1, run.FrameStepStart)))
+	for _, other := range []string{"c", "d", "e"} {
+		requireCode(t, run.CodeConflict, s.ApplyFrames(ctx, batch(key, other, 2, run.FrameOutput)))
+	}
+	require.NoError(t, s.ApplyFrames(ctx, batch(key, "b", 2, run.FrameOutput)))
+	require.Equal(t, "b", get(t, s, r.ID).Tasks[0].Executor, "who has it now")
 }
 
 func testClaimStopWanted(t *testing.T, d *database) {

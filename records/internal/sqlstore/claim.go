@@ -40,8 +40,8 @@ func (t *tx) mayKnow(ctx context.Context, c run.ClaimRequest, x *taskRow) error 
 	if !c.Repeat && (c.Pool == "" || c.Pool == x.pool) {
 		return nil
 	}
-	executor, _, err := t.claimant(ctx, c.Key)
-	if err == nil && executor != c.Executor {
+	by, err := t.claimant(ctx, c.Key)
+	if err == nil && !by.is(c.Executor, c.Set) {
 		err = run.Errorf(run.CodeNotFound, "no task %s was handed to executor %s", c.Key, c.Executor)
 	}
 	return err
@@ -67,14 +67,14 @@ func (t *tx) mayClaim(ctx context.Context, c run.ClaimRequest, r *runRow, x *tas
 	case c.Key.Before(run.Key{Attempt: x.attempt, Dispatch: x.dispatch}):
 		return run.Errorf(run.CodeConflict, "task %s of run %s was dispatched again since %s", x.name, r.id, c.Key)
 	}
-	executor, journal, err := t.claimant(ctx, c.Key)
+	by, err := t.claimant(ctx, c.Key)
 	switch {
 	case err != nil:
 		return err
-	case executor == c.Executor && journal == c.JournalID:
+	case by.is(c.Executor, c.Set) && by.journal == c.JournalID:
 		return nil // its own, also when a stop is wanted: that reaches it otherwise
-	case executor != "":
-		return run.Errorf(run.CodeConflict, "executor %s has claimed %s", executor, c.Key)
+	case by.executor != "":
+		return run.Errorf(run.CodeConflict, "executor %s has claimed %s", by.executor, c.Key)
 	case r.stopWanted:
 		return run.Errorf(run.CodeConflict, "run %s is being stopped", r.id)
 	case drain:
@@ -83,14 +83,33 @@ func (t *tx) mayClaim(ctx context.Context, c run.ClaimRequest, r *runRow, x *tas
 	return nil
 }
 
-// claimant returns who has claimed a key, "" if nobody.
-func (t *tx) claimant(ctx context.Context, k run.Key) (executor, journal string, err error) {
-	err = t.QueryRow(ctx, `SELECT executor, journal_id FROM claims WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ?`,
-		k.Run, k.Task, k.Attempt, k.Dispatch).Scan(&executor, &journal)
+// claimant is who has claimed a key; executor is "" for nobody.
+type claimant struct{ executor, set, journal string }
+
+// is reports whether a claim is an executor's: what one member of a set has
+// claimed is any member's.
+func (c claimant) is(executor, set string) bool {
+	return c.executor == executor || c.set != "" && c.set == set
+}
+
+// claimant returns who has claimed a key.
+func (t *tx) claimant(ctx context.Context, k run.Key) (c claimant, err error) {
+	err = t.QueryRow(ctx, `SELECT executor, set_name, journal_id FROM claims WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ?`,
+		k.Run, k.Task, k.Attempt, k.Dispatch).Scan(&c.executor, &c.set, &c.journal)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
 	}
-	return executor, journal, err
+	return c, err
+}
+
+// setOf returns the set of an executor, "" for none. It is what the executor
+// registered with, which its credentials allow it.
+func setOf(ctx context.Context, q Querier, executor string) (set string, err error) {
+	err = q.QueryRow(ctx, `SELECT set_name FROM executors WHERE id = ?`, executor).Scan(&set)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return set, err
 }
 
 // claim writes a claim that may be, unless it is there.
@@ -150,11 +169,16 @@ func (t *tx) define(ctx context.Context, r *runRow, x *taskRow, key run.Key) (ru
 func (s *Store) ClaimStates(ctx context.Context, executor string, keys []run.Key) (map[run.Key]run.ClaimState, error) {
 	states := make(map[run.Key]run.ClaimState, len(keys))
 	err := s.read(ctx, "reading how claims stand", func(q Querier) error {
+		set, err := setOf(ctx, q, executor)
+		if err != nil {
+			return err
+		}
 		for _, k := range keys {
 			var status run.Status
 			now := taskState{}
 			err := q.QueryRow(ctx, `SELECT t.status, t.attempt, t.dispatch FROM claims c JOIN tasks t ON t.run_id = c.run_id AND t.number = c.task
-				WHERE c.run_id = ? AND c.task = ? AND c.attempt = ? AND c.dispatch = ? AND c.executor = ?`, k.Run, k.Task, k.Attempt, k.Dispatch, executor).
+				WHERE c.run_id = ? AND c.task = ? AND c.attempt = ? AND c.dispatch = ? AND (c.executor = ? OR c.set_name <> '' AND c.set_name = ?)`,
+				k.Run, k.Task, k.Attempt, k.Dispatch, executor, set).
 				Scan(&status, &now.attempt, &now.dispatch)
 			switch {
 			case errors.Is(err, sql.ErrNoRows):

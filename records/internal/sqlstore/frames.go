@@ -17,14 +17,8 @@ func (s *Store) ApplyFrames(ctx context.Context, b run.FrameBatch) error {
 	}
 	return s.write(ctx, "storing frames", func(t *tx) error {
 		k := b.Key
-		executor, _, err := t.claimant(ctx, k)
-		switch {
-		case err != nil:
+		if err := t.mayShip(ctx, b); err != nil {
 			return err
-		case executor == "":
-			return run.Errorf(run.CodeNotFound, "nobody has claimed %s", k)
-		case executor != b.Executor:
-			return run.Errorf(run.CodeConflict, "%s was claimed by executor %s", k, executor)
 		}
 		known, err := t.insertBatch(ctx, b)
 		if err != nil || known {
@@ -33,13 +27,34 @@ func (s *Store) ApplyFrames(ctx context.Context, b run.FrameBatch) error {
 		t.touch(k.Run)
 		t.observeFrames(b.Frames)
 		if !tells(b.Frames) {
-			missed, err := t.missed(ctx, k)
+			missed, err := t.missed(ctx, b)
 			if err != nil || !missed {
 				return err
 			}
 		}
 		return t.applyFrames(ctx, b)
 	})
+}
+
+// mayShip returns why frames are not taken from an executor, nil if they are.
+func (t *tx) mayShip(ctx context.Context, b run.FrameBatch) error {
+	by, err := t.claimant(ctx, b.Key)
+	if err != nil || by.is(b.Executor, "") {
+		return err
+	}
+	set := ""
+	if by.set != "" {
+		if set, err = setOf(ctx, t, b.Executor); err != nil {
+			return err
+		}
+	}
+	switch {
+	case by.executor == "":
+		return run.Errorf(run.CodeNotFound, "nobody has claimed %s", b.Key)
+	case !by.is(b.Executor, set):
+		return run.Errorf(run.CodeConflict, "%s was claimed by executor %s", b.Key, by.executor)
+	}
+	return nil
 }
 
 // insertBatch notes a batch. known says that it was noted before.
@@ -82,11 +97,13 @@ func tells(frames []run.Frame) bool {
 }
 
 // missed reports whether a task runs and has a reason: its executor was out of
-// contact, as nothing else is said of a task that runs.
-func (t *tx) missed(ctx context.Context, k run.Key) (bool, error) {
+// contact, as nothing else is said of a task that runs. It does so as well where
+// the frames come from another member of the executor's set.
+func (t *tx) missed(ctx context.Context, b run.FrameBatch) (bool, error) {
 	var is bool
+	k := b.Key
 	err := t.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM tasks WHERE run_id = ? AND number = ? AND attempt = ? AND dispatch = ?
-		AND status = 'running' AND reason <> '')`, k.Run, k.Task, k.Attempt, k.Dispatch).Scan(&is)
+		AND status = 'running' AND (reason <> '' OR executor <> ?))`, k.Run, k.Task, k.Attempt, k.Dispatch, b.Executor).Scan(&is)
 	return is, err
 }
 
@@ -124,12 +141,12 @@ func (t *tx) applyFrames(ctx context.Context, b run.FrameBatch) error {
 	if x.steps, err = marshal(steps); err != nil {
 		return err
 	}
-	if x.status == run.StatusRunning && x.reason != "" {
-		x.reason = ""
+	if x.status == run.StatusRunning && (x.reason != "" || x.executor != b.Executor) {
+		x.reason, x.executor = "", b.Executor
 		t.emit(x.event(was, t.now))
 	}
-	if _, err := t.Exec(ctx, `UPDATE tasks SET steps = ?, reason = ? WHERE run_id = ? AND number = ?`,
-		x.steps, x.reason, b.Key.Run, x.number); err != nil {
+	if _, err := t.Exec(ctx, `UPDATE tasks SET steps = ?, reason = ?, executor = ? WHERE run_id = ? AND number = ?`,
+		x.steps, x.reason, x.executor, b.Key.Run, x.number); err != nil {
 		return err
 	}
 	return t.saveRun(ctx, was, was.clone())

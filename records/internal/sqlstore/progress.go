@@ -292,13 +292,14 @@ func (s *Store) Holders(ctx context.Context, id run.ID) (map[int]records.Holder,
 		holders = make(map[int]records.Holder)
 		return each(ctx, q, func(row scanner) error {
 			key := run.Key{Run: id}
-			var executor string
-			if err := row.Scan(&key.Task, &key.Attempt, &key.Dispatch, &executor); err != nil {
+			var h records.Holder
+			if err := row.Scan(&key.Task, &key.Attempt, &key.Dispatch, &h.Executor, &h.Set); err != nil {
 				return err
 			}
-			holders[key.Task] = records.Holder{Key: key, Executor: executor} // the newest comes last
+			h.Key = key
+			holders[key.Task] = h // the newest comes last
 			return nil
-		}, `SELECT c.task, c.attempt, c.dispatch, c.executor FROM claims c JOIN tasks t ON t.run_id = c.run_id AND t.number = c.task
+		}, `SELECT c.task, c.attempt, c.dispatch, c.executor, c.set_name FROM claims c JOIN tasks t ON t.run_id = c.run_id AND t.number = c.task
 			WHERE c.run_id = ? AND t.status IN ('not_started', 'waiting_approval', 'queued', 'running')
 			ORDER BY c.task, c.attempt, c.dispatch`, id)
 	})
