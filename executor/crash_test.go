@@ -43,6 +43,7 @@ func TestAgent_crash(t *testing.T) {
 					require.Equal(t, 1, w.beginnings(0))
 					w.requireClean(h, next)
 					w.requireLog(0)
+					require.Empty(t, w.log.errors(), "nothing is lost")
 				})
 			})
 		}

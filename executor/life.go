@@ -85,8 +85,14 @@ func (t *task) live(ctx context.Context, side *sync.WaitGroup) {
 	if h == nil {
 		h = t.attachAny(ctx) // what a start that failed may have left
 	}
-	if ctx.Err() != nil || h != nil && !t.remove(ctx, h) {
+	if ctx.Err() != nil {
 		return
+	}
+	if h != nil {
+		t.noteShipped()
+		if !t.remove(ctx, h) {
+			return
+		}
 	}
 	t.a.at(pointRemoved, t.key)
 	t.erase()
@@ -110,6 +116,20 @@ func (t *task) finish(ctx context.Context) bool {
 		return true
 	case <-ctx.Done():
 		return false
+	}
+}
+
+// noteShipped notes that nothing is left to be read of the environment, which
+// is removed next: a process that finds the entry without it misses nothing.
+func (t *task) noteShipped() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	last := t.entry.Last
+	if last == 0 {
+		return
+	}
+	if err := t.append(record{Flight: &bounds{First: last + 1, Last: last}}, false); err != nil {
+		t.log.Warn("noting that all frames were stored failed", slog.Any("error", err))
 	}
 }
 

@@ -152,7 +152,7 @@ func (h *host) start(hook func(p *process, point string, key run.Key)) *process 
 	if hook != nil {
 		o.Interfere = func(point string, key run.Key) { hook(p, point, key) }
 	}
-	logger := slog.New(slog.DiscardHandler)
+	logger := slog.New(h.w.log)
 	if testing.Verbose() && os.Getenv("DROVER_TEST_LOG") != "" {
 		logger = slog.New(slog.NewTextHandler(h.w.t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}

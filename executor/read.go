@@ -62,6 +62,9 @@ func (t *task) systemFrame(n int64, line string) run.Frame {
 // read feeds the shipper with all frames of the task, and ends the task when
 // its end is told.
 func (t *task) read(ctx context.Context, h Handle) {
+	if t.ship.hasAll() {
+		return // an earlier process noted it
+	}
 	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
 	for gaps := 0; ctx.Err() == nil; {
 		pass, cancel := context.WithCancelCause(ctx)

@@ -187,6 +187,13 @@ func (s *shipper) lacks() bool {
 	return !s.given && (s.last == 0 || s.want <= s.last)
 }
 
+// hasAll reports whether all frames up to the last are stored.
+func (s *shipper) hasAll() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last > 0 && s.next > s.last
+}
+
 // giveUp ends the shipping: what is not stored will not be.
 func (s *shipper) giveUp() {
 	s.mu.Lock()

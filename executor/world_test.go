@@ -3,6 +3,8 @@ package executor_test
 import (
 	"context"
 	"fmt"
+	"io"
+	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -37,6 +39,39 @@ type world struct {
 	outcomes map[int][]run.TaskResult
 	script   func(key run.Key) script
 	explain  func() string
+	log      errorLog // of all processes
+}
+
+// errorLog is a handler that keeps the messages of errors.
+type errorLog struct {
+	slog.Handler
+
+	mu       *sync.Mutex
+	messages *[]string
+}
+
+func newErrorLog() errorLog {
+	return errorLog{Handler: slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelError}), mu: new(sync.Mutex), messages: new([]string)}
+}
+
+// Handle implements slog.Handler.
+func (l errorLog) Handle(_ context.Context, r slog.Record) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	*l.messages = append(*l.messages, r.Message)
+	return nil
+}
+
+// WithAttrs implements slog.Handler: they are not kept.
+func (l errorLog) WithAttrs([]slog.Attr) slog.Handler { return l }
+
+// WithGroup implements slog.Handler: it is not kept.
+func (l errorLog) WithGroup(string) slog.Handler { return l }
+
+func (l errorLog) errors() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(*l.messages)
 }
 
 type attemptID struct{ task, attempt int }
@@ -68,7 +103,8 @@ func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
 func newWorld(t testing.TB) *world {
 	ctx, cancel := context.WithCancel(t.Context())
 	w := &world{
-		t: t, ctx: ctx, cancel: cancel,
+		log: newErrorLog(),
+		t:   t, ctx: ctx, cancel: cancel,
 		began:    map[attemptID]int{},
 		outcomes: map[int][]run.TaskResult{},
 		script:   func(run.Key) script { return script{lines: 3, pause: time.Second, setup: []string{"pulling"}} },

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/drover-run/drover/executor"
@@ -16,6 +17,9 @@ import (
 	"github.com/drover-run/drover/internal/archive"
 	"github.com/drover-run/drover/run"
 )
+
+// roomWanted is less than any shim writes before its task begins.
+const roomWanted = 4 << 10
 
 // handle is the directory of a task.
 type handle struct {
@@ -55,10 +59,23 @@ func (h *handle) vanished(ctx context.Context) error {
 		return run.Errorf(run.CodeNotFound, "the task's directory is damaged")
 	case state.Boot != "" && state.Boot != shim.BootID():
 		return run.Errorf(run.CodeNotFound, "the host was rebooted")
+	case !shim.HasJournal(h.dir) && full(h.dir):
+		// Its log has no room to tell, and nothing of the task has begun.
+		return executor.Ended(run.CauseStart, "the disk of the executor's state dir is full, so the task could not begin")
 	case !shim.HasJournal(h.dir):
 		return run.Errorf(run.CodeNotFound, "drover-shim ended before the task began%s", h.complaint())
 	}
 	return run.Errorf(run.CodeNotFound, "drover-shim was killed from outside%s", h.complaint())
+}
+
+// full reports whether there is no room for what is written to a directory.
+func full(dir string) bool {
+	f, err := os.CreateTemp(dir, ".room-*")
+	if err == nil {
+		_, err = f.Write(make([]byte, roomWanted))
+		err = errors.Join(err, f.Close(), os.Remove(f.Name()))
+	}
+	return errors.Is(err, syscall.ENOSPC)
 }
 
 // complaint returns the last line that the shim wrote about itself.
