@@ -3,7 +3,6 @@ package executor_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"sync"
@@ -44,15 +43,16 @@ type world struct {
 
 // errorLog is a handler that keeps the messages of errors.
 type errorLog struct {
-	slog.Handler
-
 	mu       *sync.Mutex
 	messages *[]string
 }
 
 func newErrorLog() errorLog {
-	return errorLog{Handler: slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelError}), mu: new(sync.Mutex), messages: new([]string)}
+	return errorLog{mu: new(sync.Mutex), messages: new([]string)}
 }
+
+// Enabled implements slog.Handler.
+func (l errorLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelError }
 
 // Handle implements slog.Handler.
 func (l errorLog) Handle(_ context.Context, r slog.Record) error {

@@ -37,6 +37,7 @@ func TestRemove_executor_out_of_contact(t *testing.T) {
 		"out_of_contact": func(parts *harness.Parts, id, _ string) {
 			parts.Await(id, time.Minute, func(r api.Run) bool {
 				return strings.Contains(r.Tasks["fails"].Reason, "out of contact since") &&
+					strings.Contains(r.Tasks["default"].Reason, "out of contact since") &&
 					strings.Contains(r.Tasks["retries"].Reason, "out of contact since")
 			})
 		},
@@ -48,7 +49,7 @@ func TestRemove_executor_out_of_contact(t *testing.T) {
 	}
 }
 
-// lostSpec has two tasks that go on for ever in their first attempt, and write
+// lostSpec has tasks of each policy that go on for ever in their first attempt, and write
 // down by which process.
 func lostSpec(dir string) string {
 	step := fmt.Sprintf(`echo $$ > %s/$DROVER_TASK_NAME.$DROVER_TASK_ATTEMPT; [ $DROVER_TASK_ATTEMPT = 2 ] || while :; do sleep 0.1; done`, dir)
@@ -58,6 +59,7 @@ group: /registry/removal
 tasks:
   fails: {on_executor_lost: fail, retry: {max_attempts: 3}, steps: [{run: %[1]q}]}
   retries: {on_executor_lost: retry, retry: {max_attempts: 2, backoff: 1ms}, steps: [{run: %[1]q}]}
+  default: {retry: {max_attempts: 3}, steps: [{run: %[1]q}]}
   after: {depends: [{task: fails, on: [failure]}, retries], steps: [{run: 'true'}]}
 `, step)
 }
@@ -67,11 +69,13 @@ func removeExecutor(t *testing.T, lost func(parts *harness.Parts, id, executor s
 	dir := t.TempDir()
 	parts := harness.StartParts(t, "4", nil)
 	id := parts.Submit(lostSpec(dir)).ID
-	r := parts.Await(id, time.Minute, func(api.Run) bool { return written(dir, "fails.1") && written(dir, "retries.1") })
+	r := parts.Await(id, time.Minute, func(api.Run) bool {
+		return written(dir, "fails.1") && written(dir, "retries.1") && written(dir, "default.1")
+	})
 	executor := r.Tasks["fails"].Executor
 	require.Equal(t, executor, r.Tasks["retries"].Executor)
-	e := awaitExecutor(parts, executor, func(e api.Executor) bool { return e.Tasks == 2 })
-	require.Len(t, e.Held, 2)
+	e := awaitExecutor(parts, executor, func(e api.Executor) bool { return e.Tasks == 3 })
+	require.Len(t, e.Held, 3)
 	require.Equal(t, id, e.Held[0].Run)
 	status, body := removal(t, parts, executor, "")
 	require.Equal(t, http.StatusConflict, status, "it is in contact and has tasks: %s", body)
@@ -79,20 +83,21 @@ func removeExecutor(t *testing.T, lost func(parts *harness.Parts, id, executor s
 	parts.Processes[harness.Executor].Kill()
 	parts.AddExecutor("second", "4").AwaitReady()
 	lost(parts, id, executor)
-	for _, task := range []string{"fails", "retries"} {
+	for _, task := range []string{"fails", "default", "retries"} {
 		require.Equal(t, api.Status("running"), parts.Get(id).Tasks[task].Status, "nobody but an operator ends what nobody has told the end of")
 	}
 	begin := time.Now()
 	status, body = removal(t, parts, executor, "its disk burnt")
 	require.Equal(t, http.StatusOK, status, body)
 	r = parts.Await(id, time.Minute, func(r api.Run) bool {
-		return r.Tasks["fails"].Status == "failed" && r.Tasks["retries"].Attempt == 2
+		return r.Tasks["fails"].Status == "failed" && r.Tasks["default"].Status == "failed" && r.Tasks["retries"].Attempt == 2
 	})
 	took := time.Since(begin)
 	t.Logf("the tasks ended %s after the call began", took)
 	require.Less(t, took, removalTime)
 	require.Equal(t, "executor "+executor+" was removed while it had the task: its disk burnt", r.Tasks["fails"].Reason)
-	require.Equal(t, 1, r.Tasks["fails"].Attempt)
+	require.Equal(t, r.Tasks["fails"].Reason, r.Tasks["default"].Reason)
+	require.Equal(t, []int{1, 1}, []int{r.Tasks["fails"].Attempt, r.Tasks["default"].Attempt})
 
 	r = parts.AwaitPhase(id, "finished", time.Minute)
 	require.Equal(t, api.Result("failed"), r.Result)
@@ -105,13 +110,13 @@ func removeExecutor(t *testing.T, lost func(parts *harness.Parts, id, executor s
 // comesBack starts the process of a removed executor again.
 func comesBack(t *testing.T, parts *harness.Parts, dir, executor string) {
 	t.Helper()
-	for _, task := range []string{"fails.1", "retries.1"} {
+	for _, task := range []string{"fails.1", "default.1", "retries.1"} {
 		require.True(t, alive(t, dir, task), "the environments outlive their executor")
 	}
 	log, err := parts.Launch(harness.Executor).AwaitEnd()
 	require.Error(t, err, "an executor that was removed does not come back")
 	require.Contains(t, log, "executor was removed")
-	for _, task := range []string{"fails.1", "retries.1"} {
+	for _, task := range []string{"fails.1", "default.1", "retries.1"} {
 		testenv.Await(t, time.Minute, func() (bool, string) { return !alive(t, dir, task), task + " goes on" })
 	}
 	left, err := filepath.Glob(filepath.Join(parts.Dir, "executor", "tasks", "*"))

@@ -30,6 +30,7 @@ func registryTests() map[string]func(t *testing.T, d *database) {
 		"definitions_have_pool_details":  testPoolDefinition,
 		"one_default_of_each_kind":       testDefaultPool,
 		"an_executor_tells_its_workflow": testExecutorTold,
+		"the_clock_jumps":                testClockJumps,
 	}
 }
 
@@ -188,6 +189,48 @@ func testRemoval(t *testing.T, d *database) {
 	lost, err := s.LostExecutors(ctx, []string{"a", "b", "c"})
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"a": "it burnt"}, lost)
+}
+
+// testClockJumps sets the clock forwards and backwards. Until an executor gives
+// its next sign of life nobody knows of it, and nothing it has is lost by that.
+func testClockJumps(t *testing.T, d *database) {
+	s := d.store(t)
+	ctx := t.Context()
+	temporary := executor("a")
+	temporary.Temporary, temporary.RemoveAfter = true, 3*time.Hour
+	for _, jump := range []time.Duration{time.Hour, -2 * time.Hour, 10 * time.Minute, -5 * time.Second} {
+		require.NoError(t, register(t, s, temporary))
+		id := holding(t, s, "a")
+		key := run.Key{Run: id, Attempt: 1, Dispatch: 1}
+		removalsTold(t, s)
+		d.clock.advance(jump)
+		e, again, err := s.ExpireExecutor(ctx, "a")
+		require.NoError(t, err)
+		state := run.ExecutorOffline
+		if jump.Abs() < run.ExecutorTimeout {
+			state = run.ExecutorOnline
+		}
+		require.Equal(t, state, e.State, "after %s", jump)
+		require.Positive(t, again)
+		require.LessOrEqual(t, again, temporary.RemoveAfter+run.ExecutorTimeout)
+		require.Equal(t, 1, e.Tasks)
+		states, err := s.ClaimStates(ctx, "a", []run.Key{key})
+		require.NoError(t, err)
+		require.Equal(t, run.ClaimOpen, states[key])
+		_, err = s.Claim(ctx, run.ClaimRequest{Key: key, Executor: "a", JournalID: "j-a"})
+		require.NoError(t, err)
+
+		require.NoError(t, renew(t, s, run.Renewal{Executor: "a", JournalID: "j-a", SlotsUsed: 1}))
+		e, err = s.GetExecutor(ctx, "a")
+		require.NoError(t, err)
+		require.Equal(t, run.ExecutorOnline, e.State, "a sign of life counts after %s", jump)
+		require.Empty(t, removalsTold(t, s))
+		d.clock.advance(run.ExecutorTimeout + time.Second)
+		e, err = s.GetExecutor(ctx, "a")
+		require.NoError(t, err)
+		require.Equal(t, run.ExecutorOffline, e.State, "its silence counts after %s", jump)
+		apply(t, s, id, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}})
+	}
 }
 
 func testRemovalForce(t *testing.T, d *database) {

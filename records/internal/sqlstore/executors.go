@@ -48,8 +48,10 @@ func (e *executorRow) executor(now int64) (run.Executor, error) {
 	return out, unmarshal(e.labels, &out.Labels)
 }
 
+// alive reports whether the last sign of life is fresh. One from far in the
+// future was given before the clock was set back, and says nothing.
 func (e *executorRow) alive(now int64) bool {
-	return time.Duration(now-e.contact) <= run.ExecutorTimeout
+	return time.Duration(now-e.contact).Abs() <= run.ExecutorTimeout
 }
 
 // readExecutor reads an executor, nil if there is none.
@@ -72,7 +74,7 @@ func (e *executorRow) mayHold(journal string, now int64) error {
 	switch {
 	case e.removed:
 		return run.Errorf(run.CodeForbidden, "executor %s was removed", e.ID)
-	case e.JournalID != journal && e.alive(now):
+	case e.JournalID != journal && time.Duration(now-e.contact) <= run.ExecutorTimeout: // also where the clock was set back
 		return run.Errorf(run.CodeConflict, "executor %s is held by a process with another journal, last heard of at %s",
 			e.ID, toTime(e.contact).Format(time.RFC3339))
 	}

@@ -88,7 +88,8 @@ func (s *Store) ExpireExecutor(ctx context.Context, id string) (out run.Executor
 		// It is offline from the moment on that its last sign of life has run out.
 		offline := time.Duration(t.now-e.contact) - run.ExecutorTimeout
 		if offline < limit {
-			again = limit - offline
+			// No later than for a sign of life of now: the clock may have been set back.
+			again = min(limit-offline, limit+run.ExecutorTimeout)
 			return nil
 		}
 		keep, err := t.lastWithTasks(ctx, e)
