@@ -5,6 +5,7 @@ import (
 	"iter"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-run/drover/executor"
@@ -40,11 +41,17 @@ func (h *handle) Events(ctx context.Context, from int64) iter.Seq2[run.Frame, er
 // Stop implements executor.Handle.
 func (h *handle) Stop(ctx context.Context, grace time.Duration) error {
 	err := h.driver.stop(ctx, h.pod, grace)
-	if err == nil {
-		return nil
+	if err == nil || ctx.Err() != nil {
+		return err
 	}
-	pod, lookErr := h.driver.pod(ctx, h.pod)
-	if lookErr == nil && (pod == nil || pod.UID != h.uid || isOver(pod)) {
+	// A container that ends takes the call in it with it, and is shown as
+	// running for a while.
+	patience, cancel := context.WithTimeout(ctx, statusLag)
+	defer cancel()
+	over := h.driver.await(patience, h.pod, func(pod *corev1.Pod) (bool, error) {
+		return pod == nil || pod.UID != h.uid || isOver(pod), nil
+	})
+	if over == nil {
 		return nil
 	}
 	return err
