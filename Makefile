@@ -37,8 +37,8 @@ bin/drover bin/drover-shim:
 	$(GO) build -ldflags '$(LDFLAGS)' -o $@ ./cmd/$(@F)
 
 .PHONY: generate
-generate: ## Generate the API's types, client and server interface from api/openapi.yaml
-	$(GO) generate ./api/... ./gateway/...
+generate: ## Generate what comes from api/openapi.yaml and from the protocol of fleeting plugins
+	$(GO) generate ./api/... ./gateway/... ./fleeting/wire
 
 .PHONY: busybox-image
 busybox-image: ## Make the local image of examples/service.yaml from the host's static busybox
@@ -130,7 +130,7 @@ histories: build ## Record the histories that the replay tests do not have, on a
 
 .PHONY: check-clean
 check-clean: generate ## Fail where generated code or go.mod is not what is committed
-	git diff --exit-code -- api gateway go.mod go.sum
+	git diff --exit-code -- api gateway fleeting go.mod go.sum
 
 .PHONY: soak
 soak: build ## The long runs: ten kills in a row, chaos, fuzzing, the full self-build

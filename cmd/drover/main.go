@@ -17,7 +17,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// The second signal ends the process at once.
 	context.AfterFunc(ctx, stop)
-	code := cli.Execute(ctx, cli.New(systemEnv(), processCommands()...), os.Args[1:])
+	code := cli.Execute(ctx, addPluginCommands(cli.New(systemEnv(), processCommands()...)), os.Args[1:])
 	stop()
 	os.Exit(int(code))
 }

@@ -38,6 +38,7 @@ func TestImports(t *testing.T) {
 		{pattern: "./gateway", banned: []string{"go.temporal.io", module + "/engine", module + "/records", module + "/executor", module + "/workflows", module + "/activities"}},
 		{pattern: "./executor/...", banned: []string{"go.temporal.io", module + "/records", module + "/blobs", module + "/engine", module + "/contract"}},
 		{pattern: "./records/...", banned: []string{"go.temporal.io", module + "/executor", module + "/blobs", module + "/engine", module + "/contract"}},
+		{pattern: "./fleeting", own: []string{"fleeting", "fleeting/wire", "internal/dirlock"}, banned: []string{"go.temporal.io"}},
 		{pattern: "./tokens", own: []string{"run", "tokens"}, banned: []string{"go.temporal.io", "github.com/labstack"}},
 		{pattern: "./keyring", own: []string{"keyring"}, banned: []string{"github.com/", "go.temporal.io"}},
 		{pattern: "./codec", own: []string{"keyring", "codec"}},

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"gopkg.in/yaml.v3"
+
+	"github.com/drover-run/drover/cli"
+	"github.com/drover-run/drover/fleeting"
+)
+
+// addPluginCommands adds what concerns plugins of fleets, which no gateway is
+// asked for, to the commands of fleets.
+func addPluginCommands(root *cobra.Command) *cobra.Command {
+	var fleets *cobra.Command
+	for _, c := range root.Commands() {
+		if c.Name() == "fleets" {
+			fleets = c
+		}
+	}
+	if fleets == nil {
+		fleets = &cobra.Command{Use: "fleets", Short: "Look at fleets and their plugins", GroupID: cli.GroupClient, RunE: showHelp}
+		root.AddCommand(fleets)
+	}
+	plugin := &cobra.Command{
+		Use: "plugin", Short: "Look at fleeting plugins", Example: "  drover fleets plugin check aws", RunE: showHelp,
+	}
+	plugin.AddCommand(pluginCheckCommand())
+	fleets.AddCommand(plugin)
+	root.AddCommand(pluginGuardCommand())
+	return root
+}
+
+func showHelp(c *cobra.Command, _ []string) error {
+	return c.Help() //nolint:wrapcheck // it says what is wrong
+}
+
+// pluginGuardCommand is what a plugin host runs plugins under.
+func pluginGuardCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: fleeting.GuardCommand + " DIR GRACE PLUGIN [ARG...]", Hidden: true, DisableFlagParsing: true,
+		Short: "Run a plugin, and end it once nobody drives it",
+		RunE: func(c *cobra.Command, args []string) error {
+			os.Exit(fleeting.Guard(c.Context(), args, os.Stdout, os.Stderr))
+			return nil
+		},
+	}
+}
+
+func pluginCheckCommand() *cobra.Command {
+	var o fleeting.Options
+	var config, output string
+	var verbose bool
+	c := &cobra.Command{
+		Use:   "check PLUGIN",
+		Short: "Say what a fleeting plugin is and can do",
+		Long: `Launches a plugin, given by its path or by its name on the plugin path, and says what it is and which calls it serves. With
+--config it is also initialised and lists its instances, which may leave traces in the cloud, such as an uploaded key;
+its capabilities are known only then. Nothing is created or deleted.`,
+		Example: "  drover fleets plugin check ./fleeting-plugin-static\n  drover fleets plugin check docker --config docker.yaml",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			o.Plugin, o.Logger = args[0], slog.New(slog.DiscardHandler)
+			if verbose {
+				o.Logger = slog.New(slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+			}
+			if config != "" {
+				if err := readPluginConfig(config, &o); err != nil {
+					return err
+				}
+			}
+			return checkPlugin(c.Context(), c.OutOrStdout(), o, config != "", output == "json")
+		},
+	}
+	c.Flags().StringSliceVar(&o.Path, "plugin-path", nil, "directories that names of plugins are looked up in, before PATH")
+	c.Flags().StringVar(&config, "config", "", "YAML or JSON file with the plugin's configuration; its key connector_config, if any, is the connector's")
+	c.Flags().StringVarP(&output, "output", "o", "table", "table or json")
+	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "show what the plugin logs")
+	return c
+}
+
+// readPluginConfig reads the configuration of a plugin. Where the file has the
+// keys of a fleet, they are taken apart.
+func readPluginConfig(path string, o *fleeting.Options) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("reading the plugin's configuration: %w", err)
+	}
+	values := map[string]any{}
+	if err := yaml.Unmarshal(text, &values); err != nil {
+		return fmt.Errorf("reading the plugin's configuration: %w", err)
+	}
+	if inner, ok := values["plugin_config"].(map[string]any); ok {
+		inner["connector_config"] = values["connector_config"]
+		values = inner
+	}
+	if connector, ok := values["connector_config"]; ok && connector != nil {
+		text, err := json.Marshal(connector)
+		if err == nil {
+			err = json.Unmarshal(text, &o.Connector)
+		}
+		if err != nil {
+			return fmt.Errorf("reading the connector's configuration: %w", err)
+		}
+	}
+	delete(values, "connector_config")
+	if o.Config, err = json.Marshal(values); err != nil {
+		return fmt.Errorf("encoding the plugin's configuration: %w", err)
+	}
+	return nil
+}
+
+func checkPlugin(ctx context.Context, out io.Writer, o fleeting.Options, initialise, asJSON bool) error {
+	report, err := fleeting.Check(ctx, o, initialise)
+	if err != nil {
+		return err //nolint:wrapcheck // it says what is wrong
+	}
+	if asJSON {
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(report) //nolint:wrapcheck // it says what is wrong
+	}
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	row := func(name, value string) {
+		if value != "" {
+			_, _ = fmt.Fprintf(t, "%s\t%s\n", name, value)
+		}
+	}
+	row("path", report.Path)
+	row("digest", "sha256:"+report.Digest)
+	row("build", strings.ReplaceAll(report.Build, "\n", "\n\t"))
+	row("calls", orElse(strings.Join(report.Calls, " "), "it does not tell"))
+	row("lacks", strings.Join(report.Missing, " "))
+	if report.Info != nil {
+		row("group", report.Info.ID)
+		row("version", report.Info.Version)
+		row("max size", fmt.Sprint(report.Info.MaxSize))
+		row("capabilities", orElse(strings.Join(report.Capabilities, " "), "none"))
+		row("instances", fmt.Sprint(len(report.Instances)))
+		for _, i := range report.Instances {
+			_, _ = fmt.Fprintf(t, "\t%s %s\n", i.ID, i.State)
+		}
+	}
+	return t.Flush() //nolint:wrapcheck // it says what is wrong
+}
+
+func orElse(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}

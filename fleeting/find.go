@@ -1,0 +1,137 @@
+package fleeting
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+)
+
+// pluginPrefix begins the names of plugin binaries.
+const pluginPrefix = "fleeting-plugin-"
+
+// The repository that short names of installed plugins stand for.
+const (
+	defaultRegistry  = "registry.gitlab.com"
+	defaultNamespace = "gitlab-org/fleeting/plugins"
+)
+
+// Find resolves a plugin: a path if it has a separator, else a name. Names are
+// looked up in the directories: as a file, with and without the usual prefix,
+// then as a repository that the plugin's own bootstrap command installed there,
+// optionally with :VERSION (the newest that matches); and last on PATH.
+func Find(plugin string, path []string) (string, error) {
+	if plugin == "" {
+		return "", errors.New("no plugin is named")
+	}
+	if filepath.IsAbs(plugin) || strings.HasPrefix(plugin, "./") || strings.HasPrefix(plugin, "../") {
+		return executable(plugin)
+	}
+	name, version, _ := strings.Cut(plugin, ":")
+	base := filepath.Base(name)
+	for _, dir := range path {
+		if version == "" && base == name {
+			for _, file := range []string{pluginPrefix + name, name} {
+				if found, err := executable(filepath.Join(dir, file)); err == nil {
+					return found, nil
+				}
+			}
+		}
+		if found := installed(filepath.Join(dir, filepath.FromSlash(repository(name))), base, version); found != "" {
+			return found, nil
+		}
+	}
+	if version == "" && base == name {
+		for _, file := range []string{pluginPrefix + name, name} {
+			if found, err := exec.LookPath(file); err == nil {
+				return executable(found)
+			}
+		}
+	}
+	if found, err := executable(plugin); err == nil { // a relative path without a leading dot
+		return found, nil
+	}
+	return "", fmt.Errorf("plugin %q: it is no file, and neither the plugin path (%s) nor PATH has %s%s or %s",
+		plugin, strings.Join(path, ":"), pluginPrefix, base, base)
+}
+
+// executable checks that there is a program, and returns its absolute path.
+func executable(path string) (string, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("plugin %s: there is no such file", path)
+	case err != nil:
+		return "", fmt.Errorf("plugin: %w", err)
+	case info.IsDir():
+		return "", fmt.Errorf("plugin %s: it is a directory", path)
+	case info.Mode()&0o111 == 0:
+		return "", fmt.Errorf("plugin %s: it is not executable (chmod +x)", path)
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return "", fmt.Errorf("plugin: %w", err)
+	}
+	return path, nil
+}
+
+// repository completes a short name as the ecosystem's installers do.
+func repository(name string) string {
+	parts := strings.Split(name, "/")
+	switch {
+	case len(parts) == 1:
+		return defaultRegistry + "/" + defaultNamespace + "/" + name
+	case !strings.Contains(parts[0], "."):
+		return defaultRegistry + "/" + name
+	}
+	return name
+}
+
+// installed finds the newest version in a directory of versions that begins
+// with what is wanted; "" and latest match all.
+func installed(dir, base, want string) string {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return ""
+	}
+	var best *semver.Version
+	var found string
+	for _, e := range entries {
+		version, err := semver.NewVersion(e.Name())
+		if err != nil || !matches(e.Name(), want) || (best != nil && !version.GreaterThan(best)) {
+			continue
+		}
+		for _, file := range []string{"plugin", pluginPrefix + base, base} {
+			if path, err := executable(filepath.Join(dir, e.Name(), file)); err == nil {
+				best, found = version, path
+				break
+			}
+		}
+	}
+	return found
+}
+
+func matches(version, want string) bool {
+	return want == "" || want == "latest" || version == want || strings.HasPrefix(version, want+".")
+}
+
+// digestOf returns the SHA-256 of a file in hex.
+func digestOf(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("opening the plugin: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("reading the plugin: %w", err)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}

@@ -1,0 +1,253 @@
+package fleeting
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/gofrs/flock"
+
+	"github.com/drover-run/drover/fleeting/wire"
+	"github.com/drover-run/drover/internal/dirlock"
+)
+
+// Host drives one instance group. Its methods may be called concurrently:
+// listings and changes go one after the other, as the ecosystem's own host does it.
+type Host struct {
+	o        Options
+	binary   string
+	settings string
+	lock     *flock.Flock
+	logs     *logs
+	changes  chan struct{} // held by a listing or a change
+
+	launching chan struct{} // held by whoever looks at, or makes, the process
+	current   *process
+	closed    bool
+	closing   context.Context //nolint:containedctx // ends with the host
+	end       context.CancelCauseFunc
+	calls     sync.WaitGroup
+
+	pause   *backoff.ExponentialBackOff // between launches that failed
+	retryAt time.Time
+	lastErr error
+}
+
+// Longest wait between two launches of a plugin that does not start.
+const maxPause = time.Minute
+
+// Open becomes the group's only host, takes over the plugin that an earlier
+// host left, or launches it, and initialises it. A plugin that an earlier host
+// initialised with other settings, or of another binary, is ended first.
+func Open(ctx context.Context, o Options) (*Host, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("opening a plugin host: %w", err)
+	}
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making the group's directory: %w", err)
+	}
+	h := &Host{o: o, changes: make(chan struct{}, 1), launching: make(chan struct{}, 1), pause: backoff.NewExponentialBackOff()}
+	h.pause.MaxInterval = maxPause
+	h.closing, h.end = context.WithCancelCause(context.WithoutCancel(ctx))
+	if h.settings, err = o.settingsDigest(); err != nil {
+		return nil, err
+	}
+	h.lock, err = dirlock.Take(o.Dir) //nolint:contextcheck // waits for two seconds at most
+	if errors.Is(err, dirlock.ErrHeld) {
+		return nil, fmt.Errorf("opening a plugin host: %w: %w", ErrOwned, err)
+	} else if err != nil {
+		return nil, fmt.Errorf("opening a plugin host: %w", err)
+	}
+	if h.logs, err = openLogs(o.Dir, o.Logger); err == nil { //nolint:contextcheck // logs are of no call
+		err = h.begin(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, h.release())
+	}
+	return h, nil
+}
+
+// begin finds or makes the first process.
+func (h *Host) begin(ctx context.Context) error {
+	r, err := readRecord(h.o.Dir)
+	if err != nil {
+		h.o.Logger.Warn("what an earlier host wrote cannot be read", "error", err)
+	}
+	if h.binary, err = digestOf(h.o.Plugin); err != nil {
+		return err
+	}
+	pid, err := guarded(h.o.Dir)
+	if err != nil {
+		return err
+	}
+	if pid > 0 && r.Ready && r.PID == pid {
+		if p, err := attach(r, h.logs); err != nil {
+			h.o.Logger.Warn("the plugin that an earlier host left does not answer", "pid", pid, "error", err)
+		} else if h.adopt(ctx, p) {
+			return nil
+		}
+	}
+	if err := evict(ctx, h.o.Dir); err != nil {
+		return err
+	}
+	_, err = h.process(ctx)
+	return err
+}
+
+// adopt keeps a plugin that was left if it is the one that is wanted, and else
+// lets it tidy up and ends it.
+func (h *Host) adopt(ctx context.Context, p *process) bool {
+	switch {
+	case !p.answers(pingPatience):
+	case p.record.Binary == h.binary && p.record.Settings == h.settings:
+		h.o.Logger.Info("took over the plugin of an earlier host", "pid", p.record.PID, "group", p.record.Info.ID)
+		h.current = p
+		return true
+	default:
+		h.o.Logger.Info("ending the plugin of an earlier host, which has other settings", "pid", p.record.PID)
+		ctx, cancel := context.WithTimeout(ctx, h.o.Timeouts.Shutdown)
+		defer cancel()
+		if _, err := p.api.Shutdown(ctx, &wire.Empty{}); err != nil {
+			h.o.Logger.Warn("the earlier plugin did not shut down", "error", err)
+		}
+	}
+	if err := p.quit(ctx, h.o.Dir); err != nil {
+		h.o.Logger.Warn("ending the earlier plugin", "error", err)
+	}
+	return false
+}
+
+// Close leaves the plugin to the next host, which must come within the grace.
+func (h *Host) Close() error {
+	h.end(ErrClosed)
+	h.calls.Wait()
+	h.launching <- struct{}{}
+	defer func() { <-h.launching }()
+	if h.closed {
+		return nil
+	}
+	h.closed = true
+	if h.current != nil {
+		h.current.leave()
+	}
+	return h.release()
+}
+
+// Shutdown lets the plugin tidy up after itself, such as its uploaded keys, and
+// ends it. Instances stay.
+func (h *Host) Shutdown(ctx context.Context) error {
+	_, err := call(ctx, h, "Shutdown", h.o.Timeouts.Shutdown, func(ctx context.Context, api wire.InstanceGroupClient) (*wire.Empty, error) {
+		return api.Shutdown(ctx, &wire.Empty{})
+	})
+	if errors.Is(err, ErrNotSupported) { // an older plugin has nothing to tidy
+		err = nil
+	}
+	h.end(ErrClosed)
+	h.calls.Wait()
+	h.launching <- struct{}{}
+	defer func() { <-h.launching }()
+	if h.closed {
+		return ErrClosed
+	}
+	h.closed = true
+	if h.current != nil {
+		err = errors.Join(err, h.current.quit(context.WithoutCancel(ctx), h.o.Dir))
+	}
+	return errors.Join(err, h.release())
+}
+
+func (h *Host) release() error {
+	h.end(ErrClosed)
+	if h.logs != nil {
+		h.logs.close()
+	}
+	if err := h.lock.Close(); err != nil {
+		return fmt.Errorf("giving the group up: %w", err)
+	}
+	return nil
+}
+
+// process returns the running plugin, launched again if it has ended.
+func (h *Host) process(ctx context.Context) (*process, error) {
+	select {
+	case h.launching <- struct{}{}:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("waiting for the plugin: %w", context.Cause(ctx))
+	}
+	defer func() { <-h.launching }()
+	if h.closed {
+		return nil, ErrClosed
+	}
+	if h.current != nil && !h.current.exited() {
+		return h.current, nil
+	}
+	if h.current != nil {
+		if !h.current.ended.Load() {
+			h.o.Logger.Error("the plugin ended", "pid", h.current.record.PID, "last_words", h.logs.tail())
+		}
+		if err := h.drop(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if wait := time.Until(h.retryAt); wait > 0 {
+		return nil, fmt.Errorf("not launched again for %s: %w", wait.Round(time.Millisecond), h.lastErr)
+	}
+	p, err := h.launch(ctx)
+	if err != nil {
+		if ctx.Err() == nil { // else the plugin may not be at fault
+			h.retryAt, h.lastErr = time.Now().Add(h.pause.NextBackOff()), err
+		}
+		return nil, err
+	}
+	h.pause.Reset()
+	h.current, h.retryAt, h.lastErr = p, time.Time{}, nil
+	return p, nil
+}
+
+// drop ends the current process for good.
+func (h *Host) drop(ctx context.Context) error {
+	p := h.current
+	h.current = nil
+	return p.kill(context.WithoutCancel(ctx), h.o.Dir)
+}
+
+// launch starts the plugin, initialises it, and lets it list its instances,
+// from which some plugins learn what they have.
+func (h *Host) launch(ctx context.Context) (*process, error) {
+	var err error
+	if h.binary, err = digestOf(h.o.Plugin); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	p, err := start(h.o, h.logs)
+	if err != nil {
+		return nil, err
+	}
+	p.record.Binary, p.record.Settings = h.binary, h.settings
+	if err := h.prepare(ctx, p); err != nil {
+		return nil, errors.Join(err, p.kill(context.WithoutCancel(ctx), h.o.Dir))
+	}
+	h.o.Logger.Info("launched the plugin", "pid", p.record.PID, "group", p.record.Info.ID, "version", p.record.Info.Version)
+	return p, nil
+}
+
+func (h *Host) prepare(ctx context.Context, p *process) error {
+	if err := writeRecord(h.o.Dir, p.record); err != nil {
+		return err
+	}
+	info, err := initialise(ctx, p.api, h.o)
+	if err != nil {
+		return h.judge(ctx, "Init", err)
+	}
+	updateCtx, cancel := context.WithTimeout(ctx, h.o.Timeouts.Update)
+	defer cancel()
+	if _, err := list(updateCtx, p.api); err != nil {
+		return h.judge(updateCtx, "Update", err)
+	}
+	p.record.Info, p.record.Ready = info, true
+	return writeRecord(h.o.Dir, p.record)
+}

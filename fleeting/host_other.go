@@ -1,0 +1,61 @@
+//go:build !linux
+
+package fleeting
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Host drives one instance group. Only on Linux can a plugin be kept from
+// outliving whoever steers it.
+type Host struct{}
+
+// errLinux says where plugins can be run.
+var errLinux = errors.New("fleeting plugins are run on Linux alone")
+
+// Open fails.
+func Open(context.Context, Options) (*Host, error) { return nil, errLinux }
+
+// Guard fails.
+func Guard(_ context.Context, _ []string, _, stderr io.Writer) int {
+	_, _ = fmt.Fprintln(stderr, "plugin guard:", errLinux)
+	return 1
+}
+
+// Check fails.
+func Check(context.Context, Options, bool) (Report, error) { return Report{}, errLinux }
+
+// Init fails.
+func (*Host) Init(context.Context) (Info, error) { return Info{}, errLinux }
+
+// Update fails.
+func (*Host) Update(context.Context) ([]Instance, error) { return nil, errLinux }
+
+// Increase fails.
+func (*Host) Increase(context.Context, int) (int, error) { return 0, errLinux }
+
+// Decrease fails.
+func (*Host) Decrease(context.Context, []string) ([]string, error) { return nil, errLinux }
+
+// ConnectInfo fails.
+func (*Host) ConnectInfo(context.Context, string) (ConnectInfo, error) {
+	return ConnectInfo{}, errLinux
+}
+
+// Heartbeat fails.
+func (*Host) Heartbeat(context.Context, string) error { return errLinux }
+
+// Suspend fails.
+func (*Host) Suspend(context.Context, []string) ([]string, error) { return nil, errLinux }
+
+// Resume fails.
+func (*Host) Resume(context.Context, []string) ([]string, error) { return nil, errLinux }
+
+// Shutdown fails.
+func (*Host) Shutdown(context.Context) error { return errLinux }
+
+// Close does nothing.
+func (*Host) Close() error { return nil }

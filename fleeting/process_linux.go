@@ -1,0 +1,287 @@
+package fleeting
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/gofrs/flock"
+	"github.com/google/renameio/v2"
+	"github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+
+	"github.com/drover-run/drover/fleeting/wire"
+)
+
+// The handshake of the ecosystem.
+const (
+	cookieKey   = "FLEETING_INSTANCE_GROUP_PLUGIN"
+	cookieValue = "4c6410b1-cb78-4962-8c76-ab936d0ea908"
+	appProtocol = 0
+	pluginKey   = "instancegroup"
+)
+
+// quitPatience is how long a plugin may take to end by itself.
+const quitPatience = 3 * time.Second
+
+// adapter gives the plugin library our client.
+type adapter struct {
+	plugin.NetRPCUnsupportedPlugin
+}
+
+func (adapter) GRPCServer(*plugin.GRPCBroker, *grpc.Server) error {
+	return errors.New("this is a host")
+}
+
+func (adapter) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, conn *grpc.ClientConn) (any, error) {
+	return wire.NewInstanceGroupClient(conn), nil
+}
+
+// process is a running plugin.
+type process struct {
+	client *plugin.Client
+	conn   *plugin.GRPCClient
+	api    wire.InstanceGroupClient
+	record record
+	ended  atomic.Bool
+}
+
+// record is what the next host needs to take a plugin over.
+type record struct {
+	PID      int    `json:"pid"` // of the guard
+	Addr     string `json:"addr"`
+	Binary   string `json:"binary"`   // digest
+	Settings string `json:"settings"` // digest of what it was initialised with
+	Ready    bool   `json:"ready"`    // initialised, and listed once
+	Info     Info   `json:"info"`
+}
+
+func clientConfig(l *logs) *plugin.ClientConfig {
+	return &plugin.ClientConfig{
+		HandshakeConfig:  plugin.HandshakeConfig{ProtocolVersion: appProtocol, MagicCookieKey: cookieKey, MagicCookieValue: cookieValue},
+		VersionedPlugins: map[int]plugin.PluginSet{appProtocol: {pluginKey: adapter{}}},
+		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
+		Logger:           l.library(),
+		Stderr:           l, // the guard's
+		SkipHostEnv:      true,
+	}
+}
+
+// start launches the plugin under a guard and shakes hands.
+func start(o Options, l *logs) (*process, error) {
+	// Of its own, since paths of sockets are short.
+	sockets, err := os.MkdirTemp("", socketDirPrefix)
+	if err != nil {
+		return nil, fmt.Errorf("making a directory for the socket: %w", err)
+	}
+	l.forget()
+	argv := append(slices.Clone(o.Guard), o.Dir, o.Grace.String(), o.Plugin)
+	cmd := exec.Command(argv[0], argv[1:]...) //nolint:noctx // it outlives every call, and this process
+	cmd.Env = append(slices.Clone(o.Env), socketVariable+"="+sockets)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C is for the host
+	config := clientConfig(l)
+	config.Cmd, config.StartTimeout = cmd, o.Timeouts.Launch
+	p, err := connect(plugin.NewClient(config))
+	if err != nil {
+		_ = os.RemoveAll(sockets)
+		return nil, explain(err, o, l.tail())
+	}
+	reattach := p.client.ReattachConfig()
+	p.record.PID, p.record.Addr = reattach.Pid, reattach.Addr.String()
+	return p, nil
+}
+
+// attach takes over a plugin that another host launched.
+func attach(r record, l *logs) (*process, error) {
+	config := clientConfig(l)
+	config.Plugins, config.VersionedPlugins = config.VersionedPlugins[appProtocol], nil
+	config.Reattach = &plugin.ReattachConfig{
+		Protocol: plugin.ProtocolGRPC, ProtocolVersion: appProtocol, Pid: r.PID, Addr: &net.UnixAddr{Net: "unix", Name: r.Addr},
+	}
+	p, err := connect(plugin.NewClient(config))
+	if err != nil {
+		return nil, fmt.Errorf("reattaching to the plugin: %w", err)
+	}
+	p.record = r
+	return p, nil
+}
+
+func connect(client *plugin.Client) (*process, error) {
+	protocol, err := client.Client()
+	if err != nil {
+		client.Kill()
+		return nil, fmt.Errorf("connecting: %w", err)
+	}
+	api, err := protocol.Dispense(pluginKey)
+	if err != nil {
+		client.Kill()
+		return nil, fmt.Errorf("connecting: %w", err)
+	}
+	group, isGroup := api.(wire.InstanceGroupClient)
+	conn, isGRPC := protocol.(*plugin.GRPCClient)
+	if !isGroup || !isGRPC {
+		client.Kill()
+		return nil, errors.New("it is no plugin of gRPC")
+	}
+	return &process{client: client, api: group, conn: conn}, nil
+}
+
+// answers reports whether the plugin's gRPC server is alive. A plugin without
+// the health service is, if it says so.
+func (p *process) answers(patience time.Duration) bool {
+	answer := make(chan error, 1)
+	go func() { answer <- p.conn.Ping() }()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case err := <-answer:
+		return err == nil || strings.Contains(err.Error(), "Unimplemented")
+	case <-timer.C:
+		return false
+	}
+}
+
+func (p *process) exited() bool { return p.ended.Load() || p.client.Exited() }
+
+// leave forgets the plugin without ending it.
+func (p *process) leave() { _ = p.conn.Conn.Close() }
+
+// kill ends the plugin at once.
+func (p *process) kill(ctx context.Context, dir string) error {
+	p.ended.Store(true)
+	err := evict(ctx, dir)
+	// Not waited for: of a process that is not its child, and that nobody
+	// reaps, the library never sees the end.
+	go p.client.Kill()
+	return err
+}
+
+// quit asks the plugin to end, and ends it if it does not.
+func (p *process) quit(ctx context.Context, dir string) error {
+	p.ended.Store(true)
+	go p.client.Kill()
+	ctx, cancel := context.WithTimeout(ctx, quitPatience)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		pid, err := guarded(dir)
+		if err != nil || pid == 0 {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return evict(context.WithoutCancel(ctx), dir)
+		}
+	}
+}
+
+// explain says what is wrong with a plugin that could not be launched, with its
+// own last words.
+func explain(err error, o Options, tail string) error {
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "timeout while waiting for plugin to start"):
+		text = fmt.Sprintf("it printed no handshake within %s", o.Timeouts.Launch)
+	case strings.Contains(text, "exited before we could connect"), strings.Contains(text, "Failed to read any lines"):
+		text = "it ended without a handshake: it is no fleeting plugin, or cannot run here"
+	case strings.Contains(text, "Unrecognized remote plugin message"):
+		_, line, _ := strings.Cut(text, "Unrecognized remote plugin message: ")
+		line, _, _ = strings.Cut(line, "\n")
+		text = fmt.Sprintf("it printed no handshake but %q: it is no fleeting plugin", line)
+	case strings.Contains(text, "ncompatible API version"):
+		text = "it speaks another protocol version than 0: " + text
+	case strings.Contains(text, "unsupported plugin protocol"):
+		text = "it does not speak gRPC: " + text
+	}
+	if tail = strings.TrimSpace(tail); tail != "" {
+		text += "; its last words: " + tail
+	}
+	return fmt.Errorf("%w: launching %s: %s", ErrUnavailable, o.Plugin, text)
+}
+
+// guarded returns the pid of the guard that works in a group's directory, or 0.
+func guarded(dir string) (int, error) {
+	path := filepath.Join(dir, guardLockFile)
+	lock := flock.New(path)
+	defer func() { _ = lock.Close() }()
+	free, err := lock.TryLock()
+	if err != nil {
+		return 0, fmt.Errorf("looking at %s: %w", path, err)
+	}
+	if free {
+		return 0, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0, fmt.Errorf("looking at %s: %w", path, err)
+	}
+	// A guard that has only just begun wrote nothing yet.
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || pid <= 1 {
+		return -1, nil
+	}
+	return pid, nil
+}
+
+// evict ends whatever plugin runs in a group's directory. The lock says that
+// the pid is the guard's and no other process's.
+func evict(ctx context.Context, dir string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, 10*time.Second, errors.New("it does not end"))
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		pid, err := guarded(dir)
+		if err != nil || pid == 0 {
+			return err
+		}
+		if pid > 0 {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("ending the group's earlier plugin (pid %d): %w", pid, context.Cause(ctx))
+		}
+	}
+}
+
+func readRecord(dir string) (record, error) {
+	var r record
+	text, err := os.ReadFile(filepath.Join(dir, stateFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &r)
+	}
+	if err != nil {
+		return record{}, fmt.Errorf("reading what plugin runs: %w", err)
+	}
+	return r, nil
+}
+
+func writeRecord(dir string, r record) error {
+	text, err := json.Marshal(r)
+	if err == nil {
+		err = renameio.WriteFile(filepath.Join(dir, stateFile), text, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("writing down the plugin: %w", err)
+	}
+	return nil
+}
