@@ -141,6 +141,7 @@ soak: build ## The long runs: ten kills in a row, chaos, fuzzing, the full self-
 .PHONY: bench
 bench: build ## Measure Drover beside a bare Temporal workflow on the same server
 	$(GO) run ./test/bench
+	$(if $(DROVER_TEST_KUBECONFIG),$(GO) test -run '^$$' -bench Task -benchtime 20x ./executor/kubernetes)
 
 .PHONY: bench-million
 bench-million: ## Measure lists, counts and reads among a million runs, in SQLite and in PostgreSQL where it is installed (3 GB in /tmp)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 
@@ -80,6 +81,10 @@ func (b *bench) awaitBare(t testing.TB, pod *corev1.Pod, wanted func(*corev1.Pod
 	})
 	require.NoError(t, err)
 	defer events.Stop()
+	_, err = b.client.CoreV1().Pods(b.namespace).Get(t.Context(), pod.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) && wanted(nil) { // the watch came too late to tell
+		return
+	}
 	for event := range events.ResultChan() {
 		now, _ := event.Object.(*corev1.Pod)
 		if event.Type == "DELETED" {
