@@ -52,9 +52,13 @@ func (d *Driver) Start(ctx context.Context, task executor.Task) (_ executor.Hand
 		s.log = func(string) {}
 	}
 	defer func() {
-		if err != nil {
-			s.giveUp(ctx)
+		if err == nil {
+			return
 		}
+		if ctx.Err() != nil && run.CodeOf(err) == run.CodeUnavailable { // a connection that broke because the call was over
+			err = daemonError(context.Cause(ctx), "starting %s (%v)", key, err)
+		}
+		s.giveUp(ctx)
 	}()
 	if task.Resume {
 		begun, err := s.find(ctx)
