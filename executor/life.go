@@ -54,9 +54,10 @@ func (t *task) live(ctx context.Context, side *sync.WaitGroup) {
 	if t.state() == stateEnded {
 		// The answer does not wait for the environment.
 		side.Go(func() {
-			h = t.attachAny(ctx)
+			there := t.attachAny(ctx)
+			h = there
 			close(found)
-			t.read(ctx, h)
+			t.read(ctx, there) // h may be found anew meanwhile
 		})
 	} else {
 		h = t.environment(ctx)
