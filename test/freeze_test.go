@@ -57,7 +57,7 @@ func freezeAt(t *testing.T, point string) {
 	require.True(t, victim.Frozen(), "the executor must have been frozen all the time")
 	victim.Thaw()
 	r := parts.AwaitPhase(id, "finished", 3*time.Minute)
-	graph.check(t, r, func(task string) string { return parts.Logs(id, task) })
+	graph.check(t, r, func(task, want string) { parts.AwaitLogs(id, task, want) })
 }
 
 // judgeFrozen checks what is said of the task whose executor is frozen: it is

@@ -41,7 +41,7 @@ func TestKill_dev(t *testing.T) {
 		dev.Kill()
 		dev.Restart()
 		r = dev.AwaitPhase(id, "finished", 3*time.Minute)
-		graph.check(t, r, func(task string) string { return dev.Logs(id, task) })
+		graph.check(t, r, func(task, want string) { dev.AwaitLogs(id, task, want) })
 		require.NoError(t, dev.Stop())
 	}
 }
@@ -56,6 +56,6 @@ func TestRestart_gracefully(t *testing.T) {
 	dev.Await(id, time.Minute, func(r api.Run) bool { return running(r) == 20 })
 	require.NoError(t, dev.Stop())
 	dev.Restart()
-	graph.check(t, dev.AwaitPhase(id, "finished", 2*time.Minute), func(task string) string { return dev.Logs(id, task) })
+	graph.check(t, dev.AwaitPhase(id, "finished", 2*time.Minute), func(task, want string) { dev.AwaitLogs(id, task, want) })
 	require.NoError(t, dev.Stop())
 }

@@ -50,7 +50,7 @@ func TestLoss_partition(t *testing.T) {
 			require.Empty(t, endedOf(parts.Get(id)), "nobody else may end what the executor has")
 			network.Mend()
 			r := parts.AwaitPhase(id, "finished", 3*time.Minute)
-			graph.check(t, r, func(task string) string { return parts.Logs(id, task) })
+			graph.check(t, r, func(task, want string) { parts.AwaitLogs(id, task, want) })
 		})
 	}
 }
@@ -94,7 +94,7 @@ func TestLoss_thawed_host(t *testing.T) {
 		require.NoError(t, unix.Kill(pid, unix.SIGCONT))
 	}
 	r := parts.AwaitPhase(id, "finished", 3*time.Minute)
-	graph.check(t, r, func(task string) string { return parts.Logs(id, task) })
+	graph.check(t, r, func(task, want string) { parts.AwaitLogs(id, task, want) })
 }
 
 // TestLoss_wiped removes the state dir of an executor that was killed. What
@@ -132,7 +132,7 @@ func TestLoss_cloned(t *testing.T) {
 	require.Error(t, err)
 	require.Contains(t, log, "is a copy")
 	r := parts.AwaitPhase(id, "finished", time.Minute)
-	graph.check(t, r, func(task string) string { return parts.Logs(id, task) })
+	graph.check(t, r, func(task, want string) { parts.AwaitLogs(id, task, want) })
 }
 
 // TestLoss_disk_full fills the file system that an executor's state dir is on.
@@ -167,7 +167,7 @@ func TestLoss_disk_full(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(disk, "filler")))
 	for id, graph := range map[string]tally{first: before, second: after} {
 		r := parts.AwaitPhase(id, "finished", 2*time.Minute)
-		graph.check(t, r, func(task string) string { return parts.Logs(id, task) })
+		graph.check(t, r, func(task, want string) { parts.AwaitLogs(id, task, want) })
 	}
 }
 

@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -21,7 +21,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/drover-run/drover/executor/shim"
 	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/test/harness"
@@ -159,7 +158,7 @@ func TestMembers_chaos(t *testing.T) {
 			}
 			require.Equal(t, want, string(task.Status), "%s of %s: %s", name, id, task.Reason)
 			if name != "fails" {
-				require.Equal(t, "begin\nend\n", parts.Logs(id, name), "the log of %s of %s", name, id)
+				parts.AwaitLogs(id, name, "begin\nend\n")
 			}
 		}
 	}
@@ -187,22 +186,26 @@ func containerSpec(name, image string, tasks int) string {
 	return b.String()
 }
 
-// lives counts, for each key, the containers' lives in which steps may have
-// run: those that the shim did not end without having run anything.
+// lives counts, for each key, the containers' lives in which steps ran: those
+// whose shim wrote frames. How a container ended does not tell: one that is
+// given up is killed while its shim waits for an order.
 type lives struct {
-	mu    sync.Mutex
-	count map[string]int
+	t       *testing.T
+	daemon  *dockerclient.Client
+	mu      sync.Mutex
+	count   map[string]int
+	watched map[string]bool // by container
 }
 
 func watchLives(t *testing.T, daemon *dockerclient.Client, members []*member) *lives {
 	t.Helper()
-	l := &lives{count: map[string]int{}}
+	l := &lives{t: t, daemon: daemon, count: map[string]int{}, watched: map[string]bool{}}
 	ours := map[string]bool{}
 	for _, m := range members {
 		ours[m.name] = true
 	}
 	messages, faults := daemon.Events(t.Context(), events.ListOptions{Filters: filters.NewArgs(
-		filters.Arg("type", "container"), filters.Arg("event", "die"), filters.Arg("label", "drover.role=main"))})
+		filters.Arg("type", "container"), filters.Arg("event", "create"), filters.Arg("event", "start"), filters.Arg("label", "drover.role=main"))})
 	go func() {
 		for {
 			select {
@@ -212,18 +215,42 @@ func watchLives(t *testing.T, daemon *dockerclient.Client, members []*member) *l
 				}
 				return
 			case m := <-messages:
-				a := m.Actor.Attributes
-				code, err := strconv.Atoi(a["exitCode"])
-				if !ours[a["drover.executor"]] || err == nil && code >= shim.ExitOrder && code <= shim.ExitFiles {
-					continue
+				if ours[m.Actor.Attributes["drover.executor"]] {
+					l.watch(m.Actor.ID, m.Actor.Attributes["drover.key"])
 				}
-				l.mu.Lock()
-				l.count[a["drover.key"]]++
-				l.mu.Unlock()
 			}
 		}
 	}()
 	return l
+}
+
+// watch reads what the shim of a container writes until that ends.
+func (l *lives) watch(id, key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.watched[id] {
+		return
+	}
+	l.watched[id] = true
+	go func() {
+		defer func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			delete(l.watched, id)
+		}()
+		streams, err := l.daemon.ContainerAttach(l.t.Context(), id, container.AttachOptions{Stream: true, Stdout: true})
+		if err != nil {
+			return // it was removed at once
+		}
+		defer streams.Close()
+		if _, err := streams.Reader.ReadByte(); err != nil {
+			return
+		}
+		l.mu.Lock()
+		l.count[key]++
+		l.mu.Unlock()
+		_, _ = io.Copy(io.Discard, streams.Reader)
+	}()
 }
 
 // requireOnce checks that so many tasks ran, and none of them twice.
@@ -232,7 +259,7 @@ func (l *lives) requireOnce(t *testing.T, tasks int) {
 	testenv.Await(t, time.Minute, func() (bool, string) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		return len(l.count) >= tasks, fmt.Sprintf("%d containers have died", len(l.count))
+		return len(l.count) >= tasks, fmt.Sprintf("steps ran in %d containers", len(l.count))
 	})
 	l.mu.Lock()
 	defer l.mu.Unlock()

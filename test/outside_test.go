@@ -59,7 +59,7 @@ func TestReset_from_outside(t *testing.T) {
 	})
 	require.NoError(t, err)
 	r := dev.AwaitPhase(id, "finished", 2*time.Minute)
-	graph.check(t, r, func(task string) string { return dev.Logs(id, task) })
+	graph.check(t, r, func(task, want string) { dev.AwaitLogs(id, task, want) })
 	requireNoTasks(t, dev)
 }
 

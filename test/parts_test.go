@@ -24,7 +24,7 @@ func TestKill_each_part(t *testing.T) {
 		parts.Launch(part).AwaitReady()
 	}
 	r := parts.AwaitPhase(id, "finished", 5*time.Minute)
-	graph.check(t, r, func(task string) string { return parts.Logs(id, task) })
+	graph.check(t, r, func(task, want string) { parts.AwaitLogs(id, task, want) })
 	for _, part := range []harness.Part{harness.Executor, harness.Control, harness.Gateway, harness.Temporal} {
 		require.NoError(t, parts.Processes[part].Stop(), part)
 	}

@@ -48,7 +48,7 @@ func TestRelay_kill(t *testing.T) {
 		}
 	}
 	r := parts.AwaitPhase(id, "finished", 4*time.Minute)
-	graph.check(t, r, func(task string) string { return parts.Logs(id, task) })
+	graph.check(t, r, func(task, want string) { parts.AwaitLogs(id, task, want) })
 
 	r = parts.Submit("name: stopped\ngroup: /test/relay\ntasks: {a: {steps: [{run: 'sleep 300'}]}}\n")
 	parts.Await(r.ID, time.Minute, func(r api.Run) bool { return running(r) == 1 })

@@ -40,7 +40,7 @@ func (g tally) spec(name string) string {
 
 // check fails the test unless every step ran exactly once and every log is
 // whole.
-func (g tally) check(t *testing.T, r api.Run, logs func(task string) string) {
+func (g tally) check(t *testing.T, r api.Run, awaitLogs func(task, want string)) {
 	t.Helper()
 	require.Equal(t, api.Phase("finished"), r.Phase)
 	require.Equal(t, api.Result("success"), r.Result, "%+v", r)
@@ -65,6 +65,6 @@ func (g tally) check(t *testing.T, r api.Run, logs func(task string) string) {
 			fmt.Fprintf(&whole, "line %d\nend %d\n", s, s)
 		}
 		task := fmt.Sprintf("work[N=%d]", i)
-		require.Equal(t, whole.String(), logs(task), "the log of %s", task)
+		awaitLogs(task, whole.String())
 	}
 }

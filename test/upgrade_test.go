@@ -44,7 +44,7 @@ func TestUpgrade_control(t *testing.T) {
 	require.NoError(t, parts.Processes[harness.Control].Stop())
 	submit(5)
 	for id, graph := range graphs {
-		graph.check(t, parts.AwaitPhase(id, "finished", 2*time.Minute), func(task string) string { return parts.Logs(id, task) })
+		graph.check(t, parts.AwaitPhase(id, "finished", 2*time.Minute), func(task, want string) { parts.AwaitLogs(id, task, want) })
 	}
 }
 
@@ -91,7 +91,7 @@ func TestUpgrade_executor(t *testing.T) {
 			}
 			parts.Launch(harness.Executor).AwaitReady()
 			r = parts.AwaitPhase(id, "finished", 2*time.Minute)
-			graph.check(t, r, func(task string) string { return parts.Logs(id, task) })
+			graph.check(t, r, func(task, want string) { parts.AwaitLogs(id, task, want) })
 		})
 	}
 }

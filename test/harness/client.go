@@ -150,6 +150,16 @@ func (c *Client) Logs(id, task string) string {
 	return whole
 }
 
+// AwaitLogs waits until the whole log of a task's steps is as wanted: a result
+// does not wait for frames that a gateway out of reach has not taken yet.
+func (c *Client) AwaitLogs(id, task, want string) {
+	c.t.Helper()
+	testenv.Await(c.t, time.Minute, func() (bool, string) {
+		got := c.Logs(id, task)
+		return got == want, fmt.Sprintf("the log of %s of %s is %q instead of %q", task, id, got, want)
+	})
+}
+
 func (c *Client) log(id, task, query string) string {
 	c.t.Helper()
 	status, body, err := c.Do(c.t.Context(), http.MethodGet, "/api/v1/runs/"+id+"/tasks/"+url.PathEscape(task)+"/logs"+query, "", "")
