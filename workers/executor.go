@@ -17,10 +17,12 @@ import (
 )
 
 const (
-	// maxTaskPollers bounds the polls that wait at a time for tasks of a pool:
-	// a poll brings one task in about a millisecond, so more slots than this
-	// are filled fast enough.
-	maxTaskPollers = 8
+	// maxTaskPollers bounds the polls that wait at a time for tasks of a pool.
+	// Temporal answers polls in the order in which they came, so few of them are
+	// what spreads tasks over the executors: one with many would be handed as
+	// many before the next has its turn. A poll brings a task in about a
+	// millisecond, so any number of slots is filled fast enough.
+	maxTaskPollers = 2
 	// ordersAtOnce bounds how many orders to adopt or stop are dealt with at a
 	// time; they take milliseconds.
 	ordersAtOnce = 100
