@@ -32,7 +32,7 @@ func runsCommand(env Env) *cobra.Command {
 	f.conn.addTo(c)
 	f.output.addTo(c, formatTable)
 	c.AddCommand(
-		listRunsCommand(f), getRunCommand(f), logsCommand(f), startCommand(f), stopCommand(f), cancelCommand(f), approveCommand(f),
+		listRunsCommand(f), getRunCommand(f), logsCommand(f), outputsCommand(f), startCommand(f), stopCommand(f), cancelCommand(f), approveCommand(f),
 		annotateCommand(f), restartCommand(f), explainCommand(f), deleteCommand(f),
 	)
 	return c

@@ -170,6 +170,24 @@ func TestAgent_start_fails(t *testing.T) {
 	})
 }
 
+func TestAgent_starts_nothing_that_lacks_what_it_needs(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		h := w.newHost(1)
+		p := h.start(nil)
+		w.desk.fault = "task a put out nothing"
+		w.submit(0)
+		w.awaitEnd(time.Minute, 0)
+		out := w.outcome(0)
+		require.Equal(t, run.StatusFailed, out.Status)
+		require.Equal(t, run.CauseInput, out.Cause)
+		require.Equal(t, "task a put out nothing", out.Reason)
+		require.Zero(t, w.beginnings(0))
+		w.requireClean(h, p)
+		log := w.desk.log(w.desk.lastClaim(0))
+		require.Equal(t, "could not start: task a put out nothing\n", string(log[0].Data))
+	})
+}
+
 func TestAgent_gives_back_while_the_driver_is_away(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		h := w.newHost(1)

@@ -11,6 +11,7 @@ import (
 
 // deskService stands for the gateway and the records.
 type deskService struct {
+	fault  string      // of every definition
 	wanted run.Wanted  // of every executor
 	last   run.Renewal // that came
 
@@ -140,7 +141,7 @@ func (s *deskService) Claim(_ context.Context, c run.ClaimRequest) (run.Definiti
 		return run.Definition{}, run.Errorf(run.CodeConflict, "claimed")
 	}
 	s.claims[c.Key].asked++
-	return run.Definition{Key: c.Key, Task: "task", Steps: []run.StepDef{{Script: "true"}}, Grace: 2 * time.Second}, nil
+	return run.Definition{Key: c.Key, Task: "task", Steps: []run.StepDef{{Script: "true"}}, Grace: 2 * time.Second, Fault: s.fault}, nil
 }
 
 func (s *deskService) Ship(_ context.Context, b run.FrameBatch) error {

@@ -66,6 +66,13 @@ func (t *task) start(ctx context.Context) (Handle, error) {
 		t.conclude(t.stoppedResult(), "")
 		return nil, nil
 	}
+	if def.Fault != "" {
+		t.mu.Lock()
+		result := t.resultOf(run.StatusFailed, run.CauseInput, def.Fault)
+		t.mu.Unlock()
+		t.conclude(result, "could not start: "+def.Fault)
+		return nil, nil
+	}
 	h, err := t.a.driver.Start(startCtx, Task{Definition: def, Log: t.setupLine, Launch: func() (int64, error) {
 		return t.launch(startCtx)
 	}})

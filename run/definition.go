@@ -28,7 +28,10 @@ type Definition struct {
 	// order, without those that the executor sets itself (DROVER_OUTPUT).
 	Environment map[string]string `json:"environment,omitempty"`
 	// Secrets names the values that must be masked in the log.
-	Secrets []string      `json:"secrets,omitempty"`
+	Secrets []string `json:"secrets,omitempty"`
+	// Fault, where not "", says in words for people what the task needs and
+	// cannot have: it fails before it begins, and nothing else here counts.
+	Fault   string        `json:"fault,omitempty"`
 	Steps   []StepDef     `json:"steps"`
 	Timeout time.Duration `json:"timeout,omitempty"`
 	Grace   time.Duration `json:"grace"`

@@ -79,6 +79,7 @@ const (
 	CauseStep         Cause = "step"          // a step exited with a code other than 0
 	CauseTimeout      Cause = "timeout"       // the task's or a step's timeout passed
 	CauseStart        Cause = "start"         // the environment could not be started
+	CauseInput        Cause = "input"         // what it needs of other tasks is not there; never tried again
 	CauseOOM          Cause = "oom"           // killed for want of memory
 	CauseVanished     Cause = "vanished"      // the environment is gone and its end is not known
 	CauseExecutorLost Cause = "executor_lost" // its executor was removed while it had the task

@@ -11,7 +11,6 @@ import (
 var (
 	namePattern     = newPattern(`^[a-z0-9._-]*[a-z0-9_-][a-z0-9._-]*$`)
 	variablePattern = newPattern(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	outputPattern   = newPattern(`\{\{-?\s*output\b`)
 )
 
 // Validate returns all faults of a specification, in the order of its fields
@@ -35,7 +34,9 @@ func Validate(s *Spec) []Fault {
 		}
 	}
 	checkMatrices(l, s)
+	before := len(l.faults)
 	checkGraph(l, s)
+	checkOutputs(l, s, len(l.faults) == before)
 	return l.faults
 }
 
@@ -155,11 +156,7 @@ func checkRegistries(l *faultList, s *Spec) {
 // checkEnvironment checks the variables of steps. Services have looser names.
 func checkEnvironment(l *faultList, path Path, env map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(env)) {
-		at, value := path.Key(name), env[name]
-		checkVariable(l, at, name, value)
-		if outputPattern.MatchString(value) {
-			l.add(at, CodeNotSupported, "outputs of other tasks are not supported yet")
-		}
+		checkVariable(l, path.Key(name), name, env[name])
 	}
 }
 

@@ -58,9 +58,7 @@ func checkMatrix(l *faultList, name string, t *TaskSpec) {
 			}
 			seen[as] = v
 			checkText(l, at.Index(i), v)
-			if outputPattern.MatchString(v) {
-				l.add(at.Index(i), CodeNotSupported, "outputs of other tasks are not supported yet")
-			}
+			checkNoOutput(l, at.Index(i), v, "a matrix is multiplied out before any task has run")
 		}
 		length += len(axis) + longest
 	}

@@ -240,7 +240,7 @@ func TestValidate_Faults(t *testing.T) {
 		"axis as a string":        {minimal + "    matrix: {A: b}\n", []string{"6 tasks.a.matrix.A wrong_type"}, ""},
 		"foreach":                 {minimal + "    foreach: '{{ output \"a\" \"b\" }}'\n", []string{"6 tasks.a.foreach not_supported"}, ""},
 		"change groups":           {minimal + "changegroups: [a, a]\n", []string{"6 changegroups[1] duplicate"}, ""},
-		"output template":         {minimal + "    environment:\n      A: '{{ output \"a\" \"b\" }}'\n", []string{"7 tasks.a.environment.A not_supported"}, ""},
+		"output template":         {minimal + "    environment:\n      A: '{{ output \"a\" \"b\" }}'\n", []string{"7 tasks.a.environment.A unknown_dependency"}, ""},
 		"group of one element":    {strings.Replace(minimal, "/a/b", "/a", 1), []string{"2 group bad_format"}, ""},
 		"key as a list":           {minimal + "? [a]\n: b\n", []string{"6  wrong_type"}, "a list where a key"},
 		"merge of a string":       {minimal + "<<: a\n", []string{"6  wrong_type"}, "a string where a map to merge"},

@@ -154,6 +154,8 @@ func (j *job) retries(r run.TaskResult) bool {
 	switch r.Cause {
 	case run.CauseExecutorLost:
 		return j.OnLost == run.OnLostRetry
+	case run.CauseInput:
+		return false
 	case run.CauseStart:
 		return slices.Contains(on, run.RetryStartFailed)
 	case run.CauseStep, run.CauseTimeout, run.CauseOOM, run.CauseVanished:

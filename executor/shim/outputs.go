@@ -7,13 +7,15 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/drover-run/drover/run"
 )
 
-// readOutputs parses the key=value lines that a step wrote to its output file;
-// the last line for a key counts. budget is how many bytes of keys and values
+// readOutputs parses what a step wrote to its output file: lines key=value, and
+// values of several lines that begin with key<<WORD and end before a line that
+// is the word alone. The last value for a key counts. budget is how many bytes of keys and values
 // the task has left. The file is a step's work: whatever is wrong with it is
 // told in words for the user.
 func readOutputs(path string, budget int) (map[string]string, error) {
@@ -33,22 +35,9 @@ func readOutputs(path string, budget int) (map[string]string, error) {
 	if len(text) > 2*run.MaxOutputBytes {
 		return nil, errTooMuch()
 	}
-	var out map[string]string
-	number := 0
-	for line := range bytes.Lines(text) {
-		number++
-		entry := strings.ToValidUTF8(string(bytes.TrimRight(line, "\r\n")), "\uFFFD")
-		if strings.TrimSpace(entry) == "" {
-			continue
-		}
-		key, value, ok := strings.Cut(entry, "=")
-		if !ok || !validOutput(key) {
-			return nil, fmt.Errorf("put out a line that is not key=value (line %d of $DROVER_OUTPUT)", number)
-		}
-		if out == nil {
-			out = make(map[string]string)
-		}
-		out[key] = value
+	out, err := parseOutputs(text)
+	if err != nil {
+		return nil, err
 	}
 	size := 0
 	for key, value := range out {
@@ -58,6 +47,49 @@ func readOutputs(path string, budget int) (map[string]string, error) {
 		return nil, errTooMuch()
 	}
 	return out, nil
+}
+
+func parseOutputs(text []byte) (map[string]string, error) {
+	var out map[string]string
+	lines := slices.Collect(bytes.Lines(text))
+	for i := 0; i < len(lines); i++ {
+		entry := strings.ToValidUTF8(string(bytes.TrimRight(lines[i], "\r\n")), "\uFFFD")
+		if strings.TrimSpace(entry) == "" {
+			continue
+		}
+		key, value, ok := strings.Cut(entry, "=")
+		if name, word, begins := strings.Cut(entry, "<<"); begins && validOutput(name) && word != "" {
+			key, ok = name, true
+			length := slices.IndexFunc(lines[i+1:], func(line []byte) bool { return string(bytes.TrimRight(line, "\r\n")) == word })
+			if length < 0 {
+				return nil, fmt.Errorf("put out %s without its end: no line after line %d of $DROVER_OUTPUT is %q", name, i+1, shorten(word))
+			}
+			value = severalLines(lines[i+1 : i+1+length])
+			i += length + 1
+		}
+		if !ok || !validOutput(key) {
+			return nil, fmt.Errorf("put out a line that is not key=value (line %d of $DROVER_OUTPUT)", i+1)
+		}
+		if out == nil {
+			out = make(map[string]string)
+		}
+		out[key] = value
+	}
+	return out, nil
+}
+
+// severalLines joins lines to a value, which does not have the last end of line.
+func severalLines(lines [][]byte) string {
+	value := strings.TrimSuffix(string(bytes.Join(lines, nil)), "\n")
+	return strings.ToValidUTF8(strings.TrimSuffix(value, "\r"), "\uFFFD")
+}
+
+func shorten(word string) string {
+	const most = 40
+	if len(word) > most {
+		word = strings.ToValidUTF8(word[:most], "") + "..."
+	}
+	return word
 }
 
 func errTooMuch() error {

@@ -22,6 +22,10 @@ func TestReadOutputs(t *testing.T) {
 	}{
 		"empty":           {"", nil, ""},
 		"lines":           {"a=1\nb.c-d_E9=2=3\r\n\n  \nlast=", map[string]string{"a": "1", "b.c-d_E9": "2=3", "last": ""}, ""},
+		"several lines":   {"a<<EOF\nx=1\r\n\ny\nEOF\nb=2\nc<<E\nE\n", map[string]string{"a": "x=1\r\n\ny", "b": "2", "c": ""}, ""},
+		"looks like it":   {"a=<<EOF\nb=1<<2\n", map[string]string{"a": "<<EOF", "b": "1<<2"}, ""},
+		"without end":     {"a=1\nb<<EOF\nx\n", nil, `line 2 of $DROVER_OUTPUT is "EOF"`},
+		"without word":    {"b<<\nx\n", nil, "line 1"},
 		"the last counts": {"a=1\na=2\n", map[string]string{"a": "2"}, ""},
 		"bytes":           {"a=\xff\n", map[string]string{"a": "\uFFFD"}, ""},
 		"no equals sign":  {"a=1\nwords\n", nil, "line 2"},

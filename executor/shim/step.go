@@ -129,6 +129,12 @@ func (t *task) withOutputs(out outcome, n int, path string) outcome {
 		return out
 	}
 	for key, value := range values {
+		if t.secrets.String(key) != key {
+			if out.result.Status == run.StatusSuccess {
+				return t.failed(n, out.result.ExitCode, "put out a key that holds a secret")
+			}
+			return out
+		}
 		t.outputBytes += len(key) + len(value)
 		values[key] = t.secrets.String(value)
 	}

@@ -160,8 +160,17 @@ func (t *tx) define(ctx context.Context, r *runRow, x *taskRow, key run.Key) (ru
 		unmarshal(x.axis, &expanded.Axis), unmarshal(pods.String, &kubernetes)); err != nil {
 		return run.Definition{}, err
 	}
-	d := run.Define(&spec, &task, expanded, key, r.counter)
-	d.Kubernetes = kubernetes
+	resolved, err := task.WithOutputs(t.outputs(ctx, r.id))
+	fault := ""
+	switch run.CodeOf(err) {
+	case "":
+	case run.CodeNotFound, run.CodeInvalid:
+		resolved, fault = &task, err.Error()
+	default:
+		return run.Definition{}, err
+	}
+	d := run.Define(&spec, resolved, expanded, key, r.counter)
+	d.Kubernetes, d.Fault = kubernetes, fault
 	return d, nil
 }
 

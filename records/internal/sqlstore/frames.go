@@ -119,21 +119,21 @@ func (t *tx) applyFrames(ctx context.Context, b run.FrameBatch) error {
 	if err != nil {
 		return err
 	}
-	if x.status.Final() || x.attempt != b.Key.Attempt || x.dispatch != b.Key.Dispatch {
+	switch {
+	case x.attempt != b.Key.Attempt || x.dispatch != b.Key.Dispatch:
 		return nil
+	case x.status.Final():
+		// An executor that lost the gateway completes first, and ships on.
+		return t.lateOutputs(ctx, was, b)
 	}
 	var steps []run.StepResult
 	if err := unmarshal(x.steps, &steps); err != nil {
 		return err
 	}
-	outputs := make(map[string]string)
 	for _, f := range b.Frames {
 		steps = stepsAfter(steps, f)
-		if f.Kind == run.FrameOutputs {
-			maps.Copy(outputs, f.Outputs)
-		}
 	}
-	if len(outputs) > 0 {
+	if outputs := outputsOf(b.Frames); len(outputs) > 0 {
 		if err := t.saveOutputs(ctx, b.Key, outputs); err != nil {
 			return err
 		}
@@ -167,6 +167,30 @@ func stepsAfter(steps []run.StepResult, f run.Frame) []run.StepResult {
 	}
 	step.Status, step.ExitCode, step.TimedOut, step.Ended = f.Status, f.ExitCode, f.TimedOut, f.Time
 	return steps
+}
+
+// outputsOf returns what frames put out.
+func outputsOf(frames []run.Frame) map[string]string {
+	outputs := make(map[string]string)
+	for _, f := range frames {
+		if f.Kind == run.FrameOutputs {
+			maps.Copy(outputs, f.Outputs)
+		}
+	}
+	return outputs
+}
+
+// lateOutputs takes the outputs of a task that is final. All else is told by
+// its result.
+func (t *tx) lateOutputs(ctx context.Context, r *runRow, b run.FrameBatch) error {
+	outputs := outputsOf(b.Frames)
+	if len(outputs) == 0 {
+		return nil
+	}
+	if err := t.saveOutputs(ctx, b.Key, outputs); err != nil {
+		return err
+	}
+	return t.saveRun(ctx, r, r.clone())
 }
 
 // saveOutputs adds outputs to those that the dispatch has put out.
