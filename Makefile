@@ -136,6 +136,7 @@ check-clean: generate ## Fail where generated code or go.mod is not what is comm
 soak: build ## The long runs: ten kills in a row, chaos, fuzzing, the full self-build
 	DROVER_SOAK=1 $(GO) test -count=1 -v -parallel 8 -timeout 60m ./test/...
 	$(GO) test -fuzz FuzzRead -fuzztime 5m ./spec/
+	$(GO) test -run '^$$' -fuzz FuzzUnpack -fuzztime 10m -fuzzminimizetime 10x ./archive/
 	examples/with-dev.sh shell bin/drover run examples/full-build.yaml --env SOURCE="$$PWD" --follow
 
 .PHONY: bench

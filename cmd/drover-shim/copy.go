@@ -5,14 +5,14 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/drover-run/drover/archive"
 	"github.com/drover-run/drover/executor/shim"
-	"github.com/drover-run/drover/internal/archive"
 	"github.com/drover-run/drover/run"
 )
 
 // unpack writes a tar stream from stdin below a directory.
 func unpack(ctx context.Context, dir string, stdin io.Reader, stderr io.Writer) int {
-	if err := archive.Unpack(ctx, dir, stdin); err != nil {
+	if _, err := archive.UnpackTar(ctx, dir, stdin, archive.Unpacking{}); err != nil {
 		_, _ = fmt.Fprintln(stderr, err)
 		return shim.ExitFiles
 	}
@@ -21,7 +21,7 @@ func unpack(ctx context.Context, dir string, stdin io.Reader, stderr io.Writer) 
 
 // pack prints a file or a tree as a tar stream.
 func pack(ctx context.Context, path string, stdout, stderr io.Writer) int {
-	content, err := archive.Pack(ctx, path)
+	content, err := archive.Tree(ctx, path)
 	if err == nil {
 		_, err = io.Copy(stdout, content)
 		_ = content.Close()

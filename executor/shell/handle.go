@@ -12,9 +12,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/drover-run/drover/archive"
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/shim"
-	"github.com/drover-run/drover/internal/archive"
 	"github.com/drover-run/drover/run"
 )
 
@@ -107,13 +107,14 @@ func (h *handle) Stop(_ context.Context, grace time.Duration) error {
 // CopyTo implements executor.Handle. A relative dir lies below the task's
 // working directory.
 func (h *handle) CopyTo(ctx context.Context, dir string, tar io.Reader) error {
-	return archive.Unpack(ctx, h.path(dir), tar)
+	_, err := archive.UnpackTar(ctx, h.path(dir), tar, archive.Unpacking{})
+	return err
 }
 
 // CopyFrom implements executor.Handle. A relative path lies below the task's
 // working directory.
 func (h *handle) CopyFrom(ctx context.Context, path string) (io.ReadCloser, error) {
-	return archive.Pack(ctx, h.path(path))
+	return archive.Tree(ctx, h.path(path))
 }
 
 func (h *handle) path(p string) string {

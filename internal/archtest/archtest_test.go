@@ -40,6 +40,7 @@ func TestImports(t *testing.T) {
 		{pattern: "./records/...", banned: []string{"go.temporal.io", module + "/executor", module + "/blobs", module + "/engine", module + "/contract"}},
 		{pattern: "./fleeting", own: []string{"fleeting", "fleeting/wire", "internal/dirlock"}, banned: []string{"go.temporal.io"}},
 		{pattern: "./tokens", own: []string{"run", "tokens"}, banned: []string{"go.temporal.io", "github.com/labstack"}},
+		{pattern: "./archive", own: []string{"run", "archive"}, banned: []string{"go.temporal.io", "google.golang.org"}},
 		{pattern: "./keyring", own: []string{"keyring"}, banned: []string{"github.com/", "go.temporal.io"}},
 		{pattern: "./codec", own: []string{"keyring", "codec"}},
 		{pattern: "./relay", own: []string{"run", "contract", "tokens", "relay"}},
@@ -52,7 +53,7 @@ func TestImports(t *testing.T) {
 		{pattern: "./workers", banned: []string{"go.temporal.io/server", module + "/gateway", module + "/engine", module + "/executor/docker", module + "/executor/kubernetes", module + "/executor/shell"}},
 		{pattern: "./config", own: []string{"config"}, banned: []string{"go.temporal.io"}},
 		{pattern: "./internal/keylock", own: []string{"internal/keylock"}, banned: []string{"github.com/", "go.temporal.io"}},
-		{pattern: "./cmd/drover-shim", own: []string{"run", "executor/shim", "internal/archive", "internal/mask", "internal/version", "cmd/drover-shim"}, banned: []string{"go.temporal.io", "google.golang.org"}},
+		{pattern: "./cmd/drover-shim", own: []string{"run", "executor/shim", "archive", "internal/mask", "internal/version", "cmd/drover-shim"}, banned: []string{"go.temporal.io", "google.golang.org"}},
 	}
 	for _, tt := range tests {
 		t.Run(strings.TrimPrefix(tt.pattern, "./"), func(t *testing.T) {

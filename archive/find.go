@@ -1,0 +1,104 @@
+package archive
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"path"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/drover-run/drover/run"
+)
+
+// Entry is one name of an archive.
+type Entry struct {
+	Name string
+	Mode fs.FileMode // with its type
+	Size int64
+	Time time.Time
+	Link string // the target of a symbolic link, or the first name of a file
+}
+
+// List calls each with what an archive has, in its order, until that returns
+// false. The content is to be read before each returns. Errors: invalid,
+// canceled.
+func List(ctx context.Context, r io.Reader, each func(Entry, io.Reader) bool) error {
+	z, err := newDecompressor(r)
+	if err != nil {
+		return run.Errorf(run.CodeInvalid, "reading the archive: %w", err)
+	}
+	defer z.Close()
+	return list(ctx, z, each)
+}
+
+func list(ctx context.Context, r io.Reader, each func(Entry, io.Reader) bool) error {
+	for t := tar.NewReader(contextReader{ctx, r}); ; {
+		h, err := t.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case ctx.Err() != nil:
+			return interrupted(ctx)
+		case err != nil:
+			return run.Errorf(run.CodeInvalid, "reading the archive: %w", err)
+		case h.Typeflag == tar.TypeXGlobalHeader:
+			continue
+		}
+		e := Entry{Name: path.Clean(h.Name), Mode: h.FileInfo().Mode(), Size: h.Size, Time: h.ModTime, Link: h.Linkname}
+		if h.Typeflag == tar.TypeLink {
+			e.Size = 0
+		}
+		if !each(e, t) {
+			return nil
+		}
+	}
+}
+
+// File is the content of one file of an archive.
+type File struct {
+	Entry
+	content io.Reader
+	z       *zstd.Decoder
+}
+
+// Open finds a file of an archive. Errors: not_found, invalid (no archive, or
+// the name is not one of a file with content of its own), canceled.
+func Open(ctx context.Context, r io.Reader, name string) (*File, error) {
+	z, err := newDecompressor(r)
+	if err != nil {
+		return nil, run.Errorf(run.CodeInvalid, "reading the archive: %w", err)
+	}
+	var found *File
+	err = list(ctx, z, func(e Entry, content io.Reader) bool {
+		if e.Name != path.Clean(name) {
+			return true
+		}
+		found = &File{Entry: e, content: content, z: z}
+		return false
+	})
+	switch {
+	case err != nil:
+	case found == nil:
+		err = run.Errorf(run.CodeNotFound, "the archive has no file %q", name)
+	case !found.Mode.IsRegular() || found.Link != "":
+		err = run.Errorf(run.CodeInvalid, "%q is a directory or a link", name)
+	}
+	if err != nil {
+		z.Close()
+		return nil, err
+	}
+	return found, nil
+}
+
+// Read implements io.Reader.
+func (f *File) Read(b []byte) (int, error) { return f.content.Read(b) }
+
+// Close implements io.Closer. It does not close what the archive is read from.
+func (f *File) Close() error {
+	f.z.Close()
+	return nil
+}

@@ -1,0 +1,333 @@
+package archive
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/drover-run/drover/run"
+)
+
+// maxLinks is how many files with several names are remembered to be packed
+// once. Beyond it they are packed once a name.
+const maxLinks = 100_000
+
+// Pack writes what is selected as an archive. After an error what was written
+// is no archive. Errors: invalid (the globs), not_found (there is no root),
+// too_large, canceled, unavailable (a file that cannot be read).
+func Pack(ctx context.Context, w io.Writer, s Selection, l Limits) (Stats, error) {
+	z, err := newCompressor(w)
+	if err != nil {
+		return Stats{}, fmt.Errorf("making a compressor: %w", err)
+	}
+	stats, err := packTar(ctx, z, s, l)
+	if err != nil {
+		z.Reset(nil) // what was written stays without an end
+		return stats, err
+	}
+	if err := z.Close(); err != nil {
+		return stats, run.Errorf(run.CodeUnavailable, "writing the archive: %w", err)
+	}
+	return stats, nil
+}
+
+// Tree returns a file or a directory with all that is below it as a tar stream
+// without compression, whose names begin with the last element of its path.
+// Errors: not_found, unavailable.
+func Tree(ctx context.Context, from string) (io.ReadCloser, error) {
+	if _, err := os.Lstat(from); err != nil {
+		code := run.CodeUnavailable
+		if errors.Is(err, fs.ErrNotExist) {
+			code = run.CodeNotFound
+		}
+		return nil, run.Errorf(code, "copying from the task: %w", err)
+	}
+	r, w := io.Pipe()
+	go func() {
+		_ = w.CloseWithError(writeTree(ctx, w, from)) // its own error is always nil
+	}()
+	return r, nil
+}
+
+func writeTree(ctx context.Context, w io.Writer, from string) error {
+	dir, name := filepath.Split(filepath.Clean(from))
+	if name == "" { // of the root directory there is no name
+		_, err := packTar(ctx, w, Selection{Root: from}, Limits{})
+		return err
+	}
+	if dir == "" {
+		dir = "."
+	}
+	p, err := newPacker(ctx, w, Selection{Root: dir}, Limits{})
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	if err := p.add(name, p.matcher.start()); err != nil {
+		return err
+	}
+	return p.finish()
+}
+
+func packTar(ctx context.Context, w io.Writer, s Selection, l Limits) (Stats, error) {
+	p, err := newPacker(ctx, w, s, l)
+	if err != nil {
+		return Stats{}, err
+	}
+	defer p.close()
+	if err := p.list(".", p.matcher.start()); err != nil {
+		return p.stats, err
+	}
+	return p.stats, p.finish()
+}
+
+// packer writes one archive.
+type packer struct {
+	ctx     context.Context //nolint:containedctx // of one call
+	root    *os.Root
+	files   fs.FS
+	matcher matcher
+	to      string
+	apart   bool
+	limits  Limits
+	out     *tar.Writer
+	stats   Stats
+	buffer  []byte
+	links   map[inode]string // the first names of files that have several
+	implied []string         // directories not written yet: nothing below was selected so far
+}
+
+func newPacker(ctx context.Context, w io.Writer, s Selection, l Limits) (*packer, error) {
+	if err := Check(s.Paths, s.Root, s.To); err != nil {
+		return nil, err
+	}
+	m, err := newMatcher(s.Paths, s.Root)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(s.Root)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, run.Errorf(run.CodeNotFound, "there is no directory %s", s.Root)
+	case err != nil:
+		return nil, run.Errorf(run.CodeUnavailable, "opening the directory: %w", err)
+	}
+	return &packer{
+		ctx: ctx, root: root, files: root.FS(), matcher: m, to: path.Clean(s.To), apart: s.Apart, limits: l,
+		out: tar.NewWriter(w), buffer: make([]byte, copyBuffer), links: make(map[inode]string),
+	}, nil
+}
+
+func (p *packer) close() { _ = p.root.Close() }
+
+func (p *packer) finish() error {
+	if err := p.out.Close(); err != nil {
+		return run.Errorf(run.CodeUnavailable, "writing the archive: %w", err)
+	}
+	return nil
+}
+
+// list packs what is in a directory, in the order of names, so that the same
+// files make the same archive.
+func (p *packer) list(dir string, judged decision) error {
+	entries, err := fs.ReadDir(p.files, dir)
+	if errors.Is(err, fs.ErrNotExist) && dir != "." {
+		p.stats.Skipped++
+		return nil
+	}
+	if err != nil {
+		return run.Errorf(run.CodeUnavailable, "listing %s: %w", dir, plain(err))
+	}
+	for _, e := range entries {
+		if p.ctx.Err() != nil {
+			return interrupted(p.ctx)
+		}
+		name := path.Join(dir, e.Name())
+		d := p.matcher.decide(judged, name)
+		if !d.selected && (!e.IsDir() || !p.matcher.reaches(d, name)) {
+			continue
+		}
+		if err := p.add(name, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add packs one name, with what is below it.
+func (p *packer) add(name string, judged decision) error {
+	info, err := p.root.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		p.stats.Skipped++
+		return nil
+	}
+	if err != nil {
+		return run.Errorf(run.CodeUnavailable, "packing %s: %w", name, plain(err))
+	}
+	switch mode := info.Mode(); {
+	case info.IsDir():
+		return p.addDir(name, info, judged)
+	case mode.IsRegular():
+		return p.addFile(name, info)
+	case mode&fs.ModeSymlink != 0:
+		target, err := p.root.Readlink(name)
+		if err != nil {
+			return run.Errorf(run.CodeUnavailable, "packing %s: %w", name, plain(err))
+		}
+		return p.write(name, info, target, nil)
+	}
+	p.stats.Skipped++ // sockets, pipes and devices are no content
+	return nil
+}
+
+func (p *packer) addDir(name string, info fs.FileInfo, judged decision) error {
+	if judged.selected {
+		if err := p.write(name, info, "", nil); err != nil {
+			return err
+		}
+	} else {
+		p.implied = append(p.implied, name)
+		defer func() {
+			if n := len(p.implied); n > 0 && p.implied[n-1] == name {
+				p.implied = p.implied[:n-1]
+			}
+		}()
+	}
+	if !p.matcher.reaches(judged, name) {
+		return nil
+	}
+	return p.list(name, judged)
+}
+
+func (p *packer) addFile(name string, info fs.FileInfo) error {
+	id, many := inodeOf(info)
+	if many && !p.apart {
+		if first, known := p.links[id]; known {
+			return p.link(name, first, info)
+		}
+		if len(p.links) < maxLinks {
+			p.links[id] = name
+		}
+	}
+	f, err := p.root.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		p.stats.Skipped++
+		delete(p.links, id)
+		return nil
+	}
+	if err != nil {
+		return run.Errorf(run.CodeUnavailable, "packing %s: %w", name, plain(err))
+	}
+	defer func() { _ = f.Close() }()
+	now, err := f.Stat()
+	if err != nil || !now.Mode().IsRegular() {
+		return run.Errorf(run.CodeUnavailable, "packing %s: it changed while it was packed", name)
+	}
+	return p.write(name, now, "", f)
+}
+
+// link packs a further name of a file.
+func (p *packer) link(name, first string, info fs.FileInfo) error {
+	h, err := p.header(name, info, "")
+	if err != nil {
+		return err
+	}
+	h.Typeflag, h.Linkname, h.Size = tar.TypeLink, path.Join(p.to, first), 0
+	return p.put(name, h, nil)
+}
+
+// write packs one entry, and the directories it lies in that were not yet.
+func (p *packer) write(name string, info fs.FileInfo, target string, content io.Reader) error {
+	h, err := p.header(name, info, target)
+	if err != nil {
+		return err
+	}
+	if content != nil && hasHoles(info) {
+		h.PAXRecords = map[string]string{recordSparse: recordYes}
+	}
+	return p.put(name, h, content)
+}
+
+func (p *packer) put(name string, h *tar.Header, content io.Reader) error {
+	if err := p.stats.count(p.limits, h.Size); err != nil {
+		return err
+	}
+	if err := p.putImplied(); err != nil {
+		return err
+	}
+	if err := p.out.WriteHeader(h); err != nil {
+		return run.Errorf(run.CodeUnavailable, "packing %s: %w", name, err)
+	}
+	if content == nil {
+		return nil
+	}
+	// A file that grows meanwhile is cut, one that shrinks is a fault.
+	n, err := io.CopyBuffer(struct{ io.Writer }{p.out}, contextReader{p.ctx, io.LimitReader(content, h.Size)}, p.buffer)
+	switch {
+	case p.ctx.Err() != nil:
+		return interrupted(p.ctx)
+	case err != nil:
+		return run.Errorf(run.CodeUnavailable, "packing %s: %w", name, plain(err))
+	case n < h.Size:
+		return run.Errorf(run.CodeUnavailable, "packing %s: it shrank while it was packed", name)
+	}
+	return nil
+}
+
+// putImplied writes the directories above what is selected.
+func (p *packer) putImplied() error {
+	for _, dir := range p.implied {
+		info, err := p.root.Lstat(dir)
+		if err != nil {
+			return run.Errorf(run.CodeUnavailable, "packing %s: %w", dir, plain(err))
+		}
+		h, err := p.header(dir, info, "")
+		if err != nil {
+			return err
+		}
+		h.PAXRecords = map[string]string{recordImplied: recordYes}
+		if err := p.out.WriteHeader(h); err != nil {
+			return run.Errorf(run.CodeUnavailable, "packing %s: %w", dir, err)
+		}
+	}
+	p.implied = p.implied[:0]
+	return nil
+}
+
+// header describes an entry, without what is of this machine and this moment
+// alone.
+func (p *packer) header(name string, info fs.FileInfo, target string) (*tar.Header, error) {
+	from, err := tar.FileInfoHeader(info, target)
+	if err != nil {
+		return nil, run.Errorf(run.CodeUnavailable, "packing %s: %w", name, err)
+	}
+	h := &tar.Header{
+		Typeflag: from.Typeflag, Name: path.Join(p.to, name), Linkname: from.Linkname, Size: from.Size, Mode: int64(info.Mode().Perm()),
+		ModTime: info.ModTime(), Format: tar.FormatPAX,
+	}
+	if info.Mode()&fs.ModeSticky != 0 {
+		h.Mode |= modeSticky
+	}
+	if info.IsDir() {
+		h.Name += "/"
+	}
+	return h, nil
+}
+
+// modeSticky is the bit of tar for directories in which everybody removes only
+// what is theirs.
+const modeSticky = 0o1000
+
+// plain tells a fault without its operation and its path, which are told.
+func plain(err error) error {
+	if fault, ok := errors.AsType[*fs.PathError](err); ok {
+		return fault.Err
+	}
+	return err
+}
