@@ -1070,6 +1070,18 @@ type ScheduleTrigger struct {
 	Overlap Overlap `json:"overlap,omitempty,omitzero"`
 }
 
+// SecretRef defines model for SecretRef.
+type SecretRef struct {
+	// Key In what has several.
+	Key string `json:"key,omitempty,omitzero"`
+
+	// Name Of a variable, a file, or a path in Vault, without the prefix of the provider.
+	Name string `json:"name"`
+
+	// Provider As the operators of the gateway named it.
+	Provider string `json:"provider"`
+}
+
 // ServiceSpec defines model for ServiceSpec.
 type ServiceSpec struct {
 	Command     []string          `json:"command,omitempty,omitzero"`
@@ -1103,6 +1115,9 @@ type Spec struct {
 
 	// Secrets Environment too. Never shown again, and masked in logs.
 	Secrets map[string]string `json:"secrets,omitempty,omitzero"`
+
+	// SecretsFrom Secrets that the gateway reads from one of its providers whenever a task is handed out, and keeps nowhere.
+	SecretsFrom map[string]SecretRef `json:"secrets_from,omitempty,omitzero"`
 
 	// SetupErrors Records a run that could not be set up.
 	SetupErrors []string            `json:"setup_errors,omitempty,omitzero"`

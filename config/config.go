@@ -117,6 +117,9 @@ type Gateway struct {
 	// tokens are bound may only claim what a relay handed to them. "" where the
 	// process serves a relay means the relay's own.
 	RelayKeyFile string `koanf:"relay_key_file" yaml:"relay_key_file"`
+	// SecretProvidersFile names the providers that secrets of runs may be read
+	// from; "" is none.
+	SecretProvidersFile string `koanf:"secret_providers_file" yaml:"secret_providers_file"`
 	// CodecOrigins are the origins of Temporal's web UI from which browsers may
 	// ask to decode what is encrypted.
 	CodecOrigins []string `koanf:"codec_origins" yaml:"codec_origins"`

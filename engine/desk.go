@@ -19,7 +19,11 @@ func (e *Engine) Renew(ctx context.Context, r run.Renewal) (run.Wanted, error) {
 
 // Claim implements run.Desk.
 func (e *Engine) Claim(ctx context.Context, c run.ClaimRequest) (run.Definition, error) {
-	return e.store.Claim(ctx, c)
+	d, err := e.store.Claim(ctx, c)
+	if err != nil {
+		return run.Definition{}, err
+	}
+	return e.supply(ctx, d)
 }
 
 // ClaimStates implements run.Desk.

@@ -28,12 +28,16 @@ type LogStore interface {
 	Check(ctx context.Context) error
 }
 
-// Deps are what an Engine works with. Every field is required but Metrics.
+// Deps are what an Engine works with. Every field is required but
+// Metrics and Secrets.
 type Deps struct {
 	Store   records.Store
 	Logs    LogStore
 	Logger  *slog.Logger
 	Metrics *Metrics // nil: a set that nobody reads
+	// Secrets follows references to secrets. nil, for processes that hand out no
+	// tasks: they are taken as they are.
+	Secrets Secrets
 }
 
 // Engine implements run.Service and run.Desk. It is safe for concurrent use,
@@ -43,6 +47,7 @@ type Engine struct {
 	logs    LogStore
 	logger  *slog.Logger
 	metrics *Metrics
+	secrets Secrets
 }
 
 var (
@@ -55,7 +60,7 @@ func New(deps Deps) *Engine {
 	if deps.Metrics == nil {
 		deps.Metrics = NewMetrics()
 	}
-	return &Engine{store: deps.Store, logs: deps.Logs, logger: deps.Logger, metrics: deps.Metrics}
+	return &Engine{store: deps.Store, logs: deps.Logs, logger: deps.Logger, metrics: deps.Metrics, secrets: deps.Secrets}
 }
 
 // Ready implements run.Service.

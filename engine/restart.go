@@ -25,6 +25,9 @@ func (e *Engine) Restart(ctx context.Context, req run.RestartRequest) (run.Run, 
 	}
 	lay(&spec.Environment, req.Environment)
 	lay(&spec.Secrets, req.Secrets)
+	for name := range req.Secrets {
+		delete(spec.SecretsFrom, name)
+	}
 	expansion, err := e.expand(ctx, spec)
 	if err != nil {
 		return run.Run{}, err

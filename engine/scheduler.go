@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
-	"slices"
 	"time"
 
 	"go.temporal.io/api/serviceerror"
@@ -92,7 +91,7 @@ func (s *Scheduler) Schedule(ctx context.Context, name string) (run.Schedule, er
 	if err != nil {
 		return run.Schedule{}, err
 	}
-	out.SecretNames = slices.Sorted(maps.Keys(row.Spec.Secrets))
+	out.SecretNames = row.Spec.SecretNames()
 	shown := *row.Spec
 	shown.Secrets = nil
 	out.Spec = &shown
@@ -167,7 +166,10 @@ func keepSecrets(x run.ScheduleSpec, was records.Schedule) run.ScheduleSpec {
 		return x
 	}
 	spec := *x.Spec
-	spec.Secrets = was.Spec.Secrets
+	spec.Secrets = maps.Clone(was.Spec.Secrets)
+	for name := range spec.SecretsFrom {
+		delete(spec.Secrets, name)
+	}
 	x.Spec = &spec
 	return x
 }

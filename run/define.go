@@ -39,6 +39,9 @@ func Define(header *Spec, t *TaskSpec, x ExpandedTask, key Key, counter int64) D
 		Auth:        auth(header),
 		Steps:       make([]StepDef, len(t.Steps)),
 	}
+	if len(header.SecretsFrom) > 0 {
+		d.SecretsFrom, d.Registries = header.SecretsFrom, header.Registries
+	}
 	if len(d.Shell) == 0 {
 		d.Shell = DefaultShell()
 	}
@@ -49,6 +52,20 @@ func Define(header *Spec, t *TaskSpec, x ExpandedTask, key Key, counter int64) D
 		}
 	}
 	return d
+}
+
+// Supply adds the secrets that SecretsFrom names, by their names: they count as
+// those of the run itself.
+func (d *Definition) Supply(secrets map[string]Secret) {
+	for name, secret := range secrets {
+		d.Environment[name] = secret.Reveal()
+	}
+	d.Secrets = longestFirst(append(slices.Clone(d.Secrets), masked(secrets)...))
+	for host, r := range d.Registries {
+		if password, ok := secrets[r.PasswordSecret]; ok {
+			d.Auth[host] = Auth{Username: r.Username, Password: password.Reveal()}
+		}
+	}
 }
 
 func environment(header *Spec, t *TaskSpec, x ExpandedTask, key Key, counter int64) map[string]string {
@@ -88,10 +105,14 @@ func masked(secrets map[string]Secret) []string {
 			add(trimmed)
 		}
 	}
-	slices.SortFunc(out, func(a, b string) int {
+	return longestFirst(out)
+}
+
+func longestFirst(texts []string) []string {
+	slices.SortFunc(texts, func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b))
 	})
-	return slices.Compact(out)
+	return slices.Compact(texts)
 }
 
 func auth(header *Spec) map[string]Auth {

@@ -29,6 +29,10 @@ type Definition struct {
 	Environment map[string]string `json:"environment,omitempty"`
 	// Secrets names the values that must be masked in the log.
 	Secrets []string `json:"secrets,omitempty"`
+	// SecretsFrom are the secrets that Supply is to add, by name, and Registries
+	// whose passwords are among them. Executors are not told.
+	SecretsFrom map[string]SecretRef `json:"-"`
+	Registries  map[string]Registry  `json:"-"`
 	// Fault, where not "", says in words for people what the task needs and
 	// cannot have: it fails before it begins, and nothing else here counts.
 	Fault   string        `json:"fault,omitempty"`

@@ -28,19 +28,22 @@ func (d Duration) Std() time.Duration { return time.Duration(d) }
 // it. Package spec reads it from YAML or JSON; Validate says what is wrong
 // with it. Its JSON form is canonical: short forms are written out.
 type Spec struct {
-	Name         string               `json:"name"`
-	Group        string               `json:"group"`
-	ChangeGroups []string             `json:"changegroups,omitempty"`
-	Priority     int                  `json:"priority,omitempty"`  // 1 (first) to 5; 0 means DefaultPriority
-	Admission    Admission            `json:"admission,omitempty"` // "" means auto
-	Annotations  map[string]string    `json:"annotations,omitempty"`
-	Environment  map[string]string    `json:"environment,omitempty"`
-	Secrets      map[string]Secret    `json:"secrets,omitempty"`
-	Registries   map[string]Registry  `json:"registries,omitempty"`
-	Timeout      Duration             `json:"timeout,omitempty"` // of the whole run from its start; 0: none
-	FailFast     bool                 `json:"fail_fast,omitempty"`
-	SetupErrors  []string             `json:"setup_errors,omitempty"`
-	Tasks        map[string]*TaskSpec `json:"tasks"`
+	Name         string            `json:"name"`
+	Group        string            `json:"group"`
+	ChangeGroups []string          `json:"changegroups,omitempty"`
+	Priority     int               `json:"priority,omitempty"`  // 1 (first) to 5; 0 means DefaultPriority
+	Admission    Admission         `json:"admission,omitempty"` // "" means auto
+	Annotations  map[string]string `json:"annotations,omitempty"`
+	Environment  map[string]string `json:"environment,omitempty"`
+	Secrets      map[string]Secret `json:"secrets,omitempty"`
+	// SecretsFrom are secrets that are read elsewhere whenever a task is handed
+	// out, and kept nowhere.
+	SecretsFrom map[string]SecretRef `json:"secrets_from,omitempty"`
+	Registries  map[string]Registry  `json:"registries,omitempty"`
+	Timeout     Duration             `json:"timeout,omitempty"` // of the whole run from its start; 0: none
+	FailFast    bool                 `json:"fail_fast,omitempty"`
+	SetupErrors []string             `json:"setup_errors,omitempty"`
+	Tasks       map[string]*TaskSpec `json:"tasks"`
 }
 
 // DefaultPriority is the priority of a run that names none.
@@ -55,10 +58,17 @@ const (
 	AdmissionManual Admission = "manual" // it waits in queued for a start call
 )
 
+// SecretRef names a secret that a provider of the gateway's keeps.
+type SecretRef struct {
+	Provider string `json:"provider"`      // as the gateway's operators named it
+	Name     string `json:"name"`          // of a variable, a file, or a path in Vault
+	Key      string `json:"key,omitempty"` // in what has several
+}
+
 // Registry holds the credentials for one image registry.
 type Registry struct {
 	Username       string `json:"username"`
-	PasswordSecret string `json:"password_secret"` // a key of Spec.Secrets
+	PasswordSecret string `json:"password_secret"` // a key of Spec.Secrets or Spec.SecretsFrom
 }
 
 // TaskSpec describes one task, or one expansion of tasks.

@@ -83,6 +83,7 @@ func checkHeader(l *faultList, s *Spec) {
 	for _, name := range slices.Sorted(maps.Keys(s.Secrets)) {
 		checkVariable(l, Path("secrets").Key(name), name, s.Secrets[name].Reveal())
 	}
+	checkSecretRefs(l, s)
 	checkRegistries(l, s)
 	checkTimeout(l, "timeout", s.Timeout)
 	for i, e := range s.SetupErrors {
@@ -146,9 +147,8 @@ func checkRegistries(l *faultList, s *Spec) {
 		checkText(l, path.Key("username"), r.Username)
 		if r.PasswordSecret == "" {
 			l.add(path.Key("password_secret"), FaultRequired, "a registry names the secret that holds its password")
-		} else if _, ok := s.Secrets[r.PasswordSecret]; !ok {
-			l.add(path.Key("password_secret"), FaultUnknownSecret, "there is no secret %s%s", brief(r.PasswordSecret),
-				l.meant(r.PasswordSecret, slices.Sorted(maps.Keys(s.Secrets))))
+		} else if names := s.SecretNames(); !slices.Contains(names, r.PasswordSecret) {
+			l.add(path.Key("password_secret"), FaultUnknownSecret, "there is no secret %s%s", brief(r.PasswordSecret), l.meant(r.PasswordSecret, names))
 		}
 	}
 }

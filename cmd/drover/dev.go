@@ -21,6 +21,7 @@ import (
 	"github.com/drover-run/drover/engine"
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/internal/dirlock"
+	"github.com/drover-run/drover/secrets"
 	"github.com/drover-run/drover/tokens"
 )
 
@@ -147,6 +148,11 @@ func (d *dev) start(ctx context.Context) (net.Listener, error) {
 }
 
 func (d *dev) addParts(ctx context.Context, listener net.Listener) error {
+	providers, err := secrets.Open(d.cfg.Gateway.SecretProvidersFile, os.LookupEnv, d.logger)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	d.deps.Secrets = providers
 	d.engine = engine.New(d.deps)
 	token, err := d.writeToken("http://" + listener.Addr().String())
 	if err != nil {

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/drover-run/drover/config"
 	"github.com/drover-run/drover/engine"
+	"github.com/drover-run/drover/secrets"
 	"github.com/drover-run/drover/tokens"
 )
 
@@ -63,6 +65,9 @@ func (s *service) startGateway(cmd *cobra.Command, cfg config.Config) error {
 	}
 	payloads, err := codecHandler(cfg.Temporal)
 	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	if s.deps.Secrets, err = secrets.Open(cfg.Gateway.SecretProvidersFile, os.LookupEnv, s.logger); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	if err := s.addGateway(cfg.Gateway, s.stores, engine.New(s.deps), s.client, auth, payloads, listener); err != nil {

@@ -26,7 +26,7 @@ type newRun struct {
 }
 
 func prepare(r records.NewRun) (*newRun, error) {
-	n := &newRun{NewRun: r, secretNames: slices.Sorted(maps.Keys(r.Spec.Secrets))}
+	n := &newRun{NewRun: r, secretNames: r.Spec.SecretNames()}
 	header := *r.Spec
 	header.Tasks, header.Secrets, header.Annotations = nil, nil, nil
 	var err error

@@ -1,0 +1,42 @@
+package run
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// SecretNames returns the names of all secrets, sorted.
+func (s *Spec) SecretNames() []string {
+	names := slices.AppendSeq(slices.Collect(maps.Keys(s.Secrets)), maps.Keys(s.SecretsFrom))
+	slices.Sort(names)
+	return names
+}
+
+func checkSecretRefs(l *faultList, s *Spec) {
+	for _, name := range slices.Sorted(maps.Keys(s.SecretsFrom)) {
+		path, ref := Path("secrets_from").Key(name), s.SecretsFrom[name]
+		checkVariable(l, path, name, "")
+		if _, ok := s.Secrets[name]; ok {
+			l.add(path, FaultDuplicate, "there is a secret %s among secrets too", brief(name))
+		}
+		for _, part := range []struct{ key, value string }{{"provider", ref.Provider}, {"name", ref.Name}} {
+			if part.value == "" {
+				l.add(path.Key(part.key), FaultRequired, "a reference to a secret has a provider and a name")
+			}
+		}
+		for _, part := range []struct{ key, value string }{{"provider", ref.Provider}, {"name", ref.Name}, {"key", ref.Key}} {
+			switch {
+			case len(part.value) > MaxGroupLength:
+				l.add(path.Key(part.key), FaultOverLimit, "it has %d bytes; the limit is %d", len(part.value), MaxGroupLength)
+			case strings.ContainsFunc(part.value, unicode.IsControl) || !utf8.ValidString(part.value):
+				l.add(path.Key(part.key), FaultBadFormat, "it has characters that cannot be shown")
+			}
+		}
+		if strings.HasPrefix(ref.Name, "/") || slices.Contains(strings.Split(ref.Name, "/"), "..") {
+			l.add(path.Key("name"), FaultBadFormat, "the name %s leaves what its provider may give: it must not begin with a slash nor have ..", brief(ref.Name))
+		}
+	}
+}

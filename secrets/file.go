@@ -1,0 +1,93 @@
+package secrets
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// The kinds of providers.
+const (
+	typeEnv   = "env"
+	typeFile  = "file"
+	typeVault = "vault"
+)
+
+// settings are those of one provider, of whatever type.
+type settings struct {
+	Type   string   `yaml:"type"`
+	Groups []string `yaml:"groups"`
+	Prefix string   `yaml:"prefix"` // env: of variables; vault: of paths
+	Dir    string   `yaml:"dir"`    // file
+
+	Address   string   `yaml:"address"` // vault, like all that follow
+	Mount     string   `yaml:"mount"`
+	Namespace string   `yaml:"namespace"`
+	CAFile    string   `yaml:"ca_cert_file"`
+	TokenFile string   `yaml:"token_file"`
+	AppRole   *appRole `yaml:"approle"`
+}
+
+// appRole is how a machine logs in to Vault.
+type appRole struct {
+	Mount        string `yaml:"mount"`
+	RoleID       string `yaml:"role_id"`
+	SecretIDFile string `yaml:"secret_id_file"`
+}
+
+// Open reads the file that names providers, and makes them; "" is none. It
+// reaches none of them yet. lookup reads the process's environment. See
+// docs/secrets.md for the file.
+func Open(path string, lookup func(name string) (string, bool), log *slog.Logger) (*Set, error) {
+	if path == "" {
+		return &Set{log: log}, nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the providers of secrets: %w", err)
+	}
+	var file struct {
+		Providers map[string]settings `yaml:"providers"`
+	}
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	d.KnownFields(true)
+	if err := d.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	s := &Set{entries: make(map[string]entry, len(file.Providers)), log: log}
+	var faults []error
+	for name, x := range file.Providers {
+		p, err := x.open(lookup)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("%s: providers.%s: %w", path, name, err))
+			continue
+		}
+		s.entries[name] = entry{provider: p, groups: x.Groups}
+	}
+	slices.SortFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return s, errors.Join(faults...)
+}
+
+func (x settings) open(lookup func(string) (string, bool)) (Provider, error) {
+	for _, g := range x.Groups {
+		if !strings.HasPrefix(g, "/") {
+			return nil, fmt.Errorf("the group %q does not begin with a slash", g)
+		}
+	}
+	switch x.Type {
+	case typeEnv:
+		return newEnvironment(x, lookup)
+	case typeFile:
+		return newDirectory(x)
+	case typeVault:
+		return newVault(x)
+	}
+	return nil, fmt.Errorf("the type is %q; it must be %s, %s or %s", x.Type, typeEnv, typeFile, typeVault)
+}
