@@ -15,7 +15,7 @@ import (
 type TaskAgent interface {
 	Execute(ctx context.Context, d executor.Delivery) executor.Outcome
 	Adopt(ctx context.Context, o executor.Adoption) (executor.Outcome, error)
-	Stop(key run.Key) bool
+	StopTask(ctx context.Context, key run.Key) (bool, error)
 }
 
 var _ TaskAgent = (*executor.Agent)(nil)
@@ -58,8 +58,12 @@ func (e *Executor) AdoptTask(ctx context.Context, in contract.ExecuteInput) (con
 }
 
 // StopTask is contract.ActivityStopTask.
-func (e *Executor) StopTask(_ context.Context, in contract.StopInput) (contract.StopResult, error) {
-	return contract.StopResult{Known: e.agent.Stop(in.Key)}, nil
+func (e *Executor) StopTask(ctx context.Context, in contract.StopInput) (contract.StopResult, error) {
+	known, err := e.agent.StopTask(ctx, in.Key)
+	if err != nil {
+		return contract.StopResult{}, toTemporal(err)
+	}
+	return contract.StopResult{Known: known}, nil
 }
 
 func (e *Executor) answer(out executor.Outcome) (contract.ExecuteResult, error) {
@@ -89,9 +93,9 @@ func resultOf(out executor.Outcome) (contract.ExecuteResult, error) {
 }
 
 func heartbeatOf(d executor.HeartbeatDetails) contract.Heartbeat {
-	return contract.Heartbeat{Executor: d.Executor, JournalID: d.JournalID, Key: d.Key.String(), Frame: d.Frame}
+	return contract.Heartbeat{Executor: d.Executor, Set: d.Set, JournalID: d.JournalID, Key: d.Key.String(), Frame: d.Frame}
 }
 
 func detailsOf(h contract.Heartbeat, key run.Key) *executor.HeartbeatDetails {
-	return &executor.HeartbeatDetails{Executor: h.Executor, JournalID: h.JournalID, Key: key, Frame: h.Frame}
+	return &executor.HeartbeatDetails{Executor: h.Executor, Set: h.Set, JournalID: h.JournalID, Key: key, Frame: h.Frame}
 }

@@ -39,9 +39,9 @@ func (a *agent) Adopt(_ context.Context, o executor.Adoption) (executor.Outcome,
 	return a.out, a.err
 }
 
-func (a *agent) Stop(key run.Key) bool {
+func (a *agent) StopTask(_ context.Context, key run.Key) (bool, error) {
 	a.stopped = append(a.stopped, key)
-	return a.known
+	return a.known, nil
 }
 
 func activityEnv(a *agent) (*testsuite.TestActivityEnvironment, *activities.Executor) {

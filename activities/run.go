@@ -96,7 +96,7 @@ func (a *Run) Holders(ctx context.Context, in contract.HoldersInput) (contract.H
 	for task, h := range found {
 		if len(wanted) == 0 || wanted[task] {
 			out.Holders = append(out.Holders, contract.Holder{
-				Task: task, Attempt: h.Key.Attempt, Dispatch: h.Key.Dispatch, Executor: h.Executor,
+				Task: task, Attempt: h.Key.Attempt, Dispatch: h.Key.Dispatch, Executor: h.Executor, Set: h.Set,
 			})
 		}
 	}

@@ -135,6 +135,9 @@ type Executor struct {
 	Labels   map[string]string `koanf:"labels" yaml:"labels"`
 	// Privileged allows tasks to take over the host that they run on.
 	Privileged bool `koanf:"privileged" yaml:"privileged"`
+	// Set makes the executor a member of an executor set: of the driver
+	// kubernetes alone. It has no id that lasts then, and no state dir.
+	Set string `koanf:"set" yaml:"set"`
 	// DrainFinish makes a process that is told to end wait for its tasks; else
 	// it leaves them to their shims and to the next process.
 	DrainFinish bool `koanf:"drain_finish" yaml:"drain_finish"`
@@ -176,6 +179,9 @@ type Kubernetes struct {
 	// PendingTimeout is how long a pod may wait for a node, or for room in the
 	// namespace's quota, before its task fails; 0: for ever.
 	PendingTimeout time.Duration `koanf:"pending_timeout" yaml:"pending_timeout"`
+	// LeaseDuration is how long after its last renewal a member of a set counts
+	// as vanished.
+	LeaseDuration time.Duration `koanf:"lease_duration" yaml:"lease_duration"`
 }
 
 // Dev is all of Drover in one process.
@@ -200,7 +206,7 @@ func Default() Config {
 		Relay:     Relay{Listen: "127.0.0.1:7234", MaxPolls: 200, ShutdownTimeout: 10 * time.Second},
 		Executor: Executor{
 			Slots: 1, Labels: map[string]string{}, GatewayURL: "http://127.0.0.1:8080",
-			Kubernetes: Kubernetes{HelperPullPolicy: "if_not_present", PendingTimeout: 10 * time.Minute},
+			Kubernetes: Kubernetes{HelperPullPolicy: "if_not_present", PendingTimeout: 10 * time.Minute, LeaseDuration: 12 * time.Second},
 		},
 		Dev: Dev{
 			DataDir: "drover-data", HTTP: "127.0.0.1:8080", Temporal: "127.0.0.1:7233", TemporalUI: "127.0.0.1:8233",

@@ -128,6 +128,35 @@ func (e Executor) validate(v *validator) {
 		v.fail("executor.kubernetes.pending_timeout", "it must not be negative; 0 is for ever")
 	}
 	v.address("executor.relay.address", e.Relay.Address)
+	e.validateSet(v)
+}
+
+// maxSetName bounds the name of a set: it goes with every heartbeat.
+const maxSetName = 63
+
+// Bounds of leases: time enough to renew one, and little enough that a sibling
+// gives the next heartbeat of a task before Temporal misses it.
+const (
+	minLease = 4 * time.Second
+	maxLease = 20 * time.Second
+)
+
+func (e Executor) validateSet(v *validator) {
+	if d := e.Kubernetes.LeaseDuration; d < minLease || d > maxLease || d%time.Second != 0 {
+		v.fail("executor.kubernetes.lease_duration", "%s is not a number of seconds from %s to %s", d, minLease, maxLease)
+	}
+	if e.Set == "" {
+		return
+	}
+	v.name("executor.set", e.Set)
+	switch {
+	case len(e.Set) > maxSetName:
+		v.fail("executor.set", "it has more than %d characters", maxSetName)
+	case e.Driver != "" && e.Driver != "kubernetes":
+		v.fail("executor.set", "executors of the driver %s form no sets", e.Driver)
+	case e.ID != "":
+		v.fail("executor.set", "a member of a set has no id of its own choice: executor.id must not be set")
+	}
 }
 
 func (d Dev) validate(v *validator) {
@@ -169,7 +198,9 @@ func (c Config) require(v *validator, part Part) {
 	case PartExecutor:
 		v.given("executor.pool", c.Executor.Pool)
 		v.given("executor.driver", c.Executor.Driver)
-		v.given("executor.state_dir", c.Executor.StateDir)
+		if c.Executor.Set == "" {
+			v.given("executor.state_dir", c.Executor.StateDir)
+		}
 		v.given("executor.gateway_url", c.Executor.GatewayURL)
 		if c.Executor.Relay.Address != "" && c.Executor.Token == "" && c.Executor.TokenFile == "" {
 			v.fail("executor.relay.address", "a relay wants the executor's token: set executor.token_file")

@@ -80,6 +80,15 @@ func ExecutorQueue(id string) string { return "executor:" + id }
 // SetQueue is the task queue for any member of an executor set.
 func SetQueue(set string) string { return "set:" + set }
 
+// HolderQueue is the task queue for orders about a task that an executor has:
+// any member of its set may answer, where it has one.
+func HolderQueue(executor, set string) string {
+	if set != "" {
+		return SetQueue(set)
+	}
+	return ExecutorQueue(executor)
+}
+
 const runPrefix = "run:"
 
 // RunWorkflowID is the workflow id of a run.
@@ -202,6 +211,7 @@ type ExecuteResult struct {
 // Heartbeat is the details of every heartbeat, at most 512 bytes.
 type Heartbeat struct {
 	Executor  string `json:"e"`
+	Set       string `json:"s,omitempty"` // that it is a member of
 	JournalID string `json:"j"`
 	Key       string `json:"k"`
 	Frame     int64  `json:"f,omitempty"`

@@ -103,4 +103,5 @@ type Holder struct {
 	Attempt  int    `json:"a"`
 	Dispatch int    `json:"d"`
 	Executor string `json:"e"`
+	Set      string `json:"s,omitempty"` // of the executor
 }

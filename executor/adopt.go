@@ -20,7 +20,7 @@ func (t *task) adopt(ctx context.Context, o Adoption) (Outcome, error) {
 		return t.closeKey("the executor lost its claim before it began")
 	case stateStarting, stateLaunched, stateEnded:
 	}
-	err := t.append(record{Token: o.Token}, false)
+	err := t.append(record{Token: o.Token}, Kept)
 	if err == nil {
 		t.refused = false
 		t.notify()
@@ -37,7 +37,7 @@ func (t *task) adopt(ctx context.Context, o Adoption) (Outcome, error) {
 
 // closeKey closes a key of which nothing ran, for ever; the lock is held.
 func (t *task) closeKey(reason string) (Outcome, error) {
-	if err := t.append(record{State: stateClosed, Reason: reason}, false); err != nil {
+	if err := t.append(record{State: stateClosed, Reason: reason}, Kept); err != nil {
 		return Outcome{}, run.Errorf(run.CodeUnavailable, "the executor can not write its journal: %w", err)
 	}
 	t.freeSlot()
@@ -69,6 +69,17 @@ func (t *task) adoptAbsent(ctx context.Context, o Adoption) (Outcome, error) {
 // ours reports whether this journal, and no earlier one of the same executor,
 // had the key: only then its silence proves anything.
 func (t *task) ours(ctx context.Context, journalID string) (bool, error) {
+	if t.a.shared != nil {
+		// The page of a key that was claimed goes only after its answer: here
+		// somebody has deleted it.
+		states, err := t.a.desk.ClaimStates(ctx, t.a.who.id, []run.Key{t.key})
+		if err != nil {
+			return false, fmt.Errorf("asking whose the claim is: %w", err)
+		}
+		if states[t.key] != run.ClaimUnknown {
+			return false, nil
+		}
+	}
 	if journalID != "" {
 		return journalID == t.a.who.journalID, nil
 	}
@@ -102,7 +113,7 @@ func (t *task) adoptForeign(ctx context.Context, o Adoption) (Outcome, error) {
 	}
 	t.mu.Lock()
 	t.entry.Damaged = true
-	err = t.append(record{State: stateLaunched, Token: o.Token, FirstFrame: 1}, true)
+	err = t.append(record{State: stateLaunched, Token: o.Token, FirstFrame: 1}, Synced)
 	if err == nil {
 		t.takeSlot()
 	}

@@ -16,26 +16,30 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Deps is what an agent works with. All but Logger are required.
+// Deps is what an agent works with. All but Journal and Logger are required.
 type Deps struct {
 	Driver Driver
 	Desk   run.Desk
 	Tokens Tokens
-	Logger *slog.Logger // nil: nothing is logged
+	// Journal remembers the executor's keys; nil means files in the state dir.
+	// A Shared one makes the executor a member of its set.
+	Journal Journal
+	Logger  *slog.Logger // nil: nothing is logged
 }
 
 // Options say who an agent is and what it takes.
 type Options struct {
 	// ID is the executor's id. "" means the one in the state dir, which is
 	// made from the host's name where there is none yet. It lasts: a state dir
-	// belongs to one id for ever.
+	// belongs to one id for ever. With a Journal that is given it is required,
+	// and there is no state dir.
 	ID   string
 	Pool string // required
 	// Slots is how many tasks run at a time; 0 means 1. Adopted tasks count,
 	// and may go beyond it.
 	Slots int
-	// StateDir holds the id and the journal; required. One process holds it
-	// at a time.
+	// StateDir holds the id and the journal; required unless a Journal is
+	// given. One process holds it at a time.
 	StateDir string
 	Labels   map[string]string
 	Version  string
@@ -97,6 +101,7 @@ type Agent struct {
 	opts    Options
 	who     *identity
 	journal *journal
+	shared  Shared // the journal, where the executor is a member of a set; else nil
 	slots   *slots
 	metrics *metrics
 
@@ -104,8 +109,10 @@ type Agent struct {
 	ended  chan struct{} // closed when Run takes none any more
 	ailing chan struct{} // of capacity 1: wakes the health loop
 	sweep  chan struct{} // of capacity 1: wakes the sweep
+	known  chan struct{} // closed when the executor was registered
 
 	closing sync.Once
+	knowing sync.Once
 
 	calls    sync.WaitGroup // of Execute and Adopt; counted up under mu
 	mu       sync.Mutex
@@ -122,8 +129,8 @@ type Agent struct {
 // CodeInvalid for missing options, CodeConflict where another process holds
 // the state dir or it belongs to another id.
 func NewAgent(d Deps, o Options) (*Agent, error) {
-	if o.Pool == "" || o.StateDir == "" || d.Driver == nil || d.Desk == nil || d.Tokens == nil {
-		return nil, run.Errorf(run.CodeInvalid, "an executor needs a pool, a state dir, a driver, a desk and tokens")
+	if o.Pool == "" || o.StateDir == "" && d.Journal == nil || d.Driver == nil || d.Desk == nil || d.Tokens == nil {
+		return nil, run.Errorf(run.CodeInvalid, "an executor needs a pool, a state dir or a journal, a driver, a desk and tokens")
 	}
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
@@ -138,14 +145,14 @@ func NewAgent(d Deps, o Options) (*Agent, error) {
 	if o.timing == (timing{}) {
 		o.timing = defaultTiming()
 	}
-	host, err := os.Hostname()
-	if err != nil {
-		host = ""
-	}
-	who, err := openIdentity(o.StateDir, o.ID, host)
+	who, err := identify(d.Journal, o)
 	if err != nil {
 		return nil, fmt.Errorf("opening executor's state: %w", err)
 	}
+	if d.Journal == nil {
+		d.Journal = &files{dir: filepath.Join(o.StateDir, journalName), id: who.journalID}
+	}
+	shared, _ := d.Journal.(Shared)
 	a := &Agent{
 		driver:  d.Driver,
 		desk:    d.Desk,
@@ -153,12 +160,14 @@ func NewAgent(d Deps, o Options) (*Agent, error) {
 		log:     d.Logger.With(slog.String("executor", who.id)),
 		opts:    o,
 		who:     who,
-		journal: &journal{dir: filepath.Join(o.StateDir, journalName)},
+		journal: &journal{Journal: d.Journal},
+		shared:  shared,
 		slots:   newSlots(o.Slots),
 		spawn:   make(chan *task),
 		ended:   make(chan struct{}),
 		ailing:  make(chan struct{}, 1),
 		sweep:   make(chan struct{}, 1),
+		known:   make(chan struct{}),
 		tasks:   map[run.Key]*task{},
 		unwell:  errNotRegistered,
 	}
@@ -169,11 +178,37 @@ func NewAgent(d Deps, o Options) (*Agent, error) {
 	return a, nil
 }
 
+// identify returns who the executor is: by the state dir, or by the journal
+// that was given.
+func identify(j Journal, o Options) (*identity, error) {
+	switch {
+	case j == nil:
+		host, err := os.Hostname()
+		if err != nil {
+			host = ""
+		}
+		return openIdentity(o.StateDir, o.ID, host)
+	case !validID(o.ID):
+		return nil, run.Errorf(run.CodeInvalid, "%q is not an executor id", o.ID)
+	}
+	return &identity{id: o.ID, journalID: j.ID()}, nil
+}
+
 // ID returns the executor's id.
 func (a *Agent) ID() string { return a.who.id }
 
 // Pool returns the pool that the executor serves.
 func (a *Agent) Pool() string { return a.opts.Pool }
+
+// Set returns the name of the executor set, "" where the executor is of none.
+func (a *Agent) Set() string { return a.set() }
+
+func (a *Agent) set() string {
+	if a.shared == nil {
+		return ""
+	}
+	return a.shared.Set()
+}
 
 // Slots returns how many tasks the executor runs at a time.
 func (a *Agent) Slots() int { return a.opts.Slots }
@@ -188,7 +223,7 @@ func (a *Agent) Close() error {
 			t.closeFile()
 		}
 		a.journal.seal.Store(true)
-		err = a.who.close()
+		err = errors.Join(a.journal.Close(), a.who.close())
 	})
 	return err
 }
@@ -227,13 +262,18 @@ func (a *Agent) execute(ctx context.Context, d Delivery) Outcome {
 		return t.deliveredAgain()
 	}
 	out := t.claim(ctx, d)
-	if out.Pending() {
+	if out.Pending() && !t.isLost() {
 		select {
 		case a.spawn <- t:
 			return Outcome{}
 		case <-a.ended:
 			out = t.drop(errShutdown.Error())
 		}
+	}
+	if a.shared != nil && a.shared.Valid() != nil {
+		// Another member may have found the key, by a write whose answer was
+		// lost: it answers, or the set is asked to adopt it.
+		return Outcome{}
 	}
 	switch {
 	case out.Ended != nil:
@@ -253,6 +293,13 @@ func (a *Agent) Adopt(ctx context.Context, o Adoption) (Outcome, error) {
 	}
 	defer a.calls.Done()
 	t, fresh := a.enter(o.Key)
+	if fresh && a.shared != nil {
+		found, err := a.shared.Order(ctx, o.Key, Order{Token: o.Token})
+		if err != nil || found {
+			a.forget(t)
+			return Outcome{Executor: a.who.id}, err
+		}
+	}
 	adopt := t.adopt
 	if fresh {
 		adopt = t.adoptAbsent
@@ -265,10 +312,21 @@ func (a *Agent) Adopt(ctx context.Context, o Adoption) (Outcome, error) {
 // Stop stops a task. It reports whether the executor has it; its end is told
 // by its outcome.
 func (a *Agent) Stop(key run.Key) bool {
-	a.mu.Lock()
-	t := a.tasks[key]
-	a.mu.Unlock()
+	t := a.find(key)
 	return t != nil && t.wantStop()
+}
+
+// StopTask stops a task that this executor has, or another member of its set.
+// It reports whether one has it. Errors: CodeUnavailable, where that can not be
+// told now.
+func (a *Agent) StopTask(ctx context.Context, key run.Key) (bool, error) {
+	if a.Stop(key) {
+		return true, nil
+	}
+	if a.shared == nil {
+		return false, nil
+	}
+	return a.shared.Order(ctx, key, Order{Stop: true})
 }
 
 // begin counts a call that may write to the journal, if it is still open.
@@ -326,24 +384,37 @@ func (a *Agent) recall() error {
 		return err
 	}
 	for _, l := range found {
-		// Torn before its first line was written, or given back and heard.
-		if l.entry.State == stateNew || l.entry.State == stateClosed && l.entry.Answered {
-			if err := l.file.remove(); err != nil {
-				return err
-			}
-			continue
-		}
 		t := newTask(a, l.key)
-		t.entry, t.file = l.entry, l.file
-		if l.entry.Damaged {
-			t.log.Error("journal entry is damaged")
+		live, err := t.recall(l)
+		if err != nil {
+			return err
 		}
-		if t.lives() && !l.entry.Answered && l.entry.State != stateClosed {
-			t.takeSlot()
+		if live {
+			a.tasks[l.key] = t
 		}
-		a.tasks[l.key] = t
 	}
 	return nil
+}
+
+// recall makes a new task what the journal says. live is false where that is
+// nothing any more.
+func (t *task) recall(l loaded) (live bool, err error) {
+	// Torn before its first line was written, or given back and heard.
+	if l.entry.State == stateNew || l.entry.State == stateClosed && l.entry.Answered {
+		return false, l.file.remove()
+	}
+	t.mu.Lock()
+	t.entry, t.file = l.entry, l.file
+	t.mu.Unlock()
+	if l.entry.Damaged {
+		t.log.Error("journal entry is damaged")
+	}
+	if t.lives() && !l.entry.Answered && l.entry.State != stateClosed {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.takeSlot()
+	}
+	return true, nil
 }
 
 func (a *Agent) now() time.Time { return time.Now() }

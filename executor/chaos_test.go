@@ -47,18 +47,7 @@ func (d *dice) n(n int) int {
 func chaos(t *testing.T, w *world, r *rand.Rand) {
 	const tasks, hosts = 12, 3
 	d := &dice{r: r}
-	w.script = func(key run.Key) script {
-		s := script{lines: d.n(20), pause: time.Duration(d.n(3000)) * time.Millisecond, setup: make([]string, d.n(3))}
-		switch d.n(12) {
-		case 0:
-			s.late = run.Errorf(run.CodeUnavailable, "connection lost")
-		case 1:
-			s.delay = time.Duration(d.n(60)) * time.Second
-		case 2:
-			s.failure = run.Errorf(run.CodeUnavailable, "daemon is gone")
-		}
-		return s
-	}
+	w.script = d.script
 	points := executor.Points()
 	calm := make(chan struct{})
 	hook := func(p *process, _ string, _ run.Key) {
@@ -79,7 +68,7 @@ func chaos(t *testing.T, w *world, r *rand.Rand) {
 	all := make([]*host, hosts)
 	for i := range hosts {
 		all[i] = w.newHost(2)
-		keepers.Go(func() { last[i] = all[i].keepUp(calm, hook, d) })
+		keepers.Go(func() { last[i] = keepUp(w, func() *process { return all[i].start(hook) }, calm, d) })
 	}
 	w.explain = func() string {
 		state := ""
@@ -92,6 +81,34 @@ func chaos(t *testing.T, w *world, r *rand.Rand) {
 	for task := range tasks {
 		w.submit(task)
 	}
+	w.storm(d, func(down bool) { all[d.n(hosts)].setDown(down) })
+	for _, h := range all {
+		h.setDown(false)
+	}
+	close(calm)
+	keepers.Wait()
+	w.requireAll(t, tasks)
+	for i, h := range all {
+		w.requireClean(h, last[i])
+	}
+}
+
+// script makes up a task.
+func (d *dice) script(run.Key) script {
+	s := script{lines: d.n(20), pause: time.Duration(d.n(3000)) * time.Millisecond, setup: make([]string, d.n(3))}
+	switch d.n(12) {
+	case 0:
+		s.late = run.Errorf(run.CodeUnavailable, "connection lost")
+	case 1:
+		s.delay = time.Duration(d.n(60)) * time.Second
+	case 2:
+		s.failure = run.Errorf(run.CodeUnavailable, "daemon is gone")
+	}
+	return s
+}
+
+// storm takes away what executors need, and gives it back, at random.
+func (w *world) storm(d *dice, other func(down bool)) {
 	for range 30 {
 		w.sleep(time.Duration(d.n(20)) * time.Second)
 		up := d.n(2) == 0
@@ -103,17 +120,18 @@ func chaos(t *testing.T, w *world, r *rand.Rand) {
 		case 2:
 			w.desk.setShipDown(!up)
 		case 3:
-			all[d.n(hosts)].setDown(!up)
+			other(!up)
 		}
 	}
 	w.tokens.setDown(false)
 	w.desk.setDown(false)
 	w.desk.setShipDown(false)
-	for _, h := range all {
-		h.setDown(false)
-	}
-	close(calm)
-	keepers.Wait()
+}
+
+// requireAll waits until tasks have ended, and checks that each ran once, to
+// its end, with its whole log.
+func (w *world) requireAll(t *testing.T, tasks int) {
+	t.Helper()
 	ids := make([]int, tasks)
 	for i := range ids {
 		ids[i] = i
@@ -125,21 +143,23 @@ func chaos(t *testing.T, w *world, r *rand.Rand) {
 		require.Equal(t, 1, w.beginnings(task))
 		w.requireLog(task)
 	}
-	for i, h := range all {
-		w.requireClean(h, last[i])
-	}
 }
 
 // keepUp starts a process whenever there is none, until it is calm, and
 // returns the last one, running.
-func (h *host) keepUp(calm <-chan struct{}, hook func(*process, string, run.Key), d *dice) *process {
+func keepUp(w *world, start func() *process, calm <-chan struct{}, d *dice) *process {
 	for {
-		p := h.start(hook)
+		p := start()
 		select {
 		case <-p.ended:
-			h.w.sleep(time.Duration(d.n(90)) * time.Second)
+			w.sleep(time.Duration(d.n(90)) * time.Second)
 		case <-calm:
-			h.w.sleep(time.Second)
+			w.sleep(time.Second)
+			select {
+			case <-p.ended: // it was just leaving
+				continue
+			default:
+			}
 			if !p.isDead() {
 				return p
 			}

@@ -28,7 +28,7 @@ func (t *task) claim(ctx context.Context, d Delivery) Outcome {
 		return t.drop(fmt.Sprintf("no heartbeat: %v", err))
 	}
 	t.a.at(pointHeartbeat, t.key)
-	if out := t.write(record{State: stateClaimed, Token: token}); !out.Pending() {
+	if out := t.write(record{State: stateClaimed, Token: token}, Kept); !out.Pending() || t.isLost() {
 		return out
 	}
 	t.a.at(pointClaimed, t.key)
@@ -48,7 +48,7 @@ func (t *task) claim(ctx context.Context, d Delivery) Outcome {
 	t.mu.Lock()
 	t.def = &def
 	t.mu.Unlock()
-	return t.write(record{State: stateStarting})
+	return t.write(record{State: stateStarting}, Lazy)
 }
 
 // firstHeartbeat proves the token, before anything else is done with it.
@@ -70,18 +70,25 @@ func (t *task) firstHeartbeat(ctx context.Context, token []byte) error {
 
 // write takes a step towards the start under the key's lock, unless the key
 // was closed, a stop is wanted or no task is taken any more.
-func (t *task) write(r record) Outcome {
+func (t *task) write(r record, d Durability) Outcome {
 	t.mu.Lock()
-	closed, stopped := t.entry.State == stateClosed, t.stopped
+	closed, stopped, fresh := t.entry.State == stateClosed, t.stopped, t.file == nil
 	var err error
 	none := t.a.whyNone()
 	if !closed && !stopped && none == nil {
-		err = t.append(r, false)
+		err = t.append(r, d)
 	}
 	t.mu.Unlock()
 	switch {
+	case errors.Is(err, ErrLost):
+		return Outcome{}
+	case fresh && t.a.shared != nil && run.CodeOf(err) == run.CodeConflict:
+		t.erase() // here alone: a member of the set has it
+		return Outcome{Claimed: &HeartbeatDetails{Key: t.key, Set: t.a.set()}}
 	case closed:
 		return Outcome{GivenBack: "the key was closed"}
+	case stopped && t.a.shared != nil && !fresh:
+		return Outcome{} // it ends as one that has begun, the page last
 	case stopped:
 		out := Outcome{Ended: t.stoppedResult()}
 		t.erase()
@@ -95,20 +102,26 @@ func (t *task) write(r record) Outcome {
 	return Outcome{}
 }
 
-// drop gives a task back that nobody began to start, and forgets it. Where it
-// was closed meanwhile, what that left behind stays.
+// drop gives a task back that nobody began to start, and forgets it. In a set
+// that takes the journal's consent: as long as there is none the outcome is
+// pending, and so it is where another member has the key.
 func (t *task) drop(reason string) Outcome {
-	t.mu.Lock()
-	closed := t.entry.State == stateClosed
-	if closed {
-		t.freeSlot()
-	}
-	t.mu.Unlock()
-	if !closed {
-		t.erase()
+	// In a set the page of a claim must not go before its answer: see ours.
+	if t.a.shared != nil && t.granted() || t.letGo() != nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.dropped = reason
+		return Outcome{}
 	}
 	t.log.Info("task given back", slog.String("reason", reason))
 	return Outcome{GivenBack: reason}
+}
+
+// granted reports whether the claim is held.
+func (t *task) granted() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.def != nil && t.entry.State != stateClosed
 }
 
 // askDefinition asks the desk for the claim, and the definition with it.
@@ -120,6 +133,7 @@ func (t *task) askDefinition(ctx context.Context) (run.Definition, error) {
 		def, err := t.a.desk.Claim(ctx, run.ClaimRequest{
 			Key:       t.key,
 			Executor:  t.a.who.id,
+			Set:       t.a.set(),
 			JournalID: t.a.who.journalID,
 			Ticket:    t.ticket,
 		})
@@ -141,7 +155,10 @@ func (t *task) conflict(ctx context.Context, err error) Outcome {
 	if askErr == nil && states[t.key] != run.ClaimOpen {
 		return t.drop(fmt.Sprintf("the claim was refused: %v", err))
 	}
-	t.drop(fmt.Sprintf("the claim is another's: %v", err))
+	t.log.Info("task is another's", slog.Any("error", err))
+	if t.state() != stateClosed {
+		t.erase()
+	}
 	return Outcome{Claimed: &HeartbeatDetails{Key: t.key}}
 }
 

@@ -20,7 +20,7 @@ func (t *task) tellContact(ctx context.Context) {
 		retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
 		for {
 			callCtx, cancel := context.WithTimeout(ctx, t.a.opts.timing.call)
-			_, err := t.a.desk.Claim(callCtx, run.ClaimRequest{Key: t.key, Executor: t.a.who.id, JournalID: t.a.who.journalID})
+			_, err := t.a.desk.Claim(callCtx, run.ClaimRequest{Key: t.key, Executor: t.a.who.id, Set: t.a.set(), JournalID: t.a.who.journalID})
 			cancel()
 			if err == nil {
 				break

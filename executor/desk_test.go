@@ -21,6 +21,7 @@ type deskService struct {
 	newest    map[int]run.Key
 	claims    map[run.Key]*claim
 	executors map[string]string // journal by id
+	sets      map[string]string // by id, of members
 	removed   map[string]bool
 	frames    map[run.Key][]run.Frame
 	batches   map[run.Key]map[int64]int64 // last by first
@@ -38,7 +39,7 @@ type claim struct {
 
 func newDeskService(w *world) *deskService {
 	return &deskService{
-		w: w, newest: map[int]run.Key{}, claims: map[run.Key]*claim{}, executors: map[string]string{},
+		w: w, newest: map[int]run.Key{}, sets: map[string]string{}, claims: map[run.Key]*claim{}, executors: map[string]string{},
 		removed: map[string]bool{}, frames: map[run.Key][]run.Frame{}, batches: map[run.Key]map[int64]int64{},
 		slots: map[string]int{},
 	}
@@ -108,6 +109,9 @@ func (s *deskService) Register(_ context.Context, e run.Executor) (run.Wanted, e
 		return run.Wanted{}, err
 	}
 	s.executors[e.ID] = e.JournalID
+	if e.Set != "" {
+		s.sets[e.ID] = e.Set
+	}
 	return s.wanted, nil
 }
 
@@ -125,6 +129,17 @@ func (s *deskService) Renew(_ context.Context, r run.Renewal) (run.Wanted, error
 	return s.wanted, nil
 }
 
+func (s *deskService) setOf(executor string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sets[executor]
+}
+
+// is reports whether what the one has is the other's too.
+func (s *deskService) is(one, other string) bool {
+	return one == other || s.sets[one] != "" && s.sets[one] == s.sets[other]
+}
+
 func (s *deskService) Claim(_ context.Context, c run.ClaimRequest) (run.Definition, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,10 +152,11 @@ func (s *deskService) Claim(_ context.Context, c run.ClaimRequest) (run.Definiti
 		return run.Definition{}, run.Errorf(run.CodeConflict, "not the newest dispatch")
 	case have == nil:
 		s.claims[c.Key] = &claim{executor: c.Executor, journal: c.JournalID}
-	case have.closed || have.executor != c.Executor || have.journal != c.JournalID:
+	case have.closed || !s.is(have.executor, c.Executor) || have.journal != c.JournalID:
 		return run.Definition{}, run.Errorf(run.CodeConflict, "claimed")
 	}
 	s.claims[c.Key].asked++
+	s.claims[c.Key].executor = c.Executor
 	return run.Definition{Key: c.Key, Task: "task", Steps: []run.StepDef{{Script: "true"}}, Grace: 2 * time.Second, Fault: s.fault}, nil
 }
 
@@ -153,7 +169,7 @@ func (s *deskService) Ship(_ context.Context, b run.FrameBatch) error {
 	if err := s.reach(b.Executor); err != nil {
 		return err
 	}
-	if c := s.claims[b.Key]; c == nil || c.executor != b.Executor {
+	if c := s.claims[b.Key]; c == nil || !s.is(c.executor, b.Executor) {
 		return run.Errorf(run.CodeConflict, "not the claim's")
 	}
 	if s.tolerant {

@@ -25,7 +25,8 @@ type Driver interface {
 	// it ends. It is idempotent by key: what exists of the environment is used,
 	// and steps never run twice, however often it is called and whoever was
 	// killed in between. Where it fails it removes what it made, unless
-	// task.Launch has agreed. Errors: CodeInvalid where the task can not run
+	// task.Launch has agreed, or another call, also of another process, has
+	// begun to use it since. Errors: CodeInvalid where the task can not run
 	// here (told in the message: image pull failed, privileged refused),
 	// CodeUnavailable where the driver's own service is out of reach,
 	// CodeNotFound where task.Resume is set and there is no environment.

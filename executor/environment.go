@@ -19,7 +19,11 @@ func (t *task) environment(ctx context.Context) Handle {
 		var err error
 		switch t.state() {
 		case stateClaimed, stateStarting:
-			h, err = t.start(ctx)
+			if why := t.dropReason(); why != "" {
+				err = t.giveBack(why)
+			} else {
+				h, err = t.start(ctx)
+			}
 		case stateLaunched:
 			h, err = t.resume(ctx)
 		case stateEnded:
@@ -48,6 +52,13 @@ func (t *task) environment(ctx context.Context) Handle {
 	return nil
 }
 
+// dropReason says why the key is to be given back, "" where it is not.
+func (t *task) dropReason() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.dropped
+}
+
 // start starts the environment of a key that no step of which can have run. A
 // nil error means that the state has moved on: to launched, with a handle, to
 // ended, or to closed. With an error it is tried again.
@@ -73,9 +84,11 @@ func (t *task) start(ctx context.Context) (Handle, error) {
 		t.conclude(result, "could not start: "+def.Fault)
 		return nil, nil
 	}
-	h, err := t.a.driver.Start(startCtx, Task{Definition: def, Log: t.setupLine, Launch: func() (int64, error) {
-		return t.launch(startCtx)
-	}})
+	h, err := t.a.driver.Start(startCtx, Task{
+		Definition: def,
+		Log:        t.setupLine,
+		Launch:     func() (int64, error) { return t.launch(startCtx) },
+	})
 	t.a.at(pointStarted, t.key)
 	if err == nil {
 		return h, t.foundBegun()
@@ -96,17 +109,17 @@ func (t *task) foundBegun() error {
 	}
 	t.log.Error("steps had begun that the journal knows nothing of")
 	t.entry.Damaged = true
-	return t.append(record{State: stateLaunched, FirstFrame: 1, Grace: t.def.Grace, StepCount: len(t.def.Steps)}, true)
+	return t.append(record{State: stateLaunched, FirstFrame: 1, Grace: t.def.Grace, StepCount: len(t.def.Steps)}, Synced)
 }
 
 // notLaunched decides what becomes of a key whose start failed before any step
 // could run.
 func (t *task) notLaunched(ctx context.Context, err error) error {
 	t.mu.Lock()
-	state, stopped := t.entry.State, t.stopped
+	state, stopped, lost := t.entry.State, t.stopped, t.lost
 	t.mu.Unlock()
 	switch {
-	case state == stateClosed || ctx.Err() != nil:
+	case state == stateClosed || ctx.Err() != nil || lost:
 		return nil //nolint:nilerr // nothing more to do, or environment sees to it
 	case stopped:
 		t.conclude(t.stoppedResult(), "")
@@ -164,9 +177,11 @@ func (t *task) decideLaunch(ctx context.Context) (int64, error) {
 		FirstFrame: first,
 		Grace:      t.def.Grace,
 		StepCount:  len(t.def.Steps),
-	}, true)
-	if err != nil {
+	}, Synced)
+	if err != nil && !t.lost {
 		t.a.suspend(err)
+	}
+	if err != nil {
 		return 0, run.Errorf(run.CodeUnavailable, "the executor can not write its journal: %w", err)
 	}
 	return first, nil
@@ -220,7 +235,7 @@ func (t *task) regain(ctx context.Context) error {
 	if t.entry.State != stateClaimed {
 		return nil
 	}
-	return t.append(record{State: stateStarting}, false)
+	return t.append(record{State: stateStarting}, Lazy)
 }
 
 // redefine asks for the definition of a key that an earlier process claimed.

@@ -87,7 +87,7 @@ func (a *Agent) resumeIf(ills int) {
 
 // check returns nil if a task can be journaled, claimed and started.
 func (a *Agent) check(ctx context.Context) error {
-	if err := a.journal.check(); err != nil {
+	if err := a.journal.Check(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.opts.timing.call)

@@ -36,6 +36,7 @@ type env struct {
 	key       run.Key
 	first     int64
 	delivered bool
+	starter   int           // the last call of Start
 	gone      chan struct{} // closed when it is removed
 	stop      chan struct{}
 
@@ -177,15 +178,13 @@ func (d *procDriver) Start(ctx context.Context, t executor.Task) (executor.Handl
 	if s.failure != nil {
 		return nil, s.failure
 	}
-	e, err := d.create(key, t.Resume)
+	e, starter, err := d.create(key, t.Resume)
 	if err != nil {
 		return nil, err
 	}
 	first, err := t.Launch()
 	if err != nil {
-		if !t.Resume && !e.delivered {
-			d.host.drop(key)
-		}
+		d.host.giveUp(e, starter)
 		return nil, err
 	}
 	if err := d.gate(); err != nil {
@@ -201,22 +200,36 @@ func (d *procDriver) Start(ctx context.Context, t executor.Task) (executor.Handl
 	return &procHandle{procDriver: d, env: e}, nil
 }
 
-// create makes the environment unless it is there.
-func (d *procDriver) create(key run.Key, resume bool) (*env, error) {
+// create makes the environment unless it is there. The starter is of this call.
+func (d *procDriver) create(key run.Key, resume bool) (e *env, starter int, err error) {
 	if err := d.gate(); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	d.host.mu.Lock()
 	defer d.host.mu.Unlock()
-	e := d.host.envs[key]
+	e = d.host.envs[key]
 	if e == nil {
 		if resume {
-			return nil, run.Errorf(run.CodeNotFound, "no environment")
+			return nil, 0, run.Errorf(run.CodeNotFound, "no environment")
 		}
 		e = newEnv(key)
 		d.host.envs[key] = e
 	}
-	return e, nil
+	if !resume {
+		e.starter++
+	}
+	return e, e.starter, nil
+}
+
+// giveUp removes an environment of which nothing ran, and that no other call
+// has come to start.
+func (h *host) giveUp(e *env, starter int) {
+	h.mu.Lock()
+	mine := !e.delivered && e.starter == starter && h.envs[e.key] == e
+	h.mu.Unlock()
+	if mine {
+		h.drop(e.key)
+	}
 }
 
 // deliver hands the definition to the shim, which takes it once.

@@ -64,7 +64,7 @@ func openIdentity(dir, wanted, host string) (*identity, error) {
 func (i *identity) read(dir, wanted, host string) error {
 	fresh := wanted
 	if fresh == "" {
-		fresh = hostPart(host) + "-" + strings.ToLower(rand.Text()[:8])
+		fresh = FreshID(host)
 	}
 	var err error
 	if i.id, err = readOrMake(filepath.Join(dir, idName), fresh); err != nil {
@@ -80,7 +80,12 @@ func (i *identity) read(dir, wanted, host string) error {
 	return err
 }
 
-func (i *identity) close() error { return i.lock.Unlock() }
+func (i *identity) close() error {
+	if i.lock == nil {
+		return nil
+	}
+	return i.lock.Unlock()
+}
 
 // readOrMake returns the line in the file, which is made to hold fresh if it
 // does not exist.
@@ -114,6 +119,12 @@ func replaceFile(path string, content []byte) error {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return nil
+}
+
+// FreshID makes an id that no other executor has, from the name of the host, or
+// pod, that it runs on.
+func FreshID(host string) string {
+	return hostPart(host) + "-" + strings.ToLower(rand.Text()[:8])
 }
 
 // validID reports whether an id is fit for queue names and heartbeat details.

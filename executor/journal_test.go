@@ -17,9 +17,13 @@ func journalKey(task int) run.Key {
 	return run.Key{Run: "01jz0000000000000000000000", Task: task, Attempt: 1, Dispatch: 1}
 }
 
+func filesIn(dir string) *journal { return &journal{Journal: &files{dir: dir}} }
+
+func dirOf(j *journal) string { return j.Journal.(*files).dir }
+
 func TestJournal_remembers(t *testing.T) {
 	t.Parallel()
-	j := &journal{dir: t.TempDir()}
+	j := filesIn(t.TempDir())
 	key := journalKey(1)
 	f, err := j.create(key, record{State: stateClaimed, Token: []byte("one")})
 	require.NoError(t, err)
@@ -35,7 +39,7 @@ func TestJournal_remembers(t *testing.T) {
 	want := entry{}
 	want.apply(record{Version: recordVersion, State: stateClaimed, Token: []byte("one")})
 	for _, r := range lines {
-		require.NoError(t, f.append(r, r.State == stateLaunched))
+		require.NoError(t, f.append(r, Synced))
 		want.apply(r)
 	}
 	require.NoError(t, f.close())
@@ -58,19 +62,19 @@ func TestJournal_remembers(t *testing.T) {
 
 func TestJournal_compacts(t *testing.T) {
 	t.Parallel()
-	j := &journal{dir: t.TempDir()}
+	j := filesIn(t.TempDir())
 	f, err := j.create(journalKey(1), record{State: stateClaimed, Token: []byte("token")})
 	require.NoError(t, err)
 	want := entry{}
 	want.apply(record{Version: recordVersion, State: stateClaimed, Token: []byte("token")})
 	for n := range int64(20_000) {
 		r := record{Flight: &bounds{First: n, Last: n}}
-		require.NoError(t, f.append(r, false))
+		require.NoError(t, f.append(r, Kept))
 		want.apply(r)
 		require.NoError(t, f.compact(want.record))
-		require.LessOrEqual(t, f.size, int64(compactFrom))
+		require.LessOrEqual(t, f.lines.(*fileLines).size, int64(compactFrom))
 	}
-	require.NoError(t, f.append(record{Reason: "after"}, true))
+	require.NoError(t, f.append(record{Reason: "after"}, Synced))
 	want.apply(record{Reason: "after"})
 	require.NoError(t, f.close())
 	all, err := j.load()
@@ -82,11 +86,11 @@ func TestJournal_compacts(t *testing.T) {
 
 func TestJournal_cuts_a_torn_line(t *testing.T) {
 	t.Parallel()
-	j := &journal{dir: t.TempDir()}
+	j := filesIn(t.TempDir())
 	f, err := j.create(journalKey(1), record{State: stateClaimed})
 	require.NoError(t, err)
 	require.NoError(t, f.close())
-	path := filepath.Join(j.dir, journalKey(1).String()+journalSuffix)
+	path := filepath.Join(dirOf(j), journalKey(1).String()+journalSuffix)
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, append(content, `{"state":"laun`...), 0o600))
@@ -95,7 +99,7 @@ func TestJournal_cuts_a_torn_line(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, stateClaimed, all[0].entry.State)
 	require.False(t, all[0].entry.Damaged)
-	require.NoError(t, all[0].file.append(record{State: stateStarting}, true))
+	require.NoError(t, all[0].file.append(record{State: stateStarting}, Synced))
 	require.NoError(t, all[0].file.close())
 	content, err = os.ReadFile(path)
 	require.NoError(t, err)
@@ -105,14 +109,14 @@ func TestJournal_cuts_a_torn_line(t *testing.T) {
 
 func TestJournal_ignores_what_is_not_its_own(t *testing.T) {
 	t.Parallel()
-	j := &journal{dir: t.TempDir()}
+	j := filesIn(t.TempDir())
 	for _, name := range []string{"id", "notes.txt", "x.jsonl", ".check-1"} {
-		require.NoError(t, os.WriteFile(filepath.Join(j.dir, name), []byte("x"), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(dirOf(j), name), []byte("x"), 0o600))
 	}
 	all, err := j.load()
 	require.NoError(t, err)
 	require.Empty(t, all)
-	require.NoError(t, j.check())
+	require.NoError(t, j.Check())
 }
 
 func TestEntry_of_a_damaged_file_may_have_run(t *testing.T) {

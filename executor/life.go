@@ -17,7 +17,7 @@ func (t *task) run(ctx context.Context) {
 	stopWatch := make(chan struct{})
 	var side sync.WaitGroup
 	t.mu.Lock()
-	t.ship = t.newShipper()
+	t.ship = t.newShipper(work)
 	t.steps = foldFrom(t.entry.Steps)
 	if t.entry.State == stateEnded {
 		close(t.over)
@@ -25,6 +25,8 @@ func (t *task) run(ctx context.Context) {
 	t.mu.Unlock()
 	side.Go(func() {
 		select {
+		case <-t.left:
+			cancel(ErrLost)
 		case <-t.closed:
 			cancel(errClaimClosed)
 		case <-stopWatch:
@@ -39,7 +41,7 @@ func (t *task) run(ctx context.Context) {
 	close(stopWatch)
 	cancel(errShutdown)
 	side.Wait()
-	if t.isGone() {
+	if t.isGone() && !t.isLost() {
 		t.discard(ctx)
 	}
 	if ctx.Err() != nil {
@@ -129,7 +131,7 @@ func (t *task) noteShipped() {
 	if last == 0 {
 		return
 	}
-	if err := t.append(record{Flight: &bounds{First: last + 1, Last: last}}, false); err != nil {
+	if err := t.append(record{Flight: &bounds{First: last + 1, Last: last}}, Kept); err != nil {
 		t.log.Warn("noting that all frames were stored failed", slog.Any("error", err))
 	}
 }
@@ -147,23 +149,55 @@ func (t *task) isGone() bool {
 }
 
 // newShipper makes the shipper of the task; the lock is held.
-func (t *task) newShipper() *shipper {
+func (t *task) newShipper(ctx context.Context) *shipper {
+	pause := time.Duration(0)
+	if t.a.shared != nil {
+		pause = sharedPause
+	}
 	return newShipper(shipping{
 		key:      t.key,
 		executor: t.a.who.id,
+		set:      t.a.set(),
 		desk:     t.a.desk,
 		log:      t.log,
-		note: func(b bounds, steps []run.StepResult) {
-			t.mu.Lock()
-			defer t.mu.Unlock()
-			if err := t.append(record{Flight: &b, Steps: steps}, false); err != nil {
-				t.log.Warn("noting a batch failed", slog.Any("error", err))
-			} else if err := t.file.compact(t.entry.record); err != nil {
-				t.log.Warn("compacting the journal failed", slog.Any("error", err))
-			}
-		},
-		refused: t.framesRefused,
+		note:     func(b bounds, steps []run.StepResult) { t.noteBatch(ctx, b, steps) },
+		refused:  t.framesRefused,
+		pause:    pause,
 	}, &t.entry)
+}
+
+// noteBatch notes the bounds of a batch that is to be shipped. In a set it
+// waits until they are noted: another member may come to ship it.
+func (t *task) noteBatch(ctx context.Context, b bounds, steps []run.StepResult) {
+	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
+	for {
+		err := t.tryNote(b, steps)
+		if err == nil {
+			return
+		}
+		t.log.Warn("noting a batch failed", slog.Any("error", err))
+		switch {
+		case t.a.shared == nil:
+			return
+		case errors.Is(err, ErrLost):
+			<-ctx.Done()
+			return
+		case !retry.wait(ctx, nil):
+			return
+		}
+	}
+}
+
+func (t *task) tryNote(b bounds, steps []run.StepResult) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.append(record{Flight: &b, Steps: steps}, Kept); err != nil {
+		return err
+	}
+	if err := t.file.compact(t.entry.record); err != nil {
+		t.log.Warn("compacting the journal failed", slog.Any("error", err))
+	}
+	return nil
 }
 
 // framesRefused reports whether the desk will never take the task's frames:
@@ -193,6 +227,9 @@ func (t *task) awaitFrames(ctx context.Context) {
 func (t *task) complete(ctx context.Context) bool {
 	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
 	for ctx.Err() == nil {
+		if t.isLost() {
+			return false
+		}
 		t.mu.Lock()
 		token, refused, answered, changed := t.entry.Token, t.refused, t.entry.Answered, t.changed
 		outcome := Outcome{Executor: t.a.who.id, Ended: t.entry.Result}
@@ -213,9 +250,10 @@ func (t *task) complete(ctx context.Context) bool {
 			}
 			continue
 		}
-		callCtx, cancel := context.WithTimeout(ctx, t.a.opts.timing.call)
-		err := t.a.tokens.Complete(callCtx, token, outcome)
-		cancel()
+		err := t.keepEnd()
+		if err == nil {
+			err = t.a.complete(ctx, token, outcome)
+		}
 		switch {
 		case err == nil:
 			t.a.at(pointAccepted, t.key)
@@ -231,6 +269,19 @@ func (t *task) complete(ctx context.Context) bool {
 	return false
 }
 
+// complete hands an outcome over once. In a set that takes the certainty that
+// nobody else may answer.
+func (a *Agent) complete(ctx context.Context, token []byte, outcome Outcome) error {
+	if a.shared != nil {
+		if err := a.shared.Valid(); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.opts.timing.call)
+	defer cancel()
+	return a.tokens.Complete(ctx, token, outcome)
+}
+
 // answered notes that the outcome was accepted under the token.
 func (t *task) answered(token []byte) {
 	t.mu.Lock()
@@ -238,7 +289,7 @@ func (t *task) answered(token []byte) {
 	if string(t.entry.Token) != string(token) {
 		return // adopted meanwhile: the new token wants its answer
 	}
-	if err := t.append(record{Answered: true}, false); err != nil {
+	if err := t.append(record{Answered: true}, Lazy); err != nil {
 		t.log.Warn("noting the answer failed", slog.Any("error", err))
 		t.entry.Answered = true
 	}
@@ -254,7 +305,7 @@ func (t *task) giveBack(reason string) error {
 	if !t.entry.State.launchable() {
 		return errors.New("the key can not be closed any more")
 	}
-	if err := t.append(record{State: stateClosed, Reason: reason}, false); err != nil {
+	if err := t.append(record{State: stateClosed, Reason: reason}, Kept); err != nil {
 		return err
 	}
 	t.freeSlot()

@@ -13,6 +13,8 @@ const givenBack = "given_back"
 // metrics are the figures of an agent.
 type metrics struct {
 	claims prometheus.Counter
+	gained prometheus.Counter
+	lost   prometheus.Counter
 	tasks  *prometheus.CounterVec
 	all    []prometheus.Collector
 }
@@ -21,6 +23,12 @@ func newMetrics(a *Agent) *metrics {
 	m := &metrics{
 		claims: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "drover_executor_claims_total", Help: "Claims that were granted to this process.",
+		}),
+		gained: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "drover_executor_keys_gained_total", Help: "Tasks that were taken over from other members of the executor set.",
+		}),
+		lost: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "drover_executor_keys_lost_total", Help: "Tasks that another member of the executor set has taken over.",
 		}),
 		tasks: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "drover_executor_tasks_total", Help: "Tasks that ended here, by outcome, given_back for those that never began.",
@@ -47,6 +55,9 @@ func newMetrics(a *Agent) *metrics {
 			}
 			return 1
 		}),
+	}
+	if a.shared != nil {
+		m.all = append(m.all, m.gained, m.lost)
 	}
 	for _, status := range []run.Status{run.StatusSuccess, run.StatusFailed, run.StatusStopped} {
 		m.tasks.WithLabelValues(string(status))

@@ -32,7 +32,7 @@ func (a *Agent) register(ctx context.Context) error {
 			ID: a.who.id, JournalID: a.who.journalID, Pool: a.opts.Pool, Driver: features.Name,
 			OS: a.opts.OS, Arch: a.opts.Arch, Labels: a.opts.Labels, Privileged: features.Privileged,
 			Slots: a.opts.Slots, SlotsUsed: a.slots.inUse(), Version: a.opts.Version, State: run.ExecutorOnline,
-			Temporary: a.opts.Temporary, RemoveAfter: a.opts.RemoveAfter,
+			Set: a.set(), Temporary: a.opts.Temporary || a.shared != nil, RemoveAfter: a.opts.RemoveAfter,
 		})
 		cancel()
 		switch {
@@ -41,6 +41,7 @@ func (a *Agent) register(ctx context.Context) error {
 		case err == nil:
 			a.log.Info("executor registered", slog.String("pool", a.opts.Pool), slog.Int("slots", a.opts.Slots))
 			a.heed(wanted)
+			a.knowing.Do(func() { close(a.known) })
 			a.suspend(errCheckDue)
 			return nil
 		case run.CodeOf(err) == run.CodeForbidden:
@@ -90,6 +91,7 @@ func (a *Agent) renew(ctx context.Context) error {
 	draining := a.takesNone()
 	wanted, err := a.desk.Renew(ctx, run.Renewal{
 		Executor:  a.who.id,
+		Set:       a.set(),
 		JournalID: a.who.journalID,
 		SlotsUsed: a.slots.inUse(),
 		Draining:  draining,

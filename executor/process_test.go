@@ -21,6 +21,7 @@ import (
 type process struct {
 	w     *world
 	host  *host
+	set   *set // nil for none
 	agent *executor.Agent
 
 	cancel context.CancelFunc
@@ -50,6 +51,16 @@ func (p *process) gate() error {
 			return p.w.ctx.Err()
 		}
 	}
+}
+
+// runs returns an error while the process is dead or frozen.
+func (p *process) runs() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dead || p.frozen != nil {
+		return run.Errorf(run.CodeUnavailable, "the process does not run")
+	}
+	return nil
 }
 
 // through makes a call as the process does.
@@ -147,8 +158,18 @@ func (p procDesk) ClaimStates(ctx context.Context, id string, keys []run.Key) (m
 // start starts an executor process on the host.
 func (h *host) start(hook func(p *process, point string, key run.Key)) *process {
 	h.w.t.Helper()
-	p := &process{w: h.w, host: h, ended: make(chan struct{})}
-	o := executor.Options{Pool: "pool", Slots: h.slots, StateDir: h.dir, DrainFinish: h.drainFinish}
+	p := h.newProcess()
+	h.launch(p, hook, executor.Options{StateDir: h.dir}, nil)
+	return p
+}
+
+func (h *host) newProcess() *process {
+	return &process{w: h.w, host: h, ended: make(chan struct{})}
+}
+
+func (h *host) launch(p *process, hook func(p *process, point string, key run.Key), o executor.Options, j executor.Journal) {
+	h.w.t.Helper()
+	o.Pool, o.Slots, o.DrainFinish = "pool", h.slots, h.drainFinish
 	if hook != nil {
 		o.Interfere = func(point string, key run.Key) { hook(p, point, key) }
 	}
@@ -157,7 +178,7 @@ func (h *host) start(hook func(p *process, point string, key run.Key)) *process 
 		logger = slog.New(slog.NewTextHandler(h.w.t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
 	agent, err := executor.NewAgent(executor.Deps{
-		Driver: &procDriver{process: p}, Desk: procDesk{p}, Tokens: procTokens{p}, Logger: logger,
+		Driver: &procDriver{process: p}, Desk: procDesk{p}, Tokens: procTokens{p}, Logger: logger, Journal: j,
 	}, o)
 	require.NoError(h.w.t, err)
 	p.agent = agent
@@ -170,8 +191,10 @@ func (h *host) start(hook func(p *process, point string, key run.Key)) *process 
 	for range h.slots {
 		h.w.group.Go(func() { p.takeTasks(ctx) })
 	}
-	h.w.group.Go(func() { p.takeOrders(ctx) })
-	return p
+	h.w.group.Go(func() { p.takeOrders(ctx, "executor:"+p.agent.ID()) })
+	if p.set != nil {
+		h.w.group.Go(func() { p.takeOrders(ctx, "set:"+p.set.name) })
+	}
 }
 
 // takeTasks is what the worker of the pool does.
@@ -190,10 +213,10 @@ func (p *process) takeTasks(ctx context.Context) {
 	}
 }
 
-// takeOrders is what the worker of the executor's own queue does.
-func (p *process) takeOrders(ctx context.Context) {
+// takeOrders is what the worker of the executor's own queue, or its set's, does.
+func (p *process) takeOrders(ctx context.Context, queue string) {
 	for ctx.Err() == nil {
-		d := p.w.tokens.poll(ctx, "executor:"+p.agent.ID())
+		d := p.w.tokens.poll(ctx, queue)
 		if d == nil || p.gate() != nil {
 			return
 		}

@@ -39,7 +39,7 @@ func (t *task) setupLine(line string) {
 		line = setupCut
 	}
 	f := t.systemFrame(int64(n)+1, line)
-	if err := t.append(record{Setup: []run.Frame{f}}, false); err != nil {
+	if err := t.append(record{Setup: []run.Frame{f}}, Lazy); err != nil {
 		t.log.Warn("noting a line of the setup failed", slog.Any("error", err))
 		return
 	}
@@ -257,19 +257,39 @@ func (t *task) end(r record) {
 func (t *task) noteEnd(r record) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.entry.State == stateEnded || t.entry.State == stateClosed {
+	if t.entry.State == stateEnded || t.entry.State == stateClosed || t.lost {
 		return false
 	}
 	r.State = stateEnded
-	if err := t.append(r, false); err != nil {
+	if err := t.append(r, Kept); err != nil {
+		if t.lost {
+			return false // whoever has the key finds its end
+		}
 		// It is told nevertheless; the next process would read it again.
 		t.log.Warn("noting the end failed", slog.Any("error", err))
 		t.entry.apply(r)
+		t.unkept = t.a.shared != nil
 	}
 	t.ship.finish(r.Last)
 	t.count(string(r.Result.Status))
 	t.log.Debug("task ended", slog.String("status", string(r.Result.Status)), slog.String("reason", r.Result.Reason))
 	return true
+}
+
+// keepEnd makes up for an end that could not be noted in a set's journal. Until it
+// is, the end is not told: the claim would be closed, and who takes the key over
+// could not tell an environment that has ended from one that is to be stopped, and
+// would not send what is left of its frames.
+func (t *task) keepEnd() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.unkept {
+		return nil
+	}
+	e := t.entry.record
+	err := t.append(record{State: stateEnded, Result: e.Result, Last: e.Last, Tail: e.Tail}, Kept)
+	t.unkept = err != nil
+	return err
 }
 
 // clip shortens a text to n bytes, at the end of a character.

@@ -20,6 +20,7 @@ var (
 // called once. Errors: CodeForbidden when the executor was removed: all it
 // held is stopped and gone then.
 func (a *Agent) Run(ctx context.Context) (err error) {
+	leave := a.join(ctx)
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	var group sync.WaitGroup
 	defer func() {
@@ -27,6 +28,7 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 		cancel(errShutdown)
 		group.Wait()
 		err = errors.Join(err, a.Close())
+		leave()
 	}()
 
 	running, finished := 0, make(chan struct{})
@@ -65,6 +67,9 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 		case verdict = <-removed:
 			a.log.Error("executor was removed", slog.Any("error", verdict))
 			a.drain()
+			if a.shared != nil {
+				return verdict // what it holds is the set's
+			}
 			for _, t := range a.all() {
 				t.closeClaim()
 			}

@@ -56,17 +56,25 @@ func (s *shipper) cut(now, lastShip time.Time) (batch []run.Frame, pause time.Du
 		}
 		return s.frames(int(s.flight.Last - s.next + 1)), 0, false
 	}
+	limit, next := batchBytes, lastShip.Add(max(s.pause, batchPause))
+	if s.pause > 0 {
+		limit = sharedBytes
+	}
 	n, size := 0, 0
-	for n < len(s.queue) && size < batchBytes {
+	for n < len(s.queue) && size < limit {
 		size += frameSize(s.queue[n].frame)
 		n++
 	}
 	due := s.due
-	if next := lastShip.Add(batchPause); next.After(due) {
+	if next.After(due) {
 		due = next
 	}
-	complete := s.last > 0 && s.want > s.last
-	if size < batchBytes && !complete && now.Before(due) {
+	switch complete := s.last > 0 && s.want > s.last; {
+	case complete:
+	case size >= limit && (s.pause == 0 || !now.Before(next)):
+	case size >= limit:
+		return nil, next.Sub(now), false
+	case now.Before(due):
 		return nil, due.Sub(now), false
 	}
 	return s.frames(n), 0, false
@@ -86,9 +94,12 @@ func (s *shipper) frames(n int) []run.Frame {
 func (s *shipper) ship(ctx context.Context, batch []run.Frame) bool {
 	first, last := batch[0].N, batch[len(batch)-1].N
 	s.note(bounds{First: first, Last: last}, s.steps.changed())
+	if ctx.Err() != nil {
+		return false
+	}
 	retry := pauses(batchPause, shipRetryLimit)
 	for {
-		err := s.try(ctx, run.FrameBatch{Key: s.key, Executor: s.executor, Frames: batch})
+		err := s.try(ctx, run.FrameBatch{Key: s.key, Executor: s.executor, Set: s.set, Frames: batch})
 		if ctx.Err() != nil {
 			return false
 		}

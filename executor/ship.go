@@ -19,6 +19,11 @@ const (
 	// batchPause is the least time between two batches that are not full. A
 	// line that comes later than that after the one before it is sent at once.
 	batchPause = 100 * time.Millisecond
+	// sharedPause is the same in an executor set, where each batch is noted
+	// by a call to an API server. It holds for full batches too, which are
+	// larger there instead.
+	sharedPause = 500 * time.Millisecond
+	sharedBytes = queueBytes
 	// batchLinger is how long a frame waits for company, unless it is the
 	// last: it lets a short task be one batch, and nobody sees the difference.
 	batchLinger = 40 * time.Millisecond
@@ -37,6 +42,7 @@ const (
 type shipping struct {
 	key      run.Key
 	executor string
+	set      string
 	desk     run.Desk
 	log      *slog.Logger
 	// note writes the bounds of a batch down before it is first tried.
@@ -44,6 +50,9 @@ type shipping struct {
 	// refused is called when the desk says that the claim is not ours. It
 	// reports whether that is for good.
 	refused func() bool
+	// pause, unless it is 0, is the least time between two batches, full ones
+	// as well, where to note one is dear.
+	pause time.Duration
 }
 
 // shipper sends the frames of one task to the desk, in order and in batches

@@ -68,18 +68,17 @@ func (a *Agent) sweepOnce(ctx context.Context) bool {
 	return waiting
 }
 
-// orphans returns the keys of environments that the journal has nothing of.
+// orphans returns the keys of environments that the journal has nothing of; in
+// a set, no member's.
 func (a *Agent) orphans(ctx context.Context) []run.Key {
 	keys, err := a.driver.List(ctx)
 	if err != nil {
 		a.log.Debug("listing environments failed", slog.Any("error", err))
 		return nil
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	var orphans []run.Key
 	for _, key := range keys {
-		if _, ok := a.tasks[key]; !ok {
+		if a.find(key) == nil && (a.shared == nil || !a.shared.Has(key)) {
 			orphans = append(orphans, key)
 		}
 	}

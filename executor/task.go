@@ -3,6 +3,7 @@ package executor
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -20,6 +21,7 @@ type task struct {
 	stopping chan struct{} // closed once a stop is wanted
 	closed   chan struct{} // closed once the claim is closed: the environment may go
 	over     chan struct{} // closed once the result is known
+	left     chan struct{} // closed once another member of the set has the key
 
 	// mu is the lock of the key: every decision to start, and every answer
 	// about the key, is made under it.
@@ -34,6 +36,11 @@ type task struct {
 	gone    bool     // closed is closed
 	slot    bool     // it counts as in use
 	erased  bool     // it is over: nothing is written any more
+	lost    bool     // left is closed
+	unkept  bool     // the end is not in the set's journal yet
+	// dropped says why the key is to be given back, where that could not be
+	// written down at once.
+	dropped string
 	contact time.Time
 	changed chan struct{} // closed, and made anew, when the token or the answer changed
 	abort   context.CancelCauseFunc
@@ -52,6 +59,7 @@ func newTask(a *Agent, key run.Key) *task {
 		stopping: make(chan struct{}),
 		closed:   make(chan struct{}),
 		over:     make(chan struct{}),
+		left:     make(chan struct{}),
 		changed:  make(chan struct{}),
 		adopted:  make(chan struct{}, 1),
 	}
@@ -88,8 +96,11 @@ func (t *task) notify() {
 
 // append writes a line to the journal and makes it true; the lock is held.
 // After an error nothing has changed.
-func (t *task) append(r record, sync bool) error {
-	if t.erased {
+func (t *task) append(r record, d Durability) error {
+	switch {
+	case t.lost:
+		return ErrLost
+	case t.erased:
 		return errErased
 	}
 	r.Time = t.a.now()
@@ -99,7 +110,10 @@ func (t *task) append(r record, sync bool) error {
 			return err
 		}
 		t.file = f
-	} else if err := t.file.append(r, sync); err != nil {
+	} else if err := t.file.append(r, d); err != nil {
+		if errors.Is(err, ErrLost) {
+			t.loseLocked()
+		}
 		return err
 	}
 	t.entry.apply(r)
@@ -110,6 +124,7 @@ func (t *task) append(r record, sync bool) error {
 func (t *task) details() HeartbeatDetails {
 	return HeartbeatDetails{
 		Executor:  t.a.who.id,
+		Set:       t.a.set(),
 		JournalID: t.a.who.journalID,
 		Key:       t.key,
 		Frame:     t.steps.seen,
@@ -174,14 +189,54 @@ func (t *task) refuse(token []byte) {
 func (t *task) erase() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.freeSlot()
-	if t.file != nil {
-		if err := t.file.remove(); err != nil {
-			t.log.Warn("removing journal entry failed", slog.Any("error", err))
+	if err := t.removeEntry(); err != nil {
+		t.log.Warn("removing journal entry failed", slog.Any("error", err))
+		if t.file != nil && t.a.shared != nil {
+			// Once closed it is nobody's at work: the set finds it again, and gives
+			// it to a member, to end what is left.
+			_ = t.file.close() // what it could not write the next one does
 		}
-		t.file = nil
 	}
-	t.erased = true
+	t.part()
+}
+
+// letGo does the same for a key of which nothing ran, unless it was closed
+// meanwhile: what that left behind stays. In a set it fails where the entry can
+// not be removed, and then nothing has changed: who takes such an entry over
+// may go on with it.
+func (t *task) letGo() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.entry.State == stateClosed {
+		t.freeSlot()
+		return nil
+	}
+	if err := t.removeEntry(); err != nil {
+		if t.a.shared != nil {
+			return err
+		}
+		t.log.Warn("removing journal entry failed", slog.Any("error", err))
+	}
+	t.part()
+	return nil
+}
+
+// removeEntry removes the journal's entry; the lock is held.
+func (t *task) removeEntry() error {
+	if t.file == nil {
+		return nil
+	}
+	err := t.file.remove()
+	if errors.Is(err, ErrLost) {
+		t.loseLocked()
+	}
+	return err
+}
+
+// part forgets what is known of the key; the lock is held.
+func (t *task) part() {
+	t.freeSlot()
+	t.file, t.erased = nil, true
 	t.a.forget(t)
 }
 

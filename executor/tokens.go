@@ -25,6 +25,7 @@ type Tokens interface {
 // HeartbeatDetails say who has a task.
 type HeartbeatDetails struct {
 	Executor  string
+	Set       string // of the executor, "" for none: any of its members may answer
 	JournalID string
 	Key       run.Key
 	Frame     int64 // the number of the last frame seen

@@ -36,6 +36,7 @@ type world struct {
 	mu       sync.Mutex
 	began    map[attemptID]int // how often the steps of an attempt began
 	outcomes map[int][]run.TaskResult
+	adopted  int
 	script   func(key run.Key) script
 	explain  func() string
 	log      errorLog // of all processes
@@ -147,8 +148,13 @@ func (w *world) workflow(task, attempt int) {
 				who = d.out.Claimed
 			}
 			holder := w.desk.holder(key)
-			if who == nil || who.Executor == "" {
-				who = &executor.HeartbeatDetails{Executor: holder}
+			if who == nil || who.Executor == "" && who.Set == "" {
+				who = &executor.HeartbeatDetails{Executor: holder, Set: w.desk.setOf(holder)}
+			}
+			if who.Set != "" {
+				w.countAdoption()
+				d = w.tokens.schedule("set:"+who.Set, delivery{kind: "adopt", key: key, journal: who.JournalID})
+				continue
 			}
 			if who.Executor == "" {
 				break // nobody ever had it
@@ -158,6 +164,19 @@ func (w *world) workflow(task, attempt int) {
 		w.desk.closeClaim(key)
 		w.sleep(time.Second)
 	}
+}
+
+func (w *world) countAdoption() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.adopted++
+}
+
+// adoptions returns how often a set was asked to adopt a task.
+func (w *world) adoptions() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.adopted
 }
 
 // again reports whether the key is to be queued again.

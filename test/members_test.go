@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -38,27 +39,37 @@ type member struct {
 // newMember starts an executor that reaches the servers by wires of its own.
 func newMember(t *testing.T, parts *harness.Parts, name string, env ...string) *member {
 	t.Helper()
-	temporal, gateway := harness.NewWire(t, parts.Temporal()), harness.NewWire(t, strings.TrimPrefix(parts.Server, "http://"))
-	env = append([]string{
-		"DROVER_TEMPORAL__ADDRESS=" + temporal.Address,
-		"DROVER_EXECUTOR__GATEWAY_URL=http://" + gateway.Address,
-		"DROVER_EXECUTOR__TOKEN_FILE=" + filepath.Join(parts.Dir, "executor.token"),
-		"DROVER_EXECUTOR__ID=" + name,
-		"DROVER_EXECUTOR__STATE_DIR=" + filepath.Join(parts.Dir, name),
-	}, env...)
-	m := &member{
-		name: name, wires: []*harness.Wire{temporal, gateway},
-		start: func() *harness.Process { return harness.Start(t, parts.Dir, env, "executor") },
-	}
+	wires, common := newWires(t, parts)
+	env = append(append(common,
+		"DROVER_EXECUTOR__ID="+name,
+		"DROVER_EXECUTOR__STATE_DIR="+filepath.Join(parts.Dir, name),
+	), env...)
+	m := &member{name: name, wires: wires, start: func() *harness.Process { return harness.Start(t, parts.Dir, env, "executor") }}
 	m.process = m.start()
 	m.process.AwaitReady()
 	return m
 }
 
+// newWires returns wires to Temporal and to the gateway, and the environment of
+// an executor that is to use them.
+func newWires(t *testing.T, parts *harness.Parts) (wires []*harness.Wire, env []string) {
+	t.Helper()
+	temporal, gateway := harness.NewWire(t, parts.Temporal()), harness.NewWire(t, strings.TrimPrefix(parts.Server, "http://"))
+	return []*harness.Wire{temporal, gateway}, []string{
+		"DROVER_TEMPORAL__ADDRESS=" + temporal.Address,
+		"DROVER_EXECUTOR__GATEWAY_URL=http://" + gateway.Address,
+		"DROVER_EXECUTOR__TOKEN_FILE=" + filepath.Join(parts.Dir, "executor.token"),
+	}
+}
+
 // befall does one thing to the member and puts it right again.
 func (m *member) befall(t *testing.T, during context.Context) string {
 	t.Helper()
-	what := []string{"kill", "kill", "restart", "cut from temporal", "cut from the gateway", "cut off", "freeze"}[rand.IntN(7)]
+	things := []string{"kill", "kill", "restart", "cut from temporal", "cut from the gateway", "cut off", "freeze"}
+	if len(m.wires) > 2 {
+		things = append(things, "cut from the cluster", "cut from the cluster")
+	}
+	what := things[rand.IntN(len(things))]
 	switch what {
 	case "kill":
 		m.process.Kill()
@@ -71,7 +82,9 @@ func (m *member) befall(t *testing.T, during context.Context) string {
 		somewhile(during)
 		m.process.Thaw()
 	default:
-		cut := map[string][]*harness.Wire{"cut from temporal": m.wires[:1], "cut from the gateway": m.wires[1:], "cut off": m.wires}[what]
+		cut := map[string][]*harness.Wire{
+			"cut from temporal": m.wires[:1], "cut from the gateway": m.wires[1:2], "cut from the cluster": m.wires[2:], "cut off": m.wires,
+		}[what]
 		for _, w := range cut {
 			w.Cut()
 		}
@@ -120,9 +133,10 @@ func torment(t *testing.T, during context.Context, members []*member) {
 	t.Logf("what befell %d executors: %v", len(members), count)
 }
 
-// TestMembers_chaos has tasks run in containers of several executors that are
-// killed, restarted, frozen and cut off at random. The steps of each run once,
-// every run ends with its true result, and nothing is left in the end.
+// TestMembers_chaos has tasks run in containers of several executors, and in pods
+// of a set where there is a cluster, that are killed, restarted, frozen and cut
+// off at random. The steps of each run once, every run ends with its true result,
+// and nothing is left in the end.
 func TestMembers_chaos(t *testing.T) {
 	t.Parallel()
 	daemon := testenv.RequireDocker(t)
@@ -138,6 +152,16 @@ func TestMembers_chaos(t *testing.T) {
 		members = append(members, newMember(t, parts, fmt.Sprintf("member-%d-%s", i, suffix),
 			"DROVER_EXECUTOR__DRIVER=docker", "DROVER_EXECUTOR__POOL=containers", "DROVER_EXECUTOR__SLOTS=8"))
 	}
+	var pods *herd
+	tormented, work := slices.Clone(members), works{image: image, tasks: tasks}
+	if os.Getenv(testenv.KubeconfigVariable) != "" {
+		pods = openHerd(t, parts, "8")
+		for i := range 3 {
+			tormented = append(tormented, pods.newMember(fmt.Sprintf("pods-%d", i)))
+		}
+		work.podImage, work.pods = pods.cluster.Image, tasks/2
+		work.tasks -= work.pods
+	}
 	parts.AwaitExecutor("online")
 	lives := watchLives(t, daemon, members)
 
@@ -145,9 +169,9 @@ func TestMembers_chaos(t *testing.T) {
 	defer done()
 	ids := make([]string, 0, runs)
 	for i := range runs {
-		ids = append(ids, parts.Submit(containerSpec(fmt.Sprintf("chaos-%d", i), image, tasks)).ID)
+		ids = append(ids, parts.Submit(work.spec(fmt.Sprintf("chaos-%d", i))).ID)
 	}
-	torment(t, during, members)
+	torment(t, during, tormented)
 	for _, id := range ids {
 		r := parts.AwaitPhase(id, "finished", 5*time.Minute)
 		require.Equal(t, "failed", string(r.Result), "one task fails by itself: %s", harness.Describe(r))
@@ -163,7 +187,11 @@ func TestMembers_chaos(t *testing.T) {
 		}
 	}
 	requireNothingLeft(t, daemon, members)
-	lives.requireOnce(t, runs*(tasks+1))
+	lives.requireOnce(t, runs*(work.tasks+1))
+	if pods != nil {
+		pods.requireOnce()
+		pods.requireCleanBut(len(tormented) - len(members))
+	}
 	for _, m := range members {
 		// Keys that were given back are remembered until a sweep finds them closed.
 		testenv.Await(t, 2*time.Minute, func() (bool, string) {
@@ -171,17 +199,33 @@ func TestMembers_chaos(t *testing.T) {
 			require.NoError(t, err)
 			return len(left) == 0, fmt.Sprintf("the journal of %s has %v", m.name, left)
 		})
+	}
+	for _, m := range tormented {
 		require.NoError(t, m.process.Stop())
 	}
 }
 
-// containerSpec is a run of tasks of 2 to 20 seconds, and of one that fails.
-func containerSpec(name, image string, tasks int) string {
+// works is what the runs of a torment do.
+type works struct {
+	image, podImage string
+	tasks, pods     int // of each image
+}
+
+// spec is a run of tasks of 2 to 20 seconds, 5 to 30 in a soak, and of one that
+// fails.
+func (w works) spec(name string) string {
+	seconds := func() int { return 2 + rand.IntN(18) }
+	if soak() {
+		seconds = func() int { return 5 + rand.IntN(26) }
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "name: %s\ngroup: /test/members\ntasks:\n", name)
-	fmt.Fprintf(&b, "  fails: {pool: containers, image: %q, steps: [{run: 'sleep 3; exit 3'}]}\n", image)
-	for i := range tasks {
-		fmt.Fprintf(&b, "  work-%d: {pool: containers, image: %q, steps: [{run: 'echo begin; sleep %d; echo end'}]}\n", i, image, 2+rand.IntN(18))
+	fmt.Fprintf(&b, "  fails: {pool: containers, image: %q, steps: [{run: 'sleep 3; exit 3'}]}\n", w.image)
+	for i := range w.tasks {
+		fmt.Fprintf(&b, "  work-%d: {pool: containers, image: %q, steps: [{run: 'echo begin; sleep %d; echo end'}]}\n", i, w.image, seconds())
+	}
+	for i := range w.pods {
+		fmt.Fprintf(&b, "  pod-%d: {pool: blue, image: %q, pull_policy: never, steps: [{run: 'echo begin; sleep %d; echo end'}]}\n", i, w.podImage, seconds())
 	}
 	return b.String()
 }

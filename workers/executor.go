@@ -36,8 +36,9 @@ const (
 	startRetryLimit = 10 * time.Second
 )
 
-// Executor runs an agent with the two workers that feed it: one takes tasks of
-// its pool while it has slots, the other takes orders for it alone.
+// Executor runs an agent with the workers that feed it: one takes tasks of
+// its pool while it has slots, the others take orders, for it alone and for any
+// member of its set.
 type Executor struct {
 	client client.Client
 	agent  *executor.Agent
@@ -66,7 +67,15 @@ func (e *Executor) Run(ctx context.Context) error {
 		e.serve(tasksCtx, e.taskWorker)
 		endAgent(errStopping)
 	})
-	group.Go(func() { e.serve(ordersCtx, e.orderWorker) })
+	queues := []string{contract.ExecutorQueue(e.agent.ID())}
+	if set := e.agent.Set(); set != "" {
+		queues = append(queues, contract.SetQueue(set))
+	}
+	for _, queue := range queues {
+		group.Go(func() {
+			e.serve(ordersCtx, func(fatal func(error)) (worker.Worker, error) { return e.orderWorker(queue, fatal) })
+		})
+	}
 	err := e.agent.Run(agentCtx)
 	endTasks(errStopping)
 	endOrders(errStopping)
@@ -102,12 +111,13 @@ func (e *Executor) taskWorker(fatal func(error)) (worker.Worker, error) {
 	return w, nil
 }
 
-// orderWorker makes the worker of the executor's own queue.
-func (e *Executor) orderWorker(fatal func(error)) (worker.Worker, error) {
+// orderWorker makes the worker of a queue of orders: the executor's own, or its
+// set's.
+func (e *Executor) orderWorker(queue string, fatal func(error)) (worker.Worker, error) {
 	o := e.options(fatal)
 	o.MaxConcurrentActivityExecutionSize = ordersAtOnce
 	o.MaxConcurrentActivityTaskPollers = orderPollers
-	w := worker.New(e.client, contract.ExecutorQueue(e.agent.ID()), o)
+	w := worker.New(e.client, queue, o)
 	acts := activities.NewExecutor(e.agent)
 	w.RegisterActivityWithOptions(acts.AdoptTask, activity.RegisterOptions{Name: contract.ActivityAdoptTask})
 	w.RegisterActivityWithOptions(acts.StopTask, activity.RegisterOptions{Name: contract.ActivityStopTask})

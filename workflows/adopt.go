@@ -16,7 +16,7 @@ import (
 // it ended or that it never began, or until the executor is removed. last is
 // the sign of life that names it.
 func (j *job) adopt(ctx workflow.Context, last contract.Heartbeat) outcome {
-	if last.Executor == "" {
+	if last.Executor == "" && last.Set == "" {
 		return j.lookUp(ctx, "it was handed out twice, and nobody had begun it")
 	}
 	j.Adopt = &last
@@ -42,14 +42,14 @@ func (j *job) adoptOnce(ctx workflow.Context, last contract.Heartbeat, n int) (o
 	var waiting workflow.Context
 	waiting, j.abandon = workflow.WithCancel(ctx)
 	defer func() { j.abandon(); j.abandon = nil }()
-	j.holder = last.Executor
-	if n == 1 {
+	j.holder, j.set = last.Executor, last.Set
+	if n == 1 && last.Executor != "" {
 		j.askRemoved(ctx, last.Executor)
 	}
 	result, err := j.crew.calls.adopt(waiting, j.Assignment)
 	var timeout *temporal.TimeoutError
 	switch {
-	case err == nil && result.Claimed != nil && result.Claimed.Executor != "":
+	case err == nil && result.Claimed != nil && (result.Claimed.Executor != "" || result.Claimed.Set != ""):
 		next = *result.Claimed
 	case err == nil && result.Claimed != nil:
 		next = last
@@ -62,7 +62,7 @@ func (j *job) adoptOnce(ctx workflow.Context, last contract.Heartbeat, n int) (o
 		if timeout.HasLastHeartbeatDetails() && timeout.LastHeartbeatDetails(&details) == nil && details.Executor != "" {
 			next = details
 		}
-		j.outOfContact(ctx, next.Executor)
+		j.outOfContact(ctx, next)
 		return outcome{}, next, false
 	default:
 		next = last
@@ -74,11 +74,15 @@ func (j *job) adoptOnce(ctx workflow.Context, last contract.Heartbeat, n int) (o
 }
 
 // outOfContact tells that nothing is known of the task's executor.
-func (j *job) outOfContact(ctx workflow.Context, executor string) {
+func (j *job) outOfContact(ctx workflow.Context, last contract.Heartbeat) {
+	who := "executor " + last.Executor
+	if last.Set != "" {
+		who += " of set " + last.Set
+	}
 	since := workflow.Now(ctx).Add(-heartbeatTimeout)
 	j.crew.ledger.put(contract.TaskChange{
-		Task: j.Task, Attempt: j.Attempt, Dispatch: j.Dispatch, Status: run.StatusRunning, Executor: executor,
-		Reason: fmt.Sprintf("executor %s out of contact since %s", executor, clock(since)),
+		Task: j.Task, Attempt: j.Attempt, Dispatch: j.Dispatch, Status: run.StatusRunning, Executor: last.Executor,
+		Reason: fmt.Sprintf("%s out of contact since %s", who, clock(since)),
 	})
 }
 

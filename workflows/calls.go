@@ -46,15 +46,15 @@ func (c calls) execute(ctx workflow.Context, a contract.Assignment) workflow.Fut
 }
 
 func (c calls) adopt(ctx workflow.Context, a contract.Assignment) (contract.ExecuteResult, error) {
-	ctx = workflow.WithActivityOptions(ctx, adoptOptions(a.Adopt.Executor, a.Name, a.Attempt, c.priority))
+	ctx = workflow.WithActivityOptions(ctx, adoptOptions(contract.HolderQueue(a.Adopt.Executor, a.Adopt.Set), a.Name, a.Attempt, c.priority))
 	var out contract.ExecuteResult
 	err := workflow.ExecuteActivity(ctx, contract.ActivityAdoptTask,
 		contract.ExecuteInput{Key: c.key(a), Name: a.Name, JournalID: a.Adopt.JournalID}).Get(ctx, &out)
 	return out, err
 }
 
-func (c calls) stop(ctx workflow.Context, executor string, a contract.Assignment) (contract.StopResult, error) {
-	ctx = workflow.WithActivityOptions(ctx, stopOptions(executor, a.Name))
+func (c calls) stop(ctx workflow.Context, queue string, a contract.Assignment) (contract.StopResult, error) {
+	ctx = workflow.WithActivityOptions(ctx, stopOptions(queue, a.Name))
 	var out contract.StopResult
 	err := workflow.ExecuteActivity(ctx, contract.ActivityStopTask, contract.StopInput{Key: c.key(a)}).Get(ctx, &out)
 	return out, err

@@ -31,6 +31,7 @@ type job struct {
 	recorded workflow.Future // of the change to queued
 	answer   workflow.Future // to execute-task; nil while that is not scheduled
 	holder   string          // executor that fell out of contact, "" before
+	set      string          // that it is a member of, "" for none
 	gone     bool            // the records have it as skipped
 	ended    bool
 	careful  bool                // somebody may have claimed it: queue it only if nobody did
@@ -167,7 +168,7 @@ func (j *job) lookUp(ctx workflow.Context, reason string) outcome {
 	}
 	for _, h := range out.Holders {
 		if h.Task == j.Task && h.Attempt == j.Attempt && h.Dispatch == j.Dispatch {
-			return j.adopt(ctx, contract.Heartbeat{Executor: h.Executor})
+			return j.adopt(ctx, contract.Heartbeat{Executor: h.Executor, Set: h.Set})
 		}
 	}
 	j.careful = true
@@ -234,7 +235,7 @@ func (j *job) handBack() {
 // again queues the task anew, as the attempt and dispatch that it has now.
 func (j *job) again(ctx workflow.Context, reason string, wait time.Duration) (more bool) {
 	j.Reason, j.Wait = trimReason(reason), run.Duration(wait)
-	j.holder, j.Adopt, j.told = "", nil, false
+	j.holder, j.set, j.Adopt, j.told = "", "", nil, false
 	if j.crew.spent(ctx) {
 		j.handBack()
 		return false

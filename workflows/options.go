@@ -84,18 +84,18 @@ func taskOptions(queue, name string, attempt int, priority temporal.Priority) wo
 
 // adoptOptions are those of adopt-task. It is cancelled only where its
 // executor was removed, and then nobody is left to wait for.
-func adoptOptions(executor, name string, attempt int, priority temporal.Priority) workflow.ActivityOptions {
-	o := taskOptions(contract.ExecutorQueue(executor), name, attempt, priority)
+func adoptOptions(queue, name string, attempt int, priority temporal.Priority) workflow.ActivityOptions {
+	o := taskOptions(queue, name, attempt, priority)
 	o.WaitForCancellation = false
 	o.Summary = shorten("adopt " + o.Summary)
 	return o
 }
 
 // stopOptions are those of stop-task: out of contact, it waits in the
-// executor's queue for as long as that takes.
-func stopOptions(executor, name string) workflow.ActivityOptions {
+// queue for as long as that takes.
+func stopOptions(queue, name string) workflow.ActivityOptions {
 	return workflow.ActivityOptions{
-		TaskQueue:             contract.ExecutorQueue(executor),
+		TaskQueue:             queue,
 		StartToCloseTimeout:   heartbeatTimeout,
 		RetryPolicy:           &temporal.RetryPolicy{InitialInterval: 100 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 30 * time.Second},
 		DisableEagerExecution: true,

@@ -52,7 +52,7 @@ func (j *job) read(ctx workflow.Context, result contract.ExecuteResult, err erro
 			// The first heartbeat comes before the claim, so nothing began.
 			return outcome{kind: outcomeUnbegun, reason: "the executor that took it fell silent before it began"}
 		}
-		j.outOfContact(ctx, last.Executor)
+		j.outOfContact(ctx, last)
 		return j.adopt(ctx, last)
 	}
 	if back, ok := givenBack(err); ok {

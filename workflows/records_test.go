@@ -33,6 +33,7 @@ type fakeRecords struct {
 	over     chan struct{}     // closed when the run is finished
 	noted    map[int]string    // who the workflow says that it waits for
 	lost     map[string]string // executors that were removed, and why
+	sets     map[string]string // of executors
 }
 
 type fakeTask struct {
@@ -167,7 +168,7 @@ func (f *fakeRecords) Holders(context.Context, run.ID) (map[int]records.Holder, 
 	out := map[int]records.Holder{}
 	for task, t := range f.tasks {
 		if t.executor != "" && !t.Status.Final() {
-			out[task] = records.Holder{Key: t.claimed, Executor: t.executor}
+			out[task] = records.Holder{Key: t.claimed, Executor: t.executor, Set: f.sets[t.executor]}
 		}
 	}
 	return out, err

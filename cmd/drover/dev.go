@@ -193,6 +193,7 @@ func (d *dev) addExecutors(ctx context.Context) error {
 		cfg := d.cfg.Executor
 		cfg.ID, cfg.Pool, cfg.Driver, cfg.Slots = "", driver, driver, slots
 		cfg.StateDir = filepath.Join(d.dir, "executors", driver)
+		cfg.Set = "" // sets are for executors that are processes of their own
 		agent, err := d.addExecutor(ctx, cfg, d.client, d.engine)
 		if err != nil {
 			return fmt.Errorf("starting the %s executor: %w", driver, err)

@@ -18,7 +18,6 @@ import (
 	"github.com/drover-run/drover/config"
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/docker"
-	"github.com/drover-run/drover/executor/kubernetes"
 	"github.com/drover-run/drover/executor/shell"
 	"github.com/drover-run/drover/internal/version"
 	"github.com/drover-run/drover/run"
@@ -27,13 +26,20 @@ import (
 
 // addExecutor runs an executor that speaks to a desk, and returns its agent.
 func (p *process) addExecutor(ctx context.Context, cfg config.Executor, c client.Client, desk run.Desk) (*executor.Agent, error) {
-	driver, err := newDriver(ctx, cfg, p)
+	deps := executor.Deps{Desk: desk, Tokens: activities.NewTokens(c), Logger: p.logger.With("pool", cfg.Pool)}
+	if cfg.Set != "" {
+		set, err := openSet(ctx, &cfg, p)
+		if err != nil {
+			return nil, err
+		}
+		deps.Journal = set
+	}
+	driver, err := newDriver(ctx, cfg, deps.Journal, p)
 	if err != nil {
 		return nil, err
 	}
-	agent, err := executor.NewAgent(executor.Deps{
-		Driver: driver, Desk: desk, Tokens: activities.NewTokens(c), Logger: p.logger.With("pool", cfg.Pool),
-	}, agentOptions(cfg))
+	deps.Driver = driver
+	agent, err := executor.NewAgent(deps, agentOptions(cfg))
 	if err != nil {
 		return nil, fmt.Errorf("opening the executor's state: %w", err)
 	}
@@ -61,9 +67,9 @@ func agentOptions(cfg config.Executor) executor.Options {
 	}
 }
 
-func newDriver(ctx context.Context, cfg config.Executor, p *process) (executor.Driver, error) {
+func newDriver(ctx context.Context, cfg config.Executor, journal executor.Journal, p *process) (executor.Driver, error) {
 	if cfg.Driver == "kubernetes" { // brings its shim by an image
-		return newKubernetes(cfg, p)
+		return newKubernetes(cfg, journal, p)
 	}
 	shim, err := findShim(cfg.ShimPath)
 	if err != nil {
@@ -95,26 +101,6 @@ func newDriver(ctx context.Context, cfg config.Executor, p *process) (executor.D
 		})
 	}
 	return nil, fmt.Errorf("there is no driver named %q; the drivers are shell, docker and kubernetes", cfg.Driver)
-}
-
-func newKubernetes(cfg config.Executor, p *process) (executor.Driver, error) {
-	id, err := executor.StateDirID(cfg.StateDir, cfg.ID)
-	if err != nil {
-		return nil, fmt.Errorf("opening the executor's state: %w", err)
-	}
-	k := cfg.Kubernetes
-	cluster, namespace, err := kubernetes.Connect(kubernetes.Place{Kubeconfig: k.Kubeconfig, Context: k.Context, Namespace: k.Namespace})
-	if err != nil {
-		return nil, err
-	}
-	if k.HelperImage == "" {
-		k.HelperImage = "drover:" + version.String()
-	}
-	return kubernetes.New(kubernetes.Options{
-		Config: cluster, Namespace: namespace, ExecutorID: id,
-		HelperImage: k.HelperImage, HelperPullPolicy: run.PullPolicy(k.HelperPullPolicy),
-		AllowPrivileged: cfg.Privileged, PendingTimeout: k.PendingTimeout, Logger: p.logger,
-	})
 }
 
 func dialDocker(host string) (*dockerclient.Client, error) {

@@ -23,11 +23,11 @@ an operator; one that is not trusted reaches it through a relay.`,
 		Args: cobra.NoArgs,
 	}
 	flags := configFlags(cmd, map[string]string{
-		"id": "executor.id", "pool": "executor.pool", "driver": "executor.driver", "slots": "executor.slots", "state-dir": "executor.state_dir",
+		"id": "executor.id", "set": "executor.set", "pool": "executor.pool", "driver": "executor.driver", "slots": "executor.slots", "state-dir": "executor.state_dir",
 		"gateway-url": "executor.gateway_url", "token-file": "executor.token_file", "temporal": "temporal.address", "relay": "executor.relay.address",
 		"drain-finish": "executor.drain_finish", "privileged": "executor.privileged",
 	}, map[string]string{
-		"id": "id that lasts (default: made once and kept in the state dir)", "pool": "pool whose tasks it takes", "driver": "shell, docker or kubernetes",
+		"id": "id that lasts (default: made once and kept in the state dir)", "set": "executor set to be a member of (driver kubernetes)", "pool": "pool whose tasks it takes", "driver": "shell, docker or kubernetes",
 		"slots": "tasks that run at a time", "state-dir": "directory of the journal", "gateway-url": "URL of the gateway",
 		"token-file": "file with the bearer token", "temporal": "address of Temporal (default: from Temporal's environment or profile)",
 		"relay":        "address of a relay, instead of Temporal's",

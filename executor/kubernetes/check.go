@@ -17,20 +17,29 @@ type rights struct {
 	known bool
 }
 
-// needed are the calls that the driver makes in its namespace. docs/kubernetes.md
-// has them as a Role.
-func needed() []authorizationv1.ResourceAttributes {
+// right is what an executor may have to do with a kind of objects.
+type right struct{ group, resource, verbs string }
+
+// needed are the calls that an executor makes in its namespace, a member of a
+// set more. docs/kubernetes.md and docs/sets.md have them as a Role.
+func needed(member bool) []authorizationv1.ResourceAttributes {
+	rights := []right{
+		{"", "pods", "create get list watch delete patch"},
+		{"", "pods/exec", "create get"},
+		{"", "pods/log", "get"},
+		{"", "secrets", "create delete"},
+		{"", "events", "list"},
+	}
+	if member {
+		rights = append(rights,
+			right{"", "configmaps", "create get list watch update patch delete"},
+			right{"coordination.k8s.io", "leases", "create get list watch update delete"})
+	}
 	var all []authorizationv1.ResourceAttributes
-	for _, n := range []struct{ resource, verbs string }{
-		{"pods", "create get list watch delete patch"},
-		{"pods/exec", "create get"},
-		{"pods/log", "get"},
-		{"secrets", "create delete"},
-		{"events", "list"},
-	} {
+	for _, n := range rights {
 		resource, sub, _ := strings.Cut(n.resource, "/")
 		for verb := range strings.FieldsSeq(n.verbs) {
-			all = append(all, authorizationv1.ResourceAttributes{Resource: resource, Subresource: sub, Verb: verb})
+			all = append(all, authorizationv1.ResourceAttributes{Group: n.group, Resource: resource, Subresource: sub, Verb: verb})
 		}
 	}
 	return all
@@ -49,7 +58,7 @@ func (d *Driver) Check(ctx context.Context) error {
 	if d.rights.known {
 		return nil
 	}
-	for _, n := range needed() {
+	for _, n := range needed(d.options.Set != "") {
 		n.Namespace = d.options.Namespace
 		if err := d.mayI(ctx, n); err != nil {
 			return err

@@ -33,7 +33,7 @@ func TestRights_are_documented(t *testing.T) {
 			}
 		}
 	}
-	for _, n := range needed() {
+	for _, n := range needed(false) {
 		name := n.Verb + " " + n.Resource
 		if n.Subresource != "" {
 			name += "/" + n.Subresource

@@ -161,6 +161,15 @@ func (p *Parts) AddExecutor(name, slots string) *Process {
 	return Start(p.t, p.Dir, env, string(Executor))
 }
 
+// AddMember starts an executor of a set in a cluster; more is added to its
+// environment. It is one of a pool of the set's name.
+func (p *Parts) AddMember(set, slots string, more ...string) *Process {
+	p.t.Helper()
+	env := append(slices.Clone(p.executor), "DROVER_EXECUTOR__DRIVER=kubernetes", "DROVER_EXECUTOR__SET="+set,
+		"DROVER_EXECUTOR__POOL="+set, "DROVER_EXECUTOR__SLOTS="+slots)
+	return Start(p.t, p.Dir, append(env, more...), string(Executor))
+}
+
 // TokenFor makes a token of another subject, which gateways know within a
 // second.
 func (p *Parts) TokenFor(name, scope string) string {

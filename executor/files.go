@@ -1,0 +1,205 @@
+package executor
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/drover-run/drover/run"
+)
+
+// files is a Journal in a directory, with one file a key. A line that was torn
+// by a crash never happened. Whether an append survives the death of the
+// process needs no sync; what must survive the death of the host is synced.
+type files struct {
+	dir string
+	id  string
+}
+
+var _ Journal = (*files)(nil)
+
+const journalSuffix = ".jsonl"
+
+// ID implements Journal.
+func (j *files) ID() string { return j.id }
+
+// Load implements Journal. Files that are not a key's are left alone.
+func (j *files) Load() ([]Page, error) {
+	list, err := os.ReadDir(j.dir)
+	if err != nil {
+		return nil, fmt.Errorf("reading journal: %w", err)
+	}
+	var all []Page
+	for _, d := range list {
+		name, ok := strings.CutSuffix(d.Name(), journalSuffix)
+		key, err := run.ParseKey(name)
+		if !ok || err != nil {
+			continue
+		}
+		p, err := j.open(key)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+func (j *files) path(key run.Key) string {
+	return filepath.Join(j.dir, key.String()+journalSuffix)
+}
+
+// open reads the file of a key and cuts a torn last line off.
+func (j *files) open(key run.Key) (Page, error) {
+	path := j.path(key)
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return Page{}, fmt.Errorf("reading journal entry: %w", err)
+	}
+	content = content[:bytes.LastIndexByte(content, '\n')+1]
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return Page{}, fmt.Errorf("opening journal entry: %w", err)
+	}
+	lines := &fileLines{journal: j, file: f, size: int64(len(content))}
+	if err := lines.cut(); err != nil {
+		return Page{}, errors.Join(err, f.Close())
+	}
+	return Page{Key: key, Content: content, Lines: lines}, nil
+}
+
+// Create implements Journal.
+func (j *files) Create(key run.Key, line []byte) (Lines, error) {
+	f, err := os.OpenFile(j.path(key), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return nil, run.Errorf(run.CodeConflict, "the journal has %s already", key)
+	case err != nil:
+		return nil, fmt.Errorf("creating journal entry: %w", err)
+	}
+	lines := &fileLines{journal: j, file: f}
+	if err := lines.Append(line, Kept); err != nil {
+		return nil, errors.Join(err, lines.Remove())
+	}
+	return lines, nil
+}
+
+// Check implements Journal.
+func (j *files) Check() error {
+	f, err := os.CreateTemp(j.dir, ".check-*")
+	if err != nil {
+		return fmt.Errorf("checking journal: %w", err)
+	}
+	_, err = f.WriteString("check\n")
+	if err = errors.Join(err, f.Sync(), f.Close(), os.Remove(f.Name())); err != nil {
+		return fmt.Errorf("checking journal: %w", err)
+	}
+	return nil
+}
+
+// Close implements Journal: the files are closed one by one.
+func (j *files) Close() error { return nil }
+
+// sync makes the names in the directory last.
+func (j *files) sync() error {
+	if runtime.GOOS == "windows" {
+		return nil // directories can not be synced there, nor need to be
+	}
+	d, err := os.Open(j.dir)
+	if err != nil {
+		return fmt.Errorf("syncing journal: %w", err)
+	}
+	if err := errors.Join(d.Sync(), d.Close()); err != nil {
+		return fmt.Errorf("syncing journal: %w", err)
+	}
+	return nil
+}
+
+// fileLines is the file of one key.
+type fileLines struct {
+	journal *files
+	file    *os.File
+	size    int64 // of the lines that hold
+	named   bool  // the file's name was synced
+	rewrite int64 // the size from which a rewrite is worth it; 0 means compactFrom
+}
+
+// compactFrom is the least size of a file that is written anew. Only tasks
+// that put out for long get there, by the notes of their batches.
+const compactFrom = 256 << 10
+
+// Grown implements Lines.
+func (f *fileLines) Grown() bool { return f.size >= max(f.rewrite, compactFrom) }
+
+// Rewrite implements Lines.
+func (f *fileLines) Rewrite(line []byte) error {
+	path := f.file.Name()
+	if err := replaceFile(path, append(line, '\n')); err != nil {
+		return fmt.Errorf("compacting journal: %w", err)
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return fmt.Errorf("opening journal entry: %w", err)
+	}
+	old := f.file
+	f.file, f.size, f.named = file, int64(len(line))+1, false
+	f.rewrite = 4 * f.size
+	return errors.Join(old.Close(), f.sync())
+}
+
+// Append implements Lines. A lazy line costs no more than a kept one.
+func (f *fileLines) Append(line []byte, d Durability) error {
+	n, err := f.file.WriteAt(append(line, '\n'), f.size)
+	if err != nil {
+		if n > 0 {
+			err = errors.Join(err, f.cut())
+		}
+		return fmt.Errorf("writing journal: %w", err)
+	}
+	if d == Synced {
+		if err := f.sync(); err != nil {
+			return errors.Join(err, f.cut())
+		}
+	}
+	f.size += int64(n)
+	return nil
+}
+
+func (f *fileLines) sync() error {
+	if err := f.file.Sync(); err != nil {
+		return fmt.Errorf("syncing journal: %w", err)
+	}
+	if f.named {
+		return nil
+	}
+	if err := f.journal.sync(); err != nil {
+		return err
+	}
+	f.named = true
+	return nil
+}
+
+// cut removes what follows the lines that hold.
+func (f *fileLines) cut() error {
+	if err := f.file.Truncate(f.size); err != nil {
+		return fmt.Errorf("cutting journal: %w", err)
+	}
+	return nil
+}
+
+// Remove implements Lines.
+func (f *fileLines) Remove() error {
+	err := f.file.Close()
+	if removeErr := os.Remove(f.file.Name()); !errors.Is(removeErr, fs.ErrNotExist) {
+		err = errors.Join(err, removeErr)
+	}
+	return err
+}
+
+// Close implements Lines.
+func (f *fileLines) Close() error { return f.file.Close() }

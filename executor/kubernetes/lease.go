@@ -1,0 +1,176 @@
+package kubernetes
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"log/slog"
+	"regexp"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	typed "k8s.io/client-go/kubernetes/typed/coordination/v1"
+
+	"github.com/drover-run/drover/run"
+)
+
+// renewals renews the member's lease until ctx ends.
+func (s *Set) renewals(ctx context.Context) {
+	each := s.options.Lease / 4
+	ticker := time.NewTicker(each)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		if err := s.renew(ctx, each); err != nil && ctx.Err() == nil {
+			s.log.Warn("renewing the lease failed", slog.Any("error", err))
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// renew renews the lease once. A member that had let it run out looks first
+// which keys it has lost since.
+func (s *Set) renew(ctx context.Context, limit time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errSlow)
+	defer cancel()
+	begun := s.now()
+	lapsed := s.Valid() != nil
+	if err := s.putLease(ctx); err != nil {
+		return err
+	}
+	if lapsed {
+		if err := s.verify(ctx); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.renewed = begun
+	return nil
+}
+
+// putLease makes the lease, or writes a new time into it.
+func (s *Set) putLease(ctx context.Context) error {
+	leases, name := s.leases(), s.leaseName(s.options.Member)
+	lease, err := leases.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = leases.Create(ctx, s.newLease(name), metav1.CreateOptions{})
+		if err != nil {
+			return serverError(err, "making lease %s", name)
+		}
+		return nil
+	}
+	if err != nil {
+		return serverError(err, "reading lease %s", name)
+	}
+	fresh := s.newLease(name)
+	lease.Labels, lease.Annotations, lease.Spec = fresh.Labels, fresh.Annotations, fresh.Spec
+	if _, err := leases.Update(ctx, lease, metav1.UpdateOptions{}); err != nil {
+		return serverError(err, "renewing lease %s", name)
+	}
+	return nil
+}
+
+func (s *Set) newLease(name string) *coordinationv1.Lease {
+	seconds := int32(max(1, s.options.Lease/time.Second))
+	now := metav1.NewMicroTime(s.now())
+	return &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        name,
+			Labels:      map[string]string{LabelSet: LabelValue(s.options.Name)},
+			Annotations: map[string]string{annotationSet: s.options.Name},
+		},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: &s.options.Member, LeaseDurationSeconds: &seconds, RenewTime: &now},
+	}
+}
+
+// release gives up the lease: the others take the keys over at once.
+func (s *Set) release(ctx context.Context) {
+	ctx, cancel := context.WithTimeoutCause(ctx, writeLimit, errSlow)
+	defer cancel()
+	err := s.leases().Delete(ctx, s.leaseName(s.options.Member), metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		s.log.Warn("giving up the lease failed: the others have to wait", slog.Any("error", err))
+	}
+}
+
+// leaseOf looks at the lease of a member. What it finds goes to the roster.
+func (s *Set) leaseOf(ctx context.Context, member string) error {
+	lease, err := s.leases().Get(ctx, s.leaseName(member), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		s.roster.missed(member)
+		return nil
+	}
+	if err != nil {
+		return serverError(err, "looking at the lease of %s", member)
+	}
+	s.sawLease(lease)
+	return nil
+}
+
+// sawLease notes a lease of the set.
+func (s *Set) sawLease(lease *coordinationv1.Lease) {
+	if !s.ofSet(lease) {
+		return
+	}
+	lasts := DefaultLease
+	if d := lease.Spec.LeaseDurationSeconds; d != nil && *d > 0 {
+		lasts = time.Duration(*d) * time.Second
+	}
+	s.roster.saw(*lease.Spec.HolderIdentity, lease.ResourceVersion, lasts)
+}
+
+// ofSet reports whether a lease is that of a member of the set.
+func (s *Set) ofSet(lease *coordinationv1.Lease) bool {
+	member := lease.Spec.HolderIdentity
+	return member != nil && *member != "" && lease.Annotations[annotationSet] == s.options.Name
+}
+
+// sweepLease removes the lease of a member that vanished long ago and has no
+// key any more.
+func (s *Set) sweepLease(ctx context.Context, lease *coordinationv1.Lease) {
+	err := s.leases().Delete(ctx, lease.Name, metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion},
+	})
+	switch {
+	case err == nil:
+		s.log.Info("removed the lease of a member that vanished", slog.String("vanished", *lease.Spec.HolderIdentity))
+	case !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
+		s.log.Debug("removing a lease failed", slog.Any("error", err))
+	}
+}
+
+func (s *Set) leases() typed.LeaseInterface {
+	return s.client.CoordinationV1().Leases(s.options.Namespace)
+}
+
+func (s *Set) leaseName(member string) string { return dnsName(s.options.Prefix, member) }
+
+// notInNames is what names of objects can not have.
+var notInNames = regexp.MustCompile(`[^a-z0-9.-]+`)
+
+// dnsName returns the name of an object for any text: something like it, and
+// what tells it from all other texts.
+func dnsName(prefix, text string) string {
+	const room = 100
+	sum := sha256.Sum256([]byte(text))
+	like := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(text), "-"), ".-")
+	like = strings.Trim(like[:min(len(like), room)], ".-")
+	if like != "" {
+		like += "-"
+	}
+	return prefix + "-" + like + hex.EncodeToString(sum[:5])
+}
+
+// unavailable gives an error a code that has it tried again.
+func unavailable(err error) error {
+	if run.CodeOf(err) == run.CodeUnavailable {
+		return err
+	}
+	return run.Errorf(run.CodeUnavailable, "%w", err)
+}

@@ -1,0 +1,295 @@
+package kubernetes
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientset "k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/run"
+)
+
+// DefaultLease is how long a member's lease holds. A member that is killed has
+// lost its keys to the others a little later, well within the 30 seconds after
+// which its tasks would be out of contact.
+const DefaultLease = 12 * time.Second
+
+// Times of a set.
+const (
+	// writeLimit bounds one write to the API server.
+	writeLimit = 5 * time.Second
+	// lazyLimit is how long a lazy line may wait for another to go with.
+	lazyLimit = 10 * time.Second
+	// lookEach is how often a member looks whether there is something to do
+	// that no event tells.
+	lookEach = time.Second
+	// turnEach is how long the next member in turn waits for the one before.
+	turnEach = time.Second
+	// sweepAfter is how long after its end the lease of a member is removed.
+	sweepAfter = time.Minute
+)
+
+// SetOptions configures the membership of a process in an executor set.
+type SetOptions struct {
+	// Config reaches the API server, see Connect. Required.
+	Config *rest.Config
+	// Namespace is where the set's ConfigMaps and leases are. Required.
+	Namespace string
+	// Name of the set. Required.
+	Name string
+	// Member is the id of this member's executor: no two processes may have
+	// the same, see executor.FreshID. Required.
+	Member string
+	// Lease is how long the member's lease holds; 0 means DefaultLease.
+	Lease time.Duration
+	// Prefix begins the names of all that is made; "" means DefaultPrefix.
+	Prefix string
+	// Logger takes what operators may want to know; nil discards it.
+	Logger *slog.Logger
+}
+
+// Set is the membership of a process in an executor set whose journal lies in
+// ConfigMaps, one for each key, and whose members have a lease each. It is safe
+// for concurrent use.
+type Set struct {
+	options   SetOptions
+	client    clientset.Interface
+	meta      metadata.Interface
+	log       *slog.Logger
+	journalID string
+	roster    *roster
+	now       func() time.Time
+
+	work   chan func(context.Context) // calls of the API server, made by Run
+	poked  chan struct{}              // of capacity 1: look at once
+	closed chan struct{}              // closed when Run takes no more work
+
+	mu      sync.Mutex
+	index   *index // nil before Run
+	renewed time.Time
+	open    map[run.Key]*page
+	busy    map[run.Key]bool // being created, or taken over
+	fallen  []run.Key        // lost, and the keeper does not know
+}
+
+var _ executor.Shared = (*Set)(nil)
+
+// OpenSet returns the membership, which begins with Run. It makes what marks
+// the set in its namespace where that is not there. Errors: CodeInvalid where
+// an option is missing, else those of the API server.
+func OpenSet(ctx context.Context, o SetOptions) (*Set, error) {
+	if o.Config == nil || o.Namespace == "" || o.Name == "" || o.Member == "" {
+		return nil, run.Errorf(run.CodeInvalid, "an executor set needs a cluster, a namespace, a name and the id of this member")
+	}
+	if o.Lease == 0 {
+		o.Lease = DefaultLease
+	}
+	if o.Prefix == "" {
+		o.Prefix = DefaultPrefix
+	}
+	log := o.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	config := tuned(o.Config)
+	client, err := clientset.NewForConfig(config)
+	if err != nil {
+		return nil, run.Errorf(run.CodeInvalid, "making a client of the cluster: %w", err)
+	}
+	meta, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, run.Errorf(run.CodeInvalid, "making a client of the cluster: %w", err)
+	}
+	s := &Set{
+		options: o, client: client, meta: meta, now: time.Now,
+		log:    log.With(slog.String("set", o.Name), slog.String("member", o.Member)),
+		roster: newRoster(time.Now),
+		work:   make(chan func(context.Context)),
+		poked:  make(chan struct{}, 1),
+		closed: make(chan struct{}),
+		open:   make(map[run.Key]*page),
+		busy:   make(map[run.Key]bool),
+	}
+	s.journalID, err = s.mark(ctx)
+	return s, err
+}
+
+// journalIDField is the field of the ConfigMap that marks a set.
+const journalIDField = "journal_id"
+
+// mark returns the id of the set's journal, which is made where there is none.
+func (s *Set) mark(ctx context.Context) (string, error) {
+	maps := s.client.CoreV1().ConfigMaps(s.options.Namespace)
+	name := dnsName(s.options.Prefix+"-set", s.options.Name)
+	for {
+		found, err := maps.Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case err == nil && found.Data[journalIDField] != "":
+			return found.Data[journalIDField], nil
+		case err == nil:
+			return "", run.Errorf(run.CodeInvalid, "the ConfigMap %s has no %s: it is not of a set", name, journalIDField)
+		case !apierrors.IsNotFound(err):
+			return "", serverError(err, "reading what marks set %s", s.options.Name)
+		}
+		immutable := true
+		_, err = maps.Create(ctx, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{annotationSet: s.options.Name}},
+			Data:       map[string]string{journalIDField: strings.ToLower(rand.Text())},
+			Immutable:  &immutable,
+		}, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return "", serverError(err, "making what marks set %s", s.options.Name)
+		}
+	}
+}
+
+// ID implements executor.Journal.
+func (s *Set) ID() string { return s.journalID }
+
+// Set implements executor.Shared.
+func (s *Set) Set() string { return s.options.Name }
+
+// Load implements executor.Journal: a member that begins has no keys yet.
+func (s *Set) Load() ([]executor.Page, error) { return nil, nil }
+
+// Check implements executor.Journal.
+func (s *Set) Check() error { return s.Valid() }
+
+// Close implements executor.Journal: pages are closed one by one, and the end
+// of Run gives up the lease.
+func (s *Set) Close() error { return nil }
+
+// Valid implements executor.Shared. The lease counts from before the request
+// that renewed it, and ends earlier than the others take it to end.
+func (s *Set) Valid() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.index == nil {
+		return run.Errorf(run.CodeUnavailable, "the executor is not a member of set %s yet", s.options.Name)
+	}
+	if since := elapsed(s.renewed, s.now()); since > s.options.Lease*3/4 {
+		return run.Errorf(run.CodeUnavailable, "the executor could not renew its lease in set %s for %s", s.options.Name, since.Round(time.Second))
+	}
+	return nil
+}
+
+// Owner returns what the pod of a key is to be owned by, so that it goes with
+// the key: nil for a key that is not this member's. It is for Options.Owner.
+func (s *Set) Owner(key run.Key) *metav1.OwnerReference {
+	s.mu.Lock()
+	p := s.open[key]
+	s.mu.Unlock()
+	if p == nil {
+		return nil
+	}
+	return &metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: s.name(key), UID: p.uid}
+}
+
+// Has implements executor.Shared.
+func (s *Set) Has(key run.Key) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open[key] != nil || s.busy[key] || s.index != nil && s.index.page(s.name(key)) != nil
+}
+
+// Run implements executor.Shared.
+func (s *Set) Run(ctx context.Context, k executor.Keeper) {
+	defer close(s.closed)
+	// What the calls of others still do is ended after ctx, and before the lease.
+	calls, endCalls := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer endCalls(errLeft)
+	member, stop := context.WithCancelCause(ctx)
+	defer stop(errLeft)
+	var group, pending sync.WaitGroup
+	w := s.begin(member, k, &group)
+	ticker := time.NewTicker(lookEach)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		select {
+		case f := <-s.work:
+			pending.Go(func() {
+				limited, cancel := context.WithTimeoutCause(calls, writeLimit, errSlow)
+				defer cancel()
+				f(limited)
+			})
+		case <-ticker.C:
+			w.lookAll(member)
+		case <-s.poked:
+			w.lookNew(member)
+		case <-ctx.Done():
+		}
+	}
+	pending.Wait()
+	stop(errLeft)
+	group.Wait()
+	s.release(calls)
+}
+
+// begin begins to renew the lease, and to watch the set. The process counts as
+// a member once it has seen all of it.
+func (s *Set) begin(ctx context.Context, k executor.Keeper, group *sync.WaitGroup) *watcher {
+	w := &watcher{Set: s, keeper: k, group: group}
+	var err error
+	if w.index, err = s.newIndex(); err != nil {
+		s.log.Error("watching the set failed", slog.Any("error", err)) // by a fault of the program alone
+		return w
+	}
+	group.Go(func() {
+		if !w.index.keep(ctx, group) {
+			return
+		}
+		s.mu.Lock()
+		s.index = w.index
+		s.mu.Unlock()
+		s.renewals(ctx)
+	})
+	return w
+}
+
+var (
+	errLeft = run.Errorf(run.CodeUnavailable, "the executor has left its set")
+	errSlow = run.Errorf(run.CodeUnavailable, "the API server did not answer within %s", writeLimit)
+)
+
+// do has Run make a call of the API server, and waits for it.
+func (s *Set) do(f func(ctx context.Context) error) error {
+	if err := s.Valid(); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	select {
+	case s.work <- func(ctx context.Context) { done <- f(ctx) }:
+		return <-done
+	case <-s.closed:
+		return errLeft
+	}
+}
+
+// poke has Run look at once.
+func (s *Set) poke() {
+	select {
+	case s.poked <- struct{}{}:
+	default:
+	}
+}
+
+// pages returns the pages that this member writes.
+func (s *Set) pages() []*page {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.open))
+}
+
+func (s *Set) name(key run.Key) string { return Name(s.options.Prefix, key) }

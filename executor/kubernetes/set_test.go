@@ -1,0 +1,452 @@
+package kubernetes_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientset "k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/kubernetes"
+	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/run"
+)
+
+// shortLease keeps tests short.
+const shortLease = 4 * time.Second
+
+// setPatience bounds waits for the cluster.
+const setPatience = time.Minute
+
+// land is a namespace of its own for a test of sets.
+type land struct {
+	config    *rest.Config
+	client    *clientset.Clientset
+	namespace string
+}
+
+func newLand(t *testing.T) *land {
+	t.Helper()
+	cluster := testenv.RequireKubernetes(t)
+	config, _, err := kubernetes.Connect(kubernetes.Place{Kubeconfig: cluster.Kubeconfig})
+	require.NoError(t, err)
+	config.QPS = -1
+	client, err := clientset.NewForConfig(config)
+	require.NoError(t, err)
+	b := &land{config: config, client: client, namespace: "drover-test-" + strings.ToLower(ulid.Make().String())}
+	_, err = client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.namespace}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		require.NoError(t, client.CoreV1().Namespaces().Delete(ctx, b.namespace, metav1.DeleteOptions{}))
+	})
+	return b
+}
+
+// member is a process of a set: what a keeper was told, and a connection to the
+// API server that can be cut.
+type member struct {
+	*kubernetes.Set
+	end  context.CancelFunc
+	done chan struct{}
+	cut  atomic.Bool
+
+	mu       sync.Mutex
+	unready  bool
+	lines    map[run.Key]executor.Lines
+	content  map[run.Key]string
+	lost     map[run.Key]bool
+	stops    map[run.Key]int
+	adopts   map[run.Key]string
+	refusing bool // orders are not heard
+}
+
+var errCut = errors.New("the connection is cut")
+
+type cuttable struct {
+	m    *member
+	next http.RoundTripper
+}
+
+func (c cuttable) RoundTrip(r *http.Request) (*http.Response, error) {
+	if c.m.cut.Load() {
+		return nil, errCut
+	}
+	response, err := c.next.RoundTrip(r)
+	if err == nil && c.m.cut.Load() && !strings.Contains(r.URL.RawQuery, "watch=") {
+		_ = response.Body.Close()
+		return nil, errCut
+	}
+	return response, err
+}
+
+func (m *member) Willing() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !m.unready
+}
+
+func (m *member) Gain(_ context.Context, p executor.Page) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.unready {
+		return errors.New("not ready")
+	}
+	m.lines[p.Key], m.content[p.Key] = p.Lines, string(p.Content)
+	delete(m.lost, p.Key)
+	return nil
+}
+
+func (m *member) Lose(key run.Key) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.lost[key] = true
+}
+
+func (m *member) Ordered(_ context.Context, key run.Key, o executor.Order) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.refusing {
+		return false
+	}
+	if o.Stop {
+		m.stops[key]++
+	}
+	if o.Token != nil {
+		m.adopts[key] = string(o.Token)
+		defer o.Taken()
+	}
+	return true
+}
+
+func (m *member) has(key run.Key) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.lines[key] != nil
+}
+
+func (m *member) of(key run.Key) (executor.Lines, string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.lines[key], m.content[key]
+}
+
+// join starts a member, and waits until it is one.
+func (b *land) join(t *testing.T, name string) *member {
+	t.Helper()
+	m := &member{
+		done: make(chan struct{}), lines: map[run.Key]executor.Lines{}, content: map[run.Key]string{},
+		lost: map[run.Key]bool{}, stops: map[run.Key]int{}, adopts: map[run.Key]string{},
+	}
+	config := rest.CopyConfig(b.config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return cuttable{m: m, next: next} })
+	var err error
+	m.Set, err = kubernetes.OpenSet(t.Context(), kubernetes.SetOptions{
+		Config: config, Namespace: b.namespace, Name: "blue", Member: name, Lease: shortLease,
+	})
+	require.NoError(t, err)
+	require.Error(t, m.Valid(), "it is no member yet")
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	m.end = cancel
+	go func() {
+		defer close(m.done)
+		m.Run(ctx, m)
+	}()
+	t.Cleanup(m.leave)
+	testenv.Await(t, setPatience, func() (bool, string) {
+		err := m.Valid()
+		return err == nil, fmt.Sprint(err)
+	})
+	return m
+}
+
+// leave ends the member as SIGTERM does.
+func (m *member) leave() {
+	m.end()
+	<-m.done
+}
+
+// kill ends the member as SIGKILL does.
+func (m *member) kill() {
+	m.cut.Store(true)
+	m.leave()
+}
+
+func setKey(t *testing.T) run.Key {
+	t.Helper()
+	return run.Key{Run: run.ID(strings.ToLower(ulid.Make().String())), Task: 1, Attempt: 1, Dispatch: 1}
+}
+
+func (m *member) create(t *testing.T, key run.Key, line string) executor.Lines {
+	t.Helper()
+	lines, err := m.Create(key, []byte(line))
+	require.NoError(t, err)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.lines[key] = lines
+	return lines
+}
+
+func (b *land) configMap(t *testing.T, key run.Key) *corev1.ConfigMap {
+	t.Helper()
+	object, err := b.client.CoreV1().ConfigMaps(b.namespace).Get(t.Context(), kubernetes.Name(kubernetes.DefaultPrefix, key), metav1.GetOptions{})
+	require.NoError(t, err)
+	return object
+}
+
+func awaitHolder(t *testing.T, limit time.Duration, key run.Key, members ...*member) *member {
+	t.Helper()
+	var holder *member
+	testenv.Await(t, limit, func() (bool, string) {
+		for _, m := range members {
+			if m.has(key) {
+				holder = m
+			}
+		}
+		return holder != nil, "nobody took it over"
+	})
+	return holder
+}
+
+func TestSet_keeps_a_page(t *testing.T) {
+	t.Parallel()
+	b := newLand(t)
+	m := b.join(t, "one")
+	key := setKey(t)
+	require.False(t, m.Has(key))
+	require.Nil(t, m.Owner(key))
+	lines := m.create(t, key, "1")
+	require.True(t, m.Has(key))
+	_, err := m.Create(key, []byte("again"))
+	require.Equal(t, run.CodeConflict, run.CodeOf(err))
+
+	require.NoError(t, lines.Append([]byte("2"), executor.Lazy))
+	require.Equal(t, "1\n", b.configMap(t, key).Data["journal"], "a lazy line waits for company")
+	require.NoError(t, lines.Append([]byte("3"), executor.Kept))
+	object := b.configMap(t, key)
+	require.Equal(t, "1\n2\n3\n", object.Data["journal"])
+	require.Equal(t, object.UID, m.Owner(key).UID)
+	require.False(t, lines.Grown())
+	require.NoError(t, lines.Append([]byte(strings.Repeat("x", 70<<10)), executor.Kept))
+	require.True(t, lines.Grown())
+	require.NoError(t, lines.Rewrite([]byte("all")))
+	require.NoError(t, lines.Append([]byte("4"), executor.Synced))
+	require.Equal(t, "all\n4\n", b.configMap(t, key).Data["journal"])
+	require.Equal(t, run.CodeTooLarge, run.CodeOf(lines.Append(make([]byte, 1<<20), executor.Kept)))
+
+	// Others' changes of the object are no other holder.
+	object = b.configMap(t, key)
+	object.Labels["who"] = "somebody"
+	_, err = b.client.CoreV1().ConfigMaps(b.namespace).Update(t.Context(), object, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	require.NoError(t, lines.Append([]byte("5"), executor.Kept))
+	require.Equal(t, "somebody", b.configMap(t, key).Labels["who"])
+	require.NoError(t, lines.Remove())
+	require.Error(t, lines.Append([]byte("6"), executor.Kept))
+	testenv.Await(t, setPatience, func() (bool, string) { return !m.Has(key), "it is remembered" })
+}
+
+// TestSet_hands_over_when_leaving gives the siblings all that a member has when
+// it ends, also what it had not written yet.
+func TestSet_hands_over_when_leaving(t *testing.T) {
+	t.Parallel()
+	b := newLand(t)
+	one, two := b.join(t, "one"), b.join(t, "two")
+	require.Equal(t, one.ID(), two.ID(), "one journal")
+	key := setKey(t)
+	lines := one.create(t, key, "1")
+	require.NoError(t, lines.Append([]byte("2"), executor.Lazy))
+	require.NoError(t, lines.Close())
+	require.NoError(t, one.Close())
+	begun := time.Now()
+	one.leave()
+	awaitHolder(t, setPatience, key, two)
+	t.Logf("taken over after %s", time.Since(begun))
+	require.Less(t, time.Since(begun), 2*time.Second)
+	taken, content := two.of(key)
+	require.Equal(t, "1\n2\n", content)
+	require.NoError(t, taken.Append([]byte("3"), executor.Kept))
+	require.Equal(t, "two", b.configMap(t, key).Annotations["drover.run/holder"])
+}
+
+// TestSet_takes_over_from_the_dead kills the member that has keys: each goes to
+// one sibling, after its lease and soon.
+func TestSet_takes_over_from_the_dead(t *testing.T) {
+	t.Parallel()
+	b := newLand(t)
+	one, two, three := b.join(t, "one"), b.join(t, "two"), b.join(t, "three")
+	var keys []run.Key
+	for range 20 {
+		key := setKey(t)
+		one.create(t, key, "1")
+		keys = append(keys, key)
+	}
+	one.kill()
+	begun := time.Now()
+	share := map[*member]int{}
+	for _, key := range keys {
+		share[awaitHolder(t, setPatience, key, two, three)]++
+	}
+	took := time.Since(begun)
+	t.Logf("all were taken over after %s", took)
+	require.Greater(t, took, shortLease/2)
+	require.Less(t, took, shortLease+5*time.Second)
+	require.Len(t, share, 2, "each sibling takes a share")
+	for _, key := range keys {
+		require.False(t, two.has(key) && three.has(key), "both have %s", key)
+	}
+}
+
+// TestSet_cut_off cuts a member off for longer than its lease holds: it writes
+// nothing, and when it is back it hears what it has lost.
+func TestSet_cut_off(t *testing.T) {
+	t.Parallel()
+	b := newLand(t)
+	one, two := b.join(t, "one"), b.join(t, "two")
+	key := setKey(t)
+	lines := one.create(t, key, "1")
+	one.cut.Store(true)
+	awaitHolder(t, setPatience, key, two)
+	require.Error(t, one.Valid(), "it knew before that it may have lost it")
+	require.Equal(t, run.CodeUnavailable, run.CodeOf(lines.Append([]byte("late"), executor.Kept)))
+	one.cut.Store(false)
+	testenv.Await(t, setPatience, func() (bool, string) {
+		one.mu.Lock()
+		defer one.mu.Unlock()
+		return one.lost[key], "it does not know that it has lost the key"
+	})
+	require.ErrorIs(t, lines.Append([]byte("later"), executor.Kept), executor.ErrLost)
+	require.ErrorIs(t, lines.Remove(), executor.ErrLost)
+	require.Equal(t, "1\n", b.configMap(t, key).Data["journal"])
+	testenv.Await(t, setPatience, func() (bool, string) { return one.Valid() == nil, "it is no member again" })
+	one.create(t, setKey(t), "1")
+}
+
+// TestSet_api_server_away cuts all members off: nobody loses anything to anybody
+// who was away as well, unless they were back much earlier.
+func TestSet_keeps_what_nobody_took(t *testing.T) {
+	t.Parallel()
+	b := newLand(t)
+	one := b.join(t, "one")
+	key := setKey(t)
+	lines := one.create(t, key, "1")
+	one.cut.Store(true)
+	testenv.Await(t, setPatience, func() (bool, string) { return one.Valid() != nil, "it counts as a member" })
+	one.cut.Store(false)
+	testenv.Await(t, setPatience, func() (bool, string) { return one.Valid() == nil, "it does not count as a member" })
+	require.NoError(t, lines.Append([]byte("2"), executor.Kept))
+	require.Equal(t, "1\n2\n", b.configMap(t, key).Data["journal"])
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	require.Empty(t, one.lost)
+}
+
+// TestSet_passes_orders has one member leave orders for another's key.
+func TestSet_passes_orders(t *testing.T) {
+	t.Parallel()
+	b := newLand(t)
+	one, two := b.join(t, "one"), b.join(t, "two")
+	key := setKey(t)
+	found, err := two.Order(t.Context(), key, executor.Order{Stop: true})
+	require.NoError(t, err)
+	require.False(t, found)
+
+	lines := one.create(t, key, "1")
+	begun := time.Now()
+	found, err = two.Order(t.Context(), key, executor.Order{Stop: true})
+	require.NoError(t, err)
+	require.True(t, found)
+	testenv.Await(t, setPatience, func() (bool, string) {
+		one.mu.Lock()
+		defer one.mu.Unlock()
+		return one.stops[key] > 0, "not stopped"
+	})
+	t.Logf("the stop arrived after %s", time.Since(begun))
+	require.Less(t, time.Since(begun), time.Second)
+
+	found, err = two.Order(t.Context(), key, executor.Order{Token: []byte{0, 255, 7}})
+	require.NoError(t, err)
+	require.True(t, found)
+	testenv.Await(t, setPatience, func() (bool, string) {
+		one.mu.Lock()
+		defer one.mu.Unlock()
+		return one.adopts[key] == "\x00\xff\x07", "not adopted"
+	})
+	require.NoError(t, lines.Append([]byte("2"), executor.Kept))
+	notes := b.configMap(t, key).Annotations
+	require.NotContains(t, notes, "drover.run/adopt", "it is done")
+	require.Contains(t, notes, "drover.run/stop", "whoever has the key next is to know")
+
+	// An order that was not heard goes on to whoever has the key next.
+	one.mu.Lock()
+	one.refusing = true
+	one.mu.Unlock()
+	found, err = two.Order(t.Context(), key, executor.Order{Token: []byte("other")})
+	require.NoError(t, err)
+	require.True(t, found)
+	require.NoError(t, lines.Close())
+	one.leave()
+	testenv.Await(t, setPatience, func() (bool, string) {
+		two.mu.Lock()
+		defer two.mu.Unlock()
+		return two.adopts[key] == "other" && two.stops[key] > 0, "not adopted"
+	})
+}
+
+// TestSet_waits_until_it_is_ready does not take over what its keeper can not
+// have now.
+func TestSet_waits_until_it_is_ready(t *testing.T) {
+	t.Parallel()
+	b := newLand(t)
+	one, two := b.join(t, "one"), b.join(t, "two")
+	two.mu.Lock()
+	two.unready = true
+	two.mu.Unlock()
+	key := setKey(t)
+	one.create(t, key, "1")
+	one.leave()
+	three := b.join(t, "three")
+	awaitHolder(t, setPatience, key, three)
+	require.False(t, two.has(key))
+	two.mu.Lock()
+	two.unready = false
+	two.mu.Unlock()
+	three.leave()
+	awaitHolder(t, setPatience, key, two)
+}
+
+// TestSet_deleted_page tells the member that somebody deleted its page, and the
+// pod that the page owned goes.
+func TestSet_deleted_page(t *testing.T) {
+	t.Parallel()
+	b := newLand(t)
+	one := b.join(t, "one")
+	key := setKey(t)
+	lines := one.create(t, key, "1")
+	owned := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owned", OwnerReferences: []metav1.OwnerReference{*one.Owner(key)}}}
+	_, err := b.client.CoreV1().ConfigMaps(b.namespace).Create(t.Context(), owned, metav1.CreateOptions{})
+	require.NoError(t, err)
+	require.NoError(t, b.client.CoreV1().ConfigMaps(b.namespace).Delete(t.Context(), b.configMap(t, key).Name, metav1.DeleteOptions{}))
+	testenv.Await(t, setPatience, func() (bool, string) {
+		one.mu.Lock()
+		defer one.mu.Unlock()
+		return one.lost[key], "it does not know"
+	})
+	require.ErrorIs(t, lines.Append([]byte("2"), executor.Kept), executor.ErrLost)
+	testenv.Await(t, setPatience, func() (bool, string) {
+		_, err := b.client.CoreV1().ConfigMaps(b.namespace).Get(t.Context(), "owned", metav1.GetOptions{})
+		return err != nil, "what it owned is there"
+	})
+}

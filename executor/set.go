@@ -1,0 +1,167 @@
+package executor
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"github.com/drover-run/drover/run"
+)
+
+// keeper is the agent as its shared journal sees it.
+type keeper struct{ a *Agent }
+
+var _ Keeper = keeper{}
+
+// Willing implements Keeper.
+func (k keeper) Willing() bool {
+	k.a.mu.Lock()
+	defer k.a.mu.Unlock()
+	return !k.a.shut && !k.a.draining
+}
+
+// Gain implements Keeper: it is what recall and Run do with a key that the
+// journal had at the start.
+func (k keeper) Gain(ctx context.Context, p Page) error {
+	a := k.a
+	if !a.begin() {
+		return run.Errorf(run.CodeUnavailable, "%w", errShutdown)
+	}
+	defer a.calls.Done()
+	t, fresh := a.enter(p.Key)
+	if !fresh {
+		return run.Errorf(run.CodeConflict, "%s is being dealt with", p.Key)
+	}
+	l := a.journal.open(p)
+	live, err := t.recall(l)
+	if err != nil || !live {
+		a.forget(t)
+		return err
+	}
+	t.log.Info("key taken over", slog.String("state", string(l.entry.State)))
+	a.metrics.gained.Inc()
+	if !t.lives() {
+		return nil // a key that was closed: it is kept in mind
+	}
+	wake(t.adopted)
+	select {
+	case a.spawn <- t:
+	case <-a.ended: // Close leaves it to the others
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// Lose implements Keeper.
+func (k keeper) Lose(key run.Key) {
+	if t := k.a.find(key); t != nil {
+		t.lose()
+	}
+}
+
+// Ordered implements Keeper.
+func (k keeper) Ordered(ctx context.Context, key run.Key, o Order) bool {
+	t := k.a.find(key)
+	if t == nil || !k.a.begin() {
+		return false // the order stays where it is, for who has the key next
+	}
+	defer k.a.calls.Done()
+	if o.Stop {
+		t.wantStop()
+	}
+	if o.Token != nil {
+		t.takeOrder(ctx, o)
+	}
+	return true
+}
+
+// takeOrder takes a task of this member over that another one was asked to
+// adopt.
+func (t *task) takeOrder(ctx context.Context, o Order) {
+	t.mu.Lock()
+	known := string(t.entry.Token) == string(o.Token)
+	t.mu.Unlock()
+	if known {
+		o.Taken()
+		return
+	}
+	out, err := t.adopt(ctx, Adoption{Key: t.key, Token: o.Token})
+	if err != nil {
+		t.log.Warn("adopting failed", slog.Any("error", err))
+		return // it is ordered again
+	}
+	if !out.Pending() {
+		t.answerOrder(ctx, o.Token, out)
+	}
+	o.Taken()
+}
+
+// answerOrder hands over what is known of a key of which nothing ran.
+func (t *task) answerOrder(ctx context.Context, token []byte, out Outcome) {
+	out.Executor = t.a.who.id
+	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
+	for {
+		err := t.a.complete(ctx, token, out)
+		if err == nil || run.CodeOf(err) == run.CodeNotFound || !retry.wait(ctx, t.left) {
+			return
+		}
+		if t.isLost() {
+			return
+		}
+	}
+}
+
+// join makes the executor a member of its set as soon as it is registered:
+// claims are the set's, and the desk must know who is of it. The function
+// returned hands over what is left, when all else is closed.
+func (a *Agent) join(ctx context.Context) (leave func()) {
+	if a.shared == nil {
+		return func() {}
+	}
+	member, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	var group sync.WaitGroup
+	group.Go(func() {
+		select {
+		case <-a.known:
+			a.shared.Run(member, keeper{a})
+		case <-member.Done():
+		}
+	})
+	return func() {
+		end(errShutdown)
+		group.Wait()
+	}
+}
+
+// find returns what is known of a key, nil for nothing.
+func (a *Agent) find(key run.Key) *task {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.tasks[key]
+}
+
+// lose drops the key, which is another's now: nothing that is known of it here
+// holds, and nothing more is done about it.
+func (t *task) lose() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.loseLocked()
+}
+
+func (t *task) loseLocked() {
+	if t.lost {
+		return
+	}
+	t.log.Warn("another member of the set has the key")
+	t.a.metrics.lost.Inc()
+	t.lost, t.erased, t.file = true, true, nil
+	t.freeSlot()
+	t.a.forget(t)
+	close(t.left)
+}
+
+func (t *task) isLost() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.lost
+}

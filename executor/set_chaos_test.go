@@ -1,0 +1,201 @@
+package executor_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/run"
+)
+
+// TestSet_leaves ends the member that has a task as SIGTERM does, in each state
+// of the task: a sibling has it at once, and no workflow hears of it.
+func TestSet_leaves(t *testing.T) {
+	t.Parallel()
+	for _, point := range executor.Points() {
+		t.Run(point, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				s := w.newSet("blue", 1)
+				p := s.start(once(point, func(p *process) { p.cancel() }))
+				w.submit(0)
+				w.sleep(500 * time.Millisecond)
+				q := s.start(nil)
+				<-p.ended
+				require.NoError(t, p.err)
+				w.awaitEnd(time.Minute, 0)
+				w.requireOnce()
+				require.Equal(t, run.StatusSuccess, w.outcome(0).Status)
+				require.Equal(t, 1, w.beginnings(0))
+				require.Zero(t, w.adoptions())
+				s.requireClean(q)
+				w.requireLog(0)
+			})
+		})
+	}
+}
+
+// TestSet_all_gone kills all members, and lets a new one come much later.
+func TestSet_all_gone(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.script = func(run.Key) script { return script{lines: 60, pause: time.Second} }
+		s := w.newSet("blue", 2)
+		members := []*process{s.start(nil), s.start(nil)}
+		for task := range 4 {
+			w.submit(task)
+		}
+		w.sleep(10 * time.Second)
+		for _, p := range members {
+			p.kill()
+			<-p.ended
+		}
+		w.sleep(5 * time.Minute)
+		p := s.start(nil)
+		w.requireAll(t, 4)
+		require.Positive(t, w.adoptions())
+		s.requireClean(p)
+	})
+}
+
+// TestSet_stop has one member stop what another has, or what nobody has at the
+// moment.
+func TestSet_stop(t *testing.T) {
+	t.Parallel()
+	key := run.Key{Run: testRun, Task: 0, Attempt: 1, Dispatch: 1}
+	for name, kill := range map[string]bool{"of_a_sibling": false, "of_one_that_vanished": true} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.script = func(run.Key) script { return script{hang: true} }
+				s := w.newSet("blue", 1)
+				p := s.start(nil)
+				w.submit(0)
+				w.sleep(7 * time.Second)
+				q := s.start(nil)
+				w.sleep(5 * time.Second)
+				known, err := q.agent.StopTask(w.ctx, run.Key{Run: testRun, Task: 7, Attempt: 1, Dispatch: 1})
+				require.NoError(t, err)
+				require.False(t, known)
+				if kill {
+					p.kill()
+				}
+				begun := time.Now()
+				known, err = q.agent.StopTask(w.ctx, key)
+				require.NoError(t, err)
+				require.True(t, known)
+				w.awaitEnd(time.Minute, 0)
+				require.Equal(t, run.StatusStopped, w.outcome(0).Status)
+				if !kill {
+					require.Less(t, time.Since(begun), 3*time.Second)
+				}
+				s.requireClean(p, q)
+			})
+		})
+	}
+}
+
+// TestSet_deleted_page removes what the set knows of a task behind its back,
+// with all that is left of the task: nobody takes it for one that never ran.
+func TestSet_deleted_page(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.script = func(run.Key) script { return script{lines: 600, pause: time.Second} }
+		s := w.newSet("blue", 1)
+		p := s.start(nil)
+		w.submit(0)
+		w.sleep(10 * time.Second)
+		key := run.Key{Run: testRun, Task: 0, Attempt: 1, Dispatch: 1}
+		s.mu.Lock()
+		delete(s.pages, key)
+		s.mu.Unlock()
+		s.h.drop(key)
+		w.awaitEnd(10*time.Minute, 0)
+		require.Equal(t, run.StatusFailed, w.outcome(0).Status)
+		require.Equal(t, run.CauseVanished, w.outcome(0).Cause)
+		require.Equal(t, 1, w.beginnings(0))
+		s.requireClean(p)
+	})
+}
+
+// TestSet_removed_member has an operator remove a member that has a task: it
+// ends, and its siblings go on.
+func TestSet_removed_member(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.script = func(run.Key) script { return script{lines: 60, pause: time.Second} }
+		s := w.newSet("blue", 1)
+		p := s.start(nil)
+		w.submit(0)
+		w.sleep(10 * time.Second)
+		q := s.start(nil)
+		w.desk.remove(p.agent.ID())
+		<-p.ended
+		require.Equal(t, run.CodeForbidden, run.CodeOf(p.err))
+		w.requireAll(t, 1)
+		require.Zero(t, w.adoptions())
+		s.requireClean(q)
+	})
+}
+
+// TestSet_chaos lets members come and go, freeze and be killed at random points,
+// while what they need is away at random.
+func TestSet_chaos(t *testing.T) {
+	t.Parallel()
+	worlds, err := strconv.Atoi(os.Getenv("DROVER_CHAOS"))
+	if err != nil {
+		worlds = 10
+	}
+	for seed := range worlds {
+		t.Run(fmt.Sprintf("seed_%d", seed), func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) { setChaos(t, w, &dice{r: rand.New(rand.NewPCG(uint64(seed), 2))}) })
+		})
+	}
+}
+
+func setChaos(t *testing.T, w *world, d *dice) {
+	const tasks, members = 12, 3
+	w.script = d.script
+	s := w.newSet("blue", 2)
+	w.explain = func() string { return s.dump() + w.tokens.dump() }
+	calm := make(chan struct{})
+	points := executor.Points()
+	hook := func(p *process, _ string, _ run.Key) {
+		select {
+		case <-calm:
+			return
+		default:
+		}
+		switch d.n(2 * len(points)) {
+		case 0:
+			p.kill()
+		case 1:
+			p.freeze(time.Duration(d.n(90)) * time.Second)
+		case 2:
+			p.cancel()
+		}
+	}
+	var keepers sync.WaitGroup
+	last := make([]*process, members)
+	for i := range members {
+		keepers.Go(func() { last[i] = keepUp(w, func() *process { return s.start(hook) }, calm, d) })
+	}
+	for task := range tasks {
+		w.submit(task)
+	}
+	w.storm(d, func(down bool) {
+		if d.n(2) == 0 {
+			s.setDown(down)
+		} else {
+			s.h.setDown(down)
+		}
+	})
+	s.setDown(false)
+	s.h.setDown(false)
+	close(calm)
+	keepers.Wait()
+	w.requireAll(t, tasks)
+	s.requireClean(last...)
+}

@@ -1,0 +1,455 @@
+package executor_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/run"
+)
+
+// Times of the journal that stands for one in a cluster.
+const (
+	setRenew   = 3 * time.Second
+	setValid   = 9 * time.Second
+	setExpired = 12 * time.Second
+	setLazy    = 10 * time.Second
+)
+
+// set is an executor set: what its members share, which outlives them all.
+type set struct {
+	w    *world
+	name string
+	h    *host // the cluster: it has the environments
+
+	mu     sync.Mutex
+	n      int
+	pages  map[run.Key]*setPage
+	leases map[string]time.Time
+	down   bool
+}
+
+// setPage is what the cluster has of a key.
+type setPage struct {
+	holder  string
+	content []byte
+	stop    bool
+	token   []byte
+}
+
+func (w *world) newSet(name string, slots int) *set {
+	return &set{w: w, name: name, h: w.newHost(slots), pages: map[run.Key]*setPage{}, leases: map[string]time.Time{}}
+}
+
+// start starts a member.
+func (s *set) start(hook func(p *process, point string, key run.Key)) *process {
+	s.mu.Lock()
+	s.n++
+	id := fmt.Sprintf("%s-%d", s.name, s.n)
+	s.mu.Unlock()
+	p := s.h.newProcess()
+	p.set = s
+	j := &setJournal{set: s, p: p, id: id, open: map[run.Key]*setLines{}}
+	s.h.launch(p, hook, executor.Options{ID: id}, j)
+	return p
+}
+
+func (s *set) setDown(down bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.down = down
+}
+
+// keys returns what the set has something of.
+func (s *set) keys() []run.Key {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.pages))
+}
+
+// setJournal is the journal as one member has it.
+type setJournal struct {
+	set *set
+	p   *process
+	id  string
+
+	mu      sync.Mutex
+	renewed time.Time
+	joined  bool
+	open    map[run.Key]*setLines
+}
+
+var _ executor.Shared = (*setJournal)(nil)
+
+func (j *setJournal) ID() string                     { return "journal-of-" + j.set.name }
+func (j *setJournal) Set() string                    { return j.set.name }
+func (j *setJournal) Load() ([]executor.Page, error) { return nil, nil }
+func (j *setJournal) Close() error                   { return nil }
+
+func (j *setJournal) Check() error {
+	if err := j.p.runs(); err != nil {
+		return err
+	}
+	return j.Valid()
+}
+
+func (j *setJournal) Valid() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.joined || time.Since(j.renewed) > setValid {
+		return run.Errorf(run.CodeUnavailable, "not a member now")
+	}
+	return nil
+}
+
+func (j *setJournal) Has(key run.Key) bool {
+	j.set.mu.Lock()
+	defer j.set.mu.Unlock()
+	return j.set.pages[key] != nil
+}
+
+// write makes a change as the member that has a key. It is called under the
+// key's lock, where virtual time must not pass: a frozen process, which would
+// go on with it later, tries it again later.
+func (j *setJournal) write(f func(s *set) error) error {
+	if err := j.Check(); err != nil {
+		return err
+	}
+	j.set.mu.Lock()
+	defer j.set.mu.Unlock()
+	if j.set.down {
+		return run.Errorf(run.CodeUnavailable, "the API server is away")
+	}
+	return f(j.set)
+}
+
+func (j *setJournal) Create(key run.Key, line []byte) (executor.Lines, error) {
+	l := &setLines{j: j, key: key, content: append(line, '\n')}
+	err := j.write(func(s *set) error {
+		if s.pages[key] != nil {
+			return run.Errorf(run.CodeConflict, "there is a page of %s", key)
+		}
+		s.pages[key] = &setPage{holder: j.id, content: bytes.Clone(l.content)}
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.open[key] = l
+		return nil
+	})
+	return l, err
+}
+
+func (j *setJournal) Order(_ context.Context, key run.Key, o executor.Order) (found bool, err error) {
+	err = j.write(func(s *set) error {
+		p := s.pages[key]
+		if found = p != nil; found {
+			p.stop = p.stop || o.Stop
+			if o.Token != nil {
+				p.token = o.Token
+			}
+		}
+		return nil
+	})
+	return found, err
+}
+
+// Run implements executor.Shared by looking again and again.
+func (j *setJournal) Run(ctx context.Context, k executor.Keeper) {
+	var group sync.WaitGroup
+	defer group.Wait()
+	for {
+		began := time.Now()
+		err := do(j.p, func() error {
+			j.set.mu.Lock()
+			defer j.set.mu.Unlock()
+			if j.set.down {
+				return run.Errorf(run.CodeUnavailable, "the API server is away")
+			}
+			if time.Since(began) < setValid { // else the request was lost in the freeze
+				j.set.leases[j.id] = time.Now()
+			}
+			return nil
+		})
+		if err == nil {
+			j.mu.Lock()
+			j.renewed, j.joined = began, true
+			j.mu.Unlock()
+			j.look(ctx, k, &group)
+		}
+		select {
+		case <-time.After(setRenew / 3):
+		case <-ctx.Done():
+			_ = do(j.p, func() error {
+				j.set.mu.Lock()
+				defer j.set.mu.Unlock()
+				delete(j.set.leases, j.id)
+				return nil
+			})
+			return
+		}
+	}
+}
+
+// look tells the keeper what is new.
+func (j *setJournal) look(ctx context.Context, k executor.Keeper, group *sync.WaitGroup) {
+	j.set.mu.Lock()
+	defer j.set.mu.Unlock()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for key, p := range j.set.pages {
+		lines := j.open[key]
+		if p.holder != j.id {
+			if lines != nil {
+				delete(j.open, key)
+				group.Go(func() { k.Lose(key) })
+				continue
+			}
+			if at, ok := j.set.leases[p.holder]; ok && time.Since(at) < setExpired || !k.Willing() {
+				continue
+			}
+			p.holder = j.id
+		}
+		if lines == nil {
+			lines = &setLines{j: j, key: key, content: bytes.Clone(p.content)}
+			j.open[key] = lines
+			page := executor.Page{Key: key, Content: bytes.Clone(p.content), Lines: lines}
+			group.Go(func() {
+				if k.Gain(ctx, page) != nil {
+					j.mu.Lock()
+					defer j.mu.Unlock()
+					delete(j.open, key)
+				}
+			})
+			continue
+		}
+		if token := p.token; p.stop || token != nil {
+			group.Go(func() {
+				k.Ordered(ctx, key, executor.Order{Stop: p.stop, Token: token, Taken: func() { j.taken(key, token) }})
+			})
+		}
+		if lines.lazy && time.Since(lines.since) > setLazy {
+			p.content, lines.lazy = bytes.Clone(lines.content), false
+		}
+	}
+}
+
+func (j *setJournal) taken(key run.Key, token []byte) {
+	_ = j.write(func(s *set) error {
+		if p := s.pages[key]; p != nil && bytes.Equal(p.token, token) {
+			p.token = nil
+		}
+		return nil
+	})
+}
+
+// setLines is a page as the member that has it writes it.
+type setLines struct {
+	j   *setJournal
+	key run.Key
+
+	// under the journal's lock
+	content []byte
+	lazy    bool
+	since   time.Time
+}
+
+// mine makes a change to the page, if it is still this member's.
+func (l *setLines) mine(f func(s *set, p *setPage)) error {
+	return l.j.write(func(s *set) error {
+		p := s.pages[l.key]
+		if p == nil || p.holder != l.j.id {
+			return executor.ErrLost
+		}
+		l.j.mu.Lock()
+		defer l.j.mu.Unlock()
+		f(s, p)
+		return nil
+	})
+}
+
+func (l *setLines) Append(line []byte, d executor.Durability) error {
+	if d == executor.Lazy {
+		l.j.mu.Lock()
+		defer l.j.mu.Unlock()
+		l.content = append(append(l.content, line...), '\n')
+		l.lazy, l.since = true, time.Now()
+		return nil
+	}
+	return l.mine(func(_ *set, p *setPage) {
+		l.content = append(append(l.content, line...), '\n')
+		p.content, l.lazy = bytes.Clone(l.content), false
+	})
+}
+
+func (l *setLines) Grown() bool {
+	l.j.mu.Lock()
+	defer l.j.mu.Unlock()
+	return len(l.content) > 4<<10
+}
+
+func (l *setLines) Rewrite(line []byte) error {
+	return l.mine(func(_ *set, p *setPage) {
+		l.content = append(bytes.Clone(line), '\n')
+		p.content, l.lazy = bytes.Clone(l.content), false
+	})
+}
+
+func (l *setLines) Remove() error {
+	return l.mine(func(s *set, _ *setPage) {
+		delete(s.pages, l.key)
+		delete(l.j.open, l.key)
+	})
+}
+
+func (l *setLines) Close() error {
+	err := l.mine(func(_ *set, p *setPage) { p.content = bytes.Clone(l.content) })
+	l.j.mu.Lock()
+	defer l.j.mu.Unlock()
+	if l.j.open[l.key] == l {
+		delete(l.j.open, l.key)
+	}
+	return err
+}
+
+// requireClean waits until nothing is left of any task.
+func (s *set) requireClean(members ...*process) {
+	s.w.t.Helper()
+	s.w.await(3*time.Hour, func() (bool, string) {
+		if n := len(s.h.keys()); n > 0 {
+			return false, fmt.Sprintf("environments are left: %v\n%s", s.h.keys(), s.dump())
+		}
+		if n := len(s.keys()); n > 0 {
+			return false, "pages are left\n" + s.dump()
+		}
+		for _, p := range members {
+			select {
+			case <-p.ended: // what it had is another's
+				continue
+			default:
+			}
+			if n := p.agent.SlotsInUse(); n != 0 {
+				return false, fmt.Sprintf("%d slots of %s are in use", n, p.agent.ID())
+			}
+		}
+		return true, ""
+	})
+}
+
+func (s *set) dump() string {
+	var b bytes.Buffer
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, p := range s.pages {
+		fmt.Fprintf(&b, "%s of %s: %s\n", key, p.holder, p.content)
+	}
+	s.w.desk.mu.Lock()
+	defer s.w.desk.mu.Unlock()
+	for key, c := range s.w.desk.claims {
+		fmt.Fprintf(&b, "claim %s: %+v\n", key, *c)
+	}
+	return b.String()
+}
+
+func TestSet_runs_tasks(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		s := w.newSet("blue", 2)
+		members := []*process{s.start(nil), s.start(nil), s.start(nil)}
+		var tasks []int
+		for i := range 20 {
+			tasks = append(tasks, i)
+			w.submit(i)
+		}
+		w.awaitEnd(10*time.Minute, tasks...)
+		w.requireOnce()
+		for _, task := range tasks {
+			require.Equal(t, run.StatusSuccess, w.outcome(task).Status)
+			w.requireLog(task)
+		}
+		s.requireClean(members...)
+	})
+}
+
+// TestSet_crash kills the member that has the task at every point of the
+// protocol: a sibling goes on, within the heartbeat timeout and without the
+// workflow's help.
+func TestSet_crash(t *testing.T) {
+	t.Parallel()
+	for _, point := range executor.Points() {
+		t.Run(point, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				s := w.newSet("blue", 1)
+				kill := once(point, (*process).kill)
+				p := s.start(kill)
+				w.submit(0)
+				w.sleep(500 * time.Millisecond) // it is the first that takes the task
+				q, r := s.start(nil), s.start(nil)
+				<-p.ended
+				w.awaitEnd(5*time.Minute, 0)
+				w.requireOnce()
+				require.Equal(t, run.StatusSuccess, w.outcome(0).Status)
+				require.Equal(t, 1, w.beginnings(0))
+				if slices.Index(executor.Points(), point) >= slices.Index(executor.Points(), "claimed") {
+					require.Zero(t, w.adoptions(), "a sibling takes over before Temporal notices")
+				}
+				s.requireClean(q, r)
+				w.requireLog(0)
+			})
+		})
+	}
+}
+
+// TestSet_freeze stops the member that has the task at every point, for less
+// than its lease, for longer, and for longer than the heartbeat timeout. When it
+// goes on, the task is a sibling's, or has ended.
+func TestSet_freeze(t *testing.T) {
+	t.Parallel()
+	for _, point := range executor.Points() {
+		for _, d := range []time.Duration{5 * time.Second, 14 * time.Second, 20 * time.Second, 35 * time.Second, 5 * time.Minute} {
+			t.Run(fmt.Sprintf("%s/for_%s", point, d), func(t *testing.T) {
+				inWorld(t, func(t *testing.T, w *world) {
+					s := w.newSet("blue", 1)
+					p := s.start(once(point, func(p *process) { p.freeze(d) }))
+					w.submit(0)
+					w.sleep(500 * time.Millisecond)
+					q, r := s.start(nil), s.start(nil)
+					w.awaitEnd(20*time.Minute, 0)
+					w.requireOnce()
+					require.Equal(t, run.StatusSuccess, w.outcome(0).Status)
+					require.Equal(t, 1, w.beginnings(0))
+					s.requireClean(p, q, r)
+					w.requireLog(0)
+				})
+			})
+		}
+	}
+}
+
+// TestSet_points holds the one goroutine that comes to a point, while the rest of
+// the process goes on, and goes on to renew its lease.
+func TestSet_points(t *testing.T) {
+	t.Parallel()
+	for _, point := range executor.Points() {
+		t.Run(point, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				s := w.newSet("blue", 1)
+				p := s.start(once(point, func(*process) { w.sleep(time.Minute) }))
+				w.submit(0)
+				w.sleep(500 * time.Millisecond)
+				q := s.start(nil)
+				w.awaitEnd(20*time.Minute, 0)
+				w.requireOnce()
+				require.Equal(t, run.StatusSuccess, w.outcome(0).Status)
+				require.Equal(t, 1, w.beginnings(0))
+				s.requireClean(p, q)
+				w.requireLog(0)
+			})
+		})
+	}
+}

@@ -1,0 +1,297 @@
+package test
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	clientset "k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/test/harness"
+)
+
+// herd is a namespace with the members of an executor set, as processes.
+type herd struct {
+	t         *testing.T
+	parts     *harness.Parts
+	cluster   testenv.Kubernetes
+	client    *clientset.Clientset
+	namespace string
+	slots     string
+	members   []*harness.Process
+
+	mu   sync.Mutex
+	pods map[string]map[types.UID]bool // that there ever were, by name
+}
+
+// newHerd starts a Drover and the members.
+func newHerd(t *testing.T, members int, slots string) *herd {
+	t.Helper()
+	testenv.RequireKubernetes(t)
+	h := openHerd(t, harness.StartPartsWithout(t, slots), slots)
+	for range members {
+		h.members = append(h.members, h.join())
+	}
+	for _, m := range h.members {
+		m.AwaitReady()
+	}
+	h.parts.AwaitExecutor("online")
+	return h
+}
+
+// openHerd returns one without members.
+func openHerd(t *testing.T, parts *harness.Parts, slots string) *herd {
+	t.Helper()
+	cluster := testenv.RequireKubernetes(t)
+	config, err := clientcmd.BuildConfigFromFlags("", cluster.Kubeconfig)
+	require.NoError(t, err)
+	client, err := clientset.NewForConfig(config)
+	require.NoError(t, err)
+	h := &herd{
+		t: t, parts: parts, cluster: cluster, client: client, slots: slots, pods: map[string]map[types.UID]bool{},
+		namespace: "drover-test-" + strings.ToLower(rand.Text()[:10]),
+	}
+	_, err = client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.namespace}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, client.CoreV1().Namespaces().Delete(context.WithoutCancel(t.Context()), h.namespace, metav1.DeleteOptions{}))
+	})
+	testenv.Await(t, time.Minute, func() (bool, string) {
+		_, err := client.CoreV1().ServiceAccounts(h.namespace).Get(t.Context(), "default", metav1.GetOptions{})
+		return err == nil, "the namespace has no service account"
+	})
+	h.count()
+	return h
+}
+
+// join starts a member; more is added to its environment.
+func (h *herd) join(more ...string) *harness.Process {
+	h.t.Helper()
+	return h.parts.AddMember("blue", h.slots, append([]string{
+		"DROVER_EXECUTOR__KUBERNETES__KUBECONFIG=" + h.cluster.Kubeconfig,
+		"DROVER_EXECUTOR__KUBERNETES__NAMESPACE=" + h.namespace,
+		"DROVER_EXECUTOR__KUBERNETES__HELPER_IMAGE=" + h.cluster.DroverImage,
+		"DROVER_EXECUTOR__KUBERNETES__HELPER_PULL_POLICY=never",
+	}, more...)...)
+}
+
+// newMember starts a member that reaches the servers and the cluster by wires of
+// its own.
+func (h *herd) newMember(name string) *member {
+	h.t.Helper()
+	wires, env := newWires(h.t, h.parts)
+	config, err := clientcmd.LoadFromFile(h.cluster.Kubeconfig)
+	require.NoError(h.t, err)
+	server := config.Clusters[config.Contexts[config.CurrentContext].Cluster]
+	at, err := url.Parse(server.Server)
+	require.NoError(h.t, err)
+	port := at.Port()
+	if port == "" {
+		port = "443"
+	}
+	wire := harness.NewWire(h.t, net.JoinHostPort(at.Hostname(), port))
+	server.Server, server.TLSServerName = "https://"+wire.Address, cmp.Or(server.TLSServerName, at.Hostname())
+	kubeconfig := filepath.Join(h.t.TempDir(), "kubeconfig")
+	require.NoError(h.t, clientcmd.WriteToFile(*config, kubeconfig))
+	env = append(env, "DROVER_EXECUTOR__KUBERNETES__KUBECONFIG="+kubeconfig)
+	m := &member{name: name, wires: append(wires, wire), start: func() *harness.Process { return h.join(env...) }}
+	m.process = m.start()
+	m.process.AwaitReady()
+	return m
+}
+
+// count notes all pods that there ever are.
+func (h *herd) count() {
+	h.t.Helper()
+	pods := informers.NewSharedInformerFactoryWithOptions(h.client, 0, informers.WithNamespace(h.namespace)).Core().V1().Pods().Informer()
+	note := func(object any) {
+		pod, ok := object.(*corev1.Pod)
+		if !ok {
+			return
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.pods[pod.Name] == nil {
+			h.pods[pod.Name] = map[types.UID]bool{}
+		}
+		h.pods[pod.Name][pod.UID] = true
+	}
+	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: note, UpdateFunc: func(_, object any) { note(object) }})
+	require.NoError(h.t, err)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		pods.RunWithContext(h.t.Context())
+	}()
+	h.t.Cleanup(func() { <-done })
+	require.True(h.t, cache.WaitForCacheSync(h.t.Context().Done(), pods.HasSynced))
+}
+
+// spec returns tasks that print a line a second.
+func (h *herd) spec(tasks, seconds int) string {
+	numbers := make([]string, tasks)
+	for i := range numbers {
+		numbers[i] = fmt.Sprintf("%q", fmt.Sprint(i))
+	}
+	return fmt.Sprintf(`
+name: herd
+group: /test/herd
+tasks:
+  work:
+    pool: blue
+    image: %s
+    pull_policy: never
+    matrix: {N: [%s]}
+    steps:
+      - run: 'echo begin $N; i=0; while [ $i -lt %d ]; do sleep 1; echo line $i; i=$((i+1)); done; echo end $N'
+  join:
+    pool: blue
+    image: %s
+    pull_policy: never
+    depends: [work]
+    steps: [{run: echo joined}]
+`, h.cluster.Image, strings.Join(numbers, ", "), seconds, h.cluster.Image)
+}
+
+// check fails the test unless all tasks ran once, with whole logs.
+func (h *herd) check(r api.Run, tasks, seconds int) {
+	h.t.Helper()
+	require.Equal(h.t, api.Result("success"), r.Result, harness.Describe(r))
+	for n := range tasks {
+		name := fmt.Sprintf("work[N=%d]", n)
+		require.Equal(h.t, 1, r.Tasks[name].Attempt)
+		var whole strings.Builder
+		fmt.Fprintf(&whole, "begin %d\n", n)
+		for i := range seconds {
+			fmt.Fprintf(&whole, "line %d\n", i)
+		}
+		fmt.Fprintf(&whole, "end %d\n", n)
+		require.Equal(h.t, whole.String(), h.parts.Logs(r.ID, name))
+	}
+	h.requireOnce()
+}
+
+// requireOnce checks that no pod was ever made anew.
+func (h *herd) requireOnce() {
+	h.t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	require.NotEmpty(h.t, h.pods)
+	for name, uids := range h.pods {
+		require.Len(h.t, uids, 1, "pods of the name %s", name)
+	}
+}
+
+// requireClean waits until nothing is left of any task, nor of members that
+// vanished.
+func (h *herd) requireClean() { h.t.Helper(); h.requireCleanBut(len(h.members)) }
+
+// requireCleanBut does the same where so many members are there.
+func (h *herd) requireCleanBut(members int) {
+	h.t.Helper()
+	testenv.Await(h.t, 3*time.Minute, func() (bool, string) {
+		var left []string
+		pods, err := h.client.CoreV1().Pods(h.namespace).List(h.t.Context(), metav1.ListOptions{})
+		require.NoError(h.t, err)
+		for i := range pods.Items {
+			left = append(left, "pod "+pods.Items[i].Name)
+		}
+		pages, err := h.client.CoreV1().ConfigMaps(h.namespace).List(h.t.Context(), metav1.ListOptions{LabelSelector: "drover.run/key"})
+		require.NoError(h.t, err)
+		for i := range pages.Items {
+			left = append(left, "page "+pages.Items[i].Name)
+		}
+		secrets, err := h.client.CoreV1().Secrets(h.namespace).List(h.t.Context(), metav1.ListOptions{})
+		require.NoError(h.t, err)
+		for i := range secrets.Items {
+			left = append(left, "secret "+secrets.Items[i].Name)
+		}
+		leases, err := h.client.CoordinationV1().Leases(h.namespace).List(h.t.Context(), metav1.ListOptions{})
+		require.NoError(h.t, err)
+		if n := len(leases.Items) - members; n > 0 {
+			left = append(left, fmt.Sprintf("%d leases too many", n))
+		}
+		return len(left) == 0, strings.Join(left, ", ")
+	})
+}
+
+// TestSet_members_killed_in_turn kills the members of a set one after the other
+// while they run tasks, and has others come in their place.
+func TestSet_members_killed_in_turn(t *testing.T) {
+	t.Parallel()
+	tasks, seconds, rounds := 16, 12, 3
+	if soak() {
+		tasks, rounds = 120, 20
+	}
+	h := newHerd(t, 3, "4")
+	id := h.parts.Submit(h.spec(tasks, seconds)).ID
+	h.parts.Await(id, time.Minute, func(r api.Run) bool { return running(r) > 6 })
+	for n := range rounds {
+		m := n % len(h.members)
+		h.members[m].Kill()
+		h.members[m] = h.join()
+		h.members[m].AwaitReady()
+		until := time.Now().Add(6 * time.Second)
+		r := h.parts.Await(id, time.Minute, func(r api.Run) bool {
+			require.Zero(t, outOfContact(r), "a sibling takes a task over before that: %s", harness.Describe(r))
+			return time.Now().After(until) || r.Phase == "finished"
+		})
+		if r.Phase == "finished" {
+			break
+		}
+	}
+	r := h.parts.AwaitPhase(id, "finished", 10*time.Minute)
+	h.check(r, tasks, seconds)
+	h.requireClean()
+}
+
+// TestSet_rollout ends all members one after the other as a Deployment's rollout
+// does.
+func TestSet_rollout(t *testing.T) {
+	t.Parallel()
+	const tasks, seconds = 8, 20
+	h := newHerd(t, 2, "4")
+	id := h.parts.Submit(h.spec(tasks, seconds)).ID
+	h.parts.Await(id, time.Minute, func(r api.Run) bool { return running(r) == tasks })
+	for m := range h.members {
+		fresh := h.join()
+		fresh.AwaitReady()
+		require.NoError(t, h.members[m].Stop())
+		h.members[m] = fresh
+	}
+	r := h.parts.AwaitPhase(id, "finished", 5*time.Minute)
+	h.check(r, tasks, seconds)
+	h.requireClean()
+}
+
+// TestSet_stop stops a run whose tasks are spread over a set, within a second or
+// so.
+func TestSet_stop(t *testing.T) {
+	t.Parallel()
+	h := newHerd(t, 2, "3")
+	id := h.parts.Submit(h.spec(6, 600)).ID
+	h.parts.Await(id, time.Minute, func(r api.Run) bool { return running(r) == 6 })
+	begun := time.Now()
+	h.parts.Post(id + "/stop")
+	r := h.parts.AwaitPhase(id, "finished", time.Minute)
+	t.Logf("stopped after %s", time.Since(begun))
+	require.Equal(t, api.Result("stopped"), r.Result)
+	h.requireClean()
+}

@@ -1,0 +1,90 @@
+package workflows_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/run"
+)
+
+// silentMember claims the task on a member of a set that then falls silent.
+func silentMember(executor, set string) behaviour {
+	return func(w *world, key run.Key) (contract.ExecuteResult, error) {
+		w.claim(key, executor)
+		return contract.ExecuteResult{}, temporal.NewHeartbeatTimeoutError(contract.Heartbeat{
+			Executor: executor, Set: set, JournalID: "j-" + set, Key: key.String(),
+		})
+	}
+}
+
+// TestSet_adopts asks whichever member of the set comes for the task.
+func TestSet_adopts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newPlan(node("a")))
+	start := time.Date(2026, 1, 2, 12, 3, 50, 0, time.UTC)
+	w.env.SetStartTime(start)
+	w.on("a", silentMember("pod-1", "blue"))
+	w.onAdopt("a", hold, silentMember("pod-2", "blue"), answer(run.StatusSuccess, "", ""))
+	w.at(time.Minute, func() {
+		require.Equal(t, "executor pod-1 of set blue out of contact since 12:03:20Z", w.tasks[0].Reason)
+		w.complete(0, 1, 1, contract.ExecuteResult{}, temporal.NewHeartbeatTimeoutError())
+	})
+	require.Equal(t, run.ResultSuccess, w.run().Result)
+	require.Equal(t, []string{
+		"execute a 1.1 on pool:linux", "adopt a 1.1 on set:blue", "adopt a 1.1 on set:blue", "adopt a 1.1 on set:blue",
+	}, w.requests())
+}
+
+// TestSet_delivered_twice asks the set where a member says that another one has
+// the task.
+func TestSet_delivered_twice(t *testing.T) {
+	t.Parallel()
+	for name, claimed := range map[string]contract.Heartbeat{
+		"as the member knows": {Set: "blue"},
+		"as the records know": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, newPlan(node("a")))
+			w.sets = map[string]string{"pod-1": "blue"}
+			w.on("a", func(w *world, key run.Key) (contract.ExecuteResult, error) {
+				w.claim(key, "pod-1")
+				return contract.ExecuteResult{Claimed: &claimed}, nil
+			})
+			w.onAdopt("a", answer(run.StatusSuccess, "", ""))
+			require.Equal(t, run.ResultSuccess, w.run().Result)
+			require.Equal(t, []string{"execute a 1.1 on pool:linux", "adopt a 1.1 on set:blue"}, w.requests())
+		})
+	}
+}
+
+// TestSet_stops tells the set, of tasks in contact and out of it.
+func TestSet_stops(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newPlan(node("a"), node("b")))
+	w.sets = map[string]string{"host-1": "blue"}
+	w.on("a", hold)
+	w.on("b", silentMember("pod-1", "green"))
+	w.onAdopt("b", hold)
+	w.signal(time.Minute, contract.SignalStop, nil)
+	w.at(2*time.Minute, func() {
+		w.complete(1, 1, 1, ended(run.StatusStopped, "", ""), nil)
+	})
+	require.Equal(t, run.ResultStopped, w.run().Result)
+	require.Contains(t, w.stops, "1.1.1 on set:green")
+}
+
+// TestSet_removed ends the wait for a set of which no member is left.
+func TestSet_removed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newPlan(node("a")))
+	w.on("a", silentMember("pod-1", "blue"))
+	w.onAdopt("a", hold)
+	w.signal(time.Minute, contract.SignalExecutorRemoved, contract.ExecutorRemoved{Executor: "pod-1", Reason: "the cluster is gone"})
+	require.Equal(t, run.ResultFailed, w.run().Result)
+	require.Equal(t, "executor pod-1 was removed while it had the task: the cluster is gone", w.tasks[0].Reason)
+}
