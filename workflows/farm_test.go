@@ -72,7 +72,7 @@ func newFarm(t testing.TB) *farm {
 		workers.NewControl(c, workers.ControlDeps{Progress: f, Groups: f, Firings: f.waiting, Registry: f, Runs: f.archive, Events: f.archive}, options),
 		workers.NewWait(c, workers.WaitDeps{Webhooks: f.waiting, Runs: f.waiting}, options),
 	}
-	for _, queue := range []string{contract.PoolQueue("linux"), contract.ExecutorQueue("host-1"), contract.ExecutorQueue("host-2")} {
+	for _, queue := range []string{contract.PoolQueue("linux"), contract.ExecutorQueue("host-1"), contract.ExecutorQueue("host-2"), contract.SetQueue("blue")} {
 		w := worker.New(c, queue, worker.Options{DisableWorkflowWorker: true, DisableRegistrationAliasing: true, MaxConcurrentActivityTaskPollers: 4})
 		w.RegisterActivityWithOptions(f.execute, activity.RegisterOptions{Name: contract.ActivityExecuteTask})
 		w.RegisterActivityWithOptions(f.adopt, activity.RegisterOptions{Name: contract.ActivityAdoptTask})
@@ -199,6 +199,17 @@ func doGiveBack(context.Context, *farm, contract.ExecuteInput) (contract.Execute
 func doVanish(executor string) duty {
 	return func(ctx context.Context, f *farm, in contract.ExecuteInput) (contract.ExecuteResult, error) {
 		f.claim(ctx, in, executor)
+		return contract.ExecuteResult{}, activity.ErrResultPending
+	}
+}
+
+// doVanishOf does so as a member of an executor set.
+func doVanishOf(executor, set string) duty {
+	return func(ctx context.Context, f *farm, in contract.ExecuteInput) (contract.ExecuteResult, error) {
+		last := contract.Heartbeat{Executor: executor, Set: set, JournalID: "j-" + set, Key: in.Key.String()}
+		if err := f.client.RecordActivityHeartbeat(ctx, activity.GetInfo(ctx).TaskToken, last); err == nil {
+			f.of(in.Key.Run).claim(in.Key, executor)
+		}
 		return contract.ExecuteResult{}, activity.ErrResultPending
 	}
 }

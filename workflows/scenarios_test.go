@@ -183,6 +183,22 @@ func contacts() []scenario {
 			},
 		},
 		{
+			// A member of a set vanishes with the one task, and another member has
+			// the other one already.
+			name: "adopted-by-a-set", slow: true, plan: newPlan(node("a"), node("b")),
+			duties: map[string][]duty{
+				"execute a": {doVanishOf("pod-1", "blue")}, "adopt a": {doAnswer(ended(run.StatusSuccess, "", ""))},
+				"execute b": {doAnswer(contract.ExecuteResult{Claimed: &contract.Heartbeat{Set: "blue"}})},
+				"adopt b":   {doUntil(false, never)},
+			},
+			drive: func(g *game) {
+				g.is(0, run.StatusSuccess)
+				g.is(1, run.StatusRunning)
+				g.wantStop()
+				g.finished(run.ResultStopped, run.StatusSuccess, run.StatusStopped)
+			},
+		},
+		{
 			name: "executor-removed", slow: true, plan: newPlan(lost, node("b")),
 			duties: map[string][]duty{"execute a": {doVanish("host-9"), doSucceed}, "execute b": {doVanish("host-9")}},
 			drive: func(g *game) {
