@@ -107,7 +107,7 @@ func (t *task) write(r record, d Durability) Outcome {
 // pending, and so it is where another member has the key.
 func (t *task) drop(reason string) Outcome {
 	// In a set the page of a claim must not go before its answer: see ours.
-	if t.a.shared != nil && t.granted() || t.letGo() != nil {
+	if t.a.shared != nil && (t.granted() || t.isLost()) || t.letGo() != nil {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.dropped = reason

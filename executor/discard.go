@@ -58,6 +58,9 @@ func (t *task) remove(ctx context.Context, h Handle) bool {
 // discard stops and removes what a closed claim left behind.
 func (t *task) discard(ctx context.Context) {
 	t.log.Info("removing environment of a closed claim")
+	if t.a.shared != nil && !t.justify(ctx, record{}) {
+		return
+	}
 	h := t.attachAny(ctx)
 	if ctx.Err() != nil {
 		return

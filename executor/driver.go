@@ -24,9 +24,9 @@ type Driver interface {
 	// steps. The context is of the call alone: what was started goes on when
 	// it ends. It is idempotent by key: what exists of the environment is used,
 	// and steps never run twice, however often it is called and whoever was
-	// killed in between. Where it fails it removes what it made, unless
-	// task.Launch has agreed, or another call, also of another process, has
-	// begun to use it since. Errors: CodeInvalid where the task can not run
+	// killed in between. Where it fails it removes what it made, unless task.Keep
+	// is set, task.Launch has agreed, or another call, also of another process,
+	// has begun to use it since. Errors: CodeInvalid where the task can not run
 	// here (told in the message: image pull failed, privileged refused),
 	// CodeUnavailable where the driver's own service is out of reach,
 	// CodeNotFound where task.Resume is set and there is no environment.
@@ -59,6 +59,10 @@ type Task struct {
 	// Resume says that Launch was called for this key by an earlier process:
 	// the environment must exist, else its steps might run twice.
 	Resume bool
+	// Keep says that a call that fails leaves what it made. In an executor set
+	// only the member that has the key may remove anything of it, and a call may
+	// fail because its own has it no more.
+	Keep bool
 }
 
 // Handle is one environment.

@@ -88,6 +88,7 @@ func (t *task) start(ctx context.Context) (Handle, error) {
 		Definition: def,
 		Log:        t.setupLine,
 		Launch:     func() (int64, error) { return t.launch(startCtx) },
+		Keep:       t.a.shared != nil,
 	})
 	t.a.at(pointStarted, t.key)
 	if err == nil {

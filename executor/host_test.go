@@ -184,7 +184,9 @@ func (d *procDriver) Start(ctx context.Context, t executor.Task) (executor.Handl
 	}
 	first, err := t.Launch()
 	if err != nil {
-		d.host.giveUp(e, starter)
+		if !t.Keep {
+			d.host.giveUp(e, starter)
+		}
 		return nil, err
 	}
 	if err := d.gate(); err != nil {

@@ -91,11 +91,8 @@ func (t *task) live(ctx context.Context, side *sync.WaitGroup) {
 	if ctx.Err() != nil {
 		return
 	}
-	if h != nil {
-		t.noteShipped()
-		if !t.remove(ctx, h) {
-			return
-		}
+	if h != nil && (!t.noteShipped(ctx) || !t.remove(ctx, h)) {
+		return
 	}
 	t.a.at(pointRemoved, t.key)
 	t.erase()
@@ -123,16 +120,53 @@ func (t *task) finish(ctx context.Context) bool {
 }
 
 // noteShipped notes that nothing is left to be read of the environment, which
-// is removed next: a process that finds the entry without it misses nothing.
-func (t *task) noteShipped() {
+// is removed next: a process that finds the entry without it misses nothing. In
+// a set it insists, as justify does.
+func (t *task) noteShipped(ctx context.Context) bool {
+	t.mu.Lock()
+	last := t.entry.Last
+	t.mu.Unlock()
+	r := record{}
+	if last > 0 {
+		r.Flight = &bounds{First: last + 1, Last: last}
+	}
+	if t.a.shared != nil {
+		return t.justify(ctx, r)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	last := t.entry.Last
 	if last == 0 {
-		return
+		return true
 	}
-	if err := t.append(record{Flight: &bounds{First: last + 1, Last: last}}, Kept); err != nil {
+	if err := t.append(r, Kept); err != nil {
 		t.log.Warn("noting that all frames were stored failed", slog.Any("error", err))
+	}
+	return true
+}
+
+// justify writes a line to a set's journal before something is done that can
+// not be undone: as long as it was not written another member may have the key,
+// and need what would be gone. False means that one does, or that the context
+// ended before.
+func (t *task) justify(ctx context.Context, r record) bool {
+	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
+	for {
+		err := t.keepEnd()
+		if err == nil {
+			t.mu.Lock()
+			err = t.append(r, Kept)
+			t.mu.Unlock()
+		}
+		switch {
+		case err == nil:
+			return true
+		case errors.Is(err, ErrLost), errors.Is(err, errErased):
+			return false
+		}
+		t.log.Warn("noting that the environment goes failed", slog.Any("error", err))
+		if !retry.wait(ctx, t.left) {
+			return false
+		}
 	}
 }
 
@@ -325,9 +359,15 @@ func (t *task) answerGiveBack(ctx context.Context) {
 	}
 	ctx, cancel := t.lastWords(ctx)
 	defer cancel()
-	if t.complete(ctx) {
-		t.erase()
+	if !t.complete(ctx) {
+		return
 	}
+	if t.a.shared != nil { // where a start that failed leaves what it made
+		if err := t.a.removeEnvironment(ctx, t.key); err != nil {
+			t.log.Warn("removing environment failed", slog.Any("error", err))
+		}
+	}
+	t.erase()
 }
 
 // lastWords returns a context that ends some time after ctx.

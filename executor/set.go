@@ -70,6 +70,8 @@ func (k keeper) Ordered(ctx context.Context, key run.Key, o Order) bool {
 		t.wantStop()
 	}
 	if o.Token != nil {
+		ctx, cancel := k.a.untilEnded(ctx)
+		defer cancel()
 		t.takeOrder(ctx, o)
 	}
 	return true
@@ -90,23 +92,37 @@ func (t *task) takeOrder(ctx context.Context, o Order) {
 		t.log.Warn("adopting failed", slog.Any("error", err))
 		return // it is ordered again
 	}
-	if !out.Pending() {
-		t.answerOrder(ctx, o.Token, out)
+	if out.Pending() || t.answerOrder(ctx, o.Token, out) {
+		o.Taken()
 	}
-	o.Taken()
 }
 
-// answerOrder hands over what is known of a key of which nothing ran.
-func (t *task) answerOrder(ctx context.Context, token []byte, out Outcome) {
+// untilEnded returns a context that ends with Run as well: the set's ends later,
+// when no call is left.
+func (a *Agent) untilEnded(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-a.ended:
+			cancel(errShutdown)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+// answerOrder hands over what is known of a key of which nothing ran. False means
+// that nobody has heard it, and the order stands.
+func (t *task) answerOrder(ctx context.Context, token []byte, out Outcome) bool {
 	out.Executor = t.a.who.id
 	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
 	for {
 		err := t.a.complete(ctx, token, out)
-		if err == nil || run.CodeOf(err) == run.CodeNotFound || !retry.wait(ctx, t.left) {
-			return
+		if err == nil || run.CodeOf(err) == run.CodeNotFound {
+			return true
 		}
-		if t.isLost() {
-			return
+		if !retry.wait(ctx, t.left) || t.isLost() {
+			return false
 		}
 	}
 }

@@ -29,7 +29,8 @@ type Shared interface {
 	// as is known here.
 	Has(key run.Key) bool
 	// Order leaves word for the member that has a key, now or next. found is
-	// false where none has anything of it. Errors: CodeUnavailable.
+	// false where none has anything of it. An order of nothing only finds that
+	// out. Errors: CodeUnavailable.
 	Order(ctx context.Context, key run.Key, o Order) (found bool, err error)
 }
 

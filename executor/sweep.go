@@ -98,6 +98,12 @@ func (a *Agent) removeOrphan(ctx context.Context, key run.Key) {
 			a.forget(t)
 		}
 	}()
+	if a.shared != nil {
+		// What is known here of the others' keys may be old.
+		if found, err := a.shared.Order(ctx, key, Order{}); err != nil || found {
+			return
+		}
+	}
 	t.log.Info("removing environment that no task claims")
 	if err := a.removeEnvironment(ctx, key); err != nil {
 		t.log.Warn("removing environment failed", slog.Any("error", err))

@@ -65,9 +65,10 @@ func newTask(a *Agent, key run.Key) *task {
 	}
 }
 
-// takeSlot counts the task as in use; the lock is held, or the task is new.
+// takeSlot counts the task as in use, unless it is over here; the lock is held,
+// or the task is new.
 func (t *task) takeSlot() {
-	if !t.slot {
+	if !t.slot && !t.erased {
 		t.slot = true
 		t.a.slots.take()
 	}
@@ -223,6 +224,9 @@ func (t *task) letGo() error {
 
 // removeEntry removes the journal's entry; the lock is held.
 func (t *task) removeEntry() error {
+	if t.lost {
+		return ErrLost
+	}
 	if t.file == nil {
 		return nil
 	}

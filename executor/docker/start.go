@@ -106,7 +106,7 @@ func (s *starting) giveUp(ctx context.Context) {
 	if s.attached != nil {
 		s.attached.close()
 	}
-	if !s.idle || s.launched || s.task.Resume {
+	if !s.idle || s.launched || s.task.Resume || s.task.Keep {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)

@@ -26,6 +26,7 @@ func lifeCases() []testCase {
 		{name: "attach_by_another_driver", run: attachByAnother},
 		{name: "stop_while_starting", run: stopWhileStarting},
 		{name: "launch_refused", run: launchRefused},
+		{name: "launch_refused_and_kept", run: launchKept},
 		{name: "stop_at_once", run: stopAtOnce},
 		{name: "stop", run: stop},
 		{name: "stop_after_grace", run: stopAfterGrace},
@@ -209,6 +210,25 @@ func launchRefused(b *bench) {
 	}
 	require.NoError(b, err)
 	require.Equal(b, run.CodeNotFound, run.CodeOf(read(b.limit(), h, 1, nil).err))
+	b.remove(h)
+}
+
+// launchKept leaves what was made to another member of a set, which may have
+// recorded the launch, and begins with it.
+func launchKept(b *bench) {
+	d := b.define("echo yes")
+	task := b.task(d)
+	task.Keep = true
+	task.Launch = func() (int64, error) { return 0, run.Errorf(run.CodeUnavailable, "another one has the key") }
+	_, err := b.driver.Start(b.limit(), task)
+	require.Equal(b, run.CodeUnavailable, run.CodeOf(err), "%v", err)
+	task = b.task(d)
+	task.Resume = true
+	h, err := b.reopen().Start(b.limit(), task)
+	require.NoError(b, err, "what was made is gone")
+	s := b.follow(h)
+	require.Equal(b, run.StatusSuccess, s.result().Status, s.result().Reason)
+	require.Equal(b, "yes\n", s.output(""))
 	b.remove(h)
 }
 

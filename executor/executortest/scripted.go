@@ -215,7 +215,7 @@ func (s *Scripted) prepare(task executor.Task) (Script, error) {
 func (s *Scripted) giveUp(task executor.Task, cause error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.envs[task.Definition.Key]; e != nil && !e.begun && !task.Resume {
+	if e := s.envs[task.Definition.Key]; e != nil && !e.begun && !task.Resume && !task.Keep {
 		s.drop(task.Definition.Key)
 	}
 	return cause

@@ -91,7 +91,7 @@ func (s *starting) key() run.Key { return s.task.Definition.Key }
 // giveUp removes what was made, if it is certain that no step has run, and that
 // nobody else has taken it over.
 func (s *starting) giveUp(ctx context.Context) {
-	if s.pod == nil || s.launched || s.task.Resume {
+	if s.pod == nil || s.launched || s.task.Resume || s.task.Keep {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)

@@ -108,7 +108,7 @@ func check(d run.Definition) error {
 
 // giveUp removes what was made for a task that can not have begun.
 func (d *Driver) giveUp(h *handle, task executor.Task, cause error) error {
-	if task.Resume {
+	if task.Resume || task.Keep {
 		return cause
 	}
 	if err := d.discard(h); err != nil {
