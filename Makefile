@@ -85,7 +85,7 @@ test-k8s-suites: export DROVER_TEST_CLUSTER := $(CURDIR)/$(CLUSTER)
 test-k8s-suites:
 	@set -e; for module in $(CLUSTER_MODULES); do (cd $$module && $(GO) test $(TESTFLAGS) -timeout 10m ./...); done
 	$(GO) test $(TESTFLAGS) -parallel 8 -timeout 20m $(CLUSTER_PACKAGES) # they wait for the cluster, mostly
-	$(GO) test $(TESTFLAGS) -timeout 20m -run Kubernetes ./test
+	$(GO) test $(TESTFLAGS) -timeout 20m -run TestSet_ ./test
 
 .PHONY: cluster
 cluster: $(KUBERNETES) $(CLUSTER)/cluster $(CLUSTER)/images/busybox.tar ## Build what test-k8s starts: the Kubernetes programs and the images
