@@ -54,9 +54,10 @@ func (s *deskService) queue(key run.Key) {
 func (s *deskService) closeClaim(key run.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c := s.claims[key]; c != nil {
-		c.closed = true
+	if s.claims[key] == nil {
+		s.claims[key] = &claim{}
 	}
+	s.claims[key].closed = true
 }
 
 func (s *deskService) holder(key run.Key) string {

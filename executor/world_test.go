@@ -130,6 +130,7 @@ func (w *world) workflow(task, attempt int) {
 	for dispatch := 1; w.ctx.Err() == nil; dispatch++ {
 		key := run.Key{Run: testRun, Task: task, Attempt: attempt, Dispatch: dispatch}
 		w.desk.queue(key)
+		var last *executor.HeartbeatDetails // that named who has it
 		d := w.tokens.schedule("pool", delivery{kind: "execute", key: key})
 		for !w.again(d) {
 			switch {
@@ -149,8 +150,12 @@ func (w *world) workflow(task, attempt int) {
 			}
 			holder := w.desk.holder(key)
 			if who == nil || who.Executor == "" && who.Set == "" {
+				who = last
+			}
+			if who == nil {
 				who = &executor.HeartbeatDetails{Executor: holder, Set: w.desk.setOf(holder)}
 			}
+			last = who
 			if who.Set != "" {
 				w.countAdoption()
 				d = w.tokens.schedule("set:"+who.Set, delivery{kind: "adopt", key: key, journal: who.JournalID})
