@@ -36,6 +36,17 @@ build: bin/drover bin/drover-shim ## Build bin/drover and bin/drover-shim (the f
 bin/drover bin/drover-shim:
 	$(GO) build -ldflags '$(LDFLAGS)' -o $@ ./cmd/$(@F)
 
+# Modules of their own: the plugins of ours, and the examples of one.
+PLUGIN_MODULES := plugins $(patsubst %/go.mod,%,$(wildcard examples/fleets/*/go.mod))
+PLUGINS        := $(addprefix bin/,$(notdir $(wildcard plugins/cmd/*)))
+
+.PHONY: plugins
+plugins: $(PLUGINS) ## Build the fleeting plugins to bin/
+
+.PHONY: $(PLUGINS)
+$(PLUGINS):
+	cd plugins && $(GO) build -ldflags '-s -w -X main.version=$(VERSION)' -o ../$@ ./cmd/$(@F)
+
 .PHONY: generate
 generate: ## Generate what comes from api/openapi.yaml and from the protocol of fleeting plugins
 	$(GO) generate ./api/... ./gateway/... ./fleeting/wire
@@ -54,6 +65,7 @@ test: build ## Run the tests; those that need Docker or PostgreSQL say so where 
 	@mkdir -p .bin
 	DROVER_TEST_TEMPORAL=$${DROVER_TEST_TEMPORAL:-auto} $(GO) test $(TESTFLAGS) -timeout 20m ./... | tee $(REPORT).part
 	@mv $(REPORT).part $(REPORT)
+	@set -e; for module in $(PLUGIN_MODULES); do (cd $$module && $(GO) test $(TESTFLAGS) -timeout 10m ./... | tee -a $(CURDIR)/$(REPORT)); done
 	@$(GO) run ./internal/testenv/missing
 
 .PHONY: test-race
@@ -110,7 +122,8 @@ $(CLUSTER)/images/busybox.tar: build
 lint: ## Run the linters, gofumpt and the checks of go.mod
 	$(TOOL) golangci-lint run ./...
 	$(GO) mod tidy -diff
-	@set -e; for module in $(CLUSTER_MODULES); do (cd $$module && $(GO) vet ./... && $(GO) mod tidy -diff); done
+	@set -e; for module in $(CLUSTER_MODULES) $(PLUGIN_MODULES); do (cd $$module && $(GO) vet ./... && $(GO) mod tidy -diff); done
+	cd plugins && $(GO) tool -modfile=../tools/go.mod golangci-lint run ./...
 
 .PHONY: fmt
 fmt: ## Format the code

@@ -1,0 +1,22 @@
+//go:build linux
+
+// Fleeting-plugin-process gives local processes out as instances.
+package main
+
+import (
+	"os"
+
+	"gitlab.com/gitlab-org/fleeting/fleeting/plugin"
+
+	"github.com/drover-run/drover/plugins/process"
+)
+
+var version string // set by the linker
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == process.KeeperCommand {
+		os.Exit(process.Keep(os.Args[2:], os.Stderr))
+	}
+	v := plugin.VersionInfo{Name: "fleeting-plugin-process", Version: version}
+	plugin.Main(&process.InstanceGroup{Version: v}, v)
+}

@@ -1,0 +1,15 @@
+// Fleeting-plugin-static gives hosts of a list out as instances.
+package main
+
+import (
+	"gitlab.com/gitlab-org/fleeting/fleeting/plugin"
+
+	"github.com/drover-run/drover/plugins/static"
+)
+
+var version string // set by the linker
+
+func main() {
+	v := plugin.VersionInfo{Name: "fleeting-plugin-static", Version: version}
+	plugin.Main(&static.InstanceGroup{Version: v}, v)
+}

@@ -1,0 +1,127 @@
+// Package instance holds what the instances of all our plugins have in common:
+// an id, and texts of the configuration that their values are filled in to.
+package instance
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"text/template"
+	"time"
+)
+
+// Vars are the values of one instance, which texts name as {{.ID}}.
+type Vars struct {
+	ID    string
+	Group string
+	Dir   string // empty where the instance has none on this host
+}
+
+// The variables that every instance finds in its environment.
+const (
+	IDVariable    = "FLEETING_INSTANCE_ID"
+	GroupVariable = "FLEETING_INSTANCE_GROUP"
+	DirVariable   = "FLEETING_INSTANCE_DIR"
+)
+
+var groupPattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_-]{0,47}$`)
+
+// CheckGroup refuses names of groups that cannot be parts of names elsewhere.
+func CheckGroup(name string) error {
+	if name == "" {
+		return errors.New("name: the group needs one")
+	}
+	if !groupPattern.MatchString(name) {
+		return fmt.Errorf("name: %q must match %s", name, groupPattern)
+	}
+	return nil
+}
+
+// NewID makes an id that no other instance has, had or will have.
+func NewID(group string) string {
+	return group + "-" + strings.ToLower(rand.Text()[:10])
+}
+
+// Fill replaces {{.ID}}, {{.Group}} and {{.Dir}} in a text.
+func (v Vars) Fill(text string) (string, error) {
+	if !strings.Contains(text, "{{") {
+		return text, nil
+	}
+	t, err := template.New("").Parse(text)
+	if err != nil {
+		return "", fmt.Errorf("reading %q: %w", text, err)
+	}
+	var b strings.Builder
+	if err := t.Execute(&b, v); err != nil {
+		return "", fmt.Errorf("filling in %q: %w", text, err)
+	}
+	return b.String(), nil
+}
+
+// FillAll fills in every text of a list.
+func (v Vars) FillAll(texts []string) ([]string, error) {
+	filled := make([]string, len(texts))
+	for i, text := range texts {
+		var err error
+		if filled[i], err = v.Fill(text); err != nil {
+			return nil, err
+		}
+	}
+	return filled, nil
+}
+
+// Environment returns base with the instance's own variables and the configured ones.
+func (v Vars) Environment(base []string, configured map[string]string) ([]string, error) {
+	env := append(slices.Clone(base), IDVariable+"="+v.ID, GroupVariable+"="+v.Group)
+	if v.Dir != "" {
+		env = append(env, DirVariable+"="+v.Dir)
+	}
+	for _, name := range slices.Sorted(maps.Keys(configured)) {
+		value, err := v.Fill(configured[name])
+		if err != nil {
+			return nil, fmt.Errorf("env %s: %w", name, err)
+		}
+		env = append(env, name+"="+value)
+	}
+	return env, nil
+}
+
+// Duration is written as text such as 30s, or as a number of seconds.
+type Duration time.Duration
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (d *Duration) UnmarshalJSON(text []byte) error {
+	var seconds float64
+	if err := json.Unmarshal(text, &seconds); err == nil {
+		*d = Duration(seconds * float64(time.Second))
+		return nil
+	}
+	var words string
+	if err := json.Unmarshal(text, &words); err != nil {
+		return fmt.Errorf("a duration is text such as 30s, not %s", text)
+	}
+	parsed, err := time.ParseDuration(words)
+	if err != nil {
+		return fmt.Errorf("reading a duration: %w", err)
+	}
+	*d = Duration(parsed)
+	return nil
+}
+
+// MarshalJSON implements json.Marshaler.
+func (d Duration) MarshalJSON() ([]byte, error) {
+	return json.Marshal(time.Duration(d).String()) //nolint:wrapcheck // text is always encoded
+}
+
+// Or returns the duration, or a default where none is set.
+func (d Duration) Or(fallback time.Duration) time.Duration {
+	if d == 0 {
+		return fallback
+	}
+	return time.Duration(d)
+}

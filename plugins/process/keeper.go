@@ -1,0 +1,177 @@
+//go:build linux
+
+package process
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/gofrs/flock"
+	"golang.org/x/sys/unix"
+)
+
+// KeeperCommand is the hidden command of the plugin that runs Keep.
+const KeeperCommand = "keep-instance"
+
+const exitKeeper = 125 // the keeper could not do its work
+
+// Keep runs the command of one instance: its arguments are the instance's
+// directory, how long the command may take to end by itself, and the command.
+// It outlives the plugin. With the command, and with SIGTERM, everything that
+// the command started ends, too. The result is an exit code.
+func Keep(args []string, stderr io.Writer) int {
+	if len(args) < 3 {
+		_, _ = fmt.Fprintln(stderr, "keeper: needs a directory, a time and a command")
+		return exitKeeper
+	}
+	patience, err := time.ParseDuration(args[1])
+	if err == nil {
+		err = keep(args[0], patience, args[2:])
+	}
+	if err != nil {
+		_, _ = fmt.Fprintln(stderr, "keeper:", err)
+		return exitKeeper
+	}
+	return 0
+}
+
+func keep(dir string, patience time.Duration, argv []string) error {
+	// Before anyone can learn the pid.
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
+	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
+	lock, err := takeInstance(dir)
+	if lock == nil || err != nil {
+		return err
+	}
+	defer func() { _ = lock.Close() }()
+	stopped, err := exists(dir, stopFile)
+	if err != nil {
+		return err
+	}
+	if stopped {
+		return write(dir, endedFile, ended{At: time.Now(), Why: "it was stopped before it began"})
+	}
+	// What the command leaves behind becomes this process's child.
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("becoming the reaper: %w", err)
+	}
+	// The kernel ends the command with the very thread that started it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd := exec.Command(argv[0], argv[1:]...) //nolint:noctx // ended by signals
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return errors.Join(err, write(dir, endedFile, ended{At: time.Now(), Why: fmt.Sprintf("it could not be started: %v", err)}))
+	}
+	pid := cmd.Process.Pid
+	exited := make(chan string, 1)
+	go reap(pid, exited)
+	if err := write(dir, startedFile, started{PID: pid, At: time.Now()}); err != nil {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+		return err
+	}
+	why := await(pid, patience, stop, exited)
+	sweep()
+	return write(dir, endedFile, ended{At: time.Now(), Why: why})
+}
+
+// takeInstance makes this process the instance's keeper. There is no lock
+// where the instance was given up before.
+func takeInstance(dir string) (*flock.Flock, error) {
+	path := filepath.Join(dir, lockFile)
+	lock := flock.New(path)
+	if err := lock.Lock(); err != nil { // at most as long as somebody looks
+		return nil, fmt.Errorf("locking %s: %w", path, err)
+	}
+	over, err := exists(dir, endedFile)
+	if err != nil || over {
+		_ = lock.Close()
+		return nil, err
+	}
+	if err := os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
+		_ = lock.Close()
+		return nil, fmt.Errorf("writing the pid: %w", err)
+	}
+	return lock, nil
+}
+
+// await waits for the command's end, which it is told to come to by a signal.
+func await(pid int, patience time.Duration, stop <-chan os.Signal, exited <-chan string) string {
+	select {
+	case why := <-exited:
+		return why
+	case <-stop:
+	}
+	_ = syscall.Kill(pid, syscall.SIGTERM)
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case why := <-exited:
+		return "it was stopped: " + why
+	case <-timer.C:
+	}
+	_ = syscall.Kill(pid, syscall.SIGKILL)
+	<-exited
+	return fmt.Sprintf("it was stopped, and killed after %s", patience)
+}
+
+// reap collects all that ends, and says how the command did.
+func reap(command int, exited chan<- string) {
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, 0, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil: // no child is left
+			return
+		case pid == command && status.Signaled():
+			exited <- "killed by " + status.Signal().String()
+		case pid == command:
+			exited <- fmt.Sprintf("exit status %d", status.ExitStatus())
+		}
+	}
+}
+
+// sweep kills what the command left, and what appears meanwhile. Children of
+// those that die become ours.
+func sweep() {
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		left := children()
+		if len(left) == 0 {
+			return
+		}
+		for _, pid := range left {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		<-tick.C
+	}
+}
+
+// children lists this process's own children, of all its threads.
+func children() []int {
+	var pids []int
+	files, _ := filepath.Glob("/proc/self/task/*/children")
+	for _, file := range files {
+		text, _ := os.ReadFile(file)
+		for word := range strings.FieldsSeq(string(text)) {
+			if pid, err := strconv.Atoi(word); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}

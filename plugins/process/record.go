@@ -1,0 +1,189 @@
+//go:build linux
+
+package process
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+	"github.com/google/renameio/v2"
+	"gitlab.com/gitlab-org/fleeting/fleeting/provider"
+)
+
+// The files of an instance.
+const (
+	instanceFile = "instance.json"
+	lockFile     = "lock"
+	startedFile  = "started.json"
+	addressFile  = "address"
+	stopFile     = "stop"
+	endedFile    = "ended.json"
+	logFile      = "log"
+)
+
+// A keeper that has not come by then never will: the plugin was killed before
+// it could start one.
+const keeperPatience = 30 * time.Second
+
+type created struct {
+	ID string    `json:"id"`
+	At time.Time `json:"at"`
+}
+
+type started struct {
+	PID int       `json:"pid"` // of the command
+	At  time.Time `json:"at"`
+}
+
+type ended struct {
+	At  time.Time `json:"at"`
+	Why string    `json:"why"`
+}
+
+// seen is what the files of an instance say.
+type seen struct {
+	state   provider.State
+	ended   ended
+	started started
+}
+
+// look reads the state of the instance in dir. Where a keeper was killed it
+// writes the end down.
+func look(dir string, needsAddress bool) (seen, error) {
+	var s seen
+	if read(dir, endedFile, &s.ended) == nil {
+		s.state = provider.StateDeleted
+		return s, nil
+	}
+	kept, err := isKept(dir)
+	if err != nil {
+		return s, err
+	}
+	stopping, err := exists(dir, stopFile)
+	if err != nil {
+		return s, err
+	}
+	startErr := read(dir, startedFile, &s.started)
+	if !kept {
+		return lookKeeperless(dir, s, stopping)
+	}
+	addressed := true
+	if needsAddress {
+		if addressed, err = exists(dir, addressFile); err != nil {
+			return s, err
+		}
+	}
+	switch {
+	case stopping:
+		s.state = provider.StateDeleting
+	case startErr != nil || !addressed:
+		s.state = provider.StateCreating
+	default:
+		s.state = provider.StateRunning
+	}
+	return s, nil
+}
+
+// isKept reports whether the instance's keeper lives.
+func isKept(dir string) (bool, error) {
+	lock := flock.New(filepath.Join(dir, lockFile))
+	defer func() { _ = lock.Close() }()
+	// Shared, so that two who look do not take each other for a keeper.
+	free, err := lock.TryRLock()
+	if err != nil {
+		return false, fmt.Errorf("looking at a keeper's lock: %w", err)
+	}
+	return !free, nil
+}
+
+// lookKeeperless tells an instance whose keeper is still to come from one whose
+// keeper was killed, or has ended just now.
+func lookKeeperless(dir string, s seen, stopping bool) (seen, error) {
+	var c created
+	if err := read(dir, instanceFile, &c); err != nil {
+		return s, err
+	}
+	if s.started.PID == 0 && !stopping && time.Since(c.At) < keeperPatience {
+		s.state = provider.StateCreating
+		return s, nil
+	}
+	lock := flock.New(filepath.Join(dir, lockFile))
+	defer func() { _ = lock.Close() }()
+	locked, err := lock.TryLock()
+	if err != nil {
+		return s, fmt.Errorf("locking an instance: %w", err)
+	}
+	if !locked { // a keeper has come, or another looks: the next look tells
+		s.state = provider.StateCreating
+		if stopping || s.started.PID != 0 {
+			s.state = provider.StateDeleting
+		}
+		return s, nil
+	}
+	s.state = provider.StateDeleted
+	if read(dir, endedFile, &s.ended) == nil {
+		return s, nil
+	}
+	s.ended = ended{At: time.Now(), Why: "its keeper was killed"}
+	if s.started.PID == 0 {
+		s.ended.Why = "it was never started"
+	}
+	return s, write(dir, endedFile, s.ended)
+}
+
+// keeperPID reads the pid that the keeper wrote into its lock; 0 while it has not.
+func keeperPID(dir string) (int, error) {
+	text, err := os.ReadFile(filepath.Join(dir, lockFile))
+	if err != nil {
+		return 0, fmt.Errorf("reading a keeper's pid: %w", err)
+	}
+	if len(text) == 0 {
+		return 0, nil
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || pid <= 1 {
+		return 0, fmt.Errorf("reading a keeper's pid: %q is none", text)
+	}
+	return pid, nil
+}
+
+func exists(dir, file string) (bool, error) {
+	_, err := os.Stat(filepath.Join(dir, file))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking at an instance: %w", err)
+	}
+	return true, nil
+}
+
+func read(dir, file string, v any) error {
+	text, err := os.ReadFile(filepath.Join(dir, file))
+	if err == nil {
+		err = json.Unmarshal(text, v)
+	}
+	if err != nil {
+		return fmt.Errorf("reading an instance: %w", err)
+	}
+	return nil
+}
+
+func write(dir, file string, v any) error {
+	text, err := json.Marshal(v)
+	if err == nil {
+		err = renameio.WriteFile(filepath.Join(dir, file), text, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", file, err)
+	}
+	return nil
+}
