@@ -7,7 +7,6 @@ import (
 	"io"
 	"time"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/drover-run/drover/fleeting/wire"
@@ -73,11 +72,7 @@ func (h *Host) ConnectInfo(ctx context.Context, id string) (ConnectInfo, error) 
 	if err != nil {
 		return ConnectInfo{}, err
 	}
-	info := ConnectInfo{Connector: connectorOf(r.GetConnector()), ID: id, ExternalAddr: r.GetExternalAddr(), InternalAddr: r.GetInternalAddr()}
-	if r.GetExpires() > 0 {
-		info.Expires = time.Unix(r.GetExpires(), 0).UTC()
-	}
-	return info, nil
+	return connectInfoOf(id, r), nil
 }
 
 // Heartbeat returns ErrUnhealthy with the plugin's words where an instance is
@@ -211,22 +206,10 @@ func call[R any](ctx context.Context, h *Host, name string, timeout time.Duratio
 
 // judge says what an error of a call means.
 func (h *Host) judge(ctx context.Context, name string, err error) error {
-	s := status.Convert(err)
-	switch {
-	case h.closing.Err() != nil:
+	if h.closing.Err() != nil {
 		return fmt.Errorf("%s: %w", name, ErrClosed)
-	case errors.Is(ctx.Err(), context.Canceled):
-		return fmt.Errorf("%s: %w", name, context.Cause(ctx))
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return fmt.Errorf("%s: %w", name, ErrTimeout)
 	}
-	switch s.Code() { //nolint:exhaustive // all others are the plugin's own
-	case codes.Unavailable:
-		return fmt.Errorf("%s: %w: %s", name, ErrUnavailable, s.Message())
-	case codes.Unimplemented:
-		return fmt.Errorf("%s: %w", name, ErrNotSupported)
-	}
-	return &CallError{Call: name, Code: s.Code(), Message: s.Message()}
+	return judge(ctx, name, err)
 }
 
 // giveUp ends a process that is gone or hangs, so that the next call launches

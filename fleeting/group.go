@@ -106,3 +106,11 @@ func connectorOf(c *wire.ConnectorConfig) Connector {
 		Keepalive: time.Duration(c.GetKeepalive()), Timeout: time.Duration(c.GetTimeout()),
 	}
 }
+
+func connectInfoOf(id string, r *wire.ConnectInfoResponse) ConnectInfo {
+	info := ConnectInfo{Connector: connectorOf(r.GetConnector()), ID: id, ExternalAddr: r.GetExternalAddr(), InternalAddr: r.GetInternalAddr()}
+	if r.GetExpires() > 0 {
+		info.Expires = time.Unix(r.GetExpires(), 0).UTC()
+	}
+	return info
+}

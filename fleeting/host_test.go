@@ -135,6 +135,11 @@ func TestHost_gives_up_a_plugin_that_hangs(t *testing.T) {
 	h := open(t, o)
 	plugin := pluginPID(t, o.Dir)
 	require.NoError(t, syscall.Kill(plugin, syscall.SIGSTOP))
+	testenv.Await(t, 20*time.Second, func() (bool, string) { // its threads do not stop at once
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", plugin))
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		return err == nil && strings.HasPrefix(rest, "T"), string(stat)
+	})
 	_, err := h.Increase(t.Context(), 1)
 	require.ErrorIs(t, err, fleeting.ErrTimeout)
 	awaitGone(t, plugin)

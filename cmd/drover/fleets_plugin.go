@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/drover-run/drover/cli"
 	"github.com/drover-run/drover/fleeting"
+	"github.com/drover-run/drover/fleeting/fleetingtest"
 )
 
 // addPluginCommands adds what concerns plugins of fleets, which no gateway is
@@ -58,14 +60,16 @@ func pluginGuardCommand() *cobra.Command {
 func pluginCheckCommand() *cobra.Command {
 	var o fleeting.Options
 	var config, output string
-	var verbose bool
+	var verbose, exercise bool
 	c := &cobra.Command{
 		Use:   "check PLUGIN",
 		Short: "Say what a fleeting plugin is and can do",
 		Long: `Launches a plugin, given by its path or by its name on the plugin path, and says what it is and which calls it serves. With
 --config it is also initialised and lists its instances, which may leave traces in the cloud, such as an uploaded key;
-its capabilities are known only then. Nothing is created or deleted.`,
-		Example: "  drover fleets plugin check ./fleeting-plugin-static\n  drover fleets plugin check docker --config docker.yaml",
+its capabilities are known only then. Nothing is created or deleted, except with --exercise, which examines the plugin: it
+makes two instances, kills the plugin's process now and then, names instances that are not there, and deletes the two.
+Other instances are left alone.`,
+		Example: "  drover fleets plugin check ./fleeting-plugin-static\n  drover fleets plugin check docker --config docker.yaml --exercise",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.Plugin, o.Logger = args[0], slog.New(slog.DiscardHandler)
@@ -77,11 +81,18 @@ its capabilities are known only then. Nothing is created or deleted.`,
 					return err
 				}
 			}
+			if exercise && config == "" {
+				return fmt.Errorf("--exercise needs --config: which group is it to make instances in?")
+			}
+			if exercise {
+				return exercisePlugin(c.Context(), c.OutOrStdout(), o, output == "json")
+			}
 			return checkPlugin(c.Context(), c.OutOrStdout(), o, config != "", output == "json")
 		},
 	}
 	c.Flags().StringSliceVar(&o.Path, "plugin-path", nil, "directories that names of plugins are looked up in, before PATH")
 	c.Flags().StringVar(&config, "config", "", "YAML or JSON file with the plugin's configuration; its key connector_config, if any, is the connector's")
+	c.Flags().BoolVar(&exercise, "exercise", false, "examine the plugin with two instances, which are deleted again; needs --config")
 	c.Flags().StringVarP(&output, "output", "o", "table", "table or json")
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "show what the plugin logs")
 	return c
@@ -157,4 +168,24 @@ func orElse(text, otherwise string) string {
 		return otherwise
 	}
 	return text
+}
+
+// exercisePlugin shows each step of the examination when it is over.
+func exercisePlugin(ctx context.Context, out io.Writer, o fleeting.Options, asJSON bool) error {
+	options := fleetingtest.Options{Plugin: o}
+	if !asJSON {
+		options.Tell = func(s fleetingtest.Step) {
+			_, _ = fmt.Fprintf(out, "%-8s %6.1fs  %s\n", s.Outcome, s.Took.Seconds(), s.Name)
+			if s.Detail != "" && s.Outcome != fleetingtest.OK {
+				_, _ = fmt.Fprintf(out, "%18s%s\n", "", s.Detail)
+			}
+		}
+	}
+	steps, err := fleetingtest.Check(ctx, options)
+	if asJSON {
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		err = errors.Join(encoder.Encode(steps), err)
+	}
+	return err //nolint:wrapcheck // it says what is wrong
 }

@@ -34,6 +34,9 @@ func main() {
 		say("the PostgreSQL suites (no server programs, and DROVER_TEST_POSTGRES is not set)",
 			"apt-get install postgresql (it need not run), or DROVER_TEST_POSTGRES=postgres://...")
 	}
+	if exec.CommandContext(context.Background(), "/usr/bin/python3", "-c", "import grpc, google.protobuf").Run() != nil {
+		say("the test of the fleeting plugin in Python", "apt-get install python3-grpcio python3-protobuf")
+	}
 	if os.Geteuid() != 0 {
 		say("the tests of lost hosts (they cut networks and fill disks, for which they must be root)", "run make test as root, with iproute2, iptables and util-linux installed")
 	} else if _, err := exec.LookPath("iptables"); err != nil {

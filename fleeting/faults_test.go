@@ -1,0 +1,307 @@
+//go:build linux
+
+package fleeting_test
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/fleeting"
+	"github.com/drover-run/drover/fleeting/fleetingtest/cloud"
+	"github.com/drover-run/drover/internal/testenv"
+)
+
+// faulty is a plugin with the faults that a test injects into its cloud.
+func faulty(t *testing.T) string {
+	t.Helper()
+	return testenv.BuildProgram(t, ".", "./fleeting/fleetingtest/faulty")
+}
+
+// clouded opens a host on a cloud of its own.
+func clouded(t *testing.T, s cloud.Settings, o fleeting.Options) (*fleeting.Host, *cloud.Cloud, fleeting.Options) {
+	t.Helper()
+	c, err := cloud.Open(t.TempDir())
+	require.NoError(t, err)
+	require.NoError(t, c.Set(s))
+	o.Plugin, o.Config = faulty(t), c.Config()
+	if o.Dir == "" {
+		o.Dir = t.TempDir()
+	}
+	return open(t, o), c, o
+}
+
+func truth(t *testing.T, c *cloud.Cloud) []string {
+	t.Helper()
+	ids, err := c.IDs()
+	require.NoError(t, err)
+	return ids
+}
+
+func listed(t *testing.T, h *fleeting.Host) (ids []string) {
+	t.Helper()
+	all, err := h.Update(t.Context())
+	require.NoError(t, err)
+	for _, i := range all {
+		ids = append(ids, i.ID)
+	}
+	return ids
+}
+
+func count(t *testing.T, c *cloud.Cloud, call string) int {
+	t.Helper()
+	n, err := c.Count(call)
+	require.NoError(t, err)
+	return n
+}
+
+// said is a plugin's own error, after which it lives.
+func said(t *testing.T, err error) {
+	t.Helper()
+	answer := (*fleeting.CallError)(nil)
+	require.ErrorAs(t, err, &answer)
+}
+
+func TestFault_quota_in_the_midst_of_Increase(t *testing.T) {
+	t.Parallel()
+	h, c, _ := clouded(t, cloud.Settings{Quota: 2}, fleeting.Options{})
+	n, err := h.Increase(t.Context(), 3)
+	said(t, err)
+	require.Zero(t, n, "an error takes the count away")
+	require.Len(t, listed(t, h), 2, "but Update knows")
+	require.Equal(t, 1, count(t, c, "Increase"), "it was not tried again")
+}
+
+func TestFault_Decrease_of_a_bad_and_three_good(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ do, left int }{
+		"all are deleted":  {do: cloud.All, left: 0},
+		"none are deleted": {do: 0, left: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, c, _ := clouded(t, cloud.Settings{}, fleeting.Options{})
+			_, err := h.Increase(t.Context(), 3)
+			require.NoError(t, err)
+			require.NoError(t, c.Inject(cloud.Fault{Call: "Decrease", Do: tt.do, Then: cloud.Fail, OnUnknown: true}))
+			ids := truth(t, c)
+			gone, err := h.Decrease(t.Context(), append([]string{"bad"}, ids...))
+			said(t, err)
+			require.Empty(t, gone)
+			require.Len(t, listed(t, h), tt.left)
+			_, err = h.Decrease(t.Context(), ids)
+			if tt.left > 0 { // the good ones alone
+				require.NoError(t, err)
+			}
+			require.Empty(t, listed(t, h))
+		})
+	}
+}
+
+func TestFault_ConnectInfo_of_an_unknown_instance_crashes(t *testing.T) {
+	t.Parallel()
+	h, c, o := clouded(t, cloud.Settings{}, fleeting.Options{})
+	_, err := h.Increase(t.Context(), 1)
+	require.NoError(t, err)
+	require.NoError(t, c.Inject(cloud.Fault{Call: "ConnectInfo", Then: cloud.Crash, OnUnknown: true}))
+	crashed := pluginPID(t, o.Dir)
+	_, err = h.ConnectInfo(t.Context(), "unknown")
+	require.ErrorIs(t, err, fleeting.ErrUnavailable)
+	awaitGone(t, crashed)
+
+	ids := truth(t, c)
+	require.Equal(t, ids, listed(t, h), "the next call has another process")
+	info, err := h.ConnectInfo(t.Context(), ids[0])
+	require.NoError(t, err)
+	require.Equal(t, "127.0.0.1", info.InternalAddr)
+	require.NotEqual(t, crashed, pluginPID(t, o.Dir))
+	require.Equal(t, 2, count(t, c, "Init"))
+}
+
+func TestFault_Increase_that_never_comes_to_be(t *testing.T) {
+	t.Parallel()
+	h, c, _ := clouded(t, cloud.Settings{}, fleeting.Options{})
+	require.NoError(t, c.Inject(cloud.Fault{Call: "Increase", Do: 0, Then: cloud.Lie, Times: 1}))
+	n, err := h.Increase(t.Context(), 4)
+	require.NoError(t, err)
+	require.Equal(t, 4, n, "so it says")
+	require.Empty(t, listed(t, h), "and Update tells that it is not so")
+	_, err = h.Increase(t.Context(), 4)
+	require.NoError(t, err)
+	require.Len(t, listed(t, h), 4)
+}
+
+func TestFault_crash_in_the_midst_of_a_change(t *testing.T) {
+	t.Parallel()
+	h, c, _ := clouded(t, cloud.Settings{}, fleeting.Options{})
+	require.NoError(t, c.Inject(
+		cloud.Fault{Call: "Increase", Do: 2, Then: cloud.Crash, Times: 1},
+		cloud.Fault{Call: "Decrease", Do: 1, Then: cloud.Crash, Times: 1},
+	))
+	_, err := h.Increase(t.Context(), 3)
+	require.ErrorIs(t, err, fleeting.ErrUnavailable)
+	require.Len(t, listed(t, h), 2)
+	require.Equal(t, 1, count(t, c, "Increase"), "what changes something is never asked twice")
+	_, err = h.Decrease(t.Context(), truth(t, c))
+	require.ErrorIs(t, err, fleeting.ErrUnavailable)
+	require.Len(t, listed(t, h), 1)
+	require.Equal(t, 1, count(t, c, "Decrease"))
+}
+
+func TestFault_crash_after_everything_was_done(t *testing.T) {
+	t.Parallel()
+	h, c, _ := clouded(t, cloud.Settings{}, fleeting.Options{})
+	require.NoError(t, c.Inject(cloud.Fault{Call: "Increase", Do: cloud.All, Then: cloud.Crash, Times: 1}))
+	_, err := h.Increase(t.Context(), 3)
+	require.ErrorIs(t, err, fleeting.ErrUnavailable)
+	require.Len(t, listed(t, h), 3)
+}
+
+func TestFault_Update_that_breaks_off(t *testing.T) {
+	t.Parallel()
+	h, c, _ := clouded(t, cloud.Settings{}, fleeting.Options{})
+	_, err := h.Increase(t.Context(), 3)
+	require.NoError(t, err)
+	require.NoError(t, c.Inject(cloud.Fault{Call: "Update", Do: 1, Then: cloud.Fail, Times: 1}))
+	all, err := h.Update(t.Context())
+	said(t, err)
+	require.Empty(t, all, "a part is no answer: the others would seem to have vanished")
+
+	before := count(t, c, "Update")
+	require.NoError(t, c.Inject(cloud.Fault{Call: "Update", Do: 1, Then: cloud.Crash, Times: 1}))
+	require.Len(t, listed(t, h), 3, "it is asked again after a crash")
+	require.Equal(t, before+3, count(t, c, "Update"), "and once when it was launched")
+}
+
+func TestFault_slow_calls_are_left_by_their_deadline_and_alive(t *testing.T) {
+	t.Parallel()
+	h, c, o := clouded(t, cloud.Settings{}, fleeting.Options{Timeouts: fleeting.Timeouts{Change: 200 * time.Millisecond}})
+	require.NoError(t, c.Inject(cloud.Fault{Call: "Decrease", Delay: time.Hour}))
+	require.NoError(t, c.Appear("one"))
+	plugin := pluginPID(t, o.Dir)
+	_, err := h.Decrease(t.Context(), truth(t, c))
+	require.ErrorIs(t, err, fleeting.ErrTimeout)
+	require.NoError(t, h.Heartbeat(t.Context(), truth(t, c)[0]), "others are served")
+	require.Equal(t, plugin, pluginPID(t, o.Dir), "a cloud that is slow is no fault of the plugin")
+}
+
+func TestFault_a_listing_that_was_left_holds_up_nobody(t *testing.T) {
+	t.Parallel()
+	h, c, _ := clouded(t, cloud.Settings{CreateTime: 100 * time.Millisecond}, fleeting.Options{})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	require.NoError(t, c.Inject(cloud.Fault{Call: "Update", Delay: time.Hour, After: 1}))
+	left := errors.New("left")
+	go func() {
+		testenv.Await(t, 20*time.Second, func() (bool, string) { n, _ := c.Count("Update"); return n == 2, "" })
+		cancel(left)
+	}()
+	_, err := h.Update(ctx)
+	require.ErrorIs(t, err, left)
+	require.NoError(t, c.Inject())
+	_, err = h.Increase(t.Context(), 1)
+	require.NoError(t, err)
+	testenv.Await(t, 20*time.Second, func() (bool, string) {
+		s := states(t, h)[truth(t, c)[0]]
+		return s == fleeting.StateRunning, string(s)
+	})
+}
+
+func TestFault_Init_that_fails(t *testing.T) {
+	t.Parallel()
+	c, err := cloud.Open(t.TempDir())
+	require.NoError(t, err)
+	for _, then := range []cloud.Then{cloud.Fail, cloud.Crash} {
+		require.NoError(t, c.Inject(cloud.Fault{Call: "Init", Then: then, Times: 1}))
+		o := fleeting.Options{Plugin: faulty(t), Config: c.Config(), Dir: t.TempDir(), Grace: time.Minute}
+		_, err = fleeting.Open(t.Context(), o)
+		require.Error(t, err)
+		require.Empty(t, truth(t, c))
+		// No process was left, and the next host begins anew.
+		_, err = open(t, o).Update(t.Context())
+		require.NoError(t, err)
+	}
+}
+
+func TestFault_a_plugin_that_does_not_start_again_is_left_alone_for_a_while(t *testing.T) {
+	t.Parallel()
+	h, c, o := clouded(t, cloud.Settings{}, fleeting.Options{})
+	require.NoError(t, c.Inject(cloud.Fault{Call: "Init", Then: cloud.Crash, Times: 1}))
+	require.NoError(t, syscall.Kill(pluginPID(t, o.Dir), syscall.SIGKILL))
+	_, err := h.Increase(t.Context(), 1)
+	for range 3 { // the first may have met the process before it was gone
+		if err != nil {
+			break
+		}
+		_, err = h.Increase(t.Context(), 1)
+	}
+	require.ErrorIs(t, err, fleeting.ErrUnavailable)
+	testenv.Await(t, 20*time.Second, func() (bool, string) {
+		_, err := h.Update(t.Context())
+		return err == nil, ""
+	})
+}
+
+func TestFault_a_second_Init_is_not_needed_by_the_next_host(t *testing.T) {
+	t.Parallel()
+	first, c, o := clouded(t, cloud.Settings{}, fleeting.Options{})
+	_, err := first.Increase(t.Context(), 2)
+	require.NoError(t, err)
+	// As of the ecosystem's own client, whose second Init always fails.
+	require.NoError(t, c.Inject(cloud.Fault{Call: "Init", After: 1, Then: cloud.Fail}))
+	plugin := pluginPID(t, o.Dir)
+	require.NoError(t, first.Close())
+	second := open(t, o)
+	require.Equal(t, plugin, pluginPID(t, o.Dir))
+	require.Len(t, listed(t, second), 2)
+	// A new process gets its first.
+	require.NoError(t, syscall.Kill(plugin, syscall.SIGKILL))
+	awaitGone(t, plugin)
+	require.Len(t, listed(t, second), 2)
+}
+
+func TestFault_a_killed_host_and_a_crash_lose_no_instance(t *testing.T) {
+	t.Parallel()
+	c, err := cloud.Open(t.TempDir())
+	require.NoError(t, err)
+	o := fleeting.Options{Plugin: faulty(t), Config: c.Config(), Dir: t.TempDir(), Grace: time.Minute}
+	_, plugin := killedHost(t, o)
+	require.Len(t, truth(t, c), 2)
+	h := open(t, o)
+	require.Equal(t, truth(t, c), listed(t, h))
+	require.NoError(t, syscall.Kill(plugin, syscall.SIGKILL))
+	require.Equal(t, truth(t, c), listed(t, h))
+	require.NoError(t, c.Vanish(truth(t, c)[0]))
+	require.NoError(t, c.Appear("unexpected"))
+	require.Equal(t, truth(t, c), listed(t, h))
+	require.Contains(t, listed(t, h), "unexpected")
+}
+
+func TestFault_sick_instances_and_an_older_plugin(t *testing.T) {
+	t.Parallel()
+	h, c, _ := clouded(t, cloud.Settings{Suspends: true}, fleeting.Options{})
+	_, err := h.Increase(t.Context(), 1)
+	require.NoError(t, err)
+	ids := truth(t, c)
+	done, err := h.Suspend(t.Context(), ids)
+	require.NoError(t, err)
+	require.Equal(t, ids, done)
+	require.Equal(t, fleeting.StateSuspended, states(t, h)[ids[0]])
+	done, err = h.Resume(t.Context(), ids)
+	require.NoError(t, err)
+	require.Equal(t, ids, done)
+	require.NoError(t, h.Heartbeat(t.Context(), ids[0]))
+	require.NoError(t, c.Sicken(ids[0]))
+	require.ErrorIs(t, h.Heartbeat(t.Context(), ids[0]), fleeting.ErrUnhealthy)
+
+	older, c, _ := clouded(t, cloud.Settings{Older: true, Suspends: true}, fleeting.Options{})
+	_, err = older.Increase(t.Context(), 1)
+	require.NoError(t, err)
+	require.NoError(t, older.Heartbeat(t.Context(), truth(t, c)[0]), "it looks after nothing")
+	_, err = older.Suspend(t.Context(), truth(t, c))
+	require.ErrorIs(t, err, fleeting.ErrNotSupported)
+	require.NoError(t, older.Shutdown(t.Context()))
+}

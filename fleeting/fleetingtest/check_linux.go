@@ -1,0 +1,284 @@
+package fleetingtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/drover-run/drover/fleeting"
+)
+
+// unknown is an id that no instance has.
+const unknown = "drover-there-is-no-such-instance"
+
+// How many instances are made: one to lose, one to see untouched.
+const wanted = 2
+
+// exam is an examination that is going on.
+type exam struct {
+	o     Options
+	steps []Step
+	probe *fleeting.Probe
+	dir   string
+	info  fleeting.Info
+
+	before map[string]fleeting.State // instances that are none of ours
+	ours   []string
+}
+
+// Check examines a plugin. The error is ErrFailed where a step failed; all that
+// it made is deleted in any case, as far as the plugin does it.
+func Check(ctx context.Context, o Options) (steps []Step, err error) {
+	if o.Patience == 0 {
+		o.Patience = defaultPatience
+	}
+	dir, err := os.MkdirTemp("", "drover-kit-")
+	if err != nil {
+		return nil, fmt.Errorf("making a directory: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	e := &exam{o: o, dir: dir, before: map[string]fleeting.State{}}
+	defer func() { err = errors.Join(err, e.tidy(context.WithoutCancel(ctx))) }()
+	for _, s := range []struct {
+		name string
+		do   func(context.Context) (string, error)
+		must bool // the rest makes no sense without
+	}{
+		{"it starts and shakes hands", e.launch, true},
+		{"it serves the calls of the protocol", e.calls, false},
+		{"Init says what the group is", e.initialise, true},
+		{"Update lists what there is", e.first, true},
+		{"a second Init says the same", e.initialiseAgain, false},
+		{"ConnectInfo of an unknown instance is an error", e.connectUnknown, false},
+		{"Heartbeat of an unknown instance does no harm", e.heartbeatUnknown, false},
+		{"Decrease of an unknown instance does no harm", e.decreaseUnknown, false},
+		{"Increase makes instances, which Update lists", e.increase, true},
+		{"they run", e.awaitRunning, true},
+		{"ConnectInfo says how to reach them", e.connect, false},
+		{"Heartbeat finds them well", e.heartbeat, false},
+		{"Suspend and Resume, if it has the capability", e.suspend, false},
+		{"it may be killed: another process lists the same instances", e.restart, true},
+		{"Decrease of a good and an unknown instance", e.decreasePartly, false},
+		{"the good one goes, and the other stays", e.awaitOneGone, false},
+		{"it may be killed after Decrease: the instance goes", e.decreaseAndDie, false},
+		{"Decrease of an instance that is gone does no harm", e.decreaseGone, false},
+		{"Shutdown", e.shutdown, false},
+	} {
+		if err := ctx.Err(); err != nil {
+			return e.steps, context.Cause(ctx)
+		}
+		if !e.step(ctx, s.name, s.do) && s.must {
+			break
+		}
+	}
+	for _, s := range e.steps {
+		if s.Outcome == Failed {
+			return e.steps, ErrFailed
+		}
+	}
+	return e.steps, nil
+}
+
+// Signals of a step that is neither right nor wrong.
+var (
+	errNote    = errors.New("note")
+	errSkipped = errors.New("skipped")
+)
+
+func note(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", errNote, fmt.Sprintf(format, args...))
+}
+
+func (e *exam) step(ctx context.Context, name string, do func(context.Context) (string, error)) bool {
+	began := time.Now()
+	s := Step{Name: name, Outcome: OK}
+	var err error
+	s.Detail, err = do(ctx)
+	s.Took = time.Since(began)
+	switch {
+	case err == nil:
+	case errors.Is(err, errNote):
+		s.Outcome, s.Detail = Note, strings.TrimPrefix(err.Error(), errNote.Error()+": ")
+	case errors.Is(err, errSkipped):
+		s.Outcome, s.Detail = Skipped, strings.TrimPrefix(err.Error(), errSkipped.Error()+": ")
+	default:
+		s.Outcome, s.Detail = Failed, err.Error()
+		// What it has to say of it, and another process for the next step.
+		if e.probe != nil && !e.probe.Alive() {
+			s.Detail += "; it ended: " + strings.TrimSpace(e.probe.LastWords())
+			if again := e.again(ctx); again != nil {
+				s.Detail += "; launching it again: " + again.Error()
+			}
+		}
+	}
+	e.steps = append(e.steps, s)
+	if e.o.Tell != nil {
+		e.o.Tell(s)
+	}
+	return s.Outcome != Failed
+}
+
+// again replaces the process by another, initialised one.
+func (e *exam) again(ctx context.Context) error {
+	if e.probe != nil {
+		if err := e.probe.Kill(ctx); err != nil {
+			return fmt.Errorf("ending the plugin: %w", err)
+		}
+		e.probe = nil
+	}
+	if _, err := e.launch(ctx); err != nil {
+		return err
+	}
+	_, err := e.probe.Init(ctx)
+	return err //nolint:wrapcheck // it says what is wrong
+}
+
+func (e *exam) launch(context.Context) (string, error) {
+	o := e.o.Plugin
+	o.Dir = e.dir
+	var err error
+	e.probe, err = fleeting.Launch(o) //nolint:contextcheck // logs are of no call
+	return "", err                    //nolint:wrapcheck // it says what is wrong
+}
+
+func (e *exam) calls(ctx context.Context) (string, error) {
+	serves, lacks, err := e.probe.Calls(ctx)
+	switch {
+	case err != nil:
+		return "", err //nolint:wrapcheck // it says what is wrong
+	case len(serves) == 0:
+		return "", fmt.Errorf("%w: it has no gRPC reflection", errSkipped)
+	}
+	for _, name := range []string{"Init", "Update", "Increase", "Decrease", "ConnectInfo"} {
+		if slices.Contains(lacks, name) {
+			return "", fmt.Errorf("it lacks %s", strings.Join(lacks, " "))
+		}
+	}
+	if len(lacks) > 0 {
+		return "", note("of an older protocol: it lacks %s", strings.Join(lacks, " "))
+	}
+	return "", nil
+}
+
+func (e *exam) initialise(ctx context.Context) (string, error) {
+	info, err := e.probe.Init(ctx)
+	if err != nil {
+		return "", err //nolint:wrapcheck // it says what is wrong
+	}
+	e.info = info
+	if info.ID == "" {
+		return "", errors.New("the group has no id")
+	}
+	if info.MaxSize < wanted {
+		return "", fmt.Errorf("%d instances are needed; the group has at most %d", wanted, info.MaxSize)
+	}
+	return fmt.Sprintf("%s, at most %d, version %q, capabilities %v", info.ID, info.MaxSize, info.Version, info.Capabilities), nil
+}
+
+func (e *exam) initialiseAgain(ctx context.Context) (string, error) {
+	info, err := e.probe.Init(ctx)
+	if err != nil {
+		return "", err //nolint:wrapcheck // it says what is wrong
+	}
+	if info.ID != e.info.ID || info.MaxSize != e.info.MaxSize {
+		return "", fmt.Errorf("it says %s, at most %d", info.ID, info.MaxSize)
+	}
+	_, err = e.probe.Update(ctx)
+	return "", err //nolint:wrapcheck // it says what is wrong
+}
+
+func (e *exam) first(ctx context.Context) (string, error) {
+	var err error
+	e.before, err = e.states(ctx)
+	if err != nil || len(e.before) == 0 {
+		return "", err
+	}
+	return "", note("there are %d instances, which are left alone", len(e.before))
+}
+
+// states lists instances by id, and refuses lists that name one twice.
+func (e *exam) states(ctx context.Context) (map[string]fleeting.State, error) {
+	all, err := e.probe.Update(ctx)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it says what is wrong
+	}
+	of := map[string]fleeting.State{}
+	for _, i := range all {
+		if _, twice := of[i.ID]; twice || i.ID == "" {
+			return nil, fmt.Errorf("it lists %q twice, or without an id", i.ID)
+		}
+		of[i.ID] = i.State
+	}
+	return of, nil
+}
+
+// present tells instances that are there, or will be, from those that go.
+func present(s fleeting.State) bool {
+	switch s {
+	case fleeting.StateDeleting, fleeting.StateDeleted, fleeting.StateTimeout, "":
+		return false
+	default:
+		return true
+	}
+}
+
+// await looks until what is listed is right.
+func (e *exam) await(ctx context.Context, right func(map[string]fleeting.State) bool) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, e.o.Patience, fmt.Errorf("not within %s", e.o.Patience))
+	defer cancel()
+	pause := 20 * time.Millisecond
+	for {
+		seen, err := e.states(ctx)
+		if err != nil {
+			return err
+		}
+		if right(seen) {
+			return nil
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("%w: Update says %v", context.Cause(ctx), mine(seen, e.ours))
+		}
+		pause = min(2*pause, time.Second)
+	}
+}
+
+func mine(seen map[string]fleeting.State, ours []string) map[string]fleeting.State {
+	of := map[string]fleeting.State{}
+	for _, id := range ours {
+		of[id] = seen[id]
+	}
+	return of
+}
+
+// tidy deletes what is left of ours.
+func (e *exam) tidy(ctx context.Context) error {
+	if e.probe == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, e.o.Patience)
+	defer cancel()
+	var left []string
+	seen, err := e.states(ctx)
+	if err == nil {
+		for _, id := range slices.Sorted(maps.Keys(seen)) {
+			if _, old := e.before[id]; !old && present(seen[id]) && slices.Contains(e.ours, id) {
+				left = append(left, id)
+			}
+		}
+	}
+	if len(left) > 0 {
+		if _, err = e.probe.Decrease(ctx, left); err != nil {
+			err = fmt.Errorf("these are left: %v: %w", left, err)
+		}
+	}
+	return errors.Join(err, e.probe.Kill(ctx))
+}

@@ -1,0 +1,356 @@
+// Package cloud is a cloud for tests: a directory with a file for each
+// instance, which the plugin fleeting/fleetingtest/faulty speaks for. A test
+// looks at it and changes it behind the plugin's back, and tells the plugin
+// which faults to have.
+package cloud
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/gofrs/flock"
+	"github.com/google/renameio/v2"
+)
+
+// Cloud is a directory. All its methods may be called at any time, from any process.
+type Cloud struct{ dir string }
+
+// Settings say how the cloud behaves when nothing is at fault.
+type Settings struct {
+	MaxSize    uint32        `json:"max_size"`           // what the plugin says at Init; 0: as many as there may be
+	Quota      int           `json:"quota"`              // instances that there may be; 0: any number
+	CreateTime time.Duration `json:"create_time"`        // from creating to running
+	DeleteTime time.Duration `json:"delete_time"`        // from deleting to gone
+	Address    string        `json:"address"`            // of every instance; "": 127.0.0.1
+	Suspends   bool          `json:"suspends,omitempty"` // the plugin has the capability
+	Older      bool          `json:"older,omitempty"`    // of the wire without Heartbeat, Suspend, Resume and Shutdown
+}
+
+// Instance is a machine of the cloud.
+type Instance struct {
+	ID        string    `json:"id"`
+	Created   time.Time `json:"created"`
+	Deleted   time.Time `json:"deleted,omitzero"`
+	Sick      bool      `json:"sick,omitempty"`
+	Suspended bool      `json:"suspended,omitempty"`
+}
+
+// Then is how a call with a fault ends.
+type Then string
+
+// The ends of a call.
+const (
+	Proceed Then = ""      // as without a fault, after the delay
+	Fail    Then = "fail"  // with an error and no counts or lists, as errors travel
+	Crash   Then = "crash" // the plugin exits with 2, without an answer
+	Lie     Then = "lie"   // as if all had been done
+)
+
+// All says that a call does everything that it is asked for, before it ends badly.
+const All = -1
+
+// Fault is what goes wrong with a call.
+type Fault struct {
+	Call      string        `json:"call"` // such as Increase
+	Do        int           `json:"do"`   // how much of it is done before: instances made, deleted or listed; All
+	Then      Then          `json:"then"`
+	Delay     time.Duration `json:"delay,omitempty"`
+	OnUnknown bool          `json:"on_unknown,omitempty"` // only where the call names an instance that is not there
+	After     int           `json:"after,omitempty"`      // the first calls of each plugin process go well
+	Times     int           `json:"times,omitempty"`      // so often in all; 0: always
+}
+
+// Call is one that reached the plugin.
+type Call struct {
+	Name      string    `json:"name"`
+	N         int       `json:"n,omitempty"`
+	Instances []string  `json:"instances,omitempty"`
+	PID       int       `json:"pid"`
+	At        time.Time `json:"at"`
+}
+
+// Open makes the directory a cloud, if it is none.
+func Open(dir string) (*Cloud, error) {
+	dir, err := filepath.Abs(dir)
+	if err == nil {
+		err = os.MkdirAll(filepath.Join(dir, "instances"), 0o700)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("making a cloud: %w", err)
+	}
+	return &Cloud{dir: dir}, nil
+}
+
+// Config is the configuration of a plugin that speaks for the cloud.
+func (c *Cloud) Config() json.RawMessage {
+	text, err := json.Marshal(map[string]string{"dir": c.dir})
+	if err != nil {
+		return nil // text is always encoded
+	}
+	return text
+}
+
+// Set changes how the cloud behaves.
+func (c *Cloud) Set(s Settings) error { return c.write("settings.json", s) }
+
+// Settings returns how the cloud behaves.
+func (c *Cloud) Settings() (Settings, error) {
+	var s Settings
+	err := c.read("settings.json", &s)
+	return s, err
+}
+
+// Inject replaces the faults.
+func (c *Cloud) Inject(faults ...Fault) error {
+	return c.locked(func() error { return c.write("faults.json", faults) })
+}
+
+// Instances lists what there is, sorted by id: the truth, whatever the plugin says.
+func (c *Cloud) Instances() ([]Instance, error) {
+	var all []Instance
+	err := c.locked(func() (err error) {
+		all, err = c.instances()
+		return err
+	})
+	return all, err
+}
+
+// IDs lists the ids of the instances that were not deleted.
+func (c *Cloud) IDs() ([]string, error) {
+	all, err := c.Instances()
+	var ids []string
+	for _, i := range all {
+		if i.Deleted.IsZero() {
+			ids = append(ids, i.ID)
+		}
+	}
+	return ids, err
+}
+
+// Appear makes an instance that nobody asked the plugin for.
+func (c *Cloud) Appear(id string) error {
+	return c.locked(func() error { return c.put(Instance{ID: id, Created: time.Now()}) })
+}
+
+// Vanish takes an instance away, as spot markets and operators do.
+func (c *Cloud) Vanish(id string) error {
+	return c.locked(func() error {
+		if err := os.Remove(c.path(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("taking an instance away: %w", err)
+		}
+		return nil
+	})
+}
+
+// Sicken makes the heartbeats of an instance fail.
+func (c *Cloud) Sicken(id string) error {
+	_, err := c.edit(id, func(i *Instance) { i.Sick = true })
+	return err
+}
+
+// Calls lists what the plugin was called for, in order.
+func (c *Cloud) Calls() ([]Call, error) {
+	var calls []Call
+	err := c.locked(func() error {
+		f, err := os.Open(filepath.Join(c.dir, "calls"))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading calls: %w", err)
+		}
+		defer func() { _ = f.Close() }()
+		for decoder := json.NewDecoder(f); decoder.More(); {
+			var call Call
+			if err := decoder.Decode(&call); err != nil {
+				return fmt.Errorf("reading calls: %w", err)
+			}
+			calls = append(calls, call)
+		}
+		return nil
+	})
+	return calls, err
+}
+
+// Count says how often the plugin was called for something.
+func (c *Cloud) Count(name string) (int, error) {
+	calls, err := c.Calls()
+	n := 0
+	for _, call := range calls {
+		if call.Name == name {
+			n++
+		}
+	}
+	return n, err
+}
+
+// Create makes an instance for the plugin, if the quota allows.
+func (c *Cloud) Create(id string) (ok bool, err error) {
+	s, err := c.Settings()
+	if err != nil {
+		return false, err
+	}
+	err = c.locked(func() error {
+		all, err := c.instances()
+		if err != nil || (s.Quota > 0 && len(all) >= s.Quota) {
+			return err
+		}
+		ok = true
+		return c.put(Instance{ID: id, Created: time.Now()})
+	})
+	return ok, err
+}
+
+// Delete begins to delete an instance for the plugin.
+func (c *Cloud) Delete(id string) (found bool, err error) {
+	return c.edit(id, func(i *Instance) {
+		if i.Deleted.IsZero() {
+			i.Deleted = time.Now()
+		}
+	})
+}
+
+// Suspend suspends an instance for the plugin, or has it run again.
+func (c *Cloud) Suspend(id string, suspended bool) (found bool, err error) {
+	return c.edit(id, func(i *Instance) { i.Suspended = suspended })
+}
+
+// Note writes a call of the plugin down.
+func (c *Cloud) Note(call Call) error {
+	text, err := json.Marshal(call)
+	if err != nil {
+		return fmt.Errorf("writing a call: %w", err)
+	}
+	return c.locked(func() error {
+		f, err := os.OpenFile(filepath.Join(c.dir, "calls"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err == nil {
+			_, err = f.Write(append(text, '\n'))
+			err = errors.Join(err, f.Close())
+		}
+		if err != nil {
+			return fmt.Errorf("writing a call: %w", err)
+		}
+		return nil
+	})
+}
+
+// Next returns the fault that a call of the plugin has, if any: the earlier is
+// how many calls of this kind the process had before, unknown whether the call
+// names an instance that is not there.
+func (c *Cloud) Next(call string, earlier int, unknown bool) (Fault, bool, error) {
+	var found Fault
+	var ok bool
+	err := c.locked(func() error {
+		var faults []Fault
+		if err := c.read("faults.json", &faults); err != nil {
+			return err
+		}
+		at := slices.IndexFunc(faults, func(f Fault) bool {
+			return f.Call == call && earlier >= f.After && f.Times >= 0 && (unknown || !f.OnUnknown)
+		})
+		if at < 0 {
+			return nil
+		}
+		found, ok = faults[at], true
+		if faults[at].Times > 0 {
+			if faults[at].Times--; faults[at].Times == 0 {
+				faults[at].Times = -1
+			}
+		}
+		return c.write("faults.json", faults)
+	})
+	return found, ok, err
+}
+
+func (c *Cloud) locked(do func() error) error {
+	lock := flock.New(filepath.Join(c.dir, "lock"))
+	if err := lock.Lock(); err != nil {
+		return fmt.Errorf("locking the cloud: %w", err)
+	}
+	defer func() { _ = lock.Close() }()
+	return do()
+}
+
+// instances lists what there is, without those whose deletion is over.
+func (c *Cloud) instances() ([]Instance, error) {
+	var s Settings
+	if err := c.read("settings.json", &s); err != nil {
+		return nil, err
+	}
+	paths, err := filepath.Glob(c.path("*"))
+	if err != nil {
+		return nil, fmt.Errorf("listing instances: %w", err)
+	}
+	var all []Instance
+	for _, path := range paths {
+		var i Instance
+		if err := c.read(filepath.Join("instances", filepath.Base(path)), &i); err != nil {
+			return nil, err
+		}
+		if !i.Deleted.IsZero() && time.Since(i.Deleted) >= s.DeleteTime {
+			if err := os.Remove(path); err != nil {
+				return nil, fmt.Errorf("removing an instance: %w", err)
+			}
+			continue
+		}
+		all = append(all, i)
+	}
+	slices.SortFunc(all, func(a, b Instance) int { return cmp.Compare(a.ID, b.ID) })
+	return all, nil
+}
+
+func (c *Cloud) edit(id string, change func(*Instance)) (found bool, err error) {
+	err = c.locked(func() error {
+		all, err := c.instances()
+		if err != nil {
+			return err
+		}
+		at := slices.IndexFunc(all, func(i Instance) bool { return i.ID == id })
+		if at < 0 {
+			return nil
+		}
+		found = true
+		change(&all[at])
+		return c.put(all[at])
+	})
+	return found, err
+}
+
+func (c *Cloud) path(id string) string { return filepath.Join(c.dir, "instances", id+".json") }
+
+func (c *Cloud) put(i Instance) error {
+	return c.write(filepath.Join("instances", i.ID+".json"), i)
+}
+
+// read leaves v as it is where there is no such file.
+func (c *Cloud) read(file string, v any) error {
+	text, err := os.ReadFile(filepath.Join(c.dir, file))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, v)
+	}
+	if err != nil {
+		return fmt.Errorf("reading the cloud: %w", err)
+	}
+	return nil
+}
+
+func (c *Cloud) write(file string, v any) error {
+	text, err := json.Marshal(v)
+	if err == nil {
+		err = renameio.WriteFile(filepath.Join(c.dir, file), text, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("writing to the cloud: %w", err)
+	}
+	return nil
+}
