@@ -17,10 +17,15 @@ type Set struct {
 	empty bool
 }
 
-// NewSet returns the set of the texts. Empty ones are left out.
+// NewSet returns the set of the texts, and of what they are in base64 (alone,
+// in lines, or within something longer), in URLs and in JSON. Empty ones are
+// left out.
 func NewSet(texts []string) *Set {
 	s := &Set{empty: true}
 	sorted := slices.Clone(texts)
+	for _, text := range texts {
+		sorted = append(sorted, forms(text)...)
+	}
 	slices.Sort(sorted)
 	for _, text := range slices.Compact(sorted) {
 		if text == "" {
