@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,22 +24,54 @@ func documentedRole(t testing.TB) rbacv1.Role {
 	return role
 }
 
+// setRules returns the rules that docs/sets.md adds to the Role.
+func setRules(t testing.TB) []rbacv1.PolicyRule {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/sets.md")
+	require.NoError(t, err)
+	_, rights, found := strings.Cut(string(text), "## Rights")
+	require.True(t, found)
+	_, block, found := strings.Cut(rights, "```yaml\n")
+	require.True(t, found)
+	block, _, _ = strings.Cut(block, "```")
+	return rulesOf(t, block)
+}
+
+func rulesOf(t testing.TB, text string) []rbacv1.PolicyRule {
+	t.Helper()
+	var rules []rbacv1.PolicyRule
+	require.NoError(t, yaml.UnmarshalStrict([]byte(text), &rules))
+	return rules
+}
+
 func TestRights_are_documented(t *testing.T) {
 	t.Parallel()
-	documented, used := map[string]bool{}, map[string]bool{}
-	for _, rule := range documentedRole(t).Rules {
-		for _, resource := range rule.Resources {
-			for _, verb := range rule.Verbs {
-				documented[verb+" "+resource] = true
+	chart, err := os.ReadFile("../../deploy/helm/drover/files/executor-rules.yaml")
+	require.NoError(t, err)
+	alone := documentedRole(t).Rules
+	for name, tc := range map[string]struct {
+		member bool
+		rules  []rbacv1.PolicyRule
+	}{
+		"in the documents":               {false, alone},
+		"in the documents, with the set": {true, slices.Concat(alone, setRules(t))},
+		"in the chart":                   {true, rulesOf(t, string(chart))},
+	} {
+		granted, used := map[string]bool{}, map[string]bool{}
+		for _, rule := range tc.rules {
+			for _, resource := range rule.Resources {
+				for _, verb := range rule.Verbs {
+					granted[verb+" "+rule.APIGroups[0]+" "+resource] = true
+				}
 			}
 		}
-	}
-	for _, n := range needed(false) {
-		name := n.Verb + " " + n.Resource
-		if n.Subresource != "" {
-			name += "/" + n.Subresource
+		for _, n := range needed(tc.member) {
+			resource := n.Resource
+			if n.Subresource != "" {
+				resource += "/" + n.Subresource
+			}
+			used[n.Verb+" "+n.Group+" "+resource] = true
 		}
-		used[name] = true
+		require.Equal(t, used, granted, name)
 	}
-	require.Equal(t, used, documented)
 }

@@ -98,7 +98,7 @@ func TestChart_parts(t *testing.T) {
 	for file, want := range map[string][]string{
 		"least.yaml": {"runs-drover-control", "runs-drover-gateway"},
 		"most.yaml": {
-			"runs-drover-control", "runs-drover-gateway", "runs-drover-relay",
+			"runs-drover-control", "runs-drover-executor-linux", "runs-drover-executor-tenants", "runs-drover-gateway", "runs-drover-relay",
 		},
 	} {
 		var names []string
@@ -107,7 +107,7 @@ func TestChart_parts(t *testing.T) {
 			pod := d.Spec.Template.Spec
 			require.True(t, *pod.SecurityContext.RunAsNonRoot, d.Name)
 			require.True(t, *pod.Containers[0].SecurityContext.ReadOnlyRootFilesystem, d.Name)
-			require.False(t, *pod.AutomountServiceAccountToken, "%s speaks to the API server", d.Name)
+			require.Equal(t, strings.Contains(d.Name, "-executor-"), *pod.AutomountServiceAccountToken, "%s: only executors speak to the API server", d.Name)
 			require.Equal(t, d.Spec.Selector.MatchLabels["app.kubernetes.io/component"], d.Spec.Template.Labels["app.kubernetes.io/component"])
 		}
 		slices.Sort(names)
@@ -115,13 +115,50 @@ func TestChart_parts(t *testing.T) {
 	}
 }
 
-// Nobody gets rights in the cluster.
-func TestChart_grants_nothing(t *testing.T) {
+// Executors get rights in the namespace of their tasks, and nobody any others.
+func TestChart_grants_little(t *testing.T) {
 	t.Parallel()
+	var holders []string
 	for _, o := range render(t, valuesOf(t, "most.yaml")) {
-		require.NotContains(t, o.GetKind(), "Role")
+		require.NotContains(t, o.GetKind(), "ClusterRole")
 		require.NotEmpty(t, o.GetNamespace(), "%s %s", o.GetKind(), o.GetName())
+		if o.GetKind() == "Role" {
+			holders = append(holders, o.GetName())
+			require.Equal(t, "drover-tasks", o.GetNamespace())
+			content, err := o.MarshalJSON()
+			require.NoError(t, err)
+			require.NotContains(t, string(content), "*")
+		}
 	}
+	slices.Sort(holders)
+	require.Equal(t, []string{"runs-drover-executor-linux", "runs-drover-executor-tenants"}, holders)
+	for _, o := range render(t, valuesOf(t, "least.yaml")) {
+		require.NotContains(t, o.GetKind(), "Role")
+	}
+}
+
+// The members of a set share its name, its namespace and what their pods are
+// named by.
+func TestChart_forms_sets(t *testing.T) {
+	t.Parallel()
+	objects := render(t, valuesOf(t, "most.yaml"))
+	sets := map[string]string{}
+	for _, c := range ofKind[corev1.ConfigMap](t, objects, "ConfigMap") {
+		var config struct {
+			Executor struct {
+				Set, Driver, Pool string
+				Kubernetes        struct{ Namespace string }
+			}
+		}
+		require.NoError(t, yaml.Unmarshal([]byte(c.Data["drover.yaml"]), &config))
+		if e := config.Executor; e.Driver != "" {
+			sets[c.Name] = e.Driver + " " + e.Pool + " " + e.Set + " " + e.Kubernetes.Namespace
+		}
+	}
+	require.Equal(t, map[string]string{
+		"runs-drover-executor-linux":   "kubernetes linux runs-drover-executor-linux drover-tasks",
+		"runs-drover-executor-tenants": "kubernetes tenant-pool tenants drover-tasks",
+	}, sets)
 }
 
 // Every process must take the configuration that it is given.
@@ -164,7 +201,6 @@ func TestChart_refuses(t *testing.T) {
 		"an executor with no token": {`executors: {linux: {slots: 3}}`, "token"},
 		"a relay without TLS":       {`relay: {enabled: true}`, "relay"},
 		"no slots":                  {`executors: {linux: {slots: 0, token: {secret: x}}}`, "slots"},
-		"executors, as yet":         {`executors: {linux: {token: {secret: x}}}`, "no executor sets"},
 		"no relay to go through":    {`executors: {linux: {throughRelay: true, token: {secret: x}}}`, "not enabled"},
 	} {
 		t.Run(name, func(t *testing.T) {
