@@ -48,7 +48,11 @@ func (t *task) claim(ctx context.Context, d Delivery) Outcome {
 	t.mu.Lock()
 	t.def = &def
 	t.mu.Unlock()
-	return t.write(record{State: stateStarting}, Lazy)
+	out := t.write(record{State: stateStarting}, Lazy)
+	if def.Last { // what it is handed from now on it would only give back
+		t.a.heed(run.Wanted{Drain: true})
+	}
+	return out
 }
 
 // firstHeartbeat proves the token, before anything else is done with it.

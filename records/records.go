@@ -30,6 +30,8 @@ type Store interface {
 	Garbage
 	Webhooks
 	Schedules
+	Fleets
+	Ledger
 
 	// Check returns nil when the database answers and its schema is current.
 	Check(ctx context.Context) error
@@ -375,6 +377,8 @@ const (
 	// OutboxExecutor tells the workflow of Executor that it registered, or that
 	// a client wants something of it.
 	OutboxExecutor OutboxKind = "executor"
+	// OutboxFleet tells the workflow of Fleet that a client made or changed it.
+	OutboxFleet OutboxKind = "fleet"
 	// OutboxExecutorRemoved tells a run that Executor, which had a task of it,
 	// was removed for Reason.
 	OutboxExecutorRemoved OutboxKind = "executor_removed"
@@ -383,11 +387,12 @@ const (
 // OutboxRow is one thing to tell.
 type OutboxRow struct {
 	ID  int64
-	Run run.ID // "" for OutboxGrant, OutboxWebhook and OutboxExecutor
+	Run run.ID // "" for OutboxGrant, OutboxWebhook, OutboxExecutor and OutboxFleet
 	// ChangeGroup of OutboxGrant.
 	ChangeGroup string
 	Webhook     string // of OutboxWebhook
 	Executor    string // of OutboxExecutor and OutboxExecutorRemoved
+	Fleet       string // of OutboxFleet
 	Reason      string // of OutboxExecutorRemoved
 	Kind        OutboxKind
 	Task        int // of OutboxApprove

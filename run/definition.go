@@ -6,7 +6,9 @@ import "time"
 // included: the specification with the environments merged and the images'
 // credentials resolved. It is handed out once, against a claim.
 type Definition struct {
-	Key        Key             `json:"key"`
+	Key Key `json:"key"`
+	// Last says that the executor is to take no other task after this one.
+	Last       bool            `json:"last,omitempty"`
 	RunName    string          `json:"run_name"`
 	RunGroup   string          `json:"run_group"`
 	RunCounter int64           `json:"run_counter"`

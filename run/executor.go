@@ -76,6 +76,14 @@ type Executor struct {
 	LastContact  time.Time
 	RemovedAt    time.Time // zero until then
 
+	// Fleet and Instance say which machine of which fleet it is, where its
+	// labels do; "" for none. Uses is how many tasks it took since, and MaxUses
+	// how many it may, 0 for any number.
+	Fleet    string
+	Instance string
+	Uses     int
+	MaxUses  int
+
 	// Filled in when read:
 	Tasks int        // that it has
 	Held  []HeldTask // the first MaxHeldTasks of them, oldest first; nil in lists

@@ -38,7 +38,7 @@ type decoder struct {
 // field is one key of an object.
 type field struct {
 	name  string
-	index int
+	index []int
 	// loose: a number or bool stands for its text.
 	loose bool
 	// positive: 0, the mark of a field not given, must not be given.
@@ -168,7 +168,7 @@ func (d *decoder) object(p run.Path, n *yaml.Node, v reflect.Value) {
 			d.unknown(p, e, fields)
 			continue
 		}
-		to := v.Field(fields[i].index)
+		to := v.FieldByIndex(fields[i].index)
 		// A field without a value counts as not given. An archive step's key
 		// tells what the step is all the same.
 		if _, raw := reflect.TypeAssert[json.RawMessage](to); null(e.value) && !raw {
@@ -288,17 +288,20 @@ func (d *decoder) is(p run.Path, n *yaml.Node, kind yaml.Kind) bool {
 	return false
 }
 
-// fieldsOf returns the fields of a struct type in their order.
+// fieldsOf returns the fields of a struct type in their order; those of an
+// embedded one are its own.
 func (d *decoder) fieldsOf(t reflect.Type) []field {
 	if fields, ok := d.fields[t]; ok {
 		return fields
 	}
 	var fields []field
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for _, f := range reflect.VisibleFields(t) {
+		if f.Anonymous { // its fields stand for it
+			continue
+		}
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		fields = append(fields, field{
-			name: name, index: i,
+			name: name, index: f.Index,
 			loose:    slices.Contains([]reflect.Type{reflect.TypeFor[run.Resources](), reflect.TypeFor[run.Tmpfs]()}, t) || name == "user",
 			positive: slices.Contains([]string{"priority", "max_attempts", "approvers"}, name),
 		})

@@ -44,6 +44,7 @@ func Run(t *testing.T, newDatabase func(t *testing.T) Open) {
 		{"Webhooks", webhookTests()},
 		{"Schedules", scheduleTests()},
 		{"Sharing", sharingTests()},
+		{"Fleets", fleetTests()},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			t.Parallel()

@@ -29,7 +29,8 @@ func (s *Store) Claim(ctx context.Context, c run.ClaimRequest) (run.Definition, 
 		if d, err = t.define(ctx, was, x, c.Key); err != nil {
 			return err
 		}
-		return t.claim(ctx, c, was, x)
+		d.Last, err = t.claim(ctx, c, was, x)
+		return err
 	})
 	return d, err
 }
@@ -50,8 +51,10 @@ func (t *tx) mayKnow(ctx context.Context, c run.ClaimRequest, x *taskRow) error 
 // mayClaim returns why the key cannot be claimed, nil if it can.
 func (t *tx) mayClaim(ctx context.Context, c run.ClaimRequest, r *runRow, x *taskRow) error {
 	var removed, drain bool
+	var uses, most int
 	// A removal either waits for the claim, and tells the run, or is seen here.
-	err := t.QueryRow(ctx, `SELECT removed, drain_wanted FROM executors WHERE id = ?`+t.dialect.KeepRow, c.Executor).Scan(&removed, &drain)
+	err := t.QueryRow(ctx, `SELECT removed, drain_wanted, uses, max_uses FROM executors WHERE id = ?`+t.dialect.KeepRow, c.Executor).
+		Scan(&removed, &drain, &uses, &most)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
@@ -79,6 +82,8 @@ func (t *tx) mayClaim(ctx context.Context, c run.ClaimRequest, r *runRow, x *tas
 		return run.Errorf(run.CodeConflict, "run %s is being stopped", r.id)
 	case drain:
 		return run.Errorf(run.CodeConflict, "executor %s is to take no tasks", c.Executor)
+	case most > 0 && uses >= most:
+		return run.Errorf(run.CodeConflict, "executor %s has taken its %d tasks", c.Executor, most)
 	}
 	return nil
 }
@@ -112,12 +117,17 @@ func setOf(ctx context.Context, q Querier, executor string) (set string, err err
 	return set, err
 }
 
-// claim writes a claim that may be, unless it is there.
-func (t *tx) claim(ctx context.Context, c run.ClaimRequest, was *runRow, x *taskRow) error {
-	if _, err := t.Exec(ctx, `INSERT INTO claims (run_id, task, attempt, dispatch, executor, journal_id, claimed_at, set_name)
+// claim writes a claim that may be, unless it is there. last says that the
+// executor may take no other.
+func (t *tx) claim(ctx context.Context, c run.ClaimRequest, was *runRow, x *taskRow) (last bool, err error) {
+	done, err := t.Exec(ctx, `INSERT INTO claims (run_id, task, attempt, dispatch, executor, journal_id, claimed_at, set_name)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-		c.Key.Run, c.Key.Task, c.Key.Attempt, c.Key.Dispatch, c.Executor, c.JournalID, t.now, c.Set); err != nil {
-		return err
+		c.Key.Run, c.Key.Task, c.Key.Attempt, c.Key.Dispatch, c.Executor, c.JournalID, t.now, c.Set)
+	if err != nil {
+		return false, err
+	}
+	if last, err = t.countUse(ctx, done, c.Executor); err != nil {
+		return false, err
 	}
 	before := x.taskState
 	if x.before(c.Key.Attempt, c.Key.Dispatch) {
@@ -126,7 +136,7 @@ func (t *tx) claim(ctx context.Context, c run.ClaimRequest, was *runRow, x *task
 	}
 	if x.status == run.StatusRunning && x.executor == c.Executor {
 		if x.reason == "" {
-			return nil // claimed before
+			return last, nil // claimed before
 		}
 		x.reason = "" // it was out of contact
 	} else {
@@ -138,9 +148,28 @@ func (t *tx) claim(ctx context.Context, c run.ClaimRequest, was *runRow, x *task
 	}
 	t.emit(x.event(r, t.now))
 	if err := t.saveTasks(ctx, r.id, []*taskRow{x}); err != nil {
-		return err
+		return false, err
 	}
-	return t.saveRun(ctx, was, r)
+	return last, t.saveRun(ctx, was, r)
+}
+
+// countUse counts a task that an instance of a fleet took. One that took its
+// last is to drain from the same moment on.
+func (t *tx) countUse(ctx context.Context, inserted sql.Result, executor string) (last bool, err error) {
+	if n, err := inserted.RowsAffected(); err != nil || n == 0 {
+		return false, err
+	}
+	var uses, most int
+	err = t.QueryRow(ctx, `UPDATE executors SET uses = uses + 1, drain_wanted = drain_wanted OR (max_uses > 0 AND uses + 1 >= max_uses),
+		reason = CASE WHEN max_uses > 0 AND uses + 1 >= max_uses THEN 'it took as many tasks as it may' ELSE reason END
+		WHERE id = ? AND fleet <> '' RETURNING uses, max_uses`, executor).Scan(&uses, &most)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil // of no fleet
+	}
+	if err == nil && most > 0 && uses > most { // two at the same moment
+		err = run.Errorf(run.CodeConflict, "executor %s has taken its %d tasks", executor, most)
+	}
+	return most > 0 && uses == most, err
 }
 
 // define makes the definition of a task.

@@ -10,7 +10,8 @@ import (
 )
 
 const executorColumns = `id, pool, driver, os, arch, labels, privileged, slots, slots_used, version, journal_id, draining, removed,
-	registered_at, last_contact, set_name, temporary, remove_after, drain_wanted, drained, reason, removed_at`
+	registered_at, last_contact, set_name, temporary, remove_after, drain_wanted, drained, reason, removed_at,
+	fleet, instance, uses, max_uses`
 
 type executorRow struct {
 	run.Executor
@@ -27,7 +28,7 @@ type executorRow struct {
 func (e *executorRow) scan(row scanner) error {
 	return row.Scan(&e.ID, &e.Pool, &e.Driver, &e.OS, &e.Arch, &e.labels, &e.Privileged, &e.Slots, &e.SlotsUsed, &e.Version,
 		&e.JournalID, &e.draining, &e.removed, &e.registered, &e.contact, &e.Set, &e.Temporary, &e.RemoveAfter, &e.wanted,
-		&e.drained, &e.Reason, &e.removedAt)
+		&e.drained, &e.Reason, &e.removedAt, &e.Fleet, &e.Instance, &e.Uses, &e.MaxUses)
 }
 
 // executor makes what clients see at the given time.
@@ -103,21 +104,45 @@ func (s *Store) RegisterExecutor(ctx context.Context, e run.Executor) (run.Wante
 		if err := t.ensurePool(ctx, e, labels); err != nil {
 			return err
 		}
-		// What a client wanted of it stands.
+		if err := t.ofFleet(ctx, &e); err != nil {
+			return err
+		}
+		// What a client wanted of it stands, and so does what it took.
 		if _, err = t.Exec(ctx, `INSERT INTO executors (`+executorColumns+`)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (id) DO UPDATE SET pool = excluded.pool, driver = excluded.driver, os = excluded.os, arch = excluded.arch,
 			labels = excluded.labels, privileged = excluded.privileged, slots = excluded.slots, slots_used = excluded.slots_used,
 			version = excluded.version, journal_id = excluded.journal_id, draining = excluded.draining, last_contact = excluded.last_contact,
-			set_name = excluded.set_name, temporary = excluded.temporary, remove_after = excluded.remove_after, drained = excluded.drained`,
+			set_name = excluded.set_name, temporary = excluded.temporary, remove_after = excluded.remove_after, drained = excluded.drained,
+			fleet = excluded.fleet, instance = excluded.instance, max_uses = excluded.max_uses`,
 			e.ID, e.Pool, e.Driver, e.OS, e.Arch, labels, e.Privileged, e.Slots, e.SlotsUsed, e.Version, e.JournalID,
 			e.State == run.ExecutorDraining, false, t.now, t.now, e.Set, e.Temporary || e.Set != "", int64(e.RemoveAfter),
-			false, false, "", 0); err != nil {
+			false, false, "", 0, e.Fleet, e.Instance, 0, e.MaxUses); err != nil {
 			return err
 		}
 		return t.tellExecutor(ctx, e.ID)
 	})
 	return wanted, err
+}
+
+// ofFleet notes which instance of which fleet an executor is, as its labels
+// say, where it serves that fleet's pool.
+func (t *tx) ofFleet(ctx context.Context, e *run.Executor) error {
+	name := e.Labels[run.LabelFleet]
+	e.Fleet, e.Instance, e.MaxUses = "", "", 0
+	if name == "" {
+		return nil
+	}
+	f, err := presentFleet(ctx, t, t.keys, name, "")
+	if run.CodeOf(err) == run.CodeNotFound || err == nil && f.Spec.Pool != e.Pool {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	e.Fleet, e.Instance, e.MaxUses = name, e.Labels[run.LabelInstance], f.Spec.MaxUseCount
+	t.touch(run.ID(fleetKey + name))
+	return nil
 }
 
 // RenewExecutor implements records.Store.
@@ -140,6 +165,9 @@ func (s *Store) RenewExecutor(ctx context.Context, r run.Renewal) (run.Wanted, e
 		wanted = run.Wanted{Drain: known.wanted}
 		_, err = t.Exec(ctx, `UPDATE executors SET slots_used = ?, draining = ?, drained = ?, last_contact = ? WHERE id = ?`,
 			r.SlotsUsed, r.Draining, r.Drained, t.now, r.Executor)
+		if known.Fleet != "" && r.Drained && !known.drained { // it is waited for
+			t.touch(run.ID(fleetKey + known.Fleet))
+		}
 		return err
 	})
 	return wanted, err

@@ -45,6 +45,9 @@ func (s *Store) TakeOutbox(ctx context.Context, n int, lease time.Duration) ([]r
 			if id, ok := strings.CutPrefix(string(o.Run), executorKey); ok {
 				o.Run, o.Executor = "", id
 			}
+			if name, ok := strings.CutPrefix(string(o.Run), fleetKey); ok {
+				o.Run, o.Fleet = "", name
+			}
 			out = append(out, o)
 			return nil
 		}, `WITH due AS (

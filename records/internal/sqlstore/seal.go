@@ -12,6 +12,7 @@ import (
 func runLabel(id run.ID) string        { return "run/" + string(id) }
 func scheduleLabel(name string) string { return "schedule/" + name }
 func webhookLabel(name string) string  { return "webhook/" + name }
+func fleetLabel(name string) string    { return "fleet/" + name }
 
 // secretsText is the text of secrets that is sealed; "" where there are none.
 func secretsText(secrets map[string]run.Secret) (string, error) {
@@ -53,6 +54,7 @@ func sealedColumns() []sealedColumn {
 		{"run_secrets", "run_id", "secrets", func(key string) string { return runLabel(run.ID(key)) }},
 		{"schedule_secrets", "schedule", "secrets", scheduleLabel},
 		{"webhooks", "name", "secret", webhookLabel},
+		{"fleets", "name", "secrets", fleetLabel},
 	}
 }
 

@@ -1,0 +1,279 @@
+package sqlstore
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+const ledgerColumns = `number, instance, request, told, cause, state, why, reason, executor, uses, failures, asked_at, created_at, running_at,
+	ready_at, draining_at, deleting_at, gone_at, last_used, missing_from, misses`
+
+func scanLedger(row scanner) (records.LedgerRow, error) {
+	var r records.LedgerRow
+	var at [9]int64
+	err := row.Scan(&r.Number, &r.Instance, &r.Request, &r.Told, &r.Cause, &r.State, &r.Why, &r.Reason, &r.Executor, &r.Uses, &r.Failures,
+		&at[0], &at[1], &at[2], &at[3], &at[4], &at[5], &at[6], &at[7], &at[8], &r.Misses)
+	r.AskedAt, r.CreatedAt, r.RunningAt, r.ReadyAt = toTime(at[0]), toTime(at[1]), toTime(at[2]), toTime(at[3])
+	r.DrainingAt, r.DeletingAt, r.GoneAt = toTime(at[4]), toTime(at[5]), toTime(at[6])
+	r.LastUsed, r.MissingFrom = toTime(at[7]), toTime(at[8])
+	return r, err
+}
+
+// values are those of ledgerColumns without the number.
+func ledgerValues(r records.LedgerRow) []any {
+	return []any{
+		r.Instance, r.Request, r.Told, r.Cause, r.State, clip(r.Why), r.Reason, r.Executor, r.Uses, r.Failures,
+		fromTime(r.AskedAt), fromTime(r.CreatedAt), fromTime(r.RunningAt), fromTime(r.ReadyAt), fromTime(r.DrainingAt), fromTime(r.DeletingAt),
+		fromTime(r.GoneAt), fromTime(r.LastUsed), fromTime(r.MissingFrom), r.Misses,
+	}
+}
+
+// FleetInstances implements records.Store.
+func (s *Store) FleetInstances(ctx context.Context, name string, gone bool) (out []run.FleetInstance, err error) {
+	err = s.read(ctx, "listing the instances of a fleet", func(q Querier) error {
+		out = nil
+		f, err := readFleet(ctx, q, s.keys, name, "")
+		if err != nil {
+			return err
+		}
+		collect := func(row scanner) error {
+			r, err := scanLedger(row)
+			out = append(out, r.FleetInstance)
+			return err
+		}
+		if gone {
+			err = each(ctx, q, collect, `SELECT `+ledgerColumns+` FROM fleet_instances WHERE fleet = ? AND state = 'gone' ORDER BY number DESC LIMIT ?`,
+				name, run.MaxFleetGone)
+		}
+		if err == nil {
+			err = each(ctx, q, collect, `SELECT `+ledgerColumns+` FROM fleet_instances WHERE fleet = ? AND state <> 'gone' ORDER BY number`, name)
+		}
+		if err != nil {
+			return err
+		}
+		slices.SortFunc(out, func(a, b run.FleetInstance) int { return a.Number - b.Number })
+		executors, err := fleetExecutors(ctx, q, f, s.now().UnixNano())
+		if err != nil {
+			return err
+		}
+		for i := range out {
+			for _, e := range executors {
+				if out[i].Instance != "" && e.Instance == out[i].Instance && out[i].State != run.InstanceGone {
+					out[i].Tasks += e.Tasks
+					out[i].Uses = max(out[i].Uses, e.Uses)
+				}
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// fleetExecutors returns the executors that say they are instances of a fleet.
+func fleetExecutors(ctx context.Context, q Querier, f *fleetRow, now int64) ([]run.Executor, error) {
+	var out []run.Executor
+	index := map[string]int{}
+	if err := each(ctx, q, func(row scanner) error {
+		var e executorRow
+		if err := e.scan(row); err != nil {
+			return err
+		}
+		x, err := e.executor(now)
+		index[x.ID] = len(out)
+		out = append(out, x)
+		return err
+	}, `SELECT `+executorColumns+` FROM executors WHERE fleet = ? AND fleet <> '' AND NOT removed ORDER BY id`, f.Name); err != nil || len(out) == 0 {
+		return out, err
+	}
+	return out, each(ctx, q, func(row scanner) error {
+		var id string
+		var n int
+		err := row.Scan(&id, &n)
+		if i, ok := index[id]; ok {
+			out[i].Tasks = n
+		}
+		return err
+	}, `SELECT executor, count(*) FROM tasks WHERE pool = ? AND status IN ('queued', 'running') AND status = 'running' GROUP BY executor`, f.Spec.Pool)
+}
+
+// ViewFleet implements records.Store.
+func (s *Store) ViewFleet(ctx context.Context, name string) (v records.FleetView, err error) {
+	err = s.read(ctx, "looking at a fleet", func(q Querier) error {
+		v = records.FleetView{}
+		f, err := presentFleet(ctx, q, s.keys, name, "")
+		if err != nil {
+			return err
+		}
+		v.Fleet, v.Memory = f.Fleet, f.memory
+		if err := each(ctx, q, func(row scanner) error {
+			r, err := scanLedger(row)
+			v.Instances = append(v.Instances, r)
+			return err
+		}, `SELECT `+ledgerColumns+` FROM fleet_instances WHERE fleet = ? AND state <> 'gone' ORDER BY number`, name); err != nil {
+			return err
+		}
+		if v.Executors, err = fleetExecutors(ctx, q, f, s.now().UnixNano()); err != nil {
+			return err
+		}
+		if err := q.QueryRow(ctx, `SELECT count(*) FROM tasks WHERE pool = ? AND status IN ('queued', 'running') AND status = 'queued'`,
+			f.Spec.Pool).Scan(&v.Queued); err != nil {
+			return err
+		}
+		if f.Spec.Quota == nil {
+			return nil
+		}
+		v.Sharing, err = s.quotaShares(ctx, q, f)
+		return err
+	})
+	return v, err
+}
+
+// quotaShares returns what the other fleets of a fleet's quota have.
+func (s *Store) quotaShares(ctx context.Context, q Querier, f *fleetRow) ([]records.QuotaShare, error) {
+	shares := map[string]records.QuotaShare{}
+	if err := each(ctx, q, func(row scanner) error {
+		other, err := scanFleet(s.keys, row)
+		if err == nil {
+			shares[other.Name] = records.QuotaShare{Fleet: other.Name, Spec: other.Spec, Target: other.Status.Target}
+		}
+		return err
+	}, `SELECT `+fleetColumns+` FROM fleets WHERE quota = ? AND mode <> ? AND name <> ?`, f.Spec.Quota.Name, run.FleetDeleted, f.Name); err != nil {
+		return nil, err
+	}
+	if len(shares) == 0 {
+		return nil, nil
+	}
+	err := each(ctx, q, func(row scanner) error {
+		var name string
+		var n int
+		err := row.Scan(&name, &n)
+		if share, ok := shares[name]; ok {
+			share.Instances = n
+			shares[name] = share
+		}
+		return err
+	}, `SELECT fleet, count(*) FROM fleet_instances WHERE state <> 'gone' AND state <> 'ignored' GROUP BY fleet`)
+	out := make([]records.QuotaShare, 0, len(shares))
+	for _, name := range slices.Sorted(maps.Keys(shares)) {
+		out = append(out, shares[name])
+	}
+	return out, err
+}
+
+// ChangeFleet implements records.Store.
+func (s *Store) ChangeFleet(ctx context.Context, name string, c records.FleetChanges) (written []int, err error) {
+	err = s.write(ctx, "changing a fleet", func(t *tx) error {
+		written = nil
+		f, err := presentFleet(ctx, t, s.keys, name, t.dialect.ForUpdate)
+		if err != nil {
+			return err
+		}
+		events := slices.Clone(c.Events)
+		note := func(number int, change records.LedgerChange) {
+			written = append(written, number)
+			if change.Event != nil {
+				e := *change.Event
+				e.Instance, e.Name = number, change.Instance
+				events = append(events, e)
+			}
+		}
+		if err := t.setLedger(ctx, f, c.Set, note); err != nil {
+			return err
+		}
+		if err := t.addLedger(ctx, f, c, note); err != nil {
+			return err
+		}
+		if len(events) > 0 {
+			if err := t.addFleetEvents(ctx, f, events); err != nil {
+				return err
+			}
+		}
+		if len(written) > 0 || len(events) > 0 || c.Deleted {
+			t.touch(run.ID(fleetKey + name))
+		}
+		return t.noteFleet(ctx, name, c)
+	})
+	return written, err
+}
+
+func (t *tx) setLedger(ctx context.Context, f *fleetRow, set []records.LedgerChange, note func(int, records.LedgerChange)) error {
+	for _, change := range set {
+		done, err := t.Exec(ctx, `UPDATE fleet_instances SET instance = ?, request = ?, told = ?, cause = ?, state = ?, why = ?, reason = ?,
+			executor = ?, uses = ?, failures = ?, asked_at = ?, created_at = ?, running_at = ?, ready_at = ?, draining_at = ?, deleting_at = ?,
+			gone_at = ?, last_used = ?, missing_from = ?, misses = ? WHERE fleet = ? AND number = ? AND state = ?`,
+			append(ledgerValues(change.LedgerRow), f.Name, change.Number, change.From)...)
+		if err != nil {
+			return err
+		}
+		n, err := done.RowsAffected()
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			note(change.Number, change)
+		}
+	}
+	return nil
+}
+
+func (t *tx) addLedger(ctx context.Context, f *fleetRow, c records.FleetChanges, note func(int, records.LedgerChange)) error {
+	if len(c.Add) == 0 {
+		return nil
+	}
+	if c.Request != "" {
+		var known bool
+		if err := t.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM fleet_instances WHERE fleet = ? AND request = ?)`, f.Name, c.Request).Scan(&known); err != nil || known {
+			return err
+		}
+	}
+	for _, change := range c.Add {
+		if change.Instance != "" { // nobody knows a machine twice
+			var known bool
+			if err := t.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM fleet_instances WHERE fleet = ? AND instance = ? AND state <> 'gone')`,
+				f.Name, change.Instance).Scan(&known); err != nil {
+				return err
+			}
+			if known {
+				continue
+			}
+		}
+		f.lastNumber++
+		if _, err := t.Exec(ctx, `INSERT INTO fleet_instances (fleet, `+ledgerColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			append([]any{f.Name, f.lastNumber}, ledgerValues(change.LedgerRow)...)...); err != nil {
+			return err
+		}
+		note(f.lastNumber, change)
+	}
+	_, err := t.Exec(ctx, `UPDATE fleets SET last_number = ? WHERE name = ?`, f.lastNumber, f.Name)
+	return err
+}
+
+// noteFleet writes what is not of rows.
+func (t *tx) noteFleet(ctx context.Context, name string, c records.FleetChanges) error {
+	if c.Status != nil {
+		text, err := marshal(c.Status)
+		if err != nil {
+			return err
+		}
+		if _, err := t.Exec(ctx, `UPDATE fleets SET status = ? WHERE name = ?`, text, name); err != nil {
+			return err
+		}
+	}
+	if c.Memory != nil {
+		if _, err := t.Exec(ctx, `UPDATE fleets SET memory = ? WHERE name = ?`, *c.Memory, name); err != nil {
+			return err
+		}
+	}
+	if !c.Deleted {
+		return nil
+	}
+	_, err := t.Exec(ctx, `UPDATE fleets SET mode = ?, updated_at = ? WHERE name = ? AND mode = ?`, run.FleetDeleted, t.now, name, run.FleetDeleting)
+	return err
+}
+
+// WatchFleets implements records.Store.
+func (s *Store) WatchFleets() (signal <-chan struct{}, stop func()) { return s.hub.Watch("") }

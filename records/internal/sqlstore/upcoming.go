@@ -1,0 +1,62 @@
+package sqlstore
+
+import (
+	"context"
+
+	"github.com/drover-run/drover/run"
+)
+
+// UpcomingTasks implements records.Store.
+func (s *Store) UpcomingTasks(ctx context.Context, pool string, n int) (count int, err error) {
+	err = s.read(ctx, "counting the tasks that are ready soon", func(q Querier) error {
+		count = 0
+		// Only a run of which something runs has any.
+		var ids []run.ID
+		if err := each(ctx, q, func(row scanner) error {
+			var id run.ID
+			err := row.Scan(&id)
+			ids = append(ids, id)
+			return err
+		}, `SELECT DISTINCT t.run_id FROM `+tasksHeld+` WHERE EXISTS
+			(SELECT 1 FROM tasks o WHERE o.run_id = t.run_id AND o.pool = ? AND o.status = 'not_started') LIMIT ?`, pool, n); err != nil {
+			return err
+		}
+		for _, id := range ids {
+			ready, err := upcoming(ctx, q, id, pool)
+			if err != nil {
+				return err
+			}
+			count += ready
+		}
+		return nil
+	})
+	return count, err
+}
+
+// upcoming counts those of one run.
+func upcoming(ctx context.Context, q Querier, id run.ID, pool string) (int, error) {
+	var pages []run.Plan
+	if err := each(ctx, q, func(row scanner) error {
+		var text string
+		if err := row.Scan(&text); err != nil {
+			return err
+		}
+		var page run.Plan
+		err := unmarshal(text, &page)
+		pages = append(pages, page)
+		return err
+	}, `SELECT plan FROM plan_pages WHERE run_id = ? ORDER BY page`, id); err != nil {
+		return 0, err
+	}
+	statuses := map[int]run.Status{}
+	if err := each(ctx, q, func(row scanner) error {
+		var number int
+		var status run.Status
+		err := row.Scan(&number, &status)
+		statuses[number] = status
+		return err
+	}, `SELECT number, status FROM tasks WHERE run_id = ?`, id); err != nil {
+		return 0, err
+	}
+	return run.Upcoming(run.MergePlans(pages), pool, func(task int) run.Status { return statuses[task] }), nil
+}

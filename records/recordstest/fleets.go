@@ -1,0 +1,295 @@
+package recordstest
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+func fleetTests() map[string]func(t *testing.T, d *database) {
+	return map[string]func(t *testing.T, d *database){
+		"put_and_get":          testPutFleet,
+		"steered":              testSteerFleet,
+		"ledger":               testLedger,
+		"requests_made_once":   testLedgerRequest,
+		"uses_are_counted":     testUses,
+		"deleted_and_made_new": testDeleteFleet,
+		"quotas":               testFleetQuota,
+		"what_is_ready_soon":   testUpcoming,
+	}
+}
+
+// putFleet makes a fleet of the pool of executor.
+func putFleet(t *testing.T, s records.Store, name string, change func(*run.FleetSpec)) run.Fleet {
+	t.Helper()
+	pool := executor("any").Pool
+	_, _, err := s.PutPool(t.Context(), run.Pool{Name: pool, Driver: executor("any").Driver})
+	require.NoError(t, err)
+	spec := run.FleetSpec{Pool: pool, Plugin: "docker", PluginConfig: json.RawMessage(`{"image":"a"}`)}
+	if change != nil {
+		change(&spec)
+	}
+	f, _, err := s.PutFleet(t.Context(), name, spec, "me")
+	require.NoError(t, err)
+	return f
+}
+
+func testPutFleet(t *testing.T, d *database) {
+	s := d.store(t)
+	_, _, err := s.PutFleet(t.Context(), "linux", run.FleetSpec{Pool: "nope", Plugin: "docker"}, "me")
+	require.Equal(t, run.CodeInvalid, run.CodeOf(err), "there is no such pool")
+	wake, stop := s.WatchFleets()
+	defer stop()
+	f := putFleet(t, s, "linux", func(x *run.FleetSpec) {
+		x.ConnectorConfig.Password = "hush"
+		x.MaxUseCount = 3
+		x.Policy = []run.ScalingPolicy{{IdleCount: 2}}
+	})
+	<-wake
+	require.Equal(t, run.FleetActive, f.Mode)
+	require.EqualValues(t, 1, f.Version)
+	require.JSONEq(t, `{"image":"a"}`, string(f.Spec.PluginConfig))
+	require.Equal(t, "hush", f.Spec.ConnectorConfig.Password)
+	require.Equal(t, 2, f.Spec.Policy[0].IdleCount)
+	rows := takeAll(t, s)
+	require.Len(t, rows, 1)
+	require.Equal(t, records.OutboxFleet, rows[0].Kind)
+	require.Equal(t, "linux", rows[0].Fleet)
+	require.Empty(t, rows[0].Run)
+
+	got, err := s.GetFleet(t.Context(), "linux")
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(f, got))
+	again, created, err := s.PutFleet(t.Context(), "linux", f.Spec, "you")
+	require.NoError(t, err)
+	require.False(t, created)
+	require.EqualValues(t, 2, again.Version)
+	all, err := s.ListFleets(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff([]run.Fleet{again}, all))
+	_, err = s.GetFleet(t.Context(), "nope")
+	require.Equal(t, run.CodeNotFound, run.CodeOf(err))
+	events, err := s.FleetEvents(t.Context(), "linux", -1, 10)
+	require.NoError(t, err)
+	require.Len(t, events, 2)
+	require.Equal(t, []string{"made", "changed"}, []string{events[0].Kind, events[1].Kind})
+	require.Equal(t, "you", events[1].By)
+	events, err = s.FleetEvents(t.Context(), "linux", 1, 10)
+	require.NoError(t, err)
+	require.Len(t, events, 1)
+	require.EqualValues(t, 2, events[0].Number)
+}
+
+func testSteerFleet(t *testing.T, d *database) {
+	s := d.store(t)
+	putFleet(t, s, "linux", nil)
+	steer := func(action run.FleetAction, n int) run.Fleet {
+		t.Helper()
+		f, err := s.SteerFleet(t.Context(), "linux", run.FleetSteer{Action: action, Instances: n, By: "me", Reason: "so"})
+		require.NoError(t, err)
+		return f
+	}
+	require.Equal(t, run.FleetPaused, steer(run.SteerPause, 0).Mode)
+	require.Equal(t, 4, *steer(run.SteerScale, 4).Desired)
+	f := steer(run.SteerDrain, 0)
+	require.Equal(t, run.FleetDraining, f.Mode)
+	require.Equal(t, "so", f.Reason)
+	f = steer(run.SteerResume, 0)
+	require.Equal(t, run.FleetActive, f.Mode)
+	require.Nil(t, f.Desired)
+	got, err := s.GetFleet(t.Context(), "linux")
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(f, got))
+	_, err = s.SteerFleet(t.Context(), "nope", run.FleetSteer{Action: run.SteerPause})
+	require.Equal(t, run.CodeNotFound, run.CodeOf(err))
+}
+
+func ledgerRow(state run.InstanceState) records.LedgerChange {
+	return records.LedgerChange{
+		LedgerRow: records.LedgerRow{FleetInstance: run.FleetInstance{State: state, Cause: run.CauseRequested, Why: "a task waits", Reason: "demand"}},
+		Event:     &run.FleetEvent{Kind: "requested", By: "fleet", Text: "a task waits"},
+	}
+}
+
+func testLedger(t *testing.T, d *database) {
+	s := d.store(t)
+	putFleet(t, s, "linux", nil)
+	add := records.FleetChanges{Add: []records.LedgerChange{ledgerRow(run.InstanceRequested), ledgerRow(run.InstanceRequested)}}
+	numbers, err := s.ChangeFleet(t.Context(), "linux", add)
+	require.NoError(t, err)
+	require.Equal(t, []int{1, 2}, numbers)
+
+	v, err := s.ViewFleet(t.Context(), "linux")
+	require.NoError(t, err)
+	require.Len(t, v.Instances, 2)
+	first := records.LedgerChange{LedgerRow: v.Instances[0], From: run.InstanceRequested}
+	first.State, first.Instance, first.Failures, first.Misses, first.Told = run.InstanceCreating, "vm-1", 2, 3, true
+	stale := records.LedgerChange{LedgerRow: v.Instances[1], From: run.InstanceReady, Event: &run.FleetEvent{Kind: "lie", By: "fleet"}}
+	memory := "remember"
+	numbers, err = s.ChangeFleet(t.Context(), "linux", records.FleetChanges{
+		Set: []records.LedgerChange{first, stale}, Memory: &memory, Status: &run.FleetStatus{Group: "g", Target: 4},
+	})
+	require.NoError(t, err)
+	require.Equal(t, []int{1}, numbers, "the other is in another state")
+	v, err = s.ViewFleet(t.Context(), "linux")
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(first.LedgerRow, v.Instances[0]))
+	require.Equal(t, run.InstanceRequested, v.Instances[1].State)
+	require.Equal(t, memory, v.Memory)
+	require.Equal(t, 4, v.Fleet.Status.Target)
+
+	// A machine is known once.
+	twice := ledgerRow(run.InstanceCreating)
+	twice.Instance = "vm-1"
+	numbers, err = s.ChangeFleet(t.Context(), "linux", records.FleetChanges{Add: []records.LedgerChange{twice}})
+	require.NoError(t, err)
+	require.Empty(t, numbers)
+
+	gone := first
+	gone.From, gone.State = run.InstanceCreating, run.InstanceGone
+	_, err = s.ChangeFleet(t.Context(), "linux", records.FleetChanges{Set: []records.LedgerChange{gone}})
+	require.NoError(t, err)
+	for withGone, want := range map[bool]int{false: 1, true: 2} {
+		all, err := s.FleetInstances(t.Context(), "linux", withGone)
+		require.NoError(t, err)
+		require.Len(t, all, want)
+	}
+	f, err := s.GetFleet(t.Context(), "linux")
+	require.NoError(t, err)
+	require.Equal(t, map[run.InstanceState]int{run.InstanceRequested: 1}, f.Counts)
+	events, err := s.FleetEvents(t.Context(), "linux", -1, 10)
+	require.NoError(t, err)
+	require.Len(t, events, 3)
+	require.Equal(t, 2, events[2].Instance)
+	_, err = s.ChangeFleet(t.Context(), "nope", add)
+	require.Equal(t, run.CodeNotFound, run.CodeOf(err))
+}
+
+func testLedgerRequest(t *testing.T, d *database) {
+	s := d.store(t)
+	putFleet(t, s, "linux", nil)
+	c := ledgerRow(run.InstanceRequested)
+	c.Request = "one"
+	for i := range 3 {
+		numbers, err := s.ChangeFleet(t.Context(), "linux", records.FleetChanges{Request: "one", Add: []records.LedgerChange{c, c}})
+		require.NoError(t, err)
+		require.Len(t, numbers, map[bool]int{true: 2, false: 0}[i == 0])
+	}
+}
+
+func testUses(t *testing.T, d *database) {
+	s := d.store(t)
+	putFleet(t, s, "linux", func(x *run.FleetSpec) { x.MaxUseCount = 2 })
+	e := executor("a")
+	e.Labels = map[string]string{run.LabelFleet: "linux", run.LabelInstance: "vm-1"}
+	require.NoError(t, register(t, s, e))
+	stranger := executor("b")
+	stranger.Labels = map[string]string{run.LabelFleet: "nope", run.LabelInstance: "vm-2"}
+	require.NoError(t, register(t, s, stranger))
+	id := holding(t, s, "a", "a", "b", "")
+	got, err := s.GetExecutor(t.Context(), "a")
+	require.NoError(t, err)
+	require.Equal(t, 2, got.Uses)
+	require.Equal(t, "vm-1", got.Instance)
+	require.Equal(t, run.ExecutorDraining, got.State, "it took its last")
+	key := run.Key{Run: id, Task: 3, Attempt: 1, Dispatch: 1}
+	_, err = s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "a", JournalID: "j-a"})
+	require.Equal(t, run.CodeConflict, run.CodeOf(err))
+	// What it has it may ask for again, which counts for nothing.
+	_, err = s.Claim(t.Context(), run.ClaimRequest{Key: run.Key{Run: id, Task: 0, Attempt: 1, Dispatch: 1}, Executor: "a", JournalID: "j-a"})
+	require.NoError(t, err)
+	require.NoError(t, register(t, s, e), "what it took is remembered")
+	v, err := s.ViewFleet(t.Context(), "linux")
+	require.NoError(t, err)
+	require.Len(t, v.Executors, 1)
+	require.Equal(t, 2, v.Executors[0].Uses)
+	require.Equal(t, 2, v.Executors[0].Tasks)
+	require.Equal(t, 1, v.Queued)
+	got, err = s.GetExecutor(t.Context(), "b")
+	require.NoError(t, err)
+	require.Zero(t, got.Uses)
+	require.Empty(t, got.Fleet, "there is no such fleet")
+}
+
+func testDeleteFleet(t *testing.T, d *database) {
+	s := d.store(t)
+	spec := putFleet(t, s, "linux", nil).Spec
+	numbers, err := s.ChangeFleet(t.Context(), "linux", records.FleetChanges{Add: []records.LedgerChange{ledgerRow(run.InstanceGone)}})
+	require.NoError(t, err)
+	require.Equal(t, []int{1}, numbers)
+	for range 2 {
+		f, err := s.DeleteFleet(t.Context(), "linux", "me")
+		require.NoError(t, err)
+		require.Equal(t, run.FleetDeleting, f.Mode)
+	}
+	_, _, err = s.PutFleet(t.Context(), "linux", spec, "me")
+	require.Equal(t, run.CodeConflict, run.CodeOf(err))
+	_, err = s.SteerFleet(t.Context(), "linux", run.FleetSteer{Action: run.SteerResume})
+	require.Equal(t, run.CodeConflict, run.CodeOf(err))
+	_, err = s.ChangeFleet(t.Context(), "linux", records.FleetChanges{Deleted: true})
+	require.NoError(t, err)
+	_, err = s.GetFleet(t.Context(), "linux")
+	require.Equal(t, run.CodeNotFound, run.CodeOf(err))
+	_, err = s.ViewFleet(t.Context(), "linux")
+	require.Equal(t, run.CodeNotFound, run.CodeOf(err))
+	all, err := s.FleetInstances(t.Context(), "linux", true)
+	require.NoError(t, err)
+	require.Len(t, all, 1, "the ledger stays")
+	f, created, err := s.PutFleet(t.Context(), "linux", spec, "me")
+	require.NoError(t, err)
+	require.True(t, created)
+	require.Equal(t, run.FleetActive, f.Mode)
+	numbers, err = s.ChangeFleet(t.Context(), "linux", records.FleetChanges{Add: []records.LedgerChange{ledgerRow(run.InstanceRequested)}})
+	require.NoError(t, err)
+	require.Equal(t, []int{2}, numbers, "and goes on")
+}
+
+func testFleetQuota(t *testing.T, d *database) {
+	s := d.store(t)
+	shared := func(x *run.FleetSpec) { x.Quota = &run.FleetQuota{Name: "q", Limit: 10} }
+	putFleet(t, s, "a", shared)
+	putFleet(t, s, "b", shared)
+	putFleet(t, s, "c", nil)
+	_, err := s.ChangeFleet(t.Context(), "b", records.FleetChanges{
+		Add: []records.LedgerChange{ledgerRow(run.InstanceRequested)}, Status: &run.FleetStatus{Target: 7},
+	})
+	require.NoError(t, err)
+	v, err := s.ViewFleet(t.Context(), "a")
+	require.NoError(t, err)
+	require.Len(t, v.Sharing, 1)
+	require.Equal(t, "b", v.Sharing[0].Fleet)
+	require.Equal(t, 1, v.Sharing[0].Instances)
+	require.Equal(t, 7, v.Sharing[0].Target)
+}
+
+func testUpcoming(t *testing.T, d *database) {
+	s := d.store(t)
+	require.NoError(t, register(t, s, executor("a")))
+	pool := executor("a").Pool
+	step := []run.Step{{Run: "true"}}
+	r := create(t, s, &run.Spec{Name: "n", Group: "/a/b", Tasks: map[string]*run.TaskSpec{
+		"a-build": {Pool: pool, Steps: step},
+		"b-test":  {Pool: pool, Steps: step, Depends: []run.Depend{{Task: "a-build"}}},
+		"c-late":  {Pool: pool, Steps: step, Depends: []run.Depend{{Task: "b-test"}}},
+	}})
+	begin(t, s, r.ID)
+	count := func() int {
+		t.Helper()
+		n, err := s.UpcomingTasks(t.Context(), pool, 10)
+		require.NoError(t, err)
+		return n
+	}
+	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
+	require.Zero(t, count())
+	_, err := s.Claim(t.Context(), run.ClaimRequest{Key: run.Key{Run: r.ID, Task: 0, Attempt: 1, Dispatch: 1}, Executor: "a", JournalID: "j-a"})
+	require.NoError(t, err)
+	require.Equal(t, 1, count())
+	n, err := s.UpcomingTasks(t.Context(), "elsewhere", 10)
+	require.NoError(t, err)
+	require.Zero(t, n)
+}

@@ -1,0 +1,155 @@
+package run
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+)
+
+// Defaults of a fleet.
+const (
+	DefaultUpdateInterval    = time.Minute
+	DefaultExpectingInterval = 2 * time.Second
+	DefaultDeletionRetry     = time.Minute
+	DefaultDrainTimeout      = time.Hour
+	DefaultFailureThreshold  = 3
+)
+
+// least and most of the intervals of a fleet: a listing costs a call to a cloud.
+const (
+	leastFleetInterval = 10 * time.Millisecond
+	mostFleetInterval  = 24 * time.Hour
+	maxThreshold       = 1000
+)
+
+// ValidateFleet returns the faults of what a client says of a fleet, but for
+// those of its scaling, which package scaling tells.
+func ValidateFleet(name string, s FleetSpec) []Fault {
+	l := newFaultList()
+	if !ValidName(name) {
+		l.add("name", FaultBadFormat, "%s is not a name: 1 to %d of a to z, 0 to 9, dot, underscore and dash", brief(name), MaxNameLength)
+	}
+	if s.Pool == "" {
+		l.add("pool", FaultRequired, "a fleet serves a pool")
+	} else if !ValidName(s.Pool) {
+		l.add("pool", FaultBadFormat, "%s is not the name of a pool", brief(s.Pool))
+	}
+	if s.Plugin == "" {
+		l.add("plugin", FaultRequired, "a fleet has a plugin: its path, or its name on the plugin path")
+	}
+	checkText(l, "plugin", s.Plugin)
+	checkText(l, "instance_ready_command", s.InstanceReadyCommand)
+	if len(s.PluginConfig) > MaxFleetConfig {
+		l.add("plugin_config", FaultOverLimit, "it has %d bytes; the limit is %d", len(s.PluginConfig), MaxFleetConfig)
+	} else if len(s.PluginConfig) > 0 && !strings.HasPrefix(strings.TrimSpace(string(s.PluginConfig)), "{") || len(s.PluginConfig) > 0 && !json.Valid(s.PluginConfig) {
+		l.add("plugin_config", FaultWrongType, "it must be a map")
+	}
+	checkEnum(l, "bootstrap", s.Bootstrap, BootstrapSSH, BootstrapAgent)
+	checkEnum(l, "unexpected", s.Unexpected, UnexpectedAdopt, UnexpectedIgnore, UnexpectedRemove)
+	checkFleetTimes(l, s)
+	checkFleetConnector(l, s.ConnectorConfig)
+	if s.FailureThreshold < 0 || s.FailureThreshold > maxThreshold {
+		l.add("failure_threshold", FaultOutOfRange, "it is %d; it must be from 1 to %d", s.FailureThreshold, maxThreshold)
+	}
+	if q := s.Quota; q != nil {
+		if !ValidName(q.Name) {
+			l.add("quota.name", FaultBadFormat, "%s is not a name of 1 to %d of a to z, 0 to 9, dot, underscore and dash", brief(q.Name), MaxNameLength)
+		}
+		if q.Limit <= 0 {
+			l.add("quota.limit", FaultOutOfRange, "it is %g; it must be above 0", q.Limit)
+		}
+	}
+	if s.Memory != "" {
+		if _, err := ParseMemory(s.Memory); err != nil {
+			l.add("memory", FaultBadFormat, "%s is not an amount of memory such as 8Gi", brief(s.Memory))
+		}
+	}
+	return l.faults
+}
+
+func checkFleetTimes(l *faultList, s FleetSpec) {
+	for _, c := range []struct {
+		path  Path
+		value Duration
+	}{
+		{"update_interval", s.UpdateInterval},
+		{"update_interval_when_expecting", s.UpdateIntervalWhenExpecting},
+		{"deletion_retry_interval", s.DeletionRetryInterval},
+		{"drain_timeout", s.DrainTimeout},
+	} {
+		if d := c.value.Std(); d != 0 && (d < leastFleetInterval || d > mostFleetInterval) {
+			l.add(c.path, FaultOutOfRange, "it is %s; it must be from %s to %s", d, leastFleetInterval, mostFleetInterval)
+		}
+	}
+}
+
+func checkFleetConnector(l *faultList, c FleetConnector) {
+	const path = Path("connector_config")
+	checkEnum(l, path.Key("protocol"), c.Protocol, "ssh", "winrm", "winrm+https")
+	if c.ProtocolPort < 0 || c.ProtocolPort > 65535 {
+		l.add(path.Key("protocol_port"), FaultOutOfRange, "%d is no port", c.ProtocolPort)
+	}
+	if c.UseStaticCredentials && c.Username == "" {
+		l.add(path.Key("username"), FaultRequired, "static credentials need a username")
+	}
+	for _, d := range []struct {
+		key   string
+		value Duration
+	}{{"keepalive", c.Keepalive}, {"timeout", c.Timeout}} {
+		if d.value < 0 {
+			l.add(path.Key(d.key), FaultOutOfRange, "it must not be negative")
+		}
+	}
+}
+
+// ValidateSteer returns the faults of what is wanted by hand.
+func ValidateSteer(s FleetSteer) []Fault {
+	l := newFaultList()
+	if s.Action == SteerScale && (s.Instances < 0 || s.Instances > 100_000) {
+		l.add("instances", FaultOutOfRange, "it is %d; it must be from 0 to 100000", s.Instances)
+	}
+	return l.faults
+}
+
+// Intervals and thresholds with their defaults.
+
+// Interval is how long there is between two listings.
+func (s FleetSpec) Interval(expecting bool) time.Duration {
+	if expecting {
+		return orDuration(s.UpdateIntervalWhenExpecting, DefaultExpectingInterval)
+	}
+	return orDuration(s.UpdateInterval, DefaultUpdateInterval)
+}
+
+// DeletionRetry is after how long a deletion is asked for again.
+func (s FleetSpec) DeletionRetry() time.Duration {
+	return orDuration(s.DeletionRetryInterval, DefaultDeletionRetry)
+}
+
+// DrainLimit is how long a drain may last where nobody answers.
+func (s FleetSpec) DrainLimit() time.Duration {
+	return orDuration(s.DrainTimeout, DefaultDrainTimeout)
+}
+
+// Failures is how many health checks in a row may fail.
+func (s FleetSpec) Failures() int {
+	if s.FailureThreshold == 0 {
+		return DefaultFailureThreshold
+	}
+	return s.FailureThreshold
+}
+
+// BootstrapWay is how instances become executors.
+func (s FleetSpec) BootstrapWay() string {
+	if s.Bootstrap == "" {
+		return BootstrapAgent
+	}
+	return s.Bootstrap
+}
+
+func orDuration(d Duration, otherwise time.Duration) time.Duration {
+	if d == 0 {
+		return otherwise
+	}
+	return d.Std()
+}
