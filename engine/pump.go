@@ -127,6 +127,8 @@ func (p *Pump) tell(ctx context.Context, row records.OutboxRow) error {
 		return tellChangeGroup(ctx, p.starter, row.ChangeGroup)
 	case records.OutboxExecutor:
 		return tellExecutor(ctx, p.starter, row.Executor)
+	case records.OutboxFleet:
+		return tellFleet(ctx, p.starter, row.Fleet)
 	}
 	r, err := p.store.GetSummary(ctx, row.Run)
 	if run.CodeOf(err) == run.CodeNotFound {

@@ -37,8 +37,8 @@ const (
 // Reconciler finds runs that are open in the records while somebody ended
 // their workflow from outside (terminated it, or cancelled it so that it never
 // ran, or deleted it), and closes them. The workflow of a change group that was ended so is
-// told once more: nobody may have acted on the signal that it had. So is that of
-// an executor, which nothing else may start for long.
+// told once more: nobody may have acted on the signal that it had. So are those
+// of an executor and of a fleet, which nothing else may start for long.
 type Reconciler struct {
 	store     records.Store
 	temporal  client.Client
@@ -77,8 +77,8 @@ func (r *Reconciler) Run(ctx context.Context) error {
 }
 
 func (r *Reconciler) once(ctx context.Context, since time.Time) error {
-	query := fmt.Sprintf("WorkflowType IN ('%s', '%s', '%s') AND CloseTime > '%s' AND ExecutionStatus IN ('Terminated', 'TimedOut', 'Failed', 'Canceled')",
-		contract.RunWorkflow, contract.ChangeGroupWorkflow, contract.ExecutorWorkflow, since.UTC().Format(time.RFC3339))
+	query := fmt.Sprintf("WorkflowType IN ('%s', '%s', '%s', '%s') AND CloseTime > '%s' AND ExecutionStatus IN ('Terminated', 'TimedOut', 'Failed', 'Canceled')",
+		contract.RunWorkflow, contract.ChangeGroupWorkflow, contract.ExecutorWorkflow, contract.FleetWorkflow, since.UTC().Format(time.RFC3339))
 	maps.DeleteFunc(r.told, func(_ string, closed time.Time) bool { return closed.Before(since) })
 	var page []byte
 	for {
@@ -114,12 +114,22 @@ func (r *Reconciler) lookAt(ctx context.Context, x *workflowpb.WorkflowExecution
 	return nil
 }
 
-// tellAgain starts the workflow of a change group, or of an executor that is
-// not removed, which was ended from outside.
+// tellAgain starts the workflow of a change group, of a fleet, or of an
+// executor that is not removed, which was ended from outside.
 func (r *Reconciler) tellAgain(ctx context.Context, workflowID string, status enumspb.WorkflowExecutionStatus) error {
 	if name, ok := contract.ChangeGroupOfWorkflow(workflowID); ok {
 		r.logger.InfoContext(ctx, "granting the slots of a change group whose workflow was ended from outside", "changegroup", name, "status", status.String())
 		return tellChangeGroup(ctx, r.temporal, name)
+	}
+	if name, ok := contract.FleetOfWorkflow(workflowID); ok {
+		if _, err := r.store.GetFleet(ctx, name); err != nil {
+			if run.CodeOf(err) == run.CodeNotFound {
+				return nil
+			}
+			return err
+		}
+		r.logger.InfoContext(ctx, "looking after a fleet whose workflow was ended from outside", "fleet", name, "status", status.String())
+		return tellFleet(ctx, r.temporal, name)
 	}
 	id, ok := contract.ExecutorOfWorkflow(workflowID)
 	if !ok {

@@ -88,6 +88,7 @@ func RegisterControl(r worker.Registry, deps ControlDeps) {
 	r.RegisterWorkflowWithOptions(workflows.ChangeGroup, workflow.RegisterOptions{Name: contract.ChangeGroupWorkflow})
 	r.RegisterWorkflowWithOptions(workflows.Retention, workflow.RegisterOptions{Name: contract.RetentionWorkflow})
 	r.RegisterWorkflowWithOptions(workflows.Executor, workflow.RegisterOptions{Name: contract.ExecutorWorkflow})
+	r.RegisterWorkflowWithOptions(workflows.Fleet, workflow.RegisterOptions{Name: contract.FleetWorkflow})
 	x := activities.NewRegistry(deps.Registry)
 	r.RegisterActivityWithOptions(x.ExpireExecutor, activity.RegisterOptions{Name: contract.ActivityExpireExecutor})
 	g := activities.NewChangeGroups(deps.Groups)

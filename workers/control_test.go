@@ -60,7 +60,7 @@ func TestControl_registers_by_contract_names(t *testing.T) {
 	RegisterControl(&r, ControlDeps{})
 	require.ElementsMatch(t, []string{
 		contract.RunWorkflow, contract.BatchWorkflow, contract.WebhookWorkflow, contract.ScheduledRunWorkflow, contract.ChangeGroupWorkflow,
-		contract.RetentionWorkflow, contract.ExecutorWorkflow,
+		contract.RetentionWorkflow, contract.ExecutorWorkflow, contract.FleetWorkflow,
 	}, r.workflows)
 	require.ElementsMatch(t, []string{
 		contract.ActivityLoadPlan, contract.ActivityBegin, contract.ActivityApply, contract.ActivityHolders,

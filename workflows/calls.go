@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"errors"
+	"fmt"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -93,6 +94,22 @@ func deliverEvents(ctx workflow.Context, name string) workflow.Future {
 // expireExecutor looks at an executor, and removes it where its time is over.
 func expireExecutor(ctx workflow.Context, id string) (contract.ExecutorState, error) {
 	return progress[contract.ExecutorState](ctx, contract.ActivityExpireExecutor, contract.ExpireInput{Executor: id})
+}
+
+// watchFleet begins watch-fleet.
+func watchFleet(ctx workflow.Context, in contract.WatchFleetInput) workflow.Future {
+	ctx = workflow.WithActivityOptions(ctx, fleetOptions(in.Fleet, "watch fleet "+in.Fleet))
+	return workflow.ExecuteActivity(ctx, contract.ActivityWatchFleet, in)
+}
+
+func stepFleet(ctx workflow.Context, in contract.StepFleetInput) error {
+	ctx = workflow.WithActivityOptions(ctx, fleetOptions(in.Fleet, "step "+in.ID))
+	return workflow.ExecuteActivity(ctx, contract.ActivityStepFleet, in).Get(ctx, nil)
+}
+
+func bootstrapInstance(ctx workflow.Context, in contract.BootstrapInstanceInput) error {
+	ctx = workflow.WithActivityOptions(ctx, fleetOptions(in.Fleet, fmt.Sprintf("bootstrap instance %d", in.Number)))
+	return workflow.ExecuteActivity(ctx, contract.ActivityBootstrapInstance, in).Get(ctx, nil)
 }
 
 func deleteRuns(ctx workflow.Context, keep contract.RunRetention) (out contract.DeleteRunsResult, err error) {

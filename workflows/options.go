@@ -105,6 +105,14 @@ func stopOptions(queue, name string) workflow.ActivityOptions {
 	}
 }
 
+// fleetOptions are those of what the worker of a fleet does. It tells by
+// heartbeats that it is there; where it is not, the next one goes on.
+func fleetOptions(fleet, name string) workflow.ActivityOptions {
+	o := waitOptions(name)
+	o.TaskQueue = contract.FleetQueue(fleet)
+	return o
+}
+
 // batchOptions are those of a batch: it outlives this execution of its parent.
 func batchOptions(in contract.BatchInput) workflow.ChildWorkflowOptions {
 	return workflow.ChildWorkflowOptions{

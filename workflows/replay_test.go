@@ -34,6 +34,7 @@ const version = "v2"
 var stored = map[string]int{
 	"run/v1": 31, "task-batch/v1": 16, "webhook/v1": 3, "scheduled-run/v1": 4, "change-group/v1": 4, "retention/v1": 2,
 	"run/v2": 36, "task-batch/v2": 16, "webhook/v2": 3, "scheduled-run/v2": 4, "change-group/v2": 4, "retention/v2": 2, "executor/v2": 3,
+	"fleet/v2": 3,
 }
 
 var update = flag.Bool("update-histories", false, "store the histories of scenarios that have none in this version")
@@ -50,6 +51,7 @@ func TestServer(t *testing.T) {
 	t.Run("change-groups", f.playGroups)
 	t.Run("retention", f.playRetention)
 	t.Run("executors", f.playExecutors)
+	t.Run("fleets", f.playFleets)
 	t.Run("scenarios", func(t *testing.T) {
 		for _, s := range scenarios() {
 			t.Run(s.name, func(t *testing.T) {
@@ -117,6 +119,7 @@ func newReplayer(t testing.TB) worker.WorkflowReplayer {
 	r.RegisterWorkflowWithOptions(workflows.ChangeGroup, workflow.RegisterOptions{Name: contract.ChangeGroupWorkflow})
 	r.RegisterWorkflowWithOptions(workflows.Retention, workflow.RegisterOptions{Name: contract.RetentionWorkflow})
 	r.RegisterWorkflowWithOptions(workflows.Executor, workflow.RegisterOptions{Name: contract.ExecutorWorkflow})
+	r.RegisterWorkflowWithOptions(workflows.Fleet, workflow.RegisterOptions{Name: contract.FleetWorkflow})
 	r.RegisterWorkflowWithOptions(workflows.ScheduledRun, workflow.RegisterOptions{Name: contract.ScheduledRunWorkflow})
 	return r
 }

@@ -50,6 +50,7 @@ func TestImports(t *testing.T) {
 		{pattern: "./fleeting/scaling", own: []string{"run", "fleeting/scaling"}, banned: []string{"github.com/", "go.temporal.io"}},
 		{pattern: "./fleeting/simulate", own: []string{"run", "fleeting/scaling", "fleeting/simulate"}, banned: []string{"github.com/", "go.temporal.io"}},
 		{pattern: "./blobs", own: []string{"run", "blobs"}, banned: []string{"go.temporal.io"}},
+		{pattern: "./fleets", own: []string{"run", "records", "fleeting", "fleeting/wire", "fleeting/scaling", "internal/dirlock", "fleets"}, banned: []string{"go.temporal.io"}},
 		{pattern: "./webhooks", own: []string{"run", "records", "api", "webhooks"}, banned: []string{"go.temporal.io"}},
 		{pattern: "./engine", banned: []string{"go.temporal.io/server", module + "/workflows", module + "/activities", module + "/gateway", module + "/executor", module + "/secrets"}},
 		{pattern: "./activities", banned: []string{"go.temporal.io/server", module + "/workflows", module + "/workers", module + "/gateway", module + "/engine"}},

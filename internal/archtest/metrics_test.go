@@ -15,7 +15,7 @@ func TestMetrics_are_documented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/metrics.md")
 	require.NoError(t, err)
 	inDocs, inSource := map[string]bool{}, map[string]bool{}
-	for _, m := range regexp.MustCompile("`(drover_[a-z_]+)[`{]").FindAllSubmatch(text, -1) {
+	for _, m := range regexp.MustCompile("`((?:drover|fleeting)_[a-z_]+)[`{]").FindAllSubmatch(text, -1) {
 		inDocs[string(m[1])] = true
 	}
 	var files []string
@@ -27,7 +27,7 @@ func TestMetrics_are_documented(t *testing.T) {
 	for _, file := range files {
 		source, err := os.ReadFile(file)
 		require.NoError(t, err)
-		for _, m := range regexp.MustCompile(`"(drover_[a-z_]+)"`).FindAllSubmatch(source, -1) {
+		for _, m := range regexp.MustCompile(`"((?:drover|fleeting)_[a-z_]+)"`).FindAllSubmatch(source, -1) {
 			inSource[string(m[1])] = true
 		}
 	}

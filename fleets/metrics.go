@@ -1,0 +1,201 @@
+package fleets
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// Metrics are the figures of fleets, by the names that dashboards of the known
+// scaler have. Register it once.
+type Metrics struct {
+	maxInstances *prometheus.GaugeVec
+	instances    *prometheus.GaugeVec
+	missed       *prometheus.CounterVec
+	operations   *prometheus.CounterVec
+	internal     *prometheus.CounterVec
+	creation     *prometheus.HistogramVec
+	running      *prometheus.HistogramVec
+	deletion     *prometheus.HistogramVec
+	life         *prometheus.HistogramVec
+
+	tasks     *prometheus.GaugeVec
+	perTask   *prometheus.GaugeVec
+	maxUse    *prometheus.GaugeVec
+	desired   *prometheus.GaugeVec
+	scaled    *prometheus.CounterVec
+	taskOps   *prometheus.CounterVec
+	readiness *prometheus.HistogramVec
+}
+
+var _ prometheus.Collector = (*Metrics)(nil)
+
+// NewMetrics returns a set that is not registered.
+func NewMetrics() *Metrics {
+	// Dashboards of the known scaler tell fleets apart by the second.
+	of := func(labels ...string) []string { return append([]string{"fleet", "runner_name"}, labels...) }
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, of(labels...))
+	}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, of(labels...))
+	}
+	histogram := func(name, help string, buckets []float64) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, of())
+	}
+	boots := []float64{1, 2, 5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600, 1200}
+	lives := []float64{60, 300, 600, 1800, 3600, 2 * 3600, 4 * 3600, 8 * 3600, 24 * 3600, 7 * 24 * 3600}
+	return &Metrics{
+		maxInstances: gauge("fleeting_provisioner_max_instances", "Instances that a fleet may have, 0 for no limit."),
+		instances:    gauge("fleeting_provisioner_instances", "Instances of a fleet, by state.", "state"),
+		missed:       counter("fleeting_provisioner_missed_updates_total", "Listings that a plugin did not answer."),
+		operations:   counter("fleeting_provisioner_instance_operations_total", "Instances that a plugin was asked to make or delete.", "operation"),
+		internal:     counter("fleeting_provisioner_internal_operations_total", "Rounds of looking after a fleet, by what they came to.", "operation"),
+		creation:     histogram("fleeting_provisioner_instance_creation_time_seconds", "From being asked for to being listed.", boots),
+		running:      histogram("fleeting_provisioner_instance_is_running_time_seconds", "From being asked for to being listed as running.", boots),
+		deletion:     histogram("fleeting_provisioner_instance_deletion_time_seconds", "From the last request to delete an instance to its being gone.", boots),
+		life:         histogram("fleeting_provisioner_instance_life_duration_seconds", "From being listed to being gone.", lives),
+
+		tasks:     gauge("fleeting_taskscaler_tasks", "Slots and tasks of a fleet, by state.", "state"),
+		perTask:   gauge("fleeting_taskscaler_max_tasks_per_instance", "Tasks at once on one instance."),
+		maxUse:    gauge("fleeting_taskscaler_max_use_count_per_instance", "Tasks in the life of an instance, 0 for no limit."),
+		desired:   gauge("fleeting_taskscaler_desired_instances", "Instances that a fleet wants, whatever its limits."),
+		scaled:    counter("fleeting_taskscaler_scale_operations_total", "Decisions to grow or to shrink.", "operation"),
+		taskOps:   counter("fleeting_taskscaler_task_operations_total", "Tasks that instances took.", "operation"),
+		readiness: histogram("fleeting_taskscaler_task_instance_readiness_time_seconds", "From an instance's being asked for to its taking tasks.", boots),
+	}
+}
+
+func (m *Metrics) collectors() []interface {
+	prometheus.Collector
+	DeletePartialMatch(labels prometheus.Labels) int
+} {
+	return []interface {
+		prometheus.Collector
+		DeletePartialMatch(labels prometheus.Labels) int
+	}{
+		m.maxInstances, m.instances, m.missed, m.operations, m.internal, m.creation, m.running, m.deletion, m.life,
+		m.tasks, m.perTask, m.maxUse, m.desired, m.scaled, m.taskOps, m.readiness,
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
+	for _, c := range m.collectors() {
+		c.Describe(to)
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *Metrics) Collect(to chan<- prometheus.Metric) {
+	for _, c := range m.collectors() {
+		c.Collect(to)
+	}
+}
+
+// forget drops the figures of a fleet that this process looks after no more.
+func (m *Metrics) forget(fleet string) {
+	for _, c := range m.collectors() {
+		c.DeletePartialMatch(prometheus.Labels{"fleet": fleet})
+	}
+}
+
+func (m *Metrics) missedUpdate(fleet string) { m.missed.WithLabelValues(fleet, fleet).Inc() }
+
+func (m *Metrics) operated(fleet, operation string, n int) {
+	m.operations.WithLabelValues(fleet, fleet, operation).Add(float64(n))
+}
+
+// stands notes how a fleet stands.
+func (m *Metrics) stands(fleet string, p planned, rows []row) {
+	states := map[string]int{}
+	for _, s := range []run.InstanceState{run.InstanceRequested, run.InstanceCreating, run.InstanceDeleting} {
+		states[string(s)] = 0
+	}
+	// The words of the dashboards: requested, creating, running, deleting.
+	for _, r := range rows {
+		switch r.State {
+		case run.InstanceRequested, run.InstanceCreating, run.InstanceDeleting:
+			states[string(r.State)]++
+		case run.InstanceBootstrapping, run.InstanceReady, run.InstanceDraining:
+			states["running"]++
+		case run.InstanceIgnored, run.InstanceGone:
+		}
+	}
+	for _, state := range []string{"requested", "creating", "running", "deleting"} {
+		m.instances.WithLabelValues(fleet, fleet, state).Set(float64(states[state]))
+	}
+	m.maxInstances.WithLabelValues(fleet, fleet).Set(float64(p.limits.MaxInstances))
+	m.perTask.WithLabelValues(fleet, fleet).Set(float64(p.limits.Capacity))
+	m.maxUse.WithLabelValues(fleet, fleet).Set(float64(p.limits.MaxUse))
+	m.desired.WithLabelValues(fleet, fleet).Set(float64(p.decision.Figures.Target))
+	m.slots(fleet, p, rows)
+	operation := "reconcile"
+	switch {
+	case p.Request.Count > 0:
+		operation = "provision"
+		m.scaled.WithLabelValues(fleet, fleet, "up").Inc()
+	case len(p.Drain)+len(p.GiveUp) > 0:
+		m.scaled.WithLabelValues(fleet, fleet, "down").Inc()
+	case len(p.Delete)+len(p.Lost) > 0:
+		operation = "removal"
+	}
+	m.internal.WithLabelValues(fleet, fleet, operation).Inc()
+}
+
+// slots counts what slots do.
+func (m *Metrics) slots(fleet string, p planned, rows []row) {
+	slots := map[string]int{"idle": 0, "acquired": 0, "unavailable": 0, "unhealthy": 0}
+	for _, r := range rows {
+		busy := r.busy()
+		slots["acquired"] += busy
+		free := max(0, p.limits.Capacity-busy)
+		switch {
+		case r.State == run.InstanceReady && r.Failures > 0:
+			slots["unhealthy"] += free
+		case r.State == run.InstanceReady:
+			slots["idle"] += free
+		case r.State == run.InstanceDraining:
+			slots["unavailable"] += free
+		}
+	}
+	slots["pending"] = p.queued
+	for state, n := range slots {
+		m.tasks.WithLabelValues(fleet, fleet, state).Set(float64(n))
+	}
+}
+
+// changed notes what became of instances.
+func (m *Metrics) changed(fleet string, v records.FleetView, c records.FleetChanges, now time.Time) {
+	before := map[int]records.LedgerRow{}
+	for _, r := range v.Instances {
+		before[r.Number] = r
+	}
+	since := func(h *prometheus.HistogramVec, from time.Time) {
+		if !from.IsZero() {
+			h.WithLabelValues(fleet, fleet).Observe(max(0, now.Sub(from).Seconds()))
+		}
+	}
+	for _, change := range c.Set {
+		was := before[change.Number]
+		if was.CreatedAt.IsZero() && !change.CreatedAt.IsZero() {
+			since(m.creation, was.AskedAt)
+		}
+		if was.RunningAt.IsZero() && !change.RunningAt.IsZero() {
+			since(m.running, was.AskedAt)
+		}
+		if was.State == run.InstanceBootstrapping && change.State == run.InstanceReady {
+			since(m.readiness, was.AskedAt)
+		}
+		if change.State == run.InstanceGone {
+			since(m.deletion, was.DeletingAt)
+			since(m.life, was.CreatedAt)
+		}
+		if taken := change.Uses - was.Uses; taken > 0 {
+			m.taskOps.WithLabelValues(fleet, fleet, "acquire").Add(float64(taken))
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package fleets
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/drover-run/drover/fleeting"
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// observed is what became known of a fleet.
+type observed struct {
+	now  time.Time
+	view records.FleetView
+	// listed is nil where the plugin was not asked.
+	listed listing
+	// ill are the running instances whose health check failed, well those that
+	// passed it.
+	ill, well map[string]bool
+	// wasBusy are the rows that held tasks when they were looked at last.
+	wasBusy map[int]bool
+}
+
+// observe returns what is to be written into the ledger of what became known.
+// It decides nothing.
+func observe(o observed) records.FleetChanges {
+	b := &book{now: o.now}
+	rows := rowsOf(o.view)
+	taken := map[int]string{} // rows that got a machine
+	if o.listed != nil {
+		taken = o.strangers(b, rows)
+	}
+	for _, r := range rows {
+		if id, ok := taken[r.Number]; ok {
+			o.came(b, r, id)
+			continue
+		}
+		o.row(b, r)
+	}
+	return b.changes
+}
+
+// strangers finds machines that the ledger does not have: they are what was
+// asked for, first come first served, or nobody knows of them.
+func (o observed) strangers(b *book, rows []row) map[int]string {
+	taken := map[int]string{}
+	waiting := slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return r.State != run.InstanceRequested || r.Instance != "" })
+	for _, id := range slices.Sorted(maps.Keys(o.listed)) {
+		state, ok := o.listed.has(id)
+		known := slices.ContainsFunc(rows, func(r row) bool { return r.Instance == id })
+		if !ok || known || state == fleeting.StateDeleting {
+			continue
+		}
+		if len(waiting) > 0 {
+			taken[waiting[0].Number] = id
+			waiting = waiting[1:]
+			continue
+		}
+		o.adopt(b, id, state)
+	}
+	return taken
+}
+
+// adopt makes a row of a machine that nobody asked for.
+func (o observed) adopt(b *book, id string, state fleeting.State) {
+	r := records.LedgerRow{
+		FleetInstance: run.FleetInstance{
+			Instance: id, Cause: run.CauseUnexpected, State: run.InstanceCreating, AskedAt: o.now, CreatedAt: o.now,
+			Reason: string(run.CauseUnexpected), Why: "it appeared and nobody had asked for it",
+		},
+		Told: true,
+	}
+	if o.view.Fleet.Status.SeenAt.IsZero() {
+		r.Cause, r.Reason, r.Why = run.CausePreexisted, string(run.CausePreexisted), "it was there when the fleet was first looked at"
+	}
+	if state == fleeting.StateRunning {
+		r.State, r.RunningAt = run.InstanceBootstrapping, o.now
+	}
+	switch o.view.Fleet.Spec.Unexpected {
+	case run.UnexpectedIgnore:
+		r.State = run.InstanceIgnored
+		b.add(r, "ignored")
+	case run.UnexpectedRemove:
+		r.State, r.DrainingAt = run.InstanceDraining, o.now
+		b.add(r, "draining")
+	default:
+		b.add(r, "adopted")
+	}
+}
+
+// came notes that what was asked for is there.
+func (o observed) came(b *book, r row, id string) {
+	state := o.listed[id]
+	kind, text := "creating", "the plugin lists it as "+string(state)
+	b.set(r, kind, "listed", text, func(n *records.LedgerRow) {
+		n.Instance, n.CreatedAt, n.State, n.Told = id, o.now, run.InstanceCreating, true
+		if state == fleeting.StateRunning {
+			n.State, n.RunningAt = run.InstanceBootstrapping, o.now
+		}
+	})
+}
+
+// row notes what became of one row. At most one change is made of it.
+func (o observed) row(b *book, r row) {
+	if o.listed != nil && r.Instance != "" {
+		state, ok := o.listed.has(r.Instance)
+		switch {
+		case !ok && (r.State == run.InstanceDeleting || r.State == run.InstanceIgnored):
+			b.set(r, "gone", r.Reason, goneText(r), func(n *records.LedgerRow) { n.State, n.GoneAt = run.InstanceGone, o.now })
+			return
+		case !ok:
+			o.missing(b, r)
+			return
+		case state == fleeting.StateRunning && (r.State == run.InstanceRequested || r.State == run.InstanceCreating):
+			b.set(r, "running", "listed", "the plugin lists it as running", func(n *records.LedgerRow) {
+				n.State, n.RunningAt, n.Misses, n.MissingFrom = run.InstanceBootstrapping, o.now, 0, time.Time{}
+			})
+			return
+		}
+	}
+	// Whose executor is there runs, whatever the plugin says of it.
+	if (r.State == run.InstanceCreating || r.State == run.InstanceBootstrapping) && r.Reason != reasonBootstrap {
+		if i := slices.IndexFunc(r.executors, func(e run.Executor) bool { return e.State == run.ExecutorOnline || e.Drained }); i >= 0 {
+			b.set(r, "ready", "registered", "executor "+r.executors[i].ID+" serves pool "+r.executors[i].Pool, func(n *records.LedgerRow) {
+				n.State, n.ReadyAt, n.Executor, n.Failures = run.InstanceReady, o.now, r.executors[i].ID, 0
+				if n.RunningAt.IsZero() {
+					n.RunningAt = o.now
+				}
+			})
+			return
+		}
+	}
+	o.quietly(b, r)
+}
+
+func goneText(r row) string {
+	if r.State == run.InstanceIgnored {
+		return "it is listed no more"
+	}
+	return "it was deleted: " + r.Why
+}
+
+// missing notes that a machine is not listed.
+func (o observed) missing(b *book, r row) {
+	kind, text := "", ""
+	if r.Misses == 0 {
+		kind, text = "missing", "the plugin does not list it"
+	}
+	was := r.Why
+	b.set(r, kind, r.Reason, text, func(n *records.LedgerRow) {
+		n.Misses++
+		if n.MissingFrom.IsZero() {
+			n.MissingFrom = o.now
+		}
+	})
+	b.changes.Set[len(b.changes.Set)-1].Why = was
+}
+
+// quietly notes what nobody needs to be told of.
+func (o observed) quietly(b *book, r row) {
+	next := r.LedgerRow
+	next.Uses = r.uses()
+	if o.listed != nil && r.Misses > 0 { // it is back: missing ones do not come here
+		next.Misses, next.MissingFrom = 0, time.Time{}
+	}
+	switch {
+	case o.ill[r.Instance]:
+		next.Failures++
+	case o.well[r.Instance]:
+		next.Failures = 0
+	}
+	busy := r.busy()
+	if next.Uses != r.Uses || o.wasBusy[r.Number] && busy == 0 {
+		next.LastUsed = o.now
+	}
+	if r.State == run.InstanceReady && len(r.executors) > 0 {
+		next.Executor = r.executors[0].ID
+	}
+	if next == r.LedgerRow {
+		return
+	}
+	c := records.LedgerChange{LedgerRow: next, From: r.State}
+	if next.Failures > r.Failures {
+		c.Event = &run.FleetEvent{At: o.now, Kind: "unhealthy", By: byItself, Reason: "health_check", Text: fmt.Sprintf("health check %d in a row has failed", next.Failures)}
+	}
+	b.changes.Set = append(b.changes.Set, c)
+}

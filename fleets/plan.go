@@ -1,0 +1,365 @@
+package fleets
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/drover-run/drover/fleeting/scaling"
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// Reasons that are not the policy's.
+const (
+	reasonBootstrap = "bootstrap_failed"
+	reasonVanished  = "vanished"
+	reasonByHand    = "by_hand"
+	reasonRefused   = "refused"
+	reasonUnknown   = "unknown"
+)
+
+// maxOrders bounds the orders of one plan: a history holds them.
+const maxOrders = 200
+
+// Order is one thing to be done with a row of the ledger, and why.
+type Order struct {
+	Number int
+	Reason string
+	Why    string
+}
+
+// Request asks for instances.
+type Request struct {
+	Count  int
+	Reason string
+	Why    string
+}
+
+// Plan is what is to be done. The zero value is nothing.
+type Plan struct {
+	Request   Request // none where its count is 0
+	GiveUp    []Order // requests whose machines are not known
+	Drain     []Order
+	Delete    []Order
+	Lost      []Order // machines that are gone
+	Bootstrap []Order
+	// End says that the fleet was deleted and has nothing left.
+	End bool
+}
+
+// Empty reports whether there is nothing to do.
+func (p Plan) Empty() bool {
+	return p.Request.Count == 0 && len(p.GiveUp)+len(p.Drain)+len(p.Delete)+len(p.Lost)+len(p.Bootstrap) == 0 && !p.End
+}
+
+func (p Plan) full() bool {
+	return len(p.GiveUp)+len(p.Drain)+len(p.Delete)+len(p.Lost)+len(p.Bootstrap) >= maxOrders
+}
+
+// memory is what one round tells the next; the records keep it.
+type memory struct {
+	Scaling  scaling.Memory `json:"scaling"`
+	Failures int            `json:"failures,omitempty"` // in a row
+	FailedAt time.Time      `json:"failed_at,omitzero"`
+}
+
+func (m *memory) failed(now time.Time) {
+	m.Failures++
+	m.FailedAt = now
+}
+
+func readMemory(text string) (m memory) {
+	if err := json.Unmarshal([]byte(text), &m); err != nil {
+		return memory{}
+	}
+	return m
+}
+
+func (m memory) text() string {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// situation is all that a plan depends on.
+type situation struct {
+	now   time.Time
+	view  records.FleetView
+	rules *scaling.Rules
+	// most is what the plugin allows, 0 for any number.
+	most   int
+	memory memory
+	// upcoming are tasks that are ready soon.
+	upcoming int
+	// bootstrapping are the rows that somebody is making executors of.
+	bootstrapping map[int]bool
+	// trusted says that the ledger is as the plugin listed it. Where it is not,
+	// nothing is asked for or removed.
+	trusted bool
+}
+
+// planned is a plan with what it was made of.
+type planned struct {
+	Plan
+	decision scaling.Decision
+	memory   memory
+	limits   scaling.Limits
+	queued   int
+}
+
+// plan decides what is to be done.
+func plan(s situation) planned {
+	p := &planner{s: s, rows: rowsOf(s.view)}
+	p.out.memory, p.out.limits, p.out.queued = s.memory, s.rules.Limits(), s.view.Queued
+	if s.most > 0 && (p.out.limits.MaxInstances == 0 || s.most < p.out.limits.MaxInstances) {
+		p.out.limits.MaxInstances = s.most
+	}
+	for _, r := range p.rows {
+		if r.ReadyAt.After(p.out.memory.FailedAt) { // what failed before does no longer
+			p.out.memory.Failures = 0
+		}
+	}
+	p.s.memory = p.out.memory
+	p.underWay()
+	switch s.view.Fleet.Mode {
+	case run.FleetDraining, run.FleetDeleting:
+		p.drainAll()
+	case run.FleetPaused:
+		p.decide()
+		p.out.Request = Request{}
+	default:
+		p.decide()
+		p.scale()
+	}
+	return p.out
+}
+
+type planner struct {
+	s    situation
+	rows []row
+	out  planned
+}
+
+func (p *planner) order(to *[]Order, r row, reason, why string) {
+	if !p.out.full() {
+		*to = append(*to, Order{Number: r.Number, Reason: reason, Why: why})
+	}
+}
+
+// underWay goes on with what was begun, whatever is wanted now.
+func (p *planner) underWay() {
+	for _, r := range p.rows {
+		switch {
+		case r.lost():
+			p.order(&p.out.Lost, r, reasonVanished, "it vanished: the plugin lists it no more")
+		case r.State == run.InstanceBootstrapping && r.Reason == reasonBootstrap:
+			p.out.memory.failed(p.s.now)
+			p.order(&p.out.Drain, r, reasonBootstrap, r.Why)
+		case r.State == run.InstanceBootstrapping && p.s.view.Fleet.Spec.BootstrapWay() != run.BootstrapAgent && !p.s.bootstrapping[r.Number]:
+			p.order(&p.out.Bootstrap, r, "", "")
+		case r.State == run.InstanceDraining:
+			p.draining(r)
+		case r.State == run.InstanceDeleting && p.s.now.Sub(r.DeletingAt) >= p.s.view.Fleet.Spec.DeletionRetry():
+			p.order(&p.out.Delete, r, r.Reason, r.Why)
+		}
+	}
+}
+
+// draining has an instance deleted that has drained, or whose executor will not
+// say that it has.
+func (p *planner) draining(r row) {
+	for _, e := range r.executors {
+		if e.State == run.ExecutorOnline { // it came after the drain began
+			p.order(&p.out.Drain, r, r.Reason, r.Why)
+			return
+		}
+	}
+	if r.drained() || p.overdue(r) {
+		p.order(&p.out.Delete, r, r.Reason, r.Why)
+	}
+}
+
+// overdue reports whether a drain lasts for too long, and nobody can say that
+// the tasks of the instance go on.
+func (p *planner) overdue(r row) bool {
+	return overdue(r, p.s.now, p.s.view.Fleet.Spec)
+}
+
+func overdue(r row, now time.Time, s run.FleetSpec) bool {
+	return r.State == run.InstanceDraining && now.Sub(r.DrainingAt) >= s.DrainLimit() && (!r.inContact() || r.Failures >= s.Failures())
+}
+
+// drainAll has everything go.
+func (p *planner) drainAll() {
+	why := "the fleet is drained"
+	if p.s.view.Fleet.Mode == run.FleetDeleting {
+		why = "the fleet is deleted"
+	}
+	left := 0
+	for _, r := range p.rows {
+		if r.State != run.InstanceIgnored {
+			left++
+		}
+		switch {
+		case r.leaving() || r.State == run.InstanceIgnored || r.lost() || r.Reason == reasonBootstrap:
+		case r.State == run.InstanceRequested:
+			p.withdraw(r, why)
+		default:
+			p.order(&p.out.Drain, r, reasonByHand, why)
+		}
+	}
+	p.out.End = left == 0 && p.s.view.Fleet.Mode == run.FleetDeleting && p.s.trusted
+	p.out.memory.Scaling = scaling.Memory{}
+}
+
+// withdraw gives up a request of a fleet that goes. One that the plugin has
+// agreed to may come yet, and must not be left behind.
+func (p *planner) withdraw(r row, why string) {
+	patience := p.out.limits.RequestTimeout
+	if !r.Told {
+		patience = settleTime
+	}
+	if p.s.trusted && p.s.now.Sub(r.AskedAt) >= patience {
+		p.order(&p.out.GiveUp, r, reasonByHand, why)
+	}
+}
+
+// decide asks the policy.
+func (p *planner) decide() {
+	in := scaling.Input{
+		Now: p.s.now, Limits: p.out.limits, Terms: p.s.rules.At(p.s.now),
+		Demand:   scaling.Demand{Queued: p.s.view.Queued, Upcoming: p.s.upcoming},
+		Failures: p.s.memory.Failures, FailedAt: p.s.memory.FailedAt, Memory: p.s.memory.Scaling,
+	}
+	for _, r := range p.rows {
+		if r.State != run.InstanceIgnored {
+			in.Instances = append(in.Instances, r.scaling(p.s.now, p.s.view.Fleet.Spec.Failures()))
+		}
+	}
+	if quota := p.s.view.Fleet.Spec.Quota; quota != nil {
+		share := p.share(quota, in)
+		in.Quota = &share
+	}
+	p.out.decision = scaling.Decide(in)
+	p.out.memory.Scaling = p.out.decision.Memory
+}
+
+// share returns how many instances the fleet may have of its quota.
+func (p *planner) share(quota *run.FleetQuota, in scaling.Input) int {
+	wanted := scaling.Decide(in).Figures.Target
+	claims := []scaling.Claim{{Fleet: p.s.view.Fleet.Name, Weight: weightOf(p.s.view.Fleet.Spec), Instances: len(in.Instances), Wanted: wanted}}
+	for _, other := range p.s.view.Sharing {
+		claims = append(claims, scaling.Claim{Fleet: other.Fleet, Weight: weightOf(other.Spec), Instances: other.Instances, Wanted: other.Target})
+	}
+	return scaling.Allot(scaling.Weight(quota.Limit*1000), claims)[0]
+}
+
+// weightOf returns what an instance takes of a quota.
+func weightOf(s run.FleetSpec) scaling.Weight {
+	if s.Weight != nil {
+		return scaling.Weight(*s.Weight * 1000)
+	}
+	const gib = 1 << 30
+	if memory, err := run.ParseMemory(s.Memory); err == nil && memory > 0 {
+		return scaling.WeightOfMemory(memory)
+	}
+	return scaling.WeightOfMemory(gib)
+}
+
+// scale does what the policy says, or what was said by hand.
+func (p *planner) scale() {
+	if !p.s.trusted {
+		return
+	}
+	byHand := p.s.view.Fleet.Desired != nil
+	rows := map[string]row{}
+	for _, r := range p.rows {
+		rows[strconv.Itoa(r.Number)] = r
+	}
+	gone := map[int]bool{} // what the policy has go for what it is
+	for _, a := range p.out.decision.Actions {
+		r := rows[a.ID]
+		switch {
+		case a.Kind == scaling.Request:
+			if !byHand {
+				p.out.Request = Request{Count: a.Count, Reason: string(a.Reason), Why: a.Why}
+			}
+		case r.lost() || r.Reason == reasonBootstrap:
+		case byHand && (a.Reason == scaling.ReasonIdle || a.Reason == scaling.ReasonOverLimit):
+		case a.Kind == scaling.GiveUp && r.Instance == "":
+			gone[r.Number] = true
+			p.out.memory.failed(p.s.now)
+			p.order(&p.out.GiveUp, r, string(a.Reason), a.Why)
+		default:
+			gone[r.Number] = true
+			if a.Kind == scaling.GiveUp {
+				p.out.memory.failed(p.s.now)
+			}
+			if ill := r.unhealthy(p.s.now, p.s.view.Fleet.Spec.Failures()); ill != "" && a.Reason == scaling.ReasonUnhealthy {
+				a.Why = ill
+			}
+			p.order(&p.out.Drain, r, string(a.Reason), a.Why)
+		}
+	}
+	if p.out.memory.Failures > p.s.memory.Failures { // a pause comes first
+		p.out.Request = Request{}
+		return
+	}
+	if byHand {
+		p.byHand(*p.s.view.Fleet.Desired, gone)
+	}
+}
+
+// byHand brings the fleet to the number that was said. Instances with tasks
+// stay until they have none.
+func (p *planner) byHand(desired int, gone map[int]bool) {
+	why := fmt.Sprintf("%d instances are wanted by hand", desired)
+	if most := p.out.limits.MaxInstances; most > 0 {
+		desired = min(desired, most)
+	}
+	var staying []row
+	total := 0
+	for _, r := range p.rows {
+		if r.State == run.InstanceIgnored {
+			continue
+		}
+		total++
+		if !r.leaving() && !gone[r.Number] && !r.lost() {
+			staying = append(staying, r)
+		}
+	}
+	if missing := desired - len(staying); missing > 0 {
+		if most := p.out.limits.MaxInstances; most > 0 {
+			missing = min(missing, most-total)
+		}
+		if missing > 0 && !p.s.now.Before(p.s.memory.FailedAt.Add(pauseAfter(p.s.memory.Failures))) {
+			p.out.Request = Request{Count: missing, Reason: reasonByHand, Why: why}
+		}
+		return
+	}
+	surplus := len(staying) - desired
+	for _, ready := range []bool{false, true} {
+		for _, r := range staying {
+			if surplus == 0 {
+				return
+			}
+			if (r.State == run.InstanceReady) != ready || r.busy() > 0 || r.Instance == "" {
+				continue
+			}
+			surplus--
+			p.order(&p.out.Drain, r, reasonByHand, why)
+		}
+	}
+}
+
+// pauseAfter is how long to wait after failures, where the policy does not say.
+func pauseAfter(failures int) time.Duration {
+	if failures == 0 {
+		return 0
+	}
+	return min(5*time.Minute, 5*time.Second<<min(failures-1, 6))
+}

@@ -1,0 +1,340 @@
+package fleets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// Step carries a plan out. id names it: repeated, because nobody knows how far
+// it came, it asks for nothing twice. What the plugin makes of it is in the
+// ledger. It fails only where the records do.
+func (w *Worker) Step(ctx context.Context, name, id string, p Plan) error {
+	f := w.fleet(name)
+	s := &step{fleet: f, id: id, plan: p}
+	if err := s.do(ctx); err != nil {
+		if run.CodeOf(err) == run.CodeNotFound { // deleted meanwhile
+			return nil
+		}
+		return err
+	}
+	if !p.End {
+		return nil
+	}
+	if err := f.group.end(ctx); err != nil {
+		w.logger.WarnContext(ctx, "the plugin of a fleet that is deleted did not shut down", "fleet", name, "error", err)
+	}
+	_, err := w.store.ChangeFleet(ctx, name, records.FleetChanges{
+		Deleted: true, Events: []run.FleetEvent{{At: w.now(), Kind: "deleted", By: byItself, Text: "it has no instances any more"}},
+	})
+	if run.CodeOf(err) == run.CodeNotFound {
+		return nil
+	}
+	return err
+}
+
+// step is one Step.
+type step struct {
+	*fleet
+	id   string
+	plan Plan
+	view records.FleetView
+}
+
+func (s *step) do(ctx context.Context) error {
+	for _, part := range []struct {
+		wanted bool
+		do     func(context.Context) error
+	}{
+		{len(s.plan.Lost) > 0, s.lose},
+		{len(s.plan.GiveUp) > 0, s.giveUp},
+		{len(s.plan.Drain) > 0, s.drain},
+		{len(s.plan.Delete) > 0, s.delete},
+		{s.plan.Request.Count > 0, s.request},
+	} {
+		if !part.wanted {
+			continue
+		}
+		var err error
+		if s.view, err = s.w.store.ViewFleet(ctx, s.name); err != nil {
+			return err
+		}
+		if err := part.do(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ordered returns the rows of orders that are still there.
+func (s *step) ordered(orders []Order, do func(Order, row)) {
+	rows := rowsOf(s.view)
+	for _, o := range orders {
+		if i := slices.IndexFunc(rows, func(r row) bool { return r.Number == o.Number }); i >= 0 {
+			do(o, rows[i])
+		}
+	}
+}
+
+// lose ends the executors of machines that are gone: what they held is decided
+// by the tasks' own policies.
+func (s *step) lose(ctx context.Context) error {
+	b := &book{now: s.w.now()}
+	var errs []error
+	s.ordered(s.plan.Lost, func(o Order, r row) {
+		if !r.lost() { // it is listed again
+			return
+		}
+		for _, e := range r.executors {
+			if e.LastContact.After(r.MissingFrom) {
+				// It lives, wherever it is: it may finish what it has.
+				_, err := s.w.store.DrainExecutor(ctx, e.ID, true, o.Why)
+				errs = append(errs, ignoreGone(err))
+				continue
+			}
+			_, err := s.w.store.RemoveExecutor(ctx, e.ID, run.Removal{Reason: "its machine is gone: " + o.Why, Force: true})
+			errs = append(errs, ignoreGone(err))
+		}
+		b.set(r, "gone", o.Reason, o.Why, func(n *records.LedgerRow) { n.State, n.GoneAt = run.InstanceGone, b.now })
+	})
+	return errors.Join(append(errs, s.write(ctx, s.view, b.changes))...)
+}
+
+func ignoreGone(err error) error {
+	switch run.CodeOf(err) { //nolint:exhaustive // whatever else is an error
+	case run.CodeNotFound, run.CodeGone:
+		return nil
+	}
+	return err
+}
+
+func (s *step) giveUp(ctx context.Context) error {
+	b := &book{now: s.w.now()}
+	s.ordered(s.plan.GiveUp, func(o Order, r row) {
+		if r.State == run.InstanceRequested && r.Instance == "" {
+			b.set(r, "gone", o.Reason, o.Why, func(n *records.LedgerRow) { n.State, n.GoneAt = run.InstanceGone, b.now })
+		}
+	})
+	return s.write(ctx, s.view, b.changes)
+}
+
+// drain has executors take no more tasks.
+func (s *step) drain(ctx context.Context) error {
+	b := &book{now: s.w.now()}
+	var errs []error
+	s.ordered(s.plan.Drain, func(o Order, r row) {
+		if r.State == run.InstanceDeleting {
+			return
+		}
+		if r.State != run.InstanceDraining {
+			b.set(r, "draining", o.Reason, o.Why, func(n *records.LedgerRow) { n.State, n.DrainingAt = run.InstanceDraining, b.now })
+		}
+		for _, e := range r.executors {
+			_, err := s.w.store.DrainExecutor(ctx, e.ID, true, "its instance goes: "+o.Why)
+			errs = append(errs, ignoreGone(err))
+		}
+	})
+	// The ledger first: nothing undoes a drain that it does not know of.
+	return errors.Join(append([]error{s.write(ctx, s.view, b.changes)}, errs...)...)
+}
+
+// delete has machines deleted that hold no task for sure.
+func (s *step) delete(ctx context.Context) error {
+	b := &book{now: s.w.now()}
+	var ids []string
+	var going []row
+	s.ordered(s.plan.Delete, func(o Order, r row) {
+		late := overdue(r, b.now, s.view.Fleet.Spec)
+		if !r.leaving() || r.State == run.InstanceDraining && !r.drained() && !late {
+			return
+		}
+		if r.Instance == "" {
+			b.set(r, "gone", o.Reason, o.Why, func(n *records.LedgerRow) { n.State, n.GoneAt = run.InstanceGone, b.now })
+			return
+		}
+		kind := "deleting"
+		if r.State == run.InstanceDeleting {
+			kind = "deleting_again"
+		}
+		b.set(r, kind, o.Reason, o.Why, func(n *records.LedgerRow) { n.State, n.DeletingAt = run.InstanceDeleting, b.now })
+		going = append(going, r)
+		ids = append(ids, r.Instance)
+	})
+	if err := s.write(ctx, s.view, b.changes); err != nil {
+		return err
+	}
+	for _, r := range going {
+		for _, e := range r.executors {
+			_, err := s.w.store.RemoveExecutor(ctx, e.ID, run.Removal{Reason: "its instance is deleted: " + r.Why, Force: true})
+			if err := ignoreGone(err); err != nil {
+				return err
+			}
+		}
+	}
+	return s.decrease(ctx, ids)
+}
+
+// decrease asks the plugin to delete machines, and then what became of it.
+func (s *step) decrease(ctx context.Context, ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	group, err := s.group.get(ctx, s.w.open, s.view.Fleet)
+	if err == nil {
+		_, err = group.Decrease(ctx, ids)
+		s.w.metrics.operated(s.name, "delete", len(ids))
+	}
+	if err != nil && len(ids) > 1 && ctx.Err() == nil && group != nil {
+		// One bad name may have kept the others from being deleted.
+		for _, id := range ids {
+			_, _ = group.Decrease(ctx, []string{id})
+		}
+	}
+	if err != nil {
+		s.w.logger.WarnContext(ctx, "the plugin did not delete instances; the listing tells what it did", "fleet", s.name, "error", err)
+	}
+	return s.lookAgain(ctx)
+}
+
+// lookAgain brings the ledger up to the plugin's listing, which alone tells
+// what a change came to. Where there is none, the next watch tries on.
+func (s *step) lookAgain(ctx context.Context) error {
+	_, found, err := s.list(ctx, s.view.Fleet)
+	if err != nil {
+		return ctx.Err()
+	}
+	s.view, err = s.look(ctx, found, nil)
+	return err
+}
+
+// request asks for machines, once.
+func (s *step) request(ctx context.Context) error {
+	b := &book{now: s.w.now()}
+	q := s.plan.Request
+	for range q.Count {
+		b.add(records.LedgerRow{FleetInstance: run.FleetInstance{
+			Request: s.id, Cause: run.CauseRequested, State: run.InstanceRequested, AskedAt: b.now, Reason: q.Reason, Why: q.Why,
+		}}, "requested")
+	}
+	b.changes.Request = s.id
+	written, err := s.w.store.ChangeFleet(ctx, s.name, b.changes)
+	if err != nil {
+		return err
+	}
+	if len(written) == 0 { // it was begun before, and broke off
+		return s.resume(ctx)
+	}
+	group, refusal := s.group.get(ctx, s.w.open, s.view.Fleet)
+	promised := 0
+	if refusal == nil {
+		promised, refusal = group.Increase(ctx, q.Count)
+		s.w.metrics.operated(s.name, "create", q.Count)
+	}
+	if ctx.Err() != nil { // whoever comes next does not know how far it came
+		return context.Cause(ctx)
+	}
+	if err := s.lookAgain(ctx); err != nil {
+		return err
+	}
+	return s.settle(ctx, promised, refusal)
+}
+
+// settle notes what the plugin answered to a request: what it refused will not
+// come, what it promised may.
+func (s *step) settle(ctx context.Context, promised int, refusal error) error {
+	v, err := s.w.store.ViewFleet(ctx, s.name)
+	if err != nil {
+		return err
+	}
+	b := &book{now: s.w.now()}
+	var open []row
+	came := 0
+	for _, r := range rowsOf(v) {
+		if r.Request != s.id {
+			continue
+		}
+		if r.Instance != "" {
+			came++
+			continue
+		}
+		open = append(open, r)
+	}
+	expected := max(0, promised-came)
+	why := "the plugin promised fewer"
+	if refusal != nil {
+		why = "the plugin refused: " + oneLine(refusal)
+	}
+	for i, r := range open {
+		if i < expected {
+			b.set(r, "", "", "", func(n *records.LedgerRow) { n.Told = true })
+			continue
+		}
+		b.set(r, "gone", reasonRefused, why, func(n *records.LedgerRow) { n.State, n.GoneAt, n.Told = run.InstanceGone, b.now, true })
+	}
+	if expected < len(open) {
+		s.fail(v, b)
+	}
+	return s.write(ctx, v, b.changes)
+}
+
+// fail notes that instances did not come, so that the next are not asked for at
+// once.
+func (s *step) fail(v records.FleetView, b *book) {
+	m := readMemory(v.Memory)
+	m.failed(b.now)
+	text := m.text()
+	b.changes.Memory = &text
+}
+
+// resume ends a request that broke off: nobody knows whether the plugin heard
+// it, so it is not made again. What it led to is listed before long.
+func (s *step) resume(ctx context.Context) error {
+	begin := s.w.now()
+	for {
+		if err := s.lookAgain(ctx); err != nil {
+			return err
+		}
+		v, err := s.w.store.ViewFleet(ctx, s.name)
+		if err != nil {
+			return err
+		}
+		b := &book{now: s.w.now()}
+		for _, r := range rowsOf(v) {
+			if r.Request == s.id && r.Instance == "" && !r.Told {
+				b.set(r, "gone", reasonUnknown, "the fleet's worker ended while it asked the plugin, and no machine came", func(n *records.LedgerRow) {
+					n.State, n.GoneAt = run.InstanceGone, b.now
+				})
+			}
+		}
+		if b.empty() {
+			return nil
+		}
+		if s.w.now().Sub(begin) >= settleTime {
+			return s.write(ctx, v, b.changes)
+		}
+		if err := pause(ctx, v.Fleet.Spec.Interval(true)); err != nil {
+			return err
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}
+
+func oneLine(err error) string {
+	return strings.Join(strings.Fields(fmt.Sprint(err)), " ")
+}

@@ -1,0 +1,230 @@
+package fleets
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/drover-run/drover/fleeting/scaling"
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// Measures of a watch.
+const (
+	// breath is the least time between two looks at the records: in a busy
+	// system they change all the time.
+	breath = 50 * time.Millisecond
+	// pollEvery is when the records are looked at though nobody told of a
+	// change: that an executor falls silent, or that another policy holds, is
+	// told by nobody.
+	pollEvery = 5 * time.Second
+	// statusEvery is how often the status is written though nothing changed,
+	// and statusLeast how often at most.
+	statusEvery = 15 * time.Second
+	statusLeast = time.Second
+	// aheadLeast is the least time between two counts of the tasks that are
+	// ready soon, and aheadRuns in how many runs they are counted.
+	aheadLeast = time.Second
+	aheadRuns  = 50
+	// pluginRetry is how long a plugin that fails is left in peace.
+	pluginRetry = 2 * time.Second
+)
+
+// Watch looks after a fleet until there is something to do, and returns that.
+// bootstrapping are the rows that somebody is making executors of. found is
+// false where there is no such fleet any more.
+func (w *Worker) Watch(ctx context.Context, name string, bootstrapping []int) (p Plan, found bool, err error) {
+	f := w.fleet(name)
+	wake, stop := w.store.WatchFleets()
+	defer stop()
+	t := &watch{fleet: f, wake: wake, bootstrapping: map[int]bool{}}
+	for _, n := range bootstrapping {
+		t.bootstrapping[n] = true
+	}
+	for {
+		p, err := t.round(ctx)
+		switch {
+		case run.CodeOf(err) == run.CodeNotFound:
+			return Plan{}, false, nil
+		case err != nil:
+			return Plan{}, false, err
+		case !p.Empty():
+			return p, true, nil
+		}
+		if err := t.wait(ctx); err != nil {
+			return Plan{}, true, err
+		}
+	}
+}
+
+// watch is one Watch.
+type watch struct {
+	*fleet
+	wake          <-chan struct{}
+	bootstrapping map[int]bool
+	listedAt      time.Time // zero: not by this watch
+	failedAt      time.Time // of the plugin
+	listed        bool      // the last listing came
+	next          time.Time // when there is something to look at
+	upcoming      int       // tasks that are ready soon
+	upcomingAt    time.Time // when they were counted
+	status        run.FleetStatus
+	statusAt      time.Time // when it was written last
+}
+
+// round looks once, and decides.
+func (t *watch) round(ctx context.Context) (Plan, error) {
+	v, err := t.w.store.ViewFleet(ctx, t.name)
+	if err != nil {
+		return Plan{}, err
+	}
+	rules, faults := scaling.Compile(v.Fleet.Spec.Scaling)
+	if len(faults) > 0 {
+		return Plan{}, run.InvalidError("the scaling settings of fleet "+t.name+" are not valid", faults)
+	}
+	var pluginErr error
+	var found listing
+	var group Group
+	if !t.w.now().Before(t.listDue(v)) {
+		if group, found, pluginErr = t.list(ctx, v.Fleet); ctx.Err() != nil {
+			return Plan{}, context.Cause(ctx)
+		}
+		t.noteListing(pluginErr)
+	}
+	if v, err = t.look(ctx, found, group); err != nil {
+		return Plan{}, err
+	}
+	if err := t.lookAhead(ctx, v, rules); err != nil {
+		return Plan{}, err
+	}
+	p := plan(situation{
+		upcoming: t.upcoming, now: t.w.now(), view: v, rules: rules, most: t.most(), memory: readMemory(v.Memory), bootstrapping: t.bootstrapping, trusted: t.listed,
+	})
+	t.schedule(v, p)
+	return p.Plan, t.report(ctx, v, p, pluginErr)
+}
+
+// lookAhead counts the tasks that are ready soon, where the policy wants to
+// know. That is much to read, so it is done now and then.
+func (t *watch) lookAhead(ctx context.Context, v records.FleetView, rules *scaling.Rules) error {
+	now := t.w.now()
+	if !rules.At(now).Preemptive {
+		t.upcoming = 0
+		return nil
+	}
+	if now.Sub(t.upcomingAt) < aheadLeast {
+		return nil
+	}
+	var err error
+	t.upcoming, err = t.w.store.UpcomingTasks(ctx, v.Fleet.Spec.Pool, aheadRuns)
+	t.upcomingAt = now
+	return err
+}
+
+// listDue is when the plugin is to be asked again.
+func (t *watch) listDue(v records.FleetView) time.Time {
+	if t.listedAt.IsZero() && t.failedAt.IsZero() {
+		return time.Time{}
+	}
+	if !t.listed {
+		return t.failedAt.Add(pluginRetry)
+	}
+	return t.listedAt.Add(v.Fleet.Spec.Interval(expecting(v)))
+}
+
+func (t *watch) noteListing(err error) {
+	t.listed = err == nil
+	if err == nil {
+		t.listedAt, t.failedAt = t.w.now(), time.Time{}
+		return
+	}
+	t.failedAt = t.w.now()
+	t.w.logger.Warn("the plugin of a fleet does not list its instances", "fleet", t.name, "error", err)
+}
+
+// expecting reports whether something is under way, so that listings should
+// come fast.
+func expecting(v records.FleetView) bool {
+	return slices.ContainsFunc(v.Instances, func(r records.LedgerRow) bool {
+		return r.State != run.InstanceReady && r.State != run.InstanceIgnored || r.Misses > 0 || r.Failures > 0
+	})
+}
+
+// schedule says when there is something to look at though nobody tells.
+func (t *watch) schedule(v records.FleetView, p planned) {
+	now := t.w.now()
+	t.next = now.Add(pollEvery)
+	for _, at := range []time.Time{t.listDue(v), p.decision.Again} {
+		if at.After(now) && at.Before(t.next) {
+			t.next = at
+		}
+	}
+	if !t.listDue(v).After(now) {
+		t.next = now
+	}
+}
+
+// wait waits until there is something to look at.
+func (t *watch) wait(ctx context.Context) error {
+	timer := time.NewTimer(max(breath, t.next.Sub(t.w.now())))
+	defer timer.Stop()
+	pause := time.NewTimer(breath)
+	defer pause.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-pause.C:
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+	case <-t.wake:
+	}
+	return nil
+}
+
+// report writes how the fleet stands, and what the next decision must know,
+// where that is worth it.
+func (t *watch) report(ctx context.Context, v records.FleetView, p planned, pluginErr error) error {
+	now := t.w.now()
+	next := t.standing(v, p, pluginErr, now)
+	same := next
+	same.SeenAt, same.ErrorAt = t.status.SeenAt, t.status.ErrorAt
+	t.w.metrics.stands(t.name, p, rowsOf(v))
+	since := now.Sub(t.statusAt)
+	if p.Empty() && since < statusEvery && (same == t.status || since < statusLeast) {
+		return nil
+	}
+	memory := p.memory.text()
+	if _, err := t.w.store.ChangeFleet(ctx, t.name, records.FleetChanges{Status: &next, Memory: &memory}); err != nil {
+		return err
+	}
+	t.status, t.statusAt = next, now
+	return nil
+}
+
+func (t *watch) standing(v records.FleetView, p planned, pluginErr error, now time.Time) run.FleetStatus {
+	t.mu.Lock()
+	info := t.info
+	t.mu.Unlock()
+	figures := p.decision.Figures
+	s := run.FleetStatus{
+		SeenAt: v.Fleet.Status.SeenAt, Group: info.ID, Plugin: info.Version, MaxSize: int64(info.MaxSize), Held: string(p.decision.Held),
+		Queued: v.Queued, Busy: figures.Busy, Free: figures.Free, Idle: figures.Idle, Target: figures.Target, Most: figures.Most,
+		Failures: p.memory.Failures, Instances: figures.Instances,
+	}
+	if d := v.Fleet.Desired; d != nil {
+		s.Target = *d
+	}
+	switch {
+	case pluginErr != nil:
+		s.Error, s.ErrorAt = pluginErr.Error(), now
+	case !t.listed:
+		s.Error, s.ErrorAt = t.status.Error, t.status.ErrorAt
+	default:
+		s.SeenAt = now
+	}
+	return s
+}

@@ -1,0 +1,211 @@
+package fleets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/drover-run/drover/fleeting"
+	"github.com/drover-run/drover/fleeting/scaling"
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// Deps are what a Worker works with. Every field is required but Metrics.
+type Deps struct {
+	Store  Store
+	Open   Opener
+	Logger *slog.Logger
+	// Bootstrap makes executors of instances where the image does not.
+	Bootstrap Bootstrapper
+	Metrics   *Metrics // nil: a set that nobody reads
+	Now       func() time.Time
+}
+
+// Worker has the plugins of fleets. It is safe for concurrent use.
+type Worker struct {
+	store     Store
+	open      Opener
+	bootstrap Bootstrapper
+	logger    *slog.Logger
+	metrics   *Metrics
+	now       func() time.Time
+
+	mu     sync.Mutex
+	fleets map[string]*fleet
+}
+
+// New returns a Worker that does nothing yet.
+func New(deps Deps) *Worker {
+	if deps.Metrics == nil {
+		deps.Metrics = NewMetrics()
+	}
+	if deps.Now == nil {
+		deps.Now = time.Now
+	}
+	return &Worker{
+		store: deps.Store, open: deps.Open, bootstrap: deps.Bootstrap, logger: deps.Logger, metrics: deps.Metrics, now: deps.Now,
+		fleets: map[string]*fleet{},
+	}
+}
+
+// fleet is what this process has of one fleet: nothing that the next would
+// miss.
+type fleet struct {
+	w     *Worker
+	name  string
+	group opened
+
+	mu       sync.Mutex
+	info     fleeting.Info
+	connects map[string]fleeting.ConnectInfo
+
+	// looking lets one at a time bring the ledger up to date: two would note
+	// one machine twice.
+	looking sync.Mutex
+	wasBusy map[int]bool
+	checked time.Time // of the health of its instances
+}
+
+func (w *Worker) fleet(name string) *fleet {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f, ok := w.fleets[name]
+	if !ok {
+		f = &fleet{w: w, name: name, wasBusy: map[int]bool{}, connects: map[string]fleeting.ConnectInfo{}}
+		w.fleets[name] = f
+	}
+	return f
+}
+
+// Leave leaves the plugin of a fleet to whoever looks after it next.
+func (w *Worker) Leave(name string) error {
+	w.mu.Lock()
+	f, ok := w.fleets[name]
+	delete(w.fleets, name)
+	w.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	w.metrics.forget(name)
+	return f.group.close()
+}
+
+// list asks the plugin for all instances.
+func (f *fleet) list(ctx context.Context, spec run.Fleet) (Group, listing, error) {
+	group, err := f.group.get(ctx, f.w.open, spec)
+	if err != nil {
+		return nil, nil, fmt.Errorf("opening the plugin: %w", err)
+	}
+	info, err := group.Init(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := group.Update(ctx)
+	if err != nil {
+		f.w.metrics.missedUpdate(f.name)
+		return nil, nil, err
+	}
+	f.mu.Lock()
+	f.info = info
+	f.mu.Unlock()
+	return group, listingOf(all), nil
+}
+
+// look brings the ledger up to what the plugin lists, where it was asked, and
+// to what the records say of executors. It returns how all stands then.
+func (f *fleet) look(ctx context.Context, listed listing, group Group) (records.FleetView, error) {
+	f.looking.Lock()
+	defer f.looking.Unlock()
+	v, err := f.w.store.ViewFleet(ctx, f.name)
+	if err != nil {
+		return v, err
+	}
+	o := observed{now: f.w.now(), view: v, listed: listed, wasBusy: f.wasBusy}
+	if group != nil {
+		f.check(ctx, group, &o)
+	}
+	changes := observe(o)
+	busy := map[int]bool{}
+	for _, r := range rowsOf(v) {
+		busy[r.Number] = r.busy() > 0
+	}
+	f.wasBusy = busy
+	b := book{changes: changes}
+	if b.empty() {
+		return v, nil
+	}
+	if err := f.write(ctx, v, changes); err != nil {
+		return v, err
+	}
+	return f.w.store.ViewFleet(ctx, f.name)
+}
+
+// write writes changes of the ledger, and tells the metrics and the log of
+// them.
+func (f *fleet) write(ctx context.Context, v records.FleetView, c records.FleetChanges) error {
+	if _, err := f.w.store.ChangeFleet(ctx, f.name, c); err != nil {
+		return fmt.Errorf("writing the ledger: %w", err)
+	}
+	f.w.metrics.changed(f.name, v, c, f.w.now())
+	for _, change := range slices.Concat(c.Set, c.Add) {
+		if change.Event != nil {
+			f.w.logger.InfoContext(ctx, "instance", "fleet", f.name, "number", change.Number, "instance", change.Instance,
+				"event", change.Event.Kind, "reason", change.Event.Reason, "why", change.Event.Text)
+		}
+	}
+	return nil
+}
+
+// healthChecks bounds the checks at a time.
+const healthChecks = 10
+
+// check asks for the health of the instances that run, as often as they are
+// listed in peace, and of those that failed each time.
+func (f *fleet) check(ctx context.Context, group Group, o *observed) {
+	spec := o.view.Fleet.Spec
+	all := o.now.Sub(f.checked) >= spec.Interval(false)
+	o.ill, o.well = map[string]bool{}, map[string]bool{}
+	var mu sync.Mutex
+	var checks errgroup.Group
+	checks.SetLimit(healthChecks)
+	for _, r := range rowsOf(o.view) {
+		state, _ := o.listed.has(r.Instance)
+		if r.Instance == "" || state != fleeting.StateRunning || r.leaving() || !all && r.Failures == 0 {
+			continue
+		}
+		checks.Go(func() error {
+			err := group.Heartbeat(ctx, r.Instance)
+			mu.Lock()
+			defer mu.Unlock()
+			_, said := errors.AsType[*fleeting.CallError](err)
+			switch {
+			case err == nil:
+				o.well[r.Instance] = r.Failures > 0
+			case said || errors.Is(err, fleeting.ErrUnhealthy):
+				o.ill[r.Instance] = true
+			}
+			return nil // of a plugin that does not answer nothing is known
+		})
+	}
+	_ = checks.Wait()
+	if all {
+		f.checked = o.now
+	}
+}
+
+// most is how many instances the plugin allows, 0 for any number.
+func (f *fleet) most() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.info.MaxSize == 0 || int64(f.info.MaxSize) > scaling.MaxInstances {
+		return 0
+	}
+	return int(f.info.MaxSize)
+}

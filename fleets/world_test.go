@@ -1,0 +1,382 @@
+package fleets_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/blobs"
+	"github.com/drover-run/drover/engine"
+	"github.com/drover-run/drover/fleeting"
+	"github.com/drover-run/drover/fleets"
+	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/records/sqlite"
+	"github.com/drover-run/drover/run"
+)
+
+const (
+	fleetName = "linux"
+	poolName  = "linux"
+	patience  = 30 * time.Second
+)
+
+// cloud is an instance group in memory, with the faults that tests ask for.
+type cloud struct {
+	mu        sync.Mutex
+	instances map[string]fleeting.State
+	made      int
+	increases []int
+	decreases [][]string
+	ill       map[string]bool
+	hidden    map[string]bool // not listed
+	onUpdate  error
+	// increase and decrease, where not nil, take the place of what is usual.
+	increase func(c *cloud, n int) (int, error)
+	decrease func(c *cloud, ids []string) ([]string, error)
+	shutdown int
+}
+
+var _ fleets.Group = (*cloud)(nil)
+
+func (c *cloud) Init(context.Context) (fleeting.Info, error) {
+	return fleeting.Info{ID: "cloud/one", Version: "1", MaxSize: 1000}, nil
+}
+
+func (c *cloud) Update(context.Context) ([]fleeting.Instance, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.onUpdate != nil {
+		return nil, c.onUpdate
+	}
+	var out []fleeting.Instance
+	for id, state := range c.instances {
+		if !c.hidden[id] {
+			out = append(out, fleeting.Instance{ID: id, State: state})
+		}
+		if state == fleeting.StateCreating {
+			c.instances[id] = fleeting.StateRunning
+		}
+	}
+	return out, nil
+}
+
+// add makes machines; the lock is held.
+func (c *cloud) add(n int) {
+	for range n {
+		c.made++
+		c.instances[fmt.Sprintf("vm-%d", c.made)] = fleeting.StateCreating
+	}
+}
+
+func (c *cloud) Increase(_ context.Context, n int) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.increases = append(c.increases, n)
+	if c.increase != nil {
+		return c.increase(c, n)
+	}
+	c.add(n)
+	return n, nil
+}
+
+func (c *cloud) Decrease(_ context.Context, ids []string) ([]string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.decreases = append(c.decreases, slices.Clone(ids))
+	if c.decrease != nil {
+		return c.decrease(c, ids)
+	}
+	for _, id := range ids {
+		delete(c.instances, id)
+	}
+	return ids, nil
+}
+
+func (c *cloud) ConnectInfo(_ context.Context, id string) (fleeting.ConnectInfo, error) {
+	return fleeting.ConnectInfo{ID: id, InternalAddr: "127.0.0.1"}, nil
+}
+
+func (c *cloud) Heartbeat(_ context.Context, id string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ill[id] {
+		return fleeting.ErrUnhealthy
+	}
+	return nil
+}
+
+func (c *cloud) Shutdown(context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.shutdown++
+	return nil
+}
+
+func (c *cloud) Close() error { return nil }
+
+func (c *cloud) do(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f()
+}
+
+func (c *cloud) running() (ids []string) {
+	c.do(func() {
+		for id, state := range c.instances {
+			if state == fleeting.StateRunning && !c.hidden[id] {
+				ids = append(ids, id)
+			}
+		}
+	})
+	slices.Sort(ids)
+	return ids
+}
+
+// world is a fleet with its records, its cloud, and agents on its machines.
+type world struct {
+	t      *testing.T
+	cloud  *cloud
+	store  records.Store
+	engine *engine.Engine
+	worker *fleets.Worker
+	steps  int
+
+	mu     sync.Mutex
+	mute   map[string]bool // machines whose agents say nothing
+	agents map[string]*agent
+}
+
+type agent struct {
+	id    string
+	drain bool
+	tasks map[run.Key]bool
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "records.db"), sqlite.Options{})
+	require.NoError(t, err)
+	bucket, err := blobs.Open(t.Context(), "mem://")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, errors.Join(store.Close(), bucket.Close())) })
+	logger := slog.New(slog.DiscardHandler)
+	w := &world{
+		t: t, store: store, cloud: &cloud{instances: map[string]fleeting.State{}, ill: map[string]bool{}, hidden: map[string]bool{}},
+		engine: engine.New(engine.Deps{Store: store, Logs: bucket, Logger: logger}),
+		mute:   map[string]bool{}, agents: map[string]*agent{},
+	}
+	w.newWorker()
+	_, _, err = w.engine.PutPool(t.Context(), run.Pool{Name: poolName, Driver: run.DriverShell})
+	require.NoError(t, err)
+	return w
+}
+
+// newWorker is another process that looks after the fleet.
+func (w *world) newWorker() {
+	w.worker = fleets.New(fleets.Deps{
+		Store: w.store, Logger: slog.New(slog.DiscardHandler),
+		Open: func(context.Context, run.Fleet) (fleets.Group, error) { return w.cloud, nil },
+	})
+}
+
+// quick is a fleet whose times are short.
+func quick(change func(*run.FleetSpec)) run.FleetSpec {
+	none := run.Duration(0)
+	s := run.FleetSpec{
+		Pool: poolName, Plugin: "none", UpdateInterval: run.Duration(20 * time.Millisecond),
+		UpdateIntervalWhenExpecting: run.Duration(10 * time.Millisecond), DeletionRetryInterval: run.Duration(50 * time.Millisecond),
+		Scaling: run.Scaling{HoldDown: &none},
+	}
+	if change != nil {
+		change(&s)
+	}
+	return s
+}
+
+func (w *world) put(change func(*run.FleetSpec)) {
+	w.t.Helper()
+	_, _, err := w.engine.PutFleet(w.t.Context(), fleetName, quick(change), "tester")
+	require.NoError(w.t, err)
+}
+
+// start looks after the fleet, as its workflow has it done, until the test or
+// the returned function ends it.
+func (w *world) start() (stop func()) {
+	ctx, cancel := context.WithCancel(w.t.Context())
+	var group sync.WaitGroup
+	group.Go(func() {
+		for ctx.Err() == nil {
+			p, found, err := w.worker.Watch(ctx, fleetName, nil)
+			if ctx.Err() != nil || err == nil && !found {
+				return
+			}
+			if err == nil {
+				w.steps++
+				err = w.worker.Step(ctx, fleetName, fmt.Sprintf("step-%d", w.steps), p)
+			}
+			if err != nil && ctx.Err() == nil {
+				w.t.Errorf("looking after the fleet: %v", err)
+				return
+			}
+			if p.End {
+				return
+			}
+		}
+	})
+	group.Go(func() {
+		ticker := time.NewTicker(10 * time.Millisecond)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				w.tick(ctx)
+			}
+		}
+	})
+	stop = sync.OnceFunc(func() { cancel(); group.Wait() })
+	w.t.Cleanup(stop)
+	return stop
+}
+
+// tick lets the agents on the machines do what agents do.
+func (w *world) tick(ctx context.Context) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, id := range w.cloud.running() {
+		if w.mute[id] {
+			continue
+		}
+		a := w.agents[id]
+		if a == nil {
+			a = &agent{id: "x-" + id, tasks: map[run.Key]bool{}}
+			_, err := w.store.RegisterExecutor(ctx, run.Executor{
+				ID: a.id, Pool: poolName, Driver: run.DriverShell, OS: "linux", Arch: "amd64", Slots: 1, JournalID: "j", Temporary: true,
+				Labels: map[string]string{run.LabelFleet: fleetName, run.LabelInstance: id},
+			})
+			if err != nil {
+				continue
+			}
+			w.agents[id] = a
+		}
+		wanted, err := w.store.RenewExecutor(ctx, run.Renewal{
+			Executor: a.id, JournalID: "j", SlotsUsed: len(a.tasks), Draining: a.drain, Drained: a.drain && len(a.tasks) == 0,
+		})
+		if err == nil {
+			a.drain = wanted.Drain
+		}
+	}
+}
+
+// submit queues tasks.
+func (w *world) submit(n int) run.ID {
+	w.t.Helper()
+	tasks := map[string]*run.TaskSpec{}
+	for i := range n {
+		tasks[fmt.Sprintf("t%03d", i)] = &run.TaskSpec{Pool: poolName, Steps: []run.Step{{Run: "true"}}}
+	}
+	r, err := w.engine.Create(w.t.Context(), run.CreateRequest{Spec: &run.Spec{Name: "n", Group: "/a/b", Tasks: tasks}})
+	require.NoError(w.t, err)
+	_, err = w.store.Begin(w.t.Context(), r.ID)
+	require.NoError(w.t, err)
+	var changes records.Changes
+	for i := range n {
+		changes.Tasks = append(changes.Tasks, records.TaskChange{Task: i, Attempt: 1, Dispatch: 1, Status: run.StatusQueued})
+	}
+	_, _, err = w.store.Apply(w.t.Context(), r.ID, changes)
+	require.NoError(w.t, err)
+	return r.ID
+}
+
+// claim hands a task to the agent of a machine.
+func (w *world) claim(id run.ID, task int, machine string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	a := w.agents[machine]
+	key := run.Key{Run: id, Task: task, Attempt: 1, Dispatch: 1}
+	_, err := w.store.Claim(w.t.Context(), run.ClaimRequest{Key: key, Executor: a.id, JournalID: "j"})
+	if err == nil {
+		a.tasks[key] = true
+	}
+	return err
+}
+
+// finish ends a task.
+func (w *world) finish(id run.ID, task int) {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	key := run.Key{Run: id, Task: task, Attempt: 1, Dispatch: 1}
+	for _, a := range w.agents {
+		delete(a.tasks, key)
+	}
+	_, _, err := w.store.Apply(w.t.Context(), id, records.Changes{Tasks: []records.TaskChange{{
+		Task: task, Attempt: 1, Dispatch: 1, Status: run.StatusSuccess, Result: &run.TaskResult{Status: run.StatusSuccess},
+	}}})
+	require.NoError(w.t, err)
+}
+
+func (w *world) ledger() []run.FleetInstance {
+	all, err := w.store.FleetInstances(w.t.Context(), fleetName, true)
+	if err != nil && w.t.Context().Err() == nil {
+		w.t.Errorf("reading the ledger: %v", err)
+	}
+	return all
+}
+
+// in returns the instances in a state.
+func (w *world) in(state run.InstanceState) (out []run.FleetInstance) {
+	for _, i := range w.ledger() {
+		if i.State == state {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+func (w *world) await(what string, cond func() bool) {
+	w.t.Helper()
+	testenv.Await(w.t, patience, func() (bool, string) {
+		if cond() {
+			return true, ""
+		}
+		text := what + " does not come; the ledger is"
+		for _, i := range w.ledger() {
+			text += fmt.Sprintf("\n  #%d %s %s %s: %s (%s) tasks %d", i.Number, i.Instance, i.State, i.Cause, i.Why, i.Reason, i.Tasks)
+		}
+		return false, text
+	})
+}
+
+func (w *world) awaitCount(state run.InstanceState, n int) {
+	w.t.Helper()
+	w.await(fmt.Sprintf("%d %s", n, state), func() bool { return len(w.in(state)) == n })
+}
+
+// awaitEmpty waits until nothing is left, here and in the cloud.
+func (w *world) awaitEmpty() {
+	w.t.Helper()
+	w.await("an empty fleet", func() bool {
+		left := 0
+		w.cloud.do(func() { left = len(w.cloud.instances) })
+		return left == 0 && !slices.ContainsFunc(w.ledger(), func(i run.FleetInstance) bool { return i.State != run.InstanceGone })
+	})
+}
+
+// awaitEmptyBut waits until a machine is gone; others may have come.
+func (w *world) awaitEmptyBut(machine string) {
+	w.t.Helper()
+	w.await("the end of "+machine, func() bool {
+		return slices.ContainsFunc(w.in(run.InstanceGone), func(i run.FleetInstance) bool { return i.Instance == machine })
+	})
+}

@@ -1,0 +1,61 @@
+package workflows_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+
+	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/fleets"
+	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/workers"
+)
+
+// playFleets plays the workflow of fleets on the server.
+func (f *farm) playFleets(t *testing.T) {
+	grow, drain := fleets.Plan{Request: fleets.Request{Count: 2, Reason: "demand", Why: "two tasks wait"}}, fleets.Plan{Drain: order(1)}
+	for name, c := range map[string]struct {
+		plans  []fleets.Plan
+		signal string // once they are done
+		more   int    // watches that it leads to
+	}{
+		"life":      {[]fleets.Plan{grow, {Bootstrap: []fleets.Order{{Number: 1}, {Number: 2}}}, drain, {Delete: order(1), Lost: order(2)}}, contract.SignalFleet, 0},
+		"continued": {[]fleets.Plan{grow, drain}, contract.SignalForceContinue, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := &flock{plans: slices.Clone(c.plans), over: t.Context().Done(), ending: make(chan struct{})}
+			fleet := string(newRunID())
+			running := worker.New(f.client, contract.FleetQueue(fleet), worker.Options{
+				DisableWorkflowWorker: true, DisableRegistrationAliasing: true, WorkerStopTimeout: time.Second,
+			})
+			workers.RegisterFleet(running, w)
+			require.NoError(t, running.Start())
+			t.Cleanup(running.Stop)
+			id := contract.FleetWorkflowID(fleet)
+			tell := func(signal string) {
+				_, err := f.client.SignalWithStartWorkflow(t.Context(), id, signal, nil, client.StartWorkflowOptions{
+					ID: id, TaskQueue: contract.ControlQueue,
+				}, contract.FleetWorkflow, contract.FleetInput{Fleet: fleet})
+				require.NoError(t, err)
+			}
+			watched := func(n int) {
+				testenv.Await(t, 30*time.Second, func() (bool, string) {
+					w.mu.Lock()
+					defer w.mu.Unlock()
+					return len(w.watches) >= n, "nobody watches"
+				})
+			}
+			tell(contract.SignalFleet)
+			watched(len(c.plans) + 1)
+			tell(c.signal)
+			watched(len(c.plans) + 1 + c.more)
+			close(w.ending)
+			f.keep(t, contract.FleetWorkflow, name, id)
+		})
+	}
+}
