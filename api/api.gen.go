@@ -99,6 +99,87 @@ func (e ExecutorState) Valid() bool {
 	}
 }
 
+// Defines values for FleetMode.
+const (
+	FleetModeActive   FleetMode = "active"
+	FleetModeDeleting FleetMode = "deleting"
+	FleetModeDraining FleetMode = "draining"
+	FleetModePaused   FleetMode = "paused"
+)
+
+// Valid indicates whether the value is a known member of the FleetMode enum.
+func (e FleetMode) Valid() bool {
+	switch e {
+	case FleetModeActive:
+		return true
+	case FleetModeDeleting:
+		return true
+	case FleetModeDraining:
+		return true
+	case FleetModePaused:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for FleetInstanceCause.
+const (
+	FleetInstanceCausePreexisted FleetInstanceCause = "preexisted"
+	FleetInstanceCauseRequested  FleetInstanceCause = "requested"
+	FleetInstanceCauseUnexpected FleetInstanceCause = "unexpected"
+)
+
+// Valid indicates whether the value is a known member of the FleetInstanceCause enum.
+func (e FleetInstanceCause) Valid() bool {
+	switch e {
+	case FleetInstanceCausePreexisted:
+		return true
+	case FleetInstanceCauseRequested:
+		return true
+	case FleetInstanceCauseUnexpected:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for FleetInstanceState.
+const (
+	FleetInstanceStateBootstrapping FleetInstanceState = "bootstrapping"
+	FleetInstanceStateCreating      FleetInstanceState = "creating"
+	FleetInstanceStateDeleting      FleetInstanceState = "deleting"
+	FleetInstanceStateDraining      FleetInstanceState = "draining"
+	FleetInstanceStateGone          FleetInstanceState = "gone"
+	FleetInstanceStateIgnored       FleetInstanceState = "ignored"
+	FleetInstanceStateReady         FleetInstanceState = "ready"
+	FleetInstanceStateRequested     FleetInstanceState = "requested"
+)
+
+// Valid indicates whether the value is a known member of the FleetInstanceState enum.
+func (e FleetInstanceState) Valid() bool {
+	switch e {
+	case FleetInstanceStateBootstrapping:
+		return true
+	case FleetInstanceStateCreating:
+		return true
+	case FleetInstanceStateDeleting:
+		return true
+	case FleetInstanceStateDraining:
+		return true
+	case FleetInstanceStateGone:
+		return true
+	case FleetInstanceStateIgnored:
+		return true
+	case FleetInstanceStateReady:
+		return true
+	case FleetInstanceStateRequested:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for KeyStateState.
 const (
 	KeyStateStateClosed  KeyStateState = "closed"
@@ -627,6 +708,129 @@ type Firing struct {
 
 // Flavor What the slots of a pool are like.
 type Flavor = run.Flavor
+
+// Fleet defines model for Fleet.
+type Fleet struct {
+	// Counts Instances that are not gone, by state.
+	Counts    map[string]int `json:"counts"`
+	CreatedAt time.Time      `json:"created_at"`
+
+	// Desired The number of instances that was given by hand, if one was.
+	Desired *int      `json:"desired,omitempty"`
+	Mode    FleetMode `json:"mode"`
+	Name    string    `json:"name"`
+
+	// Reason Of what was done by hand last.
+	Reason string `json:"reason,omitempty,omitzero"`
+
+	// Spec A fleet as it is put. What the scaling settings mean is in docs/fleets-simulator.md.
+	Spec FleetSpec `json:"spec"`
+
+	// Status What the worker of the fleet saw last.
+	Status    FleetStatus `json:"status"`
+	UpdatedAt time.Time   `json:"updated_at"`
+
+	// Version Grows with every change that a client makes.
+	Version int64 `json:"version"`
+}
+
+// FleetMode defines model for Fleet.Mode.
+type FleetMode string
+
+// FleetEvent defines model for FleetEvent.
+type FleetEvent struct {
+	At time.Time `json:"at"`
+
+	// By The name of a token, or `fleet`.
+	By string `json:"by"`
+
+	// Instance A number in the ledger.
+	Instance int    `json:"instance,omitempty,omitzero"`
+	Kind     string `json:"kind"`
+
+	// Name The plugin's name of the instance.
+	Name   string `json:"name,omitempty,omitzero"`
+	Number int64  `json:"number"`
+
+	// Reason A word.
+	Reason string `json:"reason,omitempty,omitzero"`
+
+	// Text A sentence.
+	Text string `json:"text"`
+}
+
+// FleetEventList defines model for FleetEventList.
+type FleetEventList struct {
+	Events []FleetEvent `json:"events"`
+}
+
+// FleetInstance A row of the ledger.
+type FleetInstance struct {
+	AskedAt    time.Time          `json:"asked_at"`
+	Cause      FleetInstanceCause `json:"cause"`
+	CreatedAt  time.Time          `json:"created_at,omitempty,omitzero"`
+	DeletingAt time.Time          `json:"deleting_at,omitempty,omitzero"`
+	DrainingAt time.Time          `json:"draining_at,omitempty,omitzero"`
+	Executor   string             `json:"executor,omitempty,omitzero"`
+	GoneAt     time.Time          `json:"gone_at,omitempty,omitzero"`
+
+	// Instance The plugin's name of it; left out while there is no machine.
+	Instance string    `json:"instance,omitempty,omitzero"`
+	LastUsed time.Time `json:"last_used,omitempty,omitzero"`
+
+	// MissingFrom Since when the plugin does not list it, where it should.
+	MissingFrom time.Time `json:"missing_from,omitempty,omitzero"`
+	Number      int       `json:"number"`
+	ReadyAt     time.Time `json:"ready_at,omitempty,omitzero"`
+
+	// Reason Of the state: a word.
+	Reason    string             `json:"reason,omitempty,omitzero"`
+	Request   string             `json:"request,omitempty,omitzero"`
+	RunningAt time.Time          `json:"running_at,omitempty,omitzero"`
+	State     FleetInstanceState `json:"state"`
+
+	// Tasks That it has.
+	Tasks int `json:"tasks,omitempty,omitzero"`
+
+	// Uses Tasks that it took.
+	Uses int `json:"uses,omitempty,omitzero"`
+
+	// Why Of the state: a sentence.
+	Why string `json:"why,omitempty,omitzero"`
+}
+
+// FleetInstanceCause defines model for FleetInstance.Cause.
+type FleetInstanceCause string
+
+// FleetInstanceState defines model for FleetInstance.State.
+type FleetInstanceState string
+
+// FleetInstanceList defines model for FleetInstanceList.
+type FleetInstanceList struct {
+	Instances []FleetInstance `json:"instances"`
+}
+
+// FleetList defines model for FleetList.
+type FleetList struct {
+	Fleets []Fleet `json:"fleets"`
+}
+
+// FleetReason defines model for FleetReason.
+type FleetReason struct {
+	Reason string `json:"reason,omitempty,omitzero"`
+}
+
+// FleetScale defines model for FleetScale.
+type FleetScale struct {
+	Instances int    `json:"instances"`
+	Reason    string `json:"reason,omitempty,omitzero"`
+}
+
+// FleetSpec A fleet as it is put. What the scaling settings mean is in docs/fleets-simulator.md.
+type FleetSpec = run.FleetSpec
+
+// FleetStatus What the worker of the fleet saw last.
+type FleetStatus = run.FleetStatus
 
 // Frame One numbered fact about a task that runs.
 type Frame = run.Frame
@@ -1371,6 +1575,9 @@ type When string
 // does not use it up.
 type ChangeGroupToken = UpdateToken
 
+// FleetName defines model for FleetName.
+type FleetName = string
+
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
 
@@ -1431,6 +1638,22 @@ type RemoveExecutorParams struct {
 	// Force Remove it although it is in contact and has tasks: it stops them as soon as it hears of it, while their
 	// policies may have begun another attempt already.
 	Force bool `form:"force,omitempty" json:"force,omitempty,omitzero"`
+}
+
+// DeleteFleetJSONBody defines parameters for DeleteFleet.
+type DeleteFleetJSONBody = map[string]interface{}
+
+// ListFleetEventsParams defines parameters for ListFleetEvents.
+type ListFleetEventsParams struct {
+	// After Only events with greater numbers; left out it is the last ones.
+	After *int64 `form:"after,omitempty" json:"after,omitempty"`
+	Limit *int   `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// ListFleetInstancesParams defines parameters for ListFleetInstances.
+type ListFleetInstancesParams struct {
+	// Gone With those that are gone.
+	Gone bool `form:"gone,omitempty" json:"gone,omitempty,omitzero"`
 }
 
 // ListGroupsParams defines parameters for ListGroups.
@@ -1580,6 +1803,24 @@ type RemoveExecutorJSONRequestBody = RemoveExecutorJSONBody
 
 // DrainExecutorJSONRequestBody defines body for DrainExecutor for application/json ContentType.
 type DrainExecutorJSONRequestBody = Drain
+
+// DeleteFleetJSONRequestBody defines body for DeleteFleet for application/json ContentType.
+type DeleteFleetJSONRequestBody = DeleteFleetJSONBody
+
+// PutFleetJSONRequestBody defines body for PutFleet for application/json ContentType.
+type PutFleetJSONRequestBody = FleetSpec
+
+// DrainFleetJSONRequestBody defines body for DrainFleet for application/json ContentType.
+type DrainFleetJSONRequestBody = FleetReason
+
+// PauseFleetJSONRequestBody defines body for PauseFleet for application/json ContentType.
+type PauseFleetJSONRequestBody = FleetReason
+
+// ResumeFleetJSONRequestBody defines body for ResumeFleet for application/json ContentType.
+type ResumeFleetJSONRequestBody = FleetReason
+
+// ScaleFleetJSONRequestBody defines body for ScaleFleet for application/json ContentType.
+type ScaleFleetJSONRequestBody = FleetScale
 
 // DeletePoolJSONRequestBody defines body for DeletePool for application/json ContentType.
 type DeletePoolJSONRequestBody = DeletePoolJSONBody
@@ -2013,6 +2254,142 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/executors/{id}/drain (the `DrainExecutor` operationId).
 	DrainExecutor(ctx context.Context, id string, body DrainExecutorJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListFleets List the fleets
+	//
+	// Corresponds with GET /api/v1/fleets (the `ListFleets` operationId).
+	ListFleets(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteFleetWithBody Delete a fleet
+	//
+	// Its instances are drained and deleted, and then it goes. Again is no error while that lasts.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with DELETE /api/v1/fleets/{name} (the `DeleteFleet` operationId).
+	DeleteFleetWithBody(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteFleet Delete a fleet
+	//
+	// Its instances are drained and deleted, and then it goes. Again is no error while that lasts.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with DELETE /api/v1/fleets/{name} (the `DeleteFleet` operationId).
+	DeleteFleet(ctx context.Context, name FleetName, body DeleteFleetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetFleet Get a fleet
+	//
+	// Corresponds with GET /api/v1/fleets/{name} (the `GetFleet` operationId).
+	GetFleet(ctx context.Context, name FleetName, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutFleetWithBody Make or change a fleet
+	//
+	// What is left out has its default. A change takes effect at once and leaves the instances as they are; only another
+	// plugin, or other settings of it, have the plugin launched anew. Errors: 409 `conflict` while it is being deleted.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /api/v1/fleets/{name} (the `PutFleet` operationId).
+	PutFleetWithBody(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutFleet Make or change a fleet
+	//
+	// What is left out has its default. A change takes effect at once and leaves the instances as they are; only another
+	// plugin, or other settings of it, have the plugin launched anew. Errors: 409 `conflict` while it is being deleted.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /api/v1/fleets/{name} (the `PutFleet` operationId).
+	PutFleet(ctx context.Context, name FleetName, body PutFleetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DrainFleetWithBody Drain a fleet
+	//
+	// All instances take no more tasks, and are deleted once theirs have ended. None is asked for until the fleet is resumed.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/fleets/{name}/drain (the `DrainFleet` operationId).
+	DrainFleetWithBody(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DrainFleet Drain a fleet
+	//
+	// All instances take no more tasks, and are deleted once theirs have ended. None is asked for until the fleet is resumed.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/fleets/{name}/drain (the `DrainFleet` operationId).
+	DrainFleet(ctx context.Context, name FleetName, body DrainFleetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListFleetEvents What happened in a fleet, and why
+	//
+	// The last events, or those after a number, oldest first. A fleet keeps its last 100,000.
+	//
+	// Corresponds with GET /api/v1/fleets/{name}/events (the `ListFleetEvents` operationId).
+	ListFleetEvents(ctx context.Context, name FleetName, params *ListFleetEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListFleetInstances List the ledger of a fleet
+	//
+	// All instances that are not gone, by number, and on demand the newest thousand of those that are.
+	//
+	// Corresponds with GET /api/v1/fleets/{name}/instances (the `ListFleetInstances` operationId).
+	ListFleetInstances(ctx context.Context, name FleetName, params *ListFleetInstancesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PauseFleetWithBody Pause a fleet
+	//
+	// No instance is asked for and none removed until it is resumed. What vanishes is noted all the same.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/fleets/{name}/pause (the `PauseFleet` operationId).
+	PauseFleetWithBody(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PauseFleet Pause a fleet
+	//
+	// No instance is asked for and none removed until it is resumed. What vanishes is noted all the same.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/fleets/{name}/pause (the `PauseFleet` operationId).
+	PauseFleet(ctx context.Context, name FleetName, body PauseFleetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeFleetWithBody Let the policy decide again
+	//
+	// Ends a pause, a drain, and a number of instances that was given by hand.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/fleets/{name}/resume (the `ResumeFleet` operationId).
+	ResumeFleetWithBody(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeFleet Let the policy decide again
+	//
+	// Ends a pause, a drain, and a number of instances that was given by hand.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/fleets/{name}/resume (the `ResumeFleet` operationId).
+	ResumeFleet(ctx context.Context, name FleetName, body ResumeFleetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ScaleFleetWithBody Give the number of instances by hand
+	//
+	// So many instances, whatever the policy says, within `max_instances`, until the fleet is resumed. Instances with
+	// tasks stay until they have none.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/fleets/{name}/scale (the `ScaleFleet` operationId).
+	ScaleFleetWithBody(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ScaleFleet Give the number of instances by hand
+	//
+	// So many instances, whatever the policy says, within `max_instances`, until the fleet is resumed. Instances with
+	// tasks stay until they have none.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/fleets/{name}/scale (the `ScaleFleet` operationId).
+	ScaleFleet(ctx context.Context, name FleetName, body ScaleFleetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListGroups Count the open runs of groups, and tell the last run of each
 	//
@@ -2815,6 +3192,302 @@ func (c *Client) DrainExecutorWithBody(ctx context.Context, id string, contentTy
 // Corresponds with POST /api/v1/executors/{id}/drain (the `DrainExecutor` operationId).
 func (c *Client) DrainExecutor(ctx context.Context, id string, body DrainExecutorJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDrainExecutorRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListFleets List the fleets
+//
+// Corresponds with GET /api/v1/fleets (the `ListFleets` operationId).
+func (c *Client) ListFleets(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListFleetsRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteFleetWithBody Delete a fleet
+//
+// Its instances are drained and deleted, and then it goes. Again is no error while that lasts.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with DELETE /api/v1/fleets/{name} (the `DeleteFleet` operationId).
+func (c *Client) DeleteFleetWithBody(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteFleetRequestWithBody(c.Server, name, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteFleet Delete a fleet
+//
+// Its instances are drained and deleted, and then it goes. Again is no error while that lasts.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with DELETE /api/v1/fleets/{name} (the `DeleteFleet` operationId).
+func (c *Client) DeleteFleet(ctx context.Context, name FleetName, body DeleteFleetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteFleetRequest(c.Server, name, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetFleet Get a fleet
+//
+// Corresponds with GET /api/v1/fleets/{name} (the `GetFleet` operationId).
+func (c *Client) GetFleet(ctx context.Context, name FleetName, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetFleetRequest(c.Server, name)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutFleetWithBody Make or change a fleet
+//
+// What is left out has its default. A change takes effect at once and leaves the instances as they are; only another
+// plugin, or other settings of it, have the plugin launched anew. Errors: 409 `conflict` while it is being deleted.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /api/v1/fleets/{name} (the `PutFleet` operationId).
+func (c *Client) PutFleetWithBody(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutFleetRequestWithBody(c.Server, name, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutFleet Make or change a fleet
+//
+// What is left out has its default. A change takes effect at once and leaves the instances as they are; only another
+// plugin, or other settings of it, have the plugin launched anew. Errors: 409 `conflict` while it is being deleted.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /api/v1/fleets/{name} (the `PutFleet` operationId).
+func (c *Client) PutFleet(ctx context.Context, name FleetName, body PutFleetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutFleetRequest(c.Server, name, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DrainFleetWithBody Drain a fleet
+//
+// All instances take no more tasks, and are deleted once theirs have ended. None is asked for until the fleet is resumed.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/fleets/{name}/drain (the `DrainFleet` operationId).
+func (c *Client) DrainFleetWithBody(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDrainFleetRequestWithBody(c.Server, name, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DrainFleet Drain a fleet
+//
+// All instances take no more tasks, and are deleted once theirs have ended. None is asked for until the fleet is resumed.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/fleets/{name}/drain (the `DrainFleet` operationId).
+func (c *Client) DrainFleet(ctx context.Context, name FleetName, body DrainFleetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDrainFleetRequest(c.Server, name, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListFleetEvents What happened in a fleet, and why
+//
+// The last events, or those after a number, oldest first. A fleet keeps its last 100,000.
+//
+// Corresponds with GET /api/v1/fleets/{name}/events (the `ListFleetEvents` operationId).
+func (c *Client) ListFleetEvents(ctx context.Context, name FleetName, params *ListFleetEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListFleetEventsRequest(c.Server, name, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListFleetInstances List the ledger of a fleet
+//
+// All instances that are not gone, by number, and on demand the newest thousand of those that are.
+//
+// Corresponds with GET /api/v1/fleets/{name}/instances (the `ListFleetInstances` operationId).
+func (c *Client) ListFleetInstances(ctx context.Context, name FleetName, params *ListFleetInstancesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListFleetInstancesRequest(c.Server, name, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PauseFleetWithBody Pause a fleet
+//
+// No instance is asked for and none removed until it is resumed. What vanishes is noted all the same.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/fleets/{name}/pause (the `PauseFleet` operationId).
+func (c *Client) PauseFleetWithBody(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPauseFleetRequestWithBody(c.Server, name, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PauseFleet Pause a fleet
+//
+// No instance is asked for and none removed until it is resumed. What vanishes is noted all the same.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/fleets/{name}/pause (the `PauseFleet` operationId).
+func (c *Client) PauseFleet(ctx context.Context, name FleetName, body PauseFleetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPauseFleetRequest(c.Server, name, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeFleetWithBody Let the policy decide again
+//
+// Ends a pause, a drain, and a number of instances that was given by hand.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/fleets/{name}/resume (the `ResumeFleet` operationId).
+func (c *Client) ResumeFleetWithBody(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeFleetRequestWithBody(c.Server, name, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeFleet Let the policy decide again
+//
+// Ends a pause, a drain, and a number of instances that was given by hand.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/fleets/{name}/resume (the `ResumeFleet` operationId).
+func (c *Client) ResumeFleet(ctx context.Context, name FleetName, body ResumeFleetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeFleetRequest(c.Server, name, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ScaleFleetWithBody Give the number of instances by hand
+//
+// So many instances, whatever the policy says, within `max_instances`, until the fleet is resumed. Instances with
+// tasks stay until they have none.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/fleets/{name}/scale (the `ScaleFleet` operationId).
+func (c *Client) ScaleFleetWithBody(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewScaleFleetRequestWithBody(c.Server, name, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ScaleFleet Give the number of instances by hand
+//
+// So many instances, whatever the policy says, within `max_instances`, until the fleet is resumed. Instances with
+// tasks stay until they have none.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/fleets/{name}/scale (the `ScaleFleet` operationId).
+func (c *Client) ScaleFleet(ctx context.Context, name FleetName, body ScaleFleetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewScaleFleetRequest(c.Server, name, body)
 	if err != nil {
 		return nil, err
 	}
@@ -4375,6 +5048,479 @@ func NewDrainExecutorRequestWithBody(server string, id string, contentType strin
 	}
 
 	operationPath := fmt.Sprintf("/api/v1/executors/%s/drain", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListFleetsRequest constructs an http.Request for the ListFleets method
+func NewListFleetsRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/fleets")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDeleteFleetRequest calls the generic DeleteFleet builder with application/json body
+func NewDeleteFleetRequest(server string, name FleetName, body DeleteFleetJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewDeleteFleetRequestWithBody(server, name, "application/json", bodyReader)
+}
+
+// NewDeleteFleetRequestWithBody constructs an http.Request for the DeleteFleet method, with any body, and a specified content type
+func NewDeleteFleetRequestWithBody(server string, name FleetName, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/fleets/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetFleetRequest constructs an http.Request for the GetFleet method
+func NewGetFleetRequest(server string, name FleetName) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/fleets/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPutFleetRequest calls the generic PutFleet builder with application/json body
+func NewPutFleetRequest(server string, name FleetName, body PutFleetJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPutFleetRequestWithBody(server, name, "application/json", bodyReader)
+}
+
+// NewPutFleetRequestWithBody constructs an http.Request for the PutFleet method, with any body, and a specified content type
+func NewPutFleetRequestWithBody(server string, name FleetName, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/fleets/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDrainFleetRequest calls the generic DrainFleet builder with application/json body
+func NewDrainFleetRequest(server string, name FleetName, body DrainFleetJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewDrainFleetRequestWithBody(server, name, "application/json", bodyReader)
+}
+
+// NewDrainFleetRequestWithBody constructs an http.Request for the DrainFleet method, with any body, and a specified content type
+func NewDrainFleetRequestWithBody(server string, name FleetName, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/fleets/%s/drain", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListFleetEventsRequest constructs an http.Request for the ListFleetEvents method
+func NewListFleetEventsRequest(server string, name FleetName, params *ListFleetEventsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/fleets/%s/events", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.After != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "after", *params.After, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListFleetInstancesRequest constructs an http.Request for the ListFleetInstances method
+func NewListFleetInstancesRequest(server string, name FleetName, params *ListFleetInstancesParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/fleets/%s/instances", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "gone", params.Gone, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPauseFleetRequest calls the generic PauseFleet builder with application/json body
+func NewPauseFleetRequest(server string, name FleetName, body PauseFleetJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPauseFleetRequestWithBody(server, name, "application/json", bodyReader)
+}
+
+// NewPauseFleetRequestWithBody constructs an http.Request for the PauseFleet method, with any body, and a specified content type
+func NewPauseFleetRequestWithBody(server string, name FleetName, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/fleets/%s/pause", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewResumeFleetRequest calls the generic ResumeFleet builder with application/json body
+func NewResumeFleetRequest(server string, name FleetName, body ResumeFleetJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewResumeFleetRequestWithBody(server, name, "application/json", bodyReader)
+}
+
+// NewResumeFleetRequestWithBody constructs an http.Request for the ResumeFleet method, with any body, and a specified content type
+func NewResumeFleetRequestWithBody(server string, name FleetName, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/fleets/%s/resume", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewScaleFleetRequest calls the generic ScaleFleet builder with application/json body
+func NewScaleFleetRequest(server string, name FleetName, body ScaleFleetJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewScaleFleetRequestWithBody(server, name, "application/json", bodyReader)
+}
+
+// NewScaleFleetRequestWithBody constructs an http.Request for the ScaleFleet method, with any body, and a specified content type
+func NewScaleFleetRequestWithBody(server string, name FleetName, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/fleets/%s/scale", pathParam0)
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -6393,6 +7539,150 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/executors/{id}/drain (the `DrainExecutor` operationId).
 	DrainExecutorWithResponse(ctx context.Context, id string, body DrainExecutorJSONRequestBody, reqEditors ...RequestEditorFn) (*DrainExecutorResponse, error)
 
+	// ListFleetsWithResponse List the fleets
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/fleets (the `ListFleets` operationId).
+	ListFleetsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListFleetsResponse, error)
+
+	// DeleteFleetWithBodyWithResponse Delete a fleet
+	//
+	// Its instances are drained and deleted, and then it goes. Again is no error while that lasts.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/fleets/{name} (the `DeleteFleet` operationId).
+	DeleteFleetWithBodyWithResponse(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DeleteFleetResponse, error)
+
+	// DeleteFleetWithResponse Delete a fleet
+	//
+	// Its instances are drained and deleted, and then it goes. Again is no error while that lasts.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/fleets/{name} (the `DeleteFleet` operationId).
+	DeleteFleetWithResponse(ctx context.Context, name FleetName, body DeleteFleetJSONRequestBody, reqEditors ...RequestEditorFn) (*DeleteFleetResponse, error)
+
+	// GetFleetWithResponse Get a fleet
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/fleets/{name} (the `GetFleet` operationId).
+	GetFleetWithResponse(ctx context.Context, name FleetName, reqEditors ...RequestEditorFn) (*GetFleetResponse, error)
+
+	// PutFleetWithBodyWithResponse Make or change a fleet
+	//
+	// What is left out has its default. A change takes effect at once and leaves the instances as they are; only another
+	// plugin, or other settings of it, have the plugin launched anew. Errors: 409 `conflict` while it is being deleted.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/fleets/{name} (the `PutFleet` operationId).
+	PutFleetWithBodyWithResponse(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutFleetResponse, error)
+
+	// PutFleetWithResponse Make or change a fleet
+	//
+	// What is left out has its default. A change takes effect at once and leaves the instances as they are; only another
+	// plugin, or other settings of it, have the plugin launched anew. Errors: 409 `conflict` while it is being deleted.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/fleets/{name} (the `PutFleet` operationId).
+	PutFleetWithResponse(ctx context.Context, name FleetName, body PutFleetJSONRequestBody, reqEditors ...RequestEditorFn) (*PutFleetResponse, error)
+
+	// DrainFleetWithBodyWithResponse Drain a fleet
+	//
+	// All instances take no more tasks, and are deleted once theirs have ended. None is asked for until the fleet is resumed.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/fleets/{name}/drain (the `DrainFleet` operationId).
+	DrainFleetWithBodyWithResponse(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DrainFleetResponse, error)
+
+	// DrainFleetWithResponse Drain a fleet
+	//
+	// All instances take no more tasks, and are deleted once theirs have ended. None is asked for until the fleet is resumed.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/fleets/{name}/drain (the `DrainFleet` operationId).
+	DrainFleetWithResponse(ctx context.Context, name FleetName, body DrainFleetJSONRequestBody, reqEditors ...RequestEditorFn) (*DrainFleetResponse, error)
+
+	// ListFleetEventsWithResponse What happened in a fleet, and why
+	//
+	// The last events, or those after a number, oldest first. A fleet keeps its last 100,000.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/fleets/{name}/events (the `ListFleetEvents` operationId).
+	ListFleetEventsWithResponse(ctx context.Context, name FleetName, params *ListFleetEventsParams, reqEditors ...RequestEditorFn) (*ListFleetEventsResponse, error)
+
+	// ListFleetInstancesWithResponse List the ledger of a fleet
+	//
+	// All instances that are not gone, by number, and on demand the newest thousand of those that are.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/fleets/{name}/instances (the `ListFleetInstances` operationId).
+	ListFleetInstancesWithResponse(ctx context.Context, name FleetName, params *ListFleetInstancesParams, reqEditors ...RequestEditorFn) (*ListFleetInstancesResponse, error)
+
+	// PauseFleetWithBodyWithResponse Pause a fleet
+	//
+	// No instance is asked for and none removed until it is resumed. What vanishes is noted all the same.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/fleets/{name}/pause (the `PauseFleet` operationId).
+	PauseFleetWithBodyWithResponse(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PauseFleetResponse, error)
+
+	// PauseFleetWithResponse Pause a fleet
+	//
+	// No instance is asked for and none removed until it is resumed. What vanishes is noted all the same.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/fleets/{name}/pause (the `PauseFleet` operationId).
+	PauseFleetWithResponse(ctx context.Context, name FleetName, body PauseFleetJSONRequestBody, reqEditors ...RequestEditorFn) (*PauseFleetResponse, error)
+
+	// ResumeFleetWithBodyWithResponse Let the policy decide again
+	//
+	// Ends a pause, a drain, and a number of instances that was given by hand.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/fleets/{name}/resume (the `ResumeFleet` operationId).
+	ResumeFleetWithBodyWithResponse(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ResumeFleetResponse, error)
+
+	// ResumeFleetWithResponse Let the policy decide again
+	//
+	// Ends a pause, a drain, and a number of instances that was given by hand.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/fleets/{name}/resume (the `ResumeFleet` operationId).
+	ResumeFleetWithResponse(ctx context.Context, name FleetName, body ResumeFleetJSONRequestBody, reqEditors ...RequestEditorFn) (*ResumeFleetResponse, error)
+
+	// ScaleFleetWithBodyWithResponse Give the number of instances by hand
+	//
+	// So many instances, whatever the policy says, within `max_instances`, until the fleet is resumed. Instances with
+	// tasks stay until they have none.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/fleets/{name}/scale (the `ScaleFleet` operationId).
+	ScaleFleetWithBodyWithResponse(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ScaleFleetResponse, error)
+
+	// ScaleFleetWithResponse Give the number of instances by hand
+	//
+	// So many instances, whatever the policy says, within `max_instances`, until the fleet is resumed. Instances with
+	// tasks stay until they have none.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/fleets/{name}/scale (the `ScaleFleet` operationId).
+	ScaleFleetWithResponse(ctx context.Context, name FleetName, body ScaleFleetJSONRequestBody, reqEditors ...RequestEditorFn) (*ScaleFleetResponse, error)
+
 	// ListGroupsWithResponse Count the open runs of groups, and tell the last run of each
 	//
 	// The groups of `path`, or else a page of all paths that have runs, at `under` and below it. Runs of groups
@@ -7566,6 +8856,563 @@ func (r DrainExecutorResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r DrainExecutorResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ListFleetsResponseDefaultHeaders the declared response headers of an HTTP default response for ListFleets
+type ListFleetsResponseDefaultHeaders struct {
+	RetryAfter int
+}
+
+type ListFleetsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *FleetList
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ListFleetsResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListFleetsResponse) GetJSON200() *FleetList {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListFleetsResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListFleetsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListFleetsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListFleetsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListFleetsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeleteFleetResponseDefaultHeaders the declared response headers of an HTTP default response for DeleteFleet
+type DeleteFleetResponseDefaultHeaders struct {
+	RetryAfter int
+}
+
+type DeleteFleetResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *Fleet
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *DeleteFleetResponseDefaultHeaders
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r DeleteFleetResponse) GetJSON202() *Fleet {
+	return r.JSON202
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DeleteFleetResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteFleetResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteFleetResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteFleetResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteFleetResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetFleetResponseDefaultHeaders the declared response headers of an HTTP default response for GetFleet
+type GetFleetResponseDefaultHeaders struct {
+	RetryAfter int
+}
+
+type GetFleetResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Fleet
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetFleetResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetFleetResponse) GetJSON200() *Fleet {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetFleetResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetFleetResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetFleetResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetFleetResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetFleetResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PutFleetResponseDefaultHeaders the declared response headers of an HTTP default response for PutFleet
+type PutFleetResponseDefaultHeaders struct {
+	RetryAfter int
+}
+
+type PutFleetResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Fleet
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *Fleet
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *PutFleetResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PutFleetResponse) GetJSON200() *Fleet {
+	return r.JSON200
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r PutFleetResponse) GetJSON201() *Fleet {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r PutFleetResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r PutFleetResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PutFleetResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PutFleetResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PutFleetResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DrainFleetResponseDefaultHeaders the declared response headers of an HTTP default response for DrainFleet
+type DrainFleetResponseDefaultHeaders struct {
+	RetryAfter int
+}
+
+type DrainFleetResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Fleet
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *DrainFleetResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DrainFleetResponse) GetJSON200() *Fleet {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DrainFleetResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DrainFleetResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DrainFleetResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DrainFleetResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DrainFleetResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ListFleetEventsResponseDefaultHeaders the declared response headers of an HTTP default response for ListFleetEvents
+type ListFleetEventsResponseDefaultHeaders struct {
+	RetryAfter int
+}
+
+type ListFleetEventsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *FleetEventList
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ListFleetEventsResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListFleetEventsResponse) GetJSON200() *FleetEventList {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListFleetEventsResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListFleetEventsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListFleetEventsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListFleetEventsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListFleetEventsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ListFleetInstancesResponseDefaultHeaders the declared response headers of an HTTP default response for ListFleetInstances
+type ListFleetInstancesResponseDefaultHeaders struct {
+	RetryAfter int
+}
+
+type ListFleetInstancesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *FleetInstanceList
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ListFleetInstancesResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListFleetInstancesResponse) GetJSON200() *FleetInstanceList {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListFleetInstancesResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListFleetInstancesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListFleetInstancesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListFleetInstancesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListFleetInstancesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PauseFleetResponseDefaultHeaders the declared response headers of an HTTP default response for PauseFleet
+type PauseFleetResponseDefaultHeaders struct {
+	RetryAfter int
+}
+
+type PauseFleetResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Fleet
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *PauseFleetResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PauseFleetResponse) GetJSON200() *Fleet {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r PauseFleetResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r PauseFleetResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PauseFleetResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PauseFleetResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PauseFleetResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ResumeFleetResponseDefaultHeaders the declared response headers of an HTTP default response for ResumeFleet
+type ResumeFleetResponseDefaultHeaders struct {
+	RetryAfter int
+}
+
+type ResumeFleetResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Fleet
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ResumeFleetResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ResumeFleetResponse) GetJSON200() *Fleet {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ResumeFleetResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ResumeFleetResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ResumeFleetResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ResumeFleetResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ResumeFleetResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ScaleFleetResponseDefaultHeaders the declared response headers of an HTTP default response for ScaleFleet
+type ScaleFleetResponseDefaultHeaders struct {
+	RetryAfter int
+}
+
+type ScaleFleetResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Fleet
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ScaleFleetResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ScaleFleetResponse) GetJSON200() *Fleet {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ScaleFleetResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ScaleFleetResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ScaleFleetResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ScaleFleetResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ScaleFleetResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -9668,6 +11515,246 @@ func (c *ClientWithResponses) DrainExecutorWithResponse(ctx context.Context, id 
 	return ParseDrainExecutorResponse(rsp)
 }
 
+// ListFleetsWithResponse List the fleets
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/fleets (the `ListFleets` operationId).
+func (c *ClientWithResponses) ListFleetsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListFleetsResponse, error) {
+	rsp, err := c.ListFleets(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListFleetsResponse(rsp)
+}
+
+// DeleteFleetWithBodyWithResponse Delete a fleet
+//
+// Its instances are drained and deleted, and then it goes. Again is no error while that lasts.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/fleets/{name} (the `DeleteFleet` operationId).
+func (c *ClientWithResponses) DeleteFleetWithBodyWithResponse(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DeleteFleetResponse, error) {
+	rsp, err := c.DeleteFleetWithBody(ctx, name, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteFleetResponse(rsp)
+}
+
+// DeleteFleetWithResponse Delete a fleet
+//
+// Its instances are drained and deleted, and then it goes. Again is no error while that lasts.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/fleets/{name} (the `DeleteFleet` operationId).
+func (c *ClientWithResponses) DeleteFleetWithResponse(ctx context.Context, name FleetName, body DeleteFleetJSONRequestBody, reqEditors ...RequestEditorFn) (*DeleteFleetResponse, error) {
+	rsp, err := c.DeleteFleet(ctx, name, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteFleetResponse(rsp)
+}
+
+// GetFleetWithResponse Get a fleet
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/fleets/{name} (the `GetFleet` operationId).
+func (c *ClientWithResponses) GetFleetWithResponse(ctx context.Context, name FleetName, reqEditors ...RequestEditorFn) (*GetFleetResponse, error) {
+	rsp, err := c.GetFleet(ctx, name, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetFleetResponse(rsp)
+}
+
+// PutFleetWithBodyWithResponse Make or change a fleet
+//
+// What is left out has its default. A change takes effect at once and leaves the instances as they are; only another
+// plugin, or other settings of it, have the plugin launched anew. Errors: 409 `conflict` while it is being deleted.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/fleets/{name} (the `PutFleet` operationId).
+func (c *ClientWithResponses) PutFleetWithBodyWithResponse(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutFleetResponse, error) {
+	rsp, err := c.PutFleetWithBody(ctx, name, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutFleetResponse(rsp)
+}
+
+// PutFleetWithResponse Make or change a fleet
+//
+// What is left out has its default. A change takes effect at once and leaves the instances as they are; only another
+// plugin, or other settings of it, have the plugin launched anew. Errors: 409 `conflict` while it is being deleted.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/fleets/{name} (the `PutFleet` operationId).
+func (c *ClientWithResponses) PutFleetWithResponse(ctx context.Context, name FleetName, body PutFleetJSONRequestBody, reqEditors ...RequestEditorFn) (*PutFleetResponse, error) {
+	rsp, err := c.PutFleet(ctx, name, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutFleetResponse(rsp)
+}
+
+// DrainFleetWithBodyWithResponse Drain a fleet
+//
+// All instances take no more tasks, and are deleted once theirs have ended. None is asked for until the fleet is resumed.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/fleets/{name}/drain (the `DrainFleet` operationId).
+func (c *ClientWithResponses) DrainFleetWithBodyWithResponse(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DrainFleetResponse, error) {
+	rsp, err := c.DrainFleetWithBody(ctx, name, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDrainFleetResponse(rsp)
+}
+
+// DrainFleetWithResponse Drain a fleet
+//
+// All instances take no more tasks, and are deleted once theirs have ended. None is asked for until the fleet is resumed.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/fleets/{name}/drain (the `DrainFleet` operationId).
+func (c *ClientWithResponses) DrainFleetWithResponse(ctx context.Context, name FleetName, body DrainFleetJSONRequestBody, reqEditors ...RequestEditorFn) (*DrainFleetResponse, error) {
+	rsp, err := c.DrainFleet(ctx, name, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDrainFleetResponse(rsp)
+}
+
+// ListFleetEventsWithResponse What happened in a fleet, and why
+//
+// The last events, or those after a number, oldest first. A fleet keeps its last 100,000.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/fleets/{name}/events (the `ListFleetEvents` operationId).
+func (c *ClientWithResponses) ListFleetEventsWithResponse(ctx context.Context, name FleetName, params *ListFleetEventsParams, reqEditors ...RequestEditorFn) (*ListFleetEventsResponse, error) {
+	rsp, err := c.ListFleetEvents(ctx, name, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListFleetEventsResponse(rsp)
+}
+
+// ListFleetInstancesWithResponse List the ledger of a fleet
+//
+// All instances that are not gone, by number, and on demand the newest thousand of those that are.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/fleets/{name}/instances (the `ListFleetInstances` operationId).
+func (c *ClientWithResponses) ListFleetInstancesWithResponse(ctx context.Context, name FleetName, params *ListFleetInstancesParams, reqEditors ...RequestEditorFn) (*ListFleetInstancesResponse, error) {
+	rsp, err := c.ListFleetInstances(ctx, name, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListFleetInstancesResponse(rsp)
+}
+
+// PauseFleetWithBodyWithResponse Pause a fleet
+//
+// No instance is asked for and none removed until it is resumed. What vanishes is noted all the same.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/fleets/{name}/pause (the `PauseFleet` operationId).
+func (c *ClientWithResponses) PauseFleetWithBodyWithResponse(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PauseFleetResponse, error) {
+	rsp, err := c.PauseFleetWithBody(ctx, name, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePauseFleetResponse(rsp)
+}
+
+// PauseFleetWithResponse Pause a fleet
+//
+// No instance is asked for and none removed until it is resumed. What vanishes is noted all the same.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/fleets/{name}/pause (the `PauseFleet` operationId).
+func (c *ClientWithResponses) PauseFleetWithResponse(ctx context.Context, name FleetName, body PauseFleetJSONRequestBody, reqEditors ...RequestEditorFn) (*PauseFleetResponse, error) {
+	rsp, err := c.PauseFleet(ctx, name, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePauseFleetResponse(rsp)
+}
+
+// ResumeFleetWithBodyWithResponse Let the policy decide again
+//
+// Ends a pause, a drain, and a number of instances that was given by hand.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/fleets/{name}/resume (the `ResumeFleet` operationId).
+func (c *ClientWithResponses) ResumeFleetWithBodyWithResponse(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ResumeFleetResponse, error) {
+	rsp, err := c.ResumeFleetWithBody(ctx, name, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResumeFleetResponse(rsp)
+}
+
+// ResumeFleetWithResponse Let the policy decide again
+//
+// Ends a pause, a drain, and a number of instances that was given by hand.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/fleets/{name}/resume (the `ResumeFleet` operationId).
+func (c *ClientWithResponses) ResumeFleetWithResponse(ctx context.Context, name FleetName, body ResumeFleetJSONRequestBody, reqEditors ...RequestEditorFn) (*ResumeFleetResponse, error) {
+	rsp, err := c.ResumeFleet(ctx, name, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResumeFleetResponse(rsp)
+}
+
+// ScaleFleetWithBodyWithResponse Give the number of instances by hand
+//
+// So many instances, whatever the policy says, within `max_instances`, until the fleet is resumed. Instances with
+// tasks stay until they have none.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/fleets/{name}/scale (the `ScaleFleet` operationId).
+func (c *ClientWithResponses) ScaleFleetWithBodyWithResponse(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ScaleFleetResponse, error) {
+	rsp, err := c.ScaleFleetWithBody(ctx, name, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseScaleFleetResponse(rsp)
+}
+
+// ScaleFleetWithResponse Give the number of instances by hand
+//
+// So many instances, whatever the policy says, within `max_instances`, until the fleet is resumed. Instances with
+// tasks stay until they have none.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/fleets/{name}/scale (the `ScaleFleet` operationId).
+func (c *ClientWithResponses) ScaleFleetWithResponse(ctx context.Context, name FleetName, body ScaleFleetJSONRequestBody, reqEditors ...RequestEditorFn) (*ScaleFleetResponse, error) {
+	rsp, err := c.ScaleFleet(ctx, name, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseScaleFleetResponse(rsp)
+}
+
 // ListGroupsWithResponse Count the open runs of groups, and tell the last run of each
 //
 // The groups of `path`, or else a page of all paths that have runs, at `under` and below it. Runs of groups
@@ -11037,6 +13124,473 @@ func ParseDrainExecutorResponse(rsp *http.Response) (*DrainExecutorResponse, err
 	switch {
 	case true:
 		var headers DrainExecutorResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListFleetsResponse parses an HTTP response from a ListFleetsWithResponse call
+func ParseListFleetsResponse(rsp *http.Response) (*ListFleetsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListFleetsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest FleetList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers ListFleetsResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteFleetResponse parses an HTTP response from a DeleteFleetWithResponse call
+func ParseDeleteFleetResponse(rsp *http.Response) (*DeleteFleetResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteFleetResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest Fleet
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers DeleteFleetResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetFleetResponse parses an HTTP response from a GetFleetWithResponse call
+func ParseGetFleetResponse(rsp *http.Response) (*GetFleetResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetFleetResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Fleet
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers GetFleetResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePutFleetResponse parses an HTTP response from a PutFleetWithResponse call
+func ParsePutFleetResponse(rsp *http.Response) (*PutFleetResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PutFleetResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Fleet
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest Fleet
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers PutFleetResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDrainFleetResponse parses an HTTP response from a DrainFleetWithResponse call
+func ParseDrainFleetResponse(rsp *http.Response) (*DrainFleetResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DrainFleetResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Fleet
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers DrainFleetResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListFleetEventsResponse parses an HTTP response from a ListFleetEventsWithResponse call
+func ParseListFleetEventsResponse(rsp *http.Response) (*ListFleetEventsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListFleetEventsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest FleetEventList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers ListFleetEventsResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListFleetInstancesResponse parses an HTTP response from a ListFleetInstancesWithResponse call
+func ParseListFleetInstancesResponse(rsp *http.Response) (*ListFleetInstancesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListFleetInstancesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest FleetInstanceList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers ListFleetInstancesResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePauseFleetResponse parses an HTTP response from a PauseFleetWithResponse call
+func ParsePauseFleetResponse(rsp *http.Response) (*PauseFleetResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PauseFleetResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Fleet
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers PauseFleetResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseResumeFleetResponse parses an HTTP response from a ResumeFleetWithResponse call
+func ParseResumeFleetResponse(rsp *http.Response) (*ResumeFleetResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ResumeFleetResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Fleet
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers ResumeFleetResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseScaleFleetResponse parses an HTTP response from a ScaleFleetWithResponse call
+func ParseScaleFleetResponse(rsp *http.Response) (*ScaleFleetResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ScaleFleetResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Fleet
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers ScaleFleetResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {

@@ -113,6 +113,18 @@ func completePools(conn *connection, most int) completer {
 	})
 }
 
+// completeFleets completes names of fleets, as completeExecutors does ids.
+func completeFleets(conn *connection, most int) completer {
+	return completeNames(conn, most, func(ctx context.Context, client *remote.Client) ([]string, error) {
+		answer, err := client.Fleets(ctx)
+		var names []string
+		for _, x := range answer.Value.Fleets {
+			names = append(names, cobra.CompletionWithDesc(x.Name, "pool "+x.Spec.Pool))
+		}
+		return names, err
+	})
+}
+
 // completeChangeGroups completes names of change groups, as completeRun does ids.
 func completeChangeGroups(conn *connection, most int) completer {
 	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

@@ -1,10 +1,381 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/cli/remote"
+	"github.com/drover-run/drover/spec"
+)
 
 func fleetsCommand(env Env) *cobra.Command {
-	c := &cobra.Command{Use: "fleets", Short: "Try out how fleets of machines grow and shrink"}
+	c := &cobra.Command{
+		Use: "fleets", Short: "Have machines come and go with the tasks; try out how fleets grow and shrink",
+		Example: `  drover fleets apply fleet.yaml
+  drover fleets list
+  drover fleets instances linux
+  drover fleets events linux --follow
+  drover fleets drain linux --reason "new image"`,
+	}
 	c.AddCommand(fleetsSimulateCommand(env), fleetsTraceCommand(env))
-	parent(c)
+	f := newRegistryFlags(env, c)
+	c.AddCommand(
+		applyFleetCommand(f), listFleetsCommand(f), getFleetCommand(f), fleetInstancesCommand(f), fleetEventsCommand(f),
+		steerFleetCommand(f, "pause", "Have a fleet ask for nothing and remove nothing", "paused", (*remote.Client).PauseFleet),
+		steerFleetCommand(f, "resume", "Let the policy of a fleet decide again", "decides by its policy", (*remote.Client).ResumeFleet),
+		steerFleetCommand(f, "drain", "Drain and delete all instances of a fleet, and ask for none", "drains", (*remote.Client).DrainFleet),
+		scaleFleetCommand(f), deleteFleetCommand(f),
+	)
 	return c
+}
+
+func applyFleetCommand(f *registryFlags) *cobra.Command {
+	name := ""
+	c := &cobra.Command{
+		Use:   "apply FILE",
+		Short: "Make a fleet, or change the one there is, as a file says",
+		Long: `Makes a fleet, or changes the one of its name, as a YAML or JSON file says, or standard input with -. Instances stay as they
+are. The pool of a new fleet must exist: drover pools put.`,
+		Example: "  drover fleets apply fleet.yaml\n  drover fleets apply fleet.yaml --name linux",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			file, err := readSpecFile(f.env, args[0])
+			if err != nil {
+				return err
+			}
+			x, err := spec.ReadFleet(file.data, file.format)
+			if err != nil {
+				return file.faultOf(err, spec.LocateFleet)
+			}
+			if x.Name = cmp.Or(name, x.Name); x.Name == "" {
+				return invalid("%s has no name; give one with --name", file.name)
+			}
+			client, err := f.conn.open()
+			if err != nil {
+				return err
+			}
+			answer, err := client.PutFleet(c.Context(), x.Name, file.data, file.media())
+			if err != nil {
+				return file.faultOf(err, spec.LocateFleet)
+			}
+			return f.showFleet(answer)
+		},
+	}
+	c.Flags().StringVar(&name, "name", "", "the name of the fleet, where the file has none")
+	return c
+}
+
+func listFleetsCommand(f *registryFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the fleets", Example: "  drover fleets list -o json",
+		Args: cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(c *cobra.Command, _ []string) error {
+			client, err := f.conn.open()
+			if err != nil {
+				return err
+			}
+			answer, err := client.Fleets(c.Context())
+			if err != nil {
+				return err
+			}
+			if f.output == formatJSON {
+				return printJSON(f.env.Stdout, answer.Raw)
+			}
+			t := newTable(f.env.Stdout, "NAME", "POOL", "PLUGIN", "MODE", "INSTANCES", "WANTED", "QUEUED", "BUSY", "STATUS")
+			for _, x := range answer.Value.Fleets {
+				t.row(x.Name, x.Spec.Pool, x.Spec.Plugin, fleetMode(x), instanceCounts(x), strconv.Itoa(x.Status.Target),
+					strconv.Itoa(x.Status.Queued), strconv.Itoa(x.Status.Busy), f.fleetHealth(x))
+			}
+			return t.flush()
+		},
+	}
+}
+
+func fleetMode(x api.Fleet) string {
+	if x.Desired != nil {
+		return fmt.Sprintf("%s (%d by hand)", x.Mode, *x.Desired)
+	}
+	return string(x.Mode)
+}
+
+// instanceCounts tells the instances by state, in a line.
+func instanceCounts(x api.Fleet) string {
+	var parts []string
+	total := 0
+	for _, state := range slices.Sorted(maps.Keys(x.Counts)) {
+		total += x.Counts[state]
+		parts = append(parts, fmt.Sprintf("%d %s", x.Counts[state], state))
+	}
+	if total == 0 {
+		return "0"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// fleetSilence is how long nothing may have been heard of a fleet: its worker
+// writes every quarter of a minute.
+const fleetSilence = time.Minute
+
+// fleetHealth tells in a few words whether a fleet works.
+func (f *registryFlags) fleetHealth(x api.Fleet) string {
+	switch s := x.Status; {
+	case s.Error != "":
+		return "error: " + s.Error
+	case s.SeenAt.IsZero():
+		return "no fleet worker has looked at it yet"
+	case f.env.Now().Sub(s.SeenAt) > fleetSilence+x.Spec.Interval(false):
+		return "no fleet worker since " + f.env.ago(s.SeenAt)
+	case s.Held != "":
+		return "held by " + s.Held
+	}
+	return "ok"
+}
+
+func getFleetCommand(f *registryFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "get NAME", Short: "Show a fleet", Example: "  drover fleets get linux",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: completeFleets(f.conn, 1),
+		RunE: func(c *cobra.Command, args []string) error {
+			client, err := f.conn.open()
+			if err != nil {
+				return err
+			}
+			answer, err := client.Fleet(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return f.showFleet(answer)
+		},
+	}
+}
+
+func (f *registryFlags) showFleet(answer remote.Answer[api.Fleet]) error {
+	if f.output == formatJSON {
+		return printJSON(f.env.Stdout, answer.Raw)
+	}
+	x := answer.Value
+	t := newTable(f.env.Stdout)
+	t.field("name", x.Name)
+	t.field("pool", x.Spec.Pool)
+	t.field("plugin", strings.TrimSpace(x.Spec.Plugin+" "+x.Status.Plugin))
+	t.field("group", x.Status.Group)
+	t.field("bootstrap", x.Spec.BootstrapWay())
+	t.field("mode", fleetMode(x))
+	t.field("reason", x.Reason)
+	t.field("status", f.fleetHealth(x))
+	t.field("instances", instanceCounts(x))
+	t.field("limits", fleetLimits(x))
+	t.field("slots", fmt.Sprintf("%d busy, %d free, %d to be kept idle", x.Status.Busy, x.Status.Free, x.Status.Idle))
+	t.field("queued", count(x.Status.Queued, "task"))
+	t.field("wanted", count(x.Status.Target, "instance"))
+	if x.Status.Failures > 0 {
+		t.field("failures", fmt.Sprintf("%d in a row", x.Status.Failures))
+	}
+	t.field("changed", f.env.clock(x.UpdatedAt))
+	t.field("seen", f.env.ago(x.Status.SeenAt))
+	return t.flush()
+}
+
+func fleetLimits(x api.Fleet) string {
+	parts := []string{fmt.Sprintf("%d at once on each", max(1, x.Spec.CapacityPerInstance))}
+	if n := x.Spec.MaxUseCount; n > 0 {
+		parts = append(parts, fmt.Sprintf("%d in its life", n))
+	}
+	if n := x.Spec.MaxInstances; n > 0 {
+		parts = append(parts, fmt.Sprintf("at most %d instances", n))
+	}
+	if q := x.Spec.Quota; q != nil {
+		parts = append(parts, fmt.Sprintf("quota %s of %g", q.Name, q.Limit))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func fleetInstancesCommand(f *registryFlags) *cobra.Command {
+	var params api.ListFleetInstancesParams
+	c := &cobra.Command{
+		Use: "instances NAME", Short: "List the ledger of a fleet: each machine, and why it is as it is",
+		Example: "  drover fleets instances linux\n  drover fleets instances linux --gone -o json",
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: completeFleets(f.conn, 1),
+		RunE: func(c *cobra.Command, args []string) error {
+			client, err := f.conn.open()
+			if err != nil {
+				return err
+			}
+			answer, err := client.FleetInstances(c.Context(), args[0], &params)
+			if err != nil {
+				return err
+			}
+			if f.output == formatJSON {
+				return printJSON(f.env.Stdout, answer.Raw)
+			}
+			t := newTable(f.env.Stdout, "NUMBER", "INSTANCE", "STATE", "CAUSE", "EXECUTOR", "TASKS", "USES", "ASKED", "READY", "GONE", "WHY")
+			for _, x := range answer.Value.Instances {
+				t.row(strconv.Itoa(x.Number), x.Instance, string(x.State), string(x.Cause), x.Executor, strconv.Itoa(x.Tasks), strconv.Itoa(x.Uses),
+					f.env.ago(x.AskedAt), f.env.ago(x.ReadyAt), f.env.ago(x.GoneAt), x.Why)
+			}
+			return t.flush()
+		},
+	}
+	c.Flags().BoolVar(&params.Gone, "gone", false, "with those that are gone, the newest thousand")
+	return c
+}
+
+func fleetEventsCommand(f *registryFlags) *cobra.Command {
+	var params api.ListFleetEventsParams
+	limit, after, follow := 100, int64(-1), false
+	c := &cobra.Command{
+		Use: "events NAME", Short: "Show what happened in a fleet, and why",
+		Example: "  drover fleets events linux --limit 20\n  drover fleets events linux --follow",
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: completeFleets(f.conn, 1),
+		RunE: func(c *cobra.Command, args []string) error {
+			client, err := f.conn.open()
+			if err != nil {
+				return err
+			}
+			params.Limit = &limit
+			if after >= 0 {
+				params.After = &after
+			}
+			return f.fleetEvents(c.Context(), client, args[0], params, follow)
+		},
+	}
+	c.Flags().IntVar(&limit, "limit", limit, "how many events, 1 to 1000")
+	c.Flags().Int64Var(&after, "after", after, "only events with greater numbers, from there on (default: the last ones)")
+	c.Flags().BoolVar(&follow, "follow", false, "go on with what happens, until interrupted")
+	return c
+}
+
+// followEvery is how often what happens in a fleet is asked for.
+const followEvery = 500 * time.Millisecond
+
+func (f *registryFlags) fleetEvents(ctx context.Context, client *remote.Client, name string, params api.ListFleetEventsParams, follow bool) error {
+	for {
+		answer, err := client.FleetEvents(ctx, name, &params)
+		if err != nil {
+			return err
+		}
+		if err := f.printFleetEvents(answer, follow); err != nil || !follow {
+			return err
+		}
+		if n := len(answer.Value.Events); n > 0 {
+			params.After = &answer.Value.Events[n-1].Number
+		} else if params.After == nil {
+			params.After = new(int64)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(followEvery):
+		}
+	}
+}
+
+func (f *registryFlags) printFleetEvents(answer remote.Answer[api.FleetEventList], lines bool) error {
+	if f.output == formatJSON && !lines {
+		return printJSON(f.env.Stdout, answer.Raw)
+	}
+	t := newTable(f.env.Stdout)
+	for _, e := range answer.Value.Events {
+		if f.output == formatJSON {
+			if err := printLine(f.env.Stdout, e); err != nil {
+				return err
+			}
+			continue
+		}
+		number := ""
+		if e.Instance > 0 {
+			number = "#" + strconv.Itoa(e.Instance)
+		}
+		t.row(f.env.clock(e.At), number, e.Name, e.Kind, e.By, e.Text)
+	}
+	if f.output == formatJSON {
+		return nil
+	}
+	return t.flush()
+}
+
+func steerFleetCommand(
+	f *registryFlags, verb, short, said string,
+	call func(*remote.Client, context.Context, string, api.FleetReason) (remote.Answer[api.Fleet], error),
+) *cobra.Command {
+	reason := ""
+	c := &cobra.Command{
+		Use: verb + " NAME...", Short: short, Example: fmt.Sprintf("  drover fleets %s linux --reason \"new image\"", verb),
+		Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeFleets(f.conn, 0),
+		RunE: func(c *cobra.Command, names []string) error {
+			client, err := f.conn.open()
+			if err != nil {
+				return err
+			}
+			return each(names, func(name string) error {
+				answer, err := call(client, c.Context(), name, api.FleetReason{Reason: reason})
+				return f.saidOfFleet(answer, err, said)
+			})
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why, for those who see it")
+	return c
+}
+
+func (f *registryFlags) saidOfFleet(answer remote.Answer[api.Fleet], err error, said string) error {
+	if err != nil {
+		return err
+	}
+	if f.output == formatJSON {
+		return printJSON(f.env.Stdout, answer.Raw)
+	}
+	_, err = fmt.Fprintf(f.env.Stdout, "fleet %s %s\n", answer.Value.Name, said)
+	return err
+}
+
+func scaleFleetCommand(f *registryFlags) *cobra.Command {
+	reason := ""
+	c := &cobra.Command{
+		Use: "scale NAME INSTANCES", Short: "Give the number of instances by hand, until the fleet is resumed",
+		Long: `Has a fleet have so many instances, within its max_instances, whatever its policy says, until drover fleets resume. Instances
+with tasks stay until they have none.`,
+		Example: "  drover fleets scale linux 5 --reason \"before the release\"",
+		Args:    cobra.ExactArgs(2), ValidArgsFunction: completeFleets(f.conn, 1),
+		RunE: func(c *cobra.Command, args []string) error {
+			n, err := strconv.Atoi(args[1])
+			if err != nil || n < 0 {
+				return invalid("%s is not a number of instances", args[1])
+			}
+			client, err := f.conn.open()
+			if err != nil {
+				return err
+			}
+			answer, err := client.ScaleFleet(c.Context(), args[0], api.FleetScale{Instances: n, Reason: reason})
+			return f.saidOfFleet(answer, err, "is to have "+count(n, "instance"))
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why, for those who see it")
+	return c
+}
+
+func deleteFleetCommand(f *registryFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "delete NAME...", Short: "Drain and delete all instances of fleets, and then the fleets",
+		Example: "  drover fleets delete linux",
+		Args:    cobra.MinimumNArgs(1), ValidArgsFunction: completeFleets(f.conn, 0),
+		RunE: func(c *cobra.Command, names []string) error {
+			client, err := f.conn.open()
+			if err != nil {
+				return err
+			}
+			return each(names, func(name string) error {
+				answer, err := client.DeleteFleet(c.Context(), name)
+				return f.saidOfFleet(answer, err, "goes with its instances: "+instanceCounts(answer.Value))
+			})
+		},
+	}
 }

@@ -20,6 +20,7 @@ type Config struct {
 	Gateway   Gateway   `koanf:"gateway" yaml:"gateway"`
 	Relay     Relay     `koanf:"relay" yaml:"relay"`
 	Executor  Executor  `koanf:"executor" yaml:"executor"`
+	Fleet     Fleet     `koanf:"fleet" yaml:"fleet"`
 	Dev       Dev       `koanf:"dev" yaml:"dev"`
 }
 
@@ -184,6 +185,15 @@ type Kubernetes struct {
 	LeaseDuration time.Duration `koanf:"lease_duration" yaml:"lease_duration"`
 }
 
+// Fleet has the plugins of fleets, which run on its host.
+type Fleet struct {
+	Names    []string `koanf:"names" yaml:"names"`         // of the fleets that it looks after; none: of all
+	StateDir string   `koanf:"state_dir" yaml:"state_dir"` // of the plugins: what the next process takes over
+	// PluginPath has the directories that names of plugins are looked up in,
+	// before PATH.
+	PluginPath []string `koanf:"plugin_path" yaml:"plugin_path"`
+}
+
 // Dev is all of Drover in one process.
 type Dev struct {
 	DataDir    string `koanf:"data_dir" yaml:"data_dir"`
@@ -208,6 +218,7 @@ func Default() Config {
 			Slots: 1, Labels: map[string]string{}, GatewayURL: "http://127.0.0.1:8080",
 			Kubernetes: Kubernetes{HelperPullPolicy: "if_not_present", PendingTimeout: 10 * time.Minute, LeaseDuration: 12 * time.Second},
 		},
+		Fleet: Fleet{Names: []string{}, PluginPath: []string{}},
 		Dev: Dev{
 			DataDir: "drover-data", HTTP: "127.0.0.1:8080", Temporal: "127.0.0.1:7233", TemporalUI: "127.0.0.1:8233",
 			Executors: []string{},

@@ -24,6 +24,7 @@ const (
 	PartControl  Part = "control"
 	PartRelay    Part = "relay"
 	PartExecutor Part = "executor"
+	PartFleet    Part = "fleet"
 )
 
 // maxSlots bounds the slots of an executor: a mistyped number should not start
@@ -55,6 +56,7 @@ func (c Config) Validate(parts ...Part) error {
 	c.Gateway.validate(v)
 	c.Relay.validate(v)
 	c.Executor.validate(v)
+	c.Fleet.validate(v)
 	c.Dev.validate(v)
 	for _, part := range parts {
 		c.require(v, part)
@@ -159,6 +161,15 @@ func (e Executor) validateSet(v *validator) {
 	}
 }
 
+func (f Fleet) validate(v *validator) {
+	for _, name := range f.Names {
+		v.name("fleet.names", name)
+	}
+	if slices.Contains(f.PluginPath, "") {
+		v.fail("fleet.plugin_path", "a directory is empty")
+	}
+}
+
 func (d Dev) validate(v *validator) {
 	v.address("dev.http", d.HTTP)
 	v.address("dev.temporal", d.Temporal)
@@ -195,6 +206,9 @@ func (c Config) require(v *validator, part Part) {
 		c.requireStores(v)
 	case PartRelay:
 		c.Relay.require(v)
+	case PartFleet:
+		v.given("fleet.state_dir", c.Fleet.StateDir)
+		c.requireRecords(v)
 	case PartExecutor:
 		v.given("executor.pool", c.Executor.Pool)
 		v.given("executor.driver", c.Executor.Driver)
@@ -211,6 +225,11 @@ func (c Config) require(v *validator, part Part) {
 }
 
 func (c Config) requireStores(v *validator) {
+	c.requireRecords(v)
+	v.given("blobs.url", c.Blobs.URL)
+}
+
+func (c Config) requireRecords(v *validator) {
 	switch c.Records.Driver {
 	case "sqlite":
 		v.given("records.path", c.Records.Path)
@@ -219,7 +238,6 @@ func (c Config) requireStores(v *validator) {
 			v.fail("records.dsn", "it must be set for postgres, or records.dsn_file")
 		}
 	}
-	v.given("blobs.url", c.Blobs.URL)
 }
 
 // validator collects problems.

@@ -53,6 +53,36 @@ type ServerInterface interface {
 	// DrainExecutor Have an executor take no more tasks, or take tasks again
 	// (POST /api/v1/executors/{id}/drain)
 	DrainExecutor(ctx echo.Context, id string) error
+	// ListFleets List the fleets
+	// (GET /api/v1/fleets)
+	ListFleets(ctx echo.Context) error
+	// DeleteFleet Delete a fleet
+	// (DELETE /api/v1/fleets/{name})
+	DeleteFleet(ctx echo.Context, name FleetName) error
+	// GetFleet Get a fleet
+	// (GET /api/v1/fleets/{name})
+	GetFleet(ctx echo.Context, name FleetName) error
+	// PutFleet Make or change a fleet
+	// (PUT /api/v1/fleets/{name})
+	PutFleet(ctx echo.Context, name FleetName) error
+	// DrainFleet Drain a fleet
+	// (POST /api/v1/fleets/{name}/drain)
+	DrainFleet(ctx echo.Context, name FleetName) error
+	// ListFleetEvents What happened in a fleet, and why
+	// (GET /api/v1/fleets/{name}/events)
+	ListFleetEvents(ctx echo.Context, name FleetName, params ListFleetEventsParams) error
+	// ListFleetInstances List the ledger of a fleet
+	// (GET /api/v1/fleets/{name}/instances)
+	ListFleetInstances(ctx echo.Context, name FleetName, params ListFleetInstancesParams) error
+	// PauseFleet Pause a fleet
+	// (POST /api/v1/fleets/{name}/pause)
+	PauseFleet(ctx echo.Context, name FleetName) error
+	// ResumeFleet Let the policy decide again
+	// (POST /api/v1/fleets/{name}/resume)
+	ResumeFleet(ctx echo.Context, name FleetName) error
+	// ScaleFleet Give the number of instances by hand
+	// (POST /api/v1/fleets/{name}/scale)
+	ScaleFleet(ctx echo.Context, name FleetName) error
 	// ListGroups Count the open runs of groups, and tell the last run of each
 	// (GET /api/v1/groups)
 	ListGroups(ctx echo.Context, params ListGroupsParams) error
@@ -390,6 +420,184 @@ func (w *ServerInterfaceWrapper) DrainExecutor(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.DrainExecutor(ctx, id)
+	return err
+}
+
+// ListFleets converts echo context to params.
+func (w *ServerInterfaceWrapper) ListFleets(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListFleets(ctx)
+	return err
+}
+
+// DeleteFleet converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteFleet(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name FleetName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteFleet(ctx, name)
+	return err
+}
+
+// GetFleet converts echo context to params.
+func (w *ServerInterfaceWrapper) GetFleet(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name FleetName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetFleet(ctx, name)
+	return err
+}
+
+// PutFleet converts echo context to params.
+func (w *ServerInterfaceWrapper) PutFleet(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name FleetName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PutFleet(ctx, name)
+	return err
+}
+
+// DrainFleet converts echo context to params.
+func (w *ServerInterfaceWrapper) DrainFleet(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name FleetName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DrainFleet(ctx, name)
+	return err
+}
+
+// ListFleetEvents converts echo context to params.
+func (w *ServerInterfaceWrapper) ListFleetEvents(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name FleetName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListFleetEventsParams
+	// ------------- Optional query parameter "after" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "after", ctx.QueryParams(), &params.After, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter after: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListFleetEvents(ctx, name, params)
+	return err
+}
+
+// ListFleetInstances converts echo context to params.
+func (w *ServerInterfaceWrapper) ListFleetInstances(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name FleetName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListFleetInstancesParams
+	// ------------- Optional query parameter "gone" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "gone", ctx.QueryParams(), &params.Gone, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter gone: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListFleetInstances(ctx, name, params)
+	return err
+}
+
+// PauseFleet converts echo context to params.
+func (w *ServerInterfaceWrapper) PauseFleet(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name FleetName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PauseFleet(ctx, name)
+	return err
+}
+
+// ResumeFleet converts echo context to params.
+func (w *ServerInterfaceWrapper) ResumeFleet(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name FleetName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ResumeFleet(ctx, name)
+	return err
+}
+
+// ScaleFleet converts echo context to params.
+func (w *ServerInterfaceWrapper) ScaleFleet(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name FleetName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ScaleFleet(ctx, name)
 	return err
 }
 
@@ -1255,6 +1463,16 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.DELETE(options.BaseURL+"/api/v1/pools/:name", wrapper.DeletePool, options.OperationMiddlewares["deletePool"]...)
 	router.GET(options.BaseURL+"/api/v1/pools/:name", wrapper.GetPool, options.OperationMiddlewares["getPool"]...)
 	router.PUT(options.BaseURL+"/api/v1/pools/:name", wrapper.PutPool, options.OperationMiddlewares["putPool"]...)
+	router.GET(options.BaseURL+"/api/v1/fleets", wrapper.ListFleets, options.OperationMiddlewares["listFleets"]...)
+	router.DELETE(options.BaseURL+"/api/v1/fleets/:name", wrapper.DeleteFleet, options.OperationMiddlewares["deleteFleet"]...)
+	router.GET(options.BaseURL+"/api/v1/fleets/:name", wrapper.GetFleet, options.OperationMiddlewares["getFleet"]...)
+	router.PUT(options.BaseURL+"/api/v1/fleets/:name", wrapper.PutFleet, options.OperationMiddlewares["putFleet"]...)
+	router.GET(options.BaseURL+"/api/v1/fleets/:name/instances", wrapper.ListFleetInstances, options.OperationMiddlewares["listFleetInstances"]...)
+	router.GET(options.BaseURL+"/api/v1/fleets/:name/events", wrapper.ListFleetEvents, options.OperationMiddlewares["listFleetEvents"]...)
+	router.POST(options.BaseURL+"/api/v1/fleets/:name/pause", wrapper.PauseFleet, options.OperationMiddlewares["pauseFleet"]...)
+	router.POST(options.BaseURL+"/api/v1/fleets/:name/resume", wrapper.ResumeFleet, options.OperationMiddlewares["resumeFleet"]...)
+	router.POST(options.BaseURL+"/api/v1/fleets/:name/drain", wrapper.DrainFleet, options.OperationMiddlewares["drainFleet"]...)
+	router.POST(options.BaseURL+"/api/v1/fleets/:name/scale", wrapper.ScaleFleet, options.OperationMiddlewares["scaleFleet"]...)
 	router.POST(options.BaseURL+"/api/v1/executor/register", wrapper.DeskRegister, options.OperationMiddlewares["deskRegister"]...)
 	router.POST(options.BaseURL+"/api/v1/executor/renew", wrapper.DeskRenew, options.OperationMiddlewares["deskRenew"]...)
 	router.POST(options.BaseURL+"/api/v1/executor/claim", wrapper.DeskClaim, options.OperationMiddlewares["deskClaim"]...)

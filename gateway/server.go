@@ -26,6 +26,8 @@ type Deps struct {
 	Webhooks run.Webhooks
 	// Schedules likewise.
 	Schedules run.Schedules
+	// Fleets likewise.
+	Fleets run.Fleets
 	// Codec answers /codec/decode and /codec/encode for Temporal's own tools,
 	// where it is not nil.
 	Codec http.Handler
@@ -97,6 +99,7 @@ type Server struct {
 	desk      run.Desk
 	webhooks  run.Webhooks
 	schedules run.Schedules
+	fleets    run.Fleets
 	auth      tokens.Authenticator
 	keys      *tokens.Keys
 	logger    *slog.Logger
@@ -122,7 +125,7 @@ func New(deps Deps, opts Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		runs: deps.Runs, desk: deps.Desk, webhooks: deps.Webhooks, schedules: deps.Schedules, auth: deps.Auth, keys: deps.Keys, logger: deps.Logger,
+		runs: deps.Runs, desk: deps.Desk, webhooks: deps.Webhooks, schedules: deps.Schedules, fleets: deps.Fleets, auth: deps.Auth, keys: deps.Keys, logger: deps.Logger,
 		streams: newStreams(), opts: opts.withDefaults(),
 	}
 	if s.metrics, err = newMetrics(deps.Registry, deps.Runs, deps.Stats, deps.Logger); err != nil {

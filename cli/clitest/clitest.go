@@ -38,6 +38,7 @@ type Gateway struct {
 	executors map[string]api.Executor
 	pools     map[string]api.Pool
 	schedules map[string]api.Schedule
+	fleets    map[string]api.Fleet
 	book      book
 	requests  []string
 	away      bool
@@ -242,6 +243,7 @@ func (g *Gateway) handler() http.Handler {
 	g.serveWebhooks(mux)
 	g.serveSchedules(mux)
 	g.serveRegistry(mux)
+	g.serveFleets(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		g.mu.Lock()
 		g.requests = append(g.requests, r.Method+" "+r.URL.Path)

@@ -19,10 +19,10 @@ import (
 // after them.
 func processCommands() []*cobra.Command {
 	commands := []*cobra.Command{
-		devCommand(), temporalCommand(), gatewayCommand(), controlCommand(), relayCommand(), executorCommand(),
+		devCommand(), temporalCommand(), gatewayCommand(), controlCommand(), relayCommand(), executorCommand(), fleetCommand(),
 		tokenCommand(), recordsCommand(), healthCommand(), configCommand(),
 	}
-	for _, c := range commands[:6] {
+	for _, c := range commands[:7] {
 		c.GroupID = cli.GroupProcess
 	}
 	return commands

@@ -30,8 +30,8 @@ func devCommand() *cobra.Command {
 		Use:   "dev",
 		Short: "Run all of Drover in one process, with an embedded Temporal server",
 		Long: `Run all of Drover in one process: an embedded Temporal server with its web UI, the
-gateway, a control worker, an executor for host shells and, where a Docker daemon
-answers, one for containers. State is kept in the data dir; the same data dir
+gateway, a control worker, a fleet worker, an executor for host shells and, where a Docker
+daemon answers, one for containers. State is kept in the data dir; the same data dir
 resumes every run, also after kill -9. SIGTERM or Ctrl-C stops it, and tasks that
 run go on and are taken back by the next start.`,
 		Example: `  drover dev
@@ -170,6 +170,11 @@ func (d *dev) addParts(ctx context.Context, listener net.Listener) error {
 	d.addPump(d.deps, d.client)
 	d.addControl(config.Config{Retention: d.cfg.Retention}, d.stores, d.deps, d.client, contract.Namespace)
 	d.addTelemetry(d.cfg.Telemetry, d.engine.Ready)
+	fleet := d.cfg.Fleet
+	fleet.StateDir = filepath.Join(d.dir, "fleets")
+	if err := d.addFleets(fleet, d.stores, d.client); err != nil {
+		return err
+	}
 	return d.addExecutors(ctx)
 }
 

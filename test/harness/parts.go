@@ -2,6 +2,7 @@ package harness
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/run"
 )
 
 // Part names a process of a Drover that runs in parts.
@@ -23,6 +25,8 @@ const (
 	Gateway  Part = "gateway"
 	Control  Part = "control"
 	Executor Part = "executor"
+	// Fleet is there after StartFleets alone.
+	Fleet Part = "fleet"
 	// Gateway2 and Control2 are there after StartPairs alone.
 	Gateway2 Part = "gateway-2"
 	Control2 Part = "control-2"
@@ -70,6 +74,20 @@ func StartPairs(t testing.TB, slots, database string) *Parts {
 	return startParts(t, slots, nil, records, nil, Temporal, Gateway, Control, Executor, Gateway2, Control2)
 }
 
+// StartFleets starts all parts but an executor, and a fleet worker.
+func StartFleets(t testing.TB) *Parts {
+	t.Helper()
+	return startParts(t, "1", nil, nil, nil, Temporal, Gateway, Control, Fleet)
+}
+
+// StartInstance starts an executor on an instance of a fleet.
+func (p *Parts) StartInstance(fleet, instance, pool string) *Process {
+	p.t.Helper()
+	labels := fmt.Sprintf("DROVER_EXECUTOR__LABELS=%s=%s,%s=%s", run.LabelFleet, fleet, run.LabelInstance, instance)
+	return Start(p.t, p.Dir, append(slices.Clone(p.executor), labels, "DROVER_EXECUTOR__TEMPORARY=true"), "executor", "--id", "x-"+instance, "--pool", pool,
+		"--state-dir", filepath.Join(p.Dir, "instances", instance))
+}
+
 // Temporal returns the address of the Temporal server.
 func (p *Parts) Temporal() string { return p.temporal }
 
@@ -110,6 +128,7 @@ func startParts(t testing.TB, slots string, env map[Part][]string, records []str
 		"DROVER_EXECUTOR__TOKEN_FILE=" + filepath.Join(p.Dir, "executor.token"),
 	}
 	p.executor = p.env[Executor]
+	p.env[Fleet] = append([]string{"DROVER_FLEET__STATE_DIR=" + filepath.Join(p.Dir, "fleets")}, shared...)
 	for part, more := range env {
 		p.env[part] = append(slices.Clone(p.env[part]), more...)
 	}

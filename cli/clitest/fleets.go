@@ -1,0 +1,114 @@
+package clitest
+
+import (
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
+)
+
+func (g *Gateway) serveFleets(mux *http.ServeMux) {
+	g.fleets = map[string]api.Fleet{}
+	mux.HandleFunc("GET /api/v1/fleets", g.listFleets)
+	mux.HandleFunc("GET /api/v1/fleets/{name}", g.changeFleet(nil))
+	mux.HandleFunc("PUT /api/v1/fleets/{name}", g.putFleet)
+	mux.HandleFunc("DELETE /api/v1/fleets/{name}", g.changeFleet(func(_ *http.Request, f *api.Fleet) { f.Mode = "deleting" }))
+	mux.HandleFunc("POST /api/v1/fleets/{name}/{action}", g.changeFleet(steerFleet))
+	mux.HandleFunc("GET /api/v1/fleets/{name}/instances", fleetInstances)
+	mux.HandleFunc("GET /api/v1/fleets/{name}/events", fleetEvents)
+}
+
+func (g *Gateway) listFleets(w http.ResponseWriter, _ *http.Request) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	list := api.FleetList{Fleets: []api.Fleet{}}
+	for _, name := range slices.Sorted(maps.Keys(g.fleets)) {
+		list.Fleets = append(list.Fleets, g.fleets[name])
+	}
+	answer(w, http.StatusOK, list)
+}
+
+// changeFleet answers with a fleet, which change, where it is not nil, changes.
+func (g *Gateway) changeFleet(change func(*http.Request, *api.Fleet)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		f, ok := g.fleets[r.PathValue("name")]
+		if !ok {
+			notFound(w, "fleet", r.PathValue("name"))
+			return
+		}
+		if change != nil {
+			change(r, &f)
+			g.fleets[f.Name] = f
+		}
+		answer(w, http.StatusOK, f)
+	}
+}
+
+func (g *Gateway) putFleet(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		problem(w, http.StatusBadRequest, "unreadable", "the body broke off")
+		return
+	}
+	x, err := spec.ReadFleet(body, spec.FormatYAML)
+	if err != nil {
+		problem(w, http.StatusUnprocessableEntity, "invalid", err.Error())
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f := api.Fleet{
+		Name: r.PathValue("name"), Mode: "active", Spec: x.FleetSpec, Counts: map[string]int{"ready": 2, "draining": 1}, CreatedAt: Start(), UpdatedAt: Start(),
+		Status: run.FleetStatus{SeenAt: Start().Add(9*time.Minute + 55*time.Second), Group: "docker/ci", Plugin: "1.2.3", Queued: 3, Busy: 2, Free: 1, Target: 4},
+	}
+	g.fleets[f.Name] = f
+	answer(w, http.StatusOK, f)
+}
+
+func steerFleet(r *http.Request, f *api.Fleet) {
+	var body api.FleetScale
+	if err := json.NewDecoder(r.Body).Decode(&body); err == nil {
+		f.Reason = body.Reason
+	}
+	switch r.PathValue("action") {
+	case "pause":
+		f.Mode = "paused"
+	case "drain":
+		f.Mode = "draining"
+	case "resume":
+		f.Mode, f.Desired = "active", nil
+	case "scale":
+		f.Desired = &body.Instances
+	}
+}
+
+func fleetInstances(w http.ResponseWriter, r *http.Request) {
+	all := []api.FleetInstance{{
+		Number: 2, Instance: "vm-b", Cause: "requested", State: "ready", Executor: "x-b", Tasks: 1, Uses: 3, AskedAt: Start(), ReadyAt: Start(),
+		Why: "executor x-b serves pool linux",
+	}}
+	if r.URL.Query().Get("gone") == "true" {
+		all = append(all, api.FleetInstance{
+			Number: 1, Instance: "vm-a", Cause: "requested", State: "gone", Uses: 4, AskedAt: Start(), GoneAt: Start(), Why: "it has taken 4 tasks",
+		})
+	}
+	answer(w, http.StatusOK, api.FleetInstanceList{Instances: all})
+}
+
+func fleetEvents(w http.ResponseWriter, r *http.Request) {
+	after, _ := strconv.ParseInt(r.URL.Query().Get("after"), 10, 64)
+	all := []api.FleetEvent{
+		{Number: 1, At: Start(), Kind: "made", By: "admin", Text: "it was made"},
+		{Number: 2, At: Start(), Kind: "requested", Instance: 1, By: "fleet", Reason: "demand", Text: "3 tasks wait"},
+	}
+	answer(w, http.StatusOK, api.FleetEventList{Events: slices.DeleteFunc(all, func(e api.FleetEvent) bool { return e.Number <= after })})
+}

@@ -1,0 +1,79 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+
+	"github.com/drover-run/drover/api"
+)
+
+// Fleets lists the fleets.
+func (c *Client) Fleets(ctx context.Context) (Answer[api.FleetList], error) {
+	return call[api.FleetList](ctx, c, func(ctx context.Context) (*http.Response, error) {
+		return c.api.ListFleets(ctx)
+	})
+}
+
+// Fleet returns a fleet.
+func (c *Client) Fleet(ctx context.Context, name string) (Answer[api.Fleet], error) {
+	return call[api.Fleet](ctx, c, func(ctx context.Context) (*http.Response, error) {
+		return c.api.GetFleet(ctx, name)
+	})
+}
+
+// PutFleet makes or changes a fleet.
+func (c *Client) PutFleet(ctx context.Context, name string, body []byte, contentType string) (Answer[api.Fleet], error) {
+	return call[api.Fleet](ctx, c, func(ctx context.Context) (*http.Response, error) {
+		return c.api.PutFleetWithBody(ctx, name, contentType, bytes.NewReader(body))
+	})
+}
+
+// DeleteFleet has a fleet go, after its instances.
+func (c *Client) DeleteFleet(ctx context.Context, name string) (Answer[api.Fleet], error) {
+	return call[api.Fleet](ctx, c, func(ctx context.Context) (*http.Response, error) {
+		return c.api.DeleteFleet(ctx, name, api.DeleteFleetJSONRequestBody{})
+	})
+}
+
+// FleetInstances returns the ledger of a fleet.
+func (c *Client) FleetInstances(ctx context.Context, name string, params *api.ListFleetInstancesParams) (Answer[api.FleetInstanceList], error) {
+	return call[api.FleetInstanceList](ctx, c, func(ctx context.Context) (*http.Response, error) {
+		return c.api.ListFleetInstances(ctx, name, params)
+	})
+}
+
+// FleetEvents returns what happened in a fleet.
+func (c *Client) FleetEvents(ctx context.Context, name string, params *api.ListFleetEventsParams) (Answer[api.FleetEventList], error) {
+	return call[api.FleetEventList](ctx, c, func(ctx context.Context) (*http.Response, error) {
+		return c.api.ListFleetEvents(ctx, name, params)
+	})
+}
+
+// PauseFleet pauses a fleet.
+func (c *Client) PauseFleet(ctx context.Context, name string, why api.FleetReason) (Answer[api.Fleet], error) {
+	return call[api.Fleet](ctx, c, func(ctx context.Context) (*http.Response, error) {
+		return c.api.PauseFleet(ctx, name, why)
+	})
+}
+
+// ResumeFleet lets the policy decide again.
+func (c *Client) ResumeFleet(ctx context.Context, name string, why api.FleetReason) (Answer[api.Fleet], error) {
+	return call[api.Fleet](ctx, c, func(ctx context.Context) (*http.Response, error) {
+		return c.api.ResumeFleet(ctx, name, why)
+	})
+}
+
+// DrainFleet drains all instances of a fleet.
+func (c *Client) DrainFleet(ctx context.Context, name string, why api.FleetReason) (Answer[api.Fleet], error) {
+	return call[api.Fleet](ctx, c, func(ctx context.Context) (*http.Response, error) {
+		return c.api.DrainFleet(ctx, name, why)
+	})
+}
+
+// ScaleFleet gives the number of instances by hand.
+func (c *Client) ScaleFleet(ctx context.Context, name string, s api.FleetScale) (Answer[api.Fleet], error) {
+	return call[api.Fleet](ctx, c, func(ctx context.Context) (*http.Response, error) {
+		return c.api.ScaleFleet(ctx, name, s)
+	})
+}

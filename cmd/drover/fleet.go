@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+
+	"github.com/drover-run/drover/config"
+	"github.com/drover-run/drover/fleeting"
+	"github.com/drover-run/drover/fleets"
+	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/workers"
+)
+
+func fleetCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "fleet",
+		Short: "Run a fleet worker: it has the plugins of fleets",
+		Long: `Run a fleet worker: it launches the plugins of fleets on its host, and asks them for machines
+and their end, as the workflows of the fleets say. It needs the records and Temporal. One worker
+looks after a fleet at a time; several may share the fleets by fleet.names.`,
+		Example: "  drover fleet --config /etc/drover.yaml --state-dir /var/lib/drover/fleets\n" +
+			"  DROVER_FLEET__NAMES=linux,gpu drover fleet --config /etc/drover.yaml",
+		Args: cobra.NoArgs,
+	}
+	flags := configFlags(cmd, map[string]string{"state-dir": "fleet.state_dir"}, map[string]string{
+		"state-dir": "directory of the plugins; the next process takes them over there",
+	})
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := flags.load(cmd, config.PartFleet)
+		if err != nil {
+			return err
+		}
+		return runFleet(cmd, cfg)
+	}
+	return cmd
+}
+
+func runFleet(cmd *cobra.Command, cfg config.Config) error {
+	ctx := cmd.Context()
+	if cfg.Blobs.URL == "" { // it needs none
+		cfg.Blobs.URL = "mem://"
+	}
+	s, err := newService(cmd, cfg, dialTemporal)
+	if err != nil {
+		return err
+	}
+	if err := s.addFleets(cfg.Fleet, s.stores, s.client); err != nil {
+		return s.finish(ctx, err)
+	}
+	s.addTelemetry(cfg.Telemetry, func(ctx context.Context) error {
+		if err := s.stores.records.Check(ctx); err != nil {
+			return err
+		}
+		return temporalAnswers(ctx, s.client)
+	})
+	announce(cmd.OutOrStdout(), "the fleet worker polls namespace %s at %s", s.temporal.Namespace, s.temporal.HostPort)
+	return s.finish(ctx, nil)
+}
+
+// addFleets looks after fleets in this process.
+func (p *process) addFleets(cfg config.Fleet, s *stores, c client.Client) error {
+	dir, err := filepath.Abs(cfg.StateDir)
+	if err != nil {
+		return fmt.Errorf("finding the directory of the plugins: %w", err)
+	}
+	metrics := fleets.NewMetrics()
+	if err := p.telemetry.registry.Register(metrics); err != nil {
+		return fmt.Errorf("registering the metrics of fleets: %w", err)
+	}
+	w := fleets.New(fleets.Deps{
+		Store: s.records, Logger: p.logger, Metrics: metrics,
+		Open: func(ctx context.Context, f run.Fleet) (fleets.Group, error) {
+			connector, err := fleets.ConnectorOf(f.Spec.ConnectorConfig)
+			if err != nil {
+				return nil, err
+			}
+			return fleeting.Open(ctx, fleeting.Options{
+				Plugin: f.Spec.Plugin, Path: cfg.PluginPath, Dir: filepath.Join(dir, f.Name), Config: f.Spec.PluginConfig,
+				Connector: connector, Logger: p.logger.With("fleet", f.Name),
+			})
+		},
+	})
+	k := &fleetKeeper{
+		names: cfg.Names, list: s.records.ListFleets, watch: s.records.WatchFleets, worker: w, process: p, running: map[string]func(){},
+		newWorker: func(name string, fatal func(error)) worker.Worker {
+			return workers.NewFleet(c, name, w, workers.ControlOptions{OnFatalError: fatal})
+		},
+	}
+	p.stages.add("fleets", k.run)
+	return nil
+}
+
+// fleetKeeper runs a worker for each fleet that is to be looked after here.
+type fleetKeeper struct {
+	names     []string // none: all
+	list      func(context.Context) ([]run.Fleet, error)
+	watch     func() (<-chan struct{}, func())
+	worker    *fleets.Worker
+	process   *process
+	running   map[string]func() // ends the worker of a fleet
+	newWorker func(name string, fatal func(error)) worker.Worker
+}
+
+// The fleets are looked for when something has changed, but not all the time,
+// and now and then.
+const (
+	fleetsLeast = 100 * time.Millisecond
+	fleetsMost  = 5 * time.Second
+)
+
+func (k *fleetKeeper) run(ctx context.Context) error {
+	wake, stop := k.watch()
+	defer stop()
+	failed := make(chan error, 1)
+	defer func() {
+		for name := range k.running {
+			k.end(name)
+		}
+	}()
+	for {
+		if err := k.once(ctx, failed); err != nil && ctx.Err() == nil {
+			k.process.logger.WarnContext(ctx, "looking for fleets failed", "error", err)
+		}
+		pause, most := time.NewTimer(fleetsLeast), time.NewTimer(fleetsMost)
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-failed:
+			return err
+		case <-pause.C:
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-failed:
+			return err
+		case <-wake:
+		case <-most.C:
+		}
+		most.Stop()
+	}
+}
+
+func (k *fleetKeeper) once(ctx context.Context, failed chan<- error) error {
+	all, err := k.list(ctx)
+	if err != nil {
+		return err
+	}
+	present := map[string]bool{}
+	for _, f := range all {
+		if len(k.names) > 0 && !slices.Contains(k.names, f.Name) {
+			continue
+		}
+		present[f.Name] = true
+		if k.running[f.Name] != nil {
+			continue
+		}
+		w := k.newWorker(f.Name, func(err error) {
+			select {
+			case failed <- fmt.Errorf("the worker of fleet %s ended: %w", f.Name, err):
+			default:
+			}
+		})
+		if err := w.Start(); err != nil {
+			return errors.Join(err, fmt.Errorf("starting the worker of fleet %s", f.Name))
+		}
+		k.running[f.Name] = w.Stop
+		k.process.logger.InfoContext(ctx, "looking after a fleet", "fleet", f.Name)
+	}
+	for name := range k.running {
+		if !present[name] {
+			k.end(name)
+		}
+	}
+	return nil
+}
+
+// end stops looking after a fleet. Its plugin is left to whoever comes next.
+func (k *fleetKeeper) end(name string) {
+	k.running[name]()
+	delete(k.running, name)
+	if err := k.worker.Leave(name); err != nil {
+		k.process.logger.Warn("leaving the plugin of a fleet", "fleet", name, "error", err)
+	}
+}

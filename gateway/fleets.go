@@ -1,0 +1,251 @@
+package gateway
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
+)
+
+// errNoFleets is for gateways that were made without run.Fleets.
+func errNoFleets() error {
+	return run.Errorf(run.CodeNotSupported, "this gateway knows no fleets")
+}
+
+// ListFleets implements ServerInterface.
+func (s *Server) ListFleets(c echo.Context) error {
+	if s.fleets == nil {
+		return errNoFleets()
+	}
+	all, err := s.fleets.Fleets(c.Request().Context())
+	if err != nil {
+		return err
+	}
+	v := api.FleetList{Fleets: make([]api.Fleet, len(all))}
+	for i, f := range all {
+		v.Fleets[i] = viewFleet(f)
+	}
+	return writeJSON(c, http.StatusOK, mediaJSON, v)
+}
+
+// GetFleet implements ServerInterface.
+func (s *Server) GetFleet(c echo.Context, name api.FleetName) error {
+	if s.fleets == nil {
+		return errNoFleets()
+	}
+	return renderFleet(c, http.StatusOK)(s.fleets.Fleet(c.Request().Context(), name))
+}
+
+func renderFleet(c echo.Context, status int) func(run.Fleet, error) error {
+	return func(f run.Fleet, err error) error {
+		if err != nil {
+			return err
+		}
+		return writeJSON(c, status, mediaJSON, viewFleet(f))
+	}
+}
+
+// PutFleet implements ServerInterface.
+func (s *Server) PutFleet(c echo.Context, name api.FleetName) error {
+	if s.fleets == nil {
+		return errNoFleets()
+	}
+	data, media, err := s.readBody(c)
+	if err != nil {
+		return err
+	}
+	format := spec.FormatYAML
+	if media == mediaJSON {
+		format = spec.FormatJSON
+	}
+	wanted, err := spec.ReadFleet(data, format)
+	if err != nil {
+		return err
+	}
+	if wanted.Name != "" && wanted.Name != name {
+		return run.InvalidError("the name in the body is not that in the path", []run.Fault{
+			{Path: "name", Code: run.FaultContradiction, Detail: "it is not the name in the path of the request, " + name},
+		})
+	}
+	f, created, err := s.fleets.PutFleet(c.Request().Context(), name, wanted.FleetSpec, subject(c))
+	if refused, ok := errors.AsType[*run.Error](err); ok && len(refused.Faults) > 0 {
+		located := *refused
+		located.Faults = spec.LocateFleet(refused.Faults, data, format)
+		return &located
+	}
+	status := http.StatusOK
+	if created {
+		status = http.StatusCreated
+		c.Response().Header().Set("Location", "/api/v1/fleets/"+url.PathEscape(name))
+	}
+	return renderFleet(c, status)(f, err)
+}
+
+// DeleteFleet implements ServerInterface.
+func (s *Server) DeleteFleet(c echo.Context, name api.FleetName) error {
+	if s.fleets == nil {
+		return errNoFleets()
+	}
+	if err := s.decode(c, &struct{}{}, strict); err != nil {
+		return err
+	}
+	return renderFleet(c, http.StatusAccepted)(s.fleets.DeleteFleet(c.Request().Context(), name, subject(c)))
+}
+
+// ListFleetInstances implements ServerInterface.
+func (s *Server) ListFleetInstances(c echo.Context, name api.FleetName, params api.ListFleetInstancesParams) error {
+	if s.fleets == nil {
+		return errNoFleets()
+	}
+	all, err := s.fleets.FleetInstances(c.Request().Context(), name, params.Gone)
+	if err != nil {
+		return err
+	}
+	v := api.FleetInstanceList{Instances: make([]api.FleetInstance, len(all))}
+	for i, x := range all {
+		v.Instances[i] = viewInstance(x)
+	}
+	return writeJSON(c, http.StatusOK, mediaJSON, v)
+}
+
+// ListFleetEvents implements ServerInterface.
+func (s *Server) ListFleetEvents(c echo.Context, name api.FleetName, params api.ListFleetEventsParams) error {
+	if s.fleets == nil {
+		return errNoFleets()
+	}
+	after, limit := int64(-1), 0
+	if params.After != nil {
+		after = max(0, *params.After)
+	}
+	if params.Limit != nil {
+		limit = *params.Limit
+	}
+	all, err := s.fleets.FleetEvents(c.Request().Context(), name, after, limit)
+	if err != nil {
+		return err
+	}
+	v := api.FleetEventList{Events: make([]api.FleetEvent, len(all))}
+	for i, e := range all {
+		v.Events[i] = api.FleetEvent{
+			Number: e.Number, At: e.At.UTC(), Kind: e.Kind, Instance: e.Instance, Name: e.Name, By: e.By, Reason: e.Reason, Text: e.Text,
+		}
+	}
+	return writeJSON(c, http.StatusOK, mediaJSON, v)
+}
+
+// PauseFleet implements ServerInterface.
+func (s *Server) PauseFleet(c echo.Context, name api.FleetName) error {
+	return s.steerFleet(c, name, run.SteerPause)
+}
+
+// ResumeFleet implements ServerInterface.
+func (s *Server) ResumeFleet(c echo.Context, name api.FleetName) error {
+	return s.steerFleet(c, name, run.SteerResume)
+}
+
+// DrainFleet implements ServerInterface.
+func (s *Server) DrainFleet(c echo.Context, name api.FleetName) error {
+	return s.steerFleet(c, name, run.SteerDrain)
+}
+
+func (s *Server) steerFleet(c echo.Context, name string, action run.FleetAction) error {
+	var body api.FleetReason
+	if err := s.decode(c, &body, strict); err != nil {
+		return err
+	}
+	return s.doSteer(c, name, run.FleetSteer{Action: action, Reason: body.Reason})
+}
+
+// ScaleFleet implements ServerInterface.
+func (s *Server) ScaleFleet(c echo.Context, name api.FleetName) error {
+	var body api.FleetScale
+	if err := s.decode(c, &body, strict); err != nil {
+		return err
+	}
+	return s.doSteer(c, name, run.FleetSteer{Action: run.SteerScale, Instances: body.Instances, Reason: body.Reason})
+}
+
+func (s *Server) doSteer(c echo.Context, name string, wanted run.FleetSteer) error {
+	if s.fleets == nil {
+		return errNoFleets()
+	}
+	if err := checkReason(wanted.Reason); err != nil {
+		return err
+	}
+	wanted.By = subject(c)
+	return renderFleet(c, http.StatusOK)(s.fleets.SteerFleet(c.Request().Context(), name, wanted))
+}
+
+func viewFleet(f run.Fleet) api.Fleet {
+	v := api.Fleet{
+		Name: f.Name, Mode: api.FleetMode(f.Mode), Desired: f.Desired, Reason: f.Reason, Spec: f.Spec,
+		Counts: map[string]int{}, Status: f.Status, CreatedAt: f.CreatedAt.UTC(), UpdatedAt: f.UpdatedAt.UTC(), Version: f.Version,
+	}
+	for state, n := range f.Counts {
+		v.Counts[string(state)] = n
+	}
+	v.Spec.PluginConfig = hideCredentials(v.Spec.PluginConfig)
+	if v.Spec.ConnectorConfig.Password != "" {
+		v.Spec.ConnectorConfig.Password = hidden
+	}
+	return v
+}
+
+// hidden stands for what is never shown.
+const hidden = "***"
+
+// hideCredentials hides the values of keys that look like credentials. Plugins
+// have their own words for them, so rather one too many.
+func hideCredentials(config json.RawMessage) json.RawMessage {
+	var value any
+	if len(config) == 0 || json.Unmarshal(config, &value) != nil {
+		return nil
+	}
+	text, err := json.Marshal(hideIn(value))
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+func hideIn(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		for key, inner := range value {
+			if _, text := inner.(string); text && looksSecret(key) {
+				value[key] = hidden
+				continue
+			}
+			value[key] = hideIn(inner)
+		}
+	case []any:
+		for i, inner := range value {
+			value[i] = hideIn(inner)
+		}
+	}
+	return value
+}
+
+func looksSecret(key string) bool {
+	key = strings.ToLower(key)
+	return slices.ContainsFunc([]string{"password", "passwd", "secret", "token", "private", "credential"}, func(word string) bool {
+		return strings.Contains(key, word)
+	}) || key == "key" || strings.HasSuffix(key, "_key") || strings.HasSuffix(key, "apikey")
+}
+
+func viewInstance(x run.FleetInstance) api.FleetInstance {
+	return api.FleetInstance{
+		Number: x.Number, Instance: x.Instance, Request: x.Request, Cause: api.FleetInstanceCause(x.Cause), State: api.FleetInstanceState(x.State),
+		Reason: x.Reason, Why: x.Why, Executor: x.Executor, Tasks: x.Tasks, Uses: x.Uses, AskedAt: x.AskedAt.UTC(), CreatedAt: x.CreatedAt.UTC(),
+		RunningAt: x.RunningAt.UTC(), ReadyAt: x.ReadyAt.UTC(), DrainingAt: x.DrainingAt.UTC(), DeletingAt: x.DeletingAt.UTC(),
+		GoneAt: x.GoneAt.UTC(), LastUsed: x.LastUsed.UTC(), MissingFrom: x.MissingFrom.UTC(),
+	}
+}

@@ -1,0 +1,128 @@
+package gateway_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/gateway"
+	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/run/runtest"
+)
+
+const fleetPath = "/api/v1/fleets/linux"
+
+func someFleet() run.Fleet {
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	desired := 3
+	return run.Fleet{
+		Name: "linux", Mode: run.FleetActive, Desired: &desired, CreatedAt: at, UpdatedAt: at, Version: 2,
+		Spec: run.FleetSpec{
+			Pool: "linux", Plugin: "docker", PluginConfig: json.RawMessage(`{"image": "a", "api_token": "hush", "nested": [{"password": "hush"}]}`),
+			ConnectorConfig: run.FleetConnector{Username: "u", Password: "hush"}, Scaling: run.Scaling{MaxInstances: 4},
+		},
+		Counts: map[run.InstanceState]int{run.InstanceReady: 2}, Status: run.FleetStatus{SeenAt: at, Target: 2},
+	}
+}
+
+func TestServer_fleets(t *testing.T) {
+	t.Parallel()
+	base := serve(t, gateway.Deps{Fleets: &runtest.Fleets{
+		FleetsFunc: func() ([]run.Fleet, error) { return []run.Fleet{someFleet()}, nil },
+		FleetFunc:  func(string) (run.Fleet, error) { return someFleet(), nil },
+		DeleteFunc: func(_, by string) (run.Fleet, error) {
+			f := someFleet()
+			f.Mode, f.Reason = run.FleetDeleting, by
+			return f, nil
+		},
+		InstancesFunc: func(_ string, gone bool) ([]run.FleetInstance, error) {
+			require.True(t, gone)
+			return []run.FleetInstance{{Number: 1, Instance: "vm", Cause: run.CauseRequested, State: run.InstanceGone, Why: "idle", AskedAt: time.Now()}}, nil
+		},
+		EventsFunc: func(_ string, after int64, n int) ([]run.FleetEvent, error) {
+			require.Equal(t, []int64{7, 3}, []int64{after, int64(n)})
+			return []run.FleetEvent{{Number: 8, Kind: "ready", By: "fleet", Text: "so"}}, nil
+		},
+	}}, gateway.Options{})
+	var list api.FleetList
+	call{path: "/api/v1/fleets"}.do(t, base).read(t, &list)
+	require.Len(t, list.Fleets, 1)
+	got := call{path: fleetPath}.do(t, base)
+	conforms(t, "Fleet", got.body)
+	require.NotContains(t, got.body, "hush")
+	var f api.Fleet
+	got.read(t, &f)
+	require.Equal(t, 3, *f.Desired)
+	require.JSONEq(t, `{"image": "a", "api_token": "***", "nested": [{"password": "***"}]}`, string(f.Spec.PluginConfig))
+	require.Equal(t, 4, f.Spec.MaxInstances)
+	require.Equal(t, 2, f.Counts["ready"])
+	got = call{path: fleetPath + "/instances?gone=true"}.do(t, base)
+	conforms(t, "FleetInstanceList", got.body)
+	got = call{path: fleetPath + "/events?after=7&limit=3"}.do(t, base)
+	conforms(t, "FleetEventList", got.body)
+	require.Equal(t, http.StatusAccepted, call{method: http.MethodDelete, path: fleetPath, body: "{}"}.do(t, base).status)
+}
+
+func TestServer_fleets_put_and_steer(t *testing.T) {
+	t.Parallel()
+	asked := make(chan any, 1)
+	base := serve(t, gateway.Deps{Fleets: &runtest.Fleets{
+		PutFunc: func(_ string, s run.FleetSpec, _ string) (run.Fleet, bool, error) {
+			asked <- s
+			if s.Pool == "none" {
+				return run.Fleet{}, false, run.InvalidError("no good", []run.Fault{{Path: "pool", Code: "unknown_pool", Detail: "no pool"}})
+			}
+			return someFleet(), true, nil
+		},
+		SteerFunc: func(_ string, s run.FleetSteer) (run.Fleet, error) {
+			s.By = ""
+			asked <- s
+			return someFleet(), nil
+		},
+	}}, gateway.Options{})
+	yaml := map[string]string{"Content-Type": "application/yaml"}
+	got := call{method: http.MethodPut, path: fleetPath, header: yaml, body: "name: linux\npool: linux\nplugin: docker\nplugin_config: {image: a}\nmax_instances: 4\n" +
+		"policy: [{idle_count: 2, idle_time: 5m}]\nquota: {name: q, limit: 7.5}\n"}.do(t, base)
+	require.Equal(t, http.StatusCreated, got.status, got.body)
+	require.Equal(t, fleetPath, got.header.Get("Location"))
+	require.Equal(t, run.FleetSpec{
+		Pool: "linux", Plugin: "docker", PluginConfig: json.RawMessage(`{"image":"a"}`), Quota: &run.FleetQuota{Name: "q", Limit: 7.5},
+		Scaling: run.Scaling{MaxInstances: 4, Policy: []run.ScalingPolicy{{IdleCount: 2, IdleTime: run.Duration(5 * time.Minute)}}},
+	}, <-asked)
+	p := call{method: http.MethodPut, path: fleetPath, header: yaml, body: "plugin: docker\npool: none\n"}.do(t, base).
+		problem(t, http.StatusUnprocessableEntity, run.CodeInvalid)
+	require.Equal(t, []api.Fault{{Path: "pool", Line: 2, Code: "unknown_pool", Detail: "no pool"}}, p.Errors)
+	<-asked
+	p = call{method: http.MethodPut, path: fleetPath, header: yaml, body: "max_instance: 3"}.do(t, base).problem(t, http.StatusUnprocessableEntity, run.CodeInvalid)
+	require.Equal(t, "max_instance", p.Errors[0].Path)
+	for action, want := range map[string]run.FleetSteer{
+		"pause":  {Action: run.SteerPause, Reason: "so"},
+		"resume": {Action: run.SteerResume, Reason: "so"},
+		"drain":  {Action: run.SteerDrain, Reason: "so"},
+		"scale":  {Action: run.SteerScale, Reason: "so", Instances: 5},
+	} {
+		body := `{"reason": "so"}`
+		if action == "scale" {
+			body = `{"reason": "so", "instances": 5}`
+		}
+		require.Equal(t, http.StatusOK, call{method: http.MethodPost, path: fleetPath + "/" + action, body: body}.do(t, base).status)
+		require.Equal(t, want, <-asked)
+	}
+	none := serve(t, gateway.Deps{}, gateway.Options{})
+	for _, c := range []call{
+		{path: fleetPath},
+		{path: "/api/v1/fleets"},
+		{path: fleetPath + "/instances"},
+		{path: fleetPath + "/events"},
+		{method: http.MethodPut, path: fleetPath, body: "{}"},
+		{method: http.MethodDelete, path: fleetPath},
+		{method: http.MethodPost, path: fleetPath + "/pause", body: "{}"},
+		{method: http.MethodPost, path: fleetPath + "/scale", body: `{"instances": 1}`},
+	} {
+		c.do(t, none).problem(t, http.StatusUnprocessableEntity, run.CodeNotSupported)
+	}
+}

@@ -1,0 +1,163 @@
+//go:build linux
+
+package test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/test/harness"
+)
+
+const dummyPlugin = "gitlab.com/gitlab-org/fleeting/fleeting/plugin/fleeting-plugin-dummy/cmd/fleeting-plugin-dummy"
+
+// field is a fleet whose machines are made up: the test starts the executors
+// that would be on them.
+type field struct {
+	*harness.Parts
+	t      *testing.T
+	agents map[string]*harness.Process
+}
+
+func newField(t *testing.T, settings string) *field {
+	t.Helper()
+	f := &field{Parts: harness.StartFleets(t), t: t, agents: map[string]*harness.Process{}}
+	f.put("/api/v1/pools/linux", `{"driver": "shell"}`)
+	f.put("/api/v1/fleets/linux", settings)
+	return f
+}
+
+func (f *field) put(path, body string) {
+	f.t.Helper()
+	status, answer, err := f.Do(f.t.Context(), http.MethodPut, path, "application/yaml", body)
+	require.NoError(f.t, err)
+	require.Less(f.t, status, 300, answer)
+}
+
+func (f *field) read(path string, into any) {
+	f.t.Helper()
+	testenv.Await(f.t, time.Minute, func() (bool, string) {
+		status, body, err := f.Do(f.t.Context(), http.MethodGet, path, "", "")
+		if err != nil || status != http.StatusOK {
+			return false, fmt.Sprint(status, body, err)
+		}
+		require.NoError(f.t, json.Unmarshal([]byte(body), into))
+		return true, ""
+	})
+}
+
+func (f *field) ledger() []api.FleetInstance {
+	f.t.Helper()
+	var list api.FleetInstanceList
+	f.read("/api/v1/fleets/linux/instances?gone=true", &list)
+	return list.Instances
+}
+
+// tend starts executors on machines that have none (the plugin never lists one
+// as running), ends those of machines that are gone, and returns the ledger.
+func (f *field) tend() []api.FleetInstance {
+	f.t.Helper()
+	all := f.ledger()
+	for _, i := range all {
+		switch {
+		case (i.State == "creating" || i.State == "bootstrapping") && f.agents[i.Instance] == nil:
+			f.agents[i.Instance] = f.StartInstance("linux", i.Instance, "linux")
+		case i.State == "gone" && f.agents[i.Instance] != nil:
+			f.agents[i.Instance].Kill()
+		}
+	}
+	return all
+}
+
+func (f *field) await(what string, wanted func([]api.FleetInstance) bool) []api.FleetInstance {
+	f.t.Helper()
+	var all []api.FleetInstance
+	testenv.Await(f.t, 4*time.Minute, func() (bool, string) {
+		all = f.tend()
+		text, _ := json.MarshalIndent(all, "", " ")
+		return wanted(all), what + " does not come: " + string(text)
+	})
+	return all
+}
+
+func (f *field) awaitZero() []api.FleetInstance {
+	f.t.Helper()
+	return f.await("an empty fleet", func(all []api.FleetInstance) bool {
+		return !slices.ContainsFunc(all, func(i api.FleetInstance) bool { return i.State != "gone" })
+	})
+}
+
+const fleetSettings = `
+pool: linux
+plugin: %s
+plugin_config: {MaxSize: 10, SimulateDeleting: true}
+max_use_count: 2
+max_instances: 2
+update_interval: 1s
+update_interval_when_expecting: 200ms
+hold_down: 0s
+`
+
+// TestFleet_lives_through_kills has a fleet grow from zero for a run, kills its
+// worker and its plugin meanwhile, and sees it return to zero: every task ran
+// once, and the ledger explains each machine.
+func TestFleet_lives_through_kills(t *testing.T) {
+	t.Parallel()
+	plugin := testenv.BuildProgram(t, "fleeting/testdata/dummy", dummyPlugin)
+	f := newField(t, fmt.Sprintf(fleetSettings, plugin))
+	dir := t.TempDir()
+	spec := "name: burst\ngroup: /fleets/burst\ntasks:\n"
+	for i := range 6 {
+		spec += fmt.Sprintf("  t%d: {pool: linux, steps: [{run: 'echo x >> %s/t%d; sleep 0.2'}]}\n", i, dir, i)
+	}
+	id := f.Submit(spec).ID
+	f.await("an executor", func(all []api.FleetInstance) bool {
+		return slices.ContainsFunc(all, func(i api.FleetInstance) bool { return i.State == "ready" || i.Uses > 0 })
+	})
+	f.Processes[harness.Fleet].Kill()
+	f.Launch(harness.Fleet).AwaitReady()
+	f.await("the end of the run", func([]api.FleetInstance) bool { return f.Get(id).Phase == api.PhaseFinished })
+	require.EqualValues(t, "success", f.Get(id).Result)
+	all := f.awaitZero()
+	for i := range 6 {
+		text, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("t%d", i)))
+		require.NoError(t, err)
+		require.Equal(t, "x\n", string(text), "every task ran once")
+	}
+	uses := 0
+	for _, i := range all {
+		require.LessOrEqual(t, i.Uses, 2)
+		require.EqualValues(t, "requested", i.Cause, "what was there before the kill was adopted by its name")
+		require.NotEmpty(t, i.Why)
+		uses += i.Uses
+	}
+	require.Equal(t, 6, uses)
+	var events api.FleetEventList
+	f.read("/api/v1/fleets/linux/events?after=0&limit=1000", &events)
+	require.Equal(t, "made", events.Events[0].Kind)
+	require.Equal(t, "admin", events.Events[0].By)
+	f.remove()
+}
+
+// remove deletes the fleet, and sees it go.
+func (f *field) remove() {
+	f.t.Helper()
+	status, body, err := f.Do(f.t.Context(), http.MethodDelete, "/api/v1/fleets/linux", "application/json", "{}")
+	require.NoError(f.t, err)
+	require.Equal(f.t, http.StatusAccepted, status, body)
+	testenv.Await(f.t, time.Minute, func() (bool, string) {
+		f.tend()
+		status, body, err := f.Do(f.t.Context(), http.MethodGet, "/api/v1/fleets/linux", "", "")
+		return status == http.StatusNotFound, fmt.Sprint(body, err)
+	})
+}
