@@ -1,6 +1,9 @@
 package tokens
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // Scope is what a token may do.
 type Scope string
@@ -40,6 +43,8 @@ type Principal struct {
 	Name    string
 	Scopes  []Scope
 	Binding Binding
+	// Made and Expires bound a pass; zero for tokens that are listed.
+	Made, Expires time.Time
 }
 
 // Allows reports whether the principal may do what needs the scope wanted.

@@ -49,7 +49,7 @@ func runExecutor(cmd *cobra.Command, cfg config.Config) error {
 	if err != nil {
 		return err
 	}
-	token, err := secretOrFile(cfg.Executor.Token, cfg.Executor.TokenFile)
+	token, err := newTokenSource(cfg.Executor.Token, cfg.Executor.TokenFile, p.logger)
 	if err != nil {
 		return err
 	}

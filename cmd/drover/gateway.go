@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 
@@ -48,20 +49,16 @@ func runGateway(cmd *cobra.Command, cfg config.Config) error {
 }
 
 func (s *service) startGateway(cmd *cobra.Command, cfg config.Config) error {
-	var auth tokens.Authenticator
-	if cfg.Gateway.TokenFile != "" {
-		file, err := tokens.OpenFile(cfg.Gateway.TokenFile, s.logger)
-		if err != nil {
-			return fmt.Errorf("reading the tokens: %w", err)
-		}
-		auth = file
+	if cfg.Gateway.Relay && cfg.Gateway.RelayKeyFile == "" {
+		cfg.Gateway.RelayKeyFile = cfg.Relay.KeyFile
+	}
+	auth, err := newAuthenticator(cfg.Gateway, s.logger)
+	if err != nil {
+		return err
 	}
 	listener, err := (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", cfg.Gateway.Listen)
 	if err != nil {
 		return fmt.Errorf("listening for the HTTP API: %w", err)
-	}
-	if cfg.Gateway.Relay && cfg.Gateway.RelayKeyFile == "" {
-		cfg.Gateway.RelayKeyFile = cfg.Relay.KeyFile
 	}
 	payloads, err := codecHandler(cfg.Temporal)
 	if err != nil {
@@ -84,4 +81,21 @@ func (s *service) startGateway(cmd *cobra.Command, cfg config.Config) error {
 	}
 	announce(cmd.OutOrStdout(), "the gateway serves at %s", listener.Addr())
 	return nil
+}
+
+// newAuthenticator returns who knows the bearer tokens, nil where none are asked
+// for: those of the token file, and passes, where the keys of relays are known.
+func newAuthenticator(cfg config.Gateway, logger *slog.Logger) (tokens.Authenticator, error) {
+	if cfg.TokenFile == "" {
+		return nil, nil //nolint:nilnil // none is a good answer
+	}
+	file, err := tokens.OpenFile(cfg.TokenFile, logger)
+	if err != nil {
+		return nil, fmt.Errorf("reading the tokens: %w", err)
+	}
+	keys, err := relayKeys(cfg)
+	if err != nil || keys == nil {
+		return file, err
+	}
+	return tokens.WithPasses(keys, file), nil
 }

@@ -86,7 +86,7 @@ func (p *process) addRelay(ctx context.Context, cfg config.Relay, c client.Clien
 		}
 	}
 	r, err := relay.New(relay.Deps{
-		Temporal: c.WorkflowService(), Auth: auth, Keys: keys, Logger: p.logger, Registry: p.telemetry.registry,
+		Temporal: c.WorkflowService(), Auth: tokens.WithPasses(keys, auth), Keys: keys, Logger: p.logger, Registry: p.telemetry.registry,
 	}, relay.Options{
 		Namespace: namespace, TLS: tlsConfig, AllowPlain: cfg.Insecure, MaxPolls: cfg.MaxPolls, ShutdownTimeout: cfg.ShutdownTimeout,
 	})
@@ -105,7 +105,7 @@ func (p *process) addRelay(ctx context.Context, cfg config.Relay, c client.Clien
 // relayOptions are the options of a client that reaches Temporal through a
 // relay: it takes nothing from Temporal's own environment, whose credentials are
 // not the relay's to see.
-func relayOptions(cfg config.RelayClient, token string, base client.Options) (client.Options, error) {
+func relayOptions(cfg config.RelayClient, token tokenSource, base client.Options) (client.Options, error) {
 	options := client.Options{
 		HostPort: cfg.Address, Namespace: base.Namespace, Logger: base.Logger, MetricsHandler: base.MetricsHandler,
 		HeadersProvider: bearer(token),
@@ -125,12 +125,13 @@ func relayOptions(cfg config.RelayClient, token string, base client.Options) (cl
 }
 
 // bearer sends a bearer token with every call.
-type bearer string
+type bearer tokenSource
 
 // GetHeaders implements what client.Options.HeadersProvider is.
 func (b bearer) GetHeaders(context.Context) (map[string]string, error) {
-	if b == "" {
+	token := b()
+	if token == "" {
 		return nil, errors.New("there is no bearer token")
 	}
-	return map[string]string{"authorization": "Bearer " + string(b)}, nil
+	return map[string]string{"authorization": "Bearer " + token}, nil
 }

@@ -60,8 +60,9 @@ type Client struct {
 var _ run.Desk = (*Client)(nil)
 
 // New returns a client of the gateway at baseURL, such as
-// https://drover.example.com. It makes no call.
-func New(baseURL, token string, opts Options) (*Client, error) {
+// https://drover.example.com. It makes no call. The bearer token is asked for with
+// every call, since it may be replaced; "" is none.
+func New(baseURL string, token func() string, opts Options) (*Client, error) {
 	if err := checkURL(baseURL, opts.AllowPlain); err != nil {
 		return nil, err
 	}
@@ -80,8 +81,8 @@ func New(baseURL, token string, opts Options) (*Client, error) {
 	var err error
 	c.api, err = api.NewClient(baseURL, api.WithHTTPClient(client), api.WithRequestEditorFn(
 		func(_ context.Context, r *http.Request) error {
-			if token != "" {
-				r.Header.Set("Authorization", "Bearer "+token)
+			if now := token(); now != "" {
+				r.Header.Set("Authorization", "Bearer "+now)
 			}
 			return nil
 		}))

@@ -48,7 +48,7 @@ func client(t *testing.T, handler http.Handler, token string, opts desk.Options)
 	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
-	c, err := desk.New(server.URL, token, opts)
+	c, err := desk.New(server.URL, fixed(token), opts)
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	return c
@@ -266,7 +266,7 @@ func TestClient_no_answer(t *testing.T) {
 	defer cancel()
 	require.ErrorIs(t, renew(ctx, patient, run.Renewal{}), context.DeadlineExceeded, "the caller gave up by itself")
 
-	gone, err := desk.New("http://127.0.0.1:1", "secret-token", desk.Options{})
+	gone, err := desk.New("http://127.0.0.1:1", fixed("secret-token"), desk.Options{})
 	require.NoError(t, err)
 	err = renew(t.Context(), gone, run.Renewal{})
 	require.Equal(t, run.CodeUnavailable, run.CodeOf(err))
@@ -290,12 +290,14 @@ func TestNew_refuses(t *testing.T) {
 		"https://drover.example.com/prefix/": true, "http://drover.example.com": false, "http://10.0.0.1": false,
 		"ftp://localhost": false, "localhost:8080": false, "": false, "http://": false, ":": false,
 	} {
-		_, err := desk.New(address, "t", desk.Options{})
+		_, err := desk.New(address, fixed("t"), desk.Options{})
 		require.Equal(t, ok, err == nil, "%q: %v", address, err)
 		if !ok {
 			require.Equal(t, run.CodeInvalid, run.CodeOf(err))
 		}
 	}
-	_, err := desk.New("http://drover.example.com", "t", desk.Options{AllowPlain: true})
+	_, err := desk.New("http://drover.example.com", fixed("t"), desk.Options{AllowPlain: true})
 	require.NoError(t, err)
 }
+
+func fixed(token string) func() string { return func() string { return token } }

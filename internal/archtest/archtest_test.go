@@ -41,6 +41,7 @@ func TestImports(t *testing.T) {
 		{pattern: "./fleeting", own: []string{"fleeting", "fleeting/wire", "internal/dirlock"}, banned: []string{"go.temporal.io"}},
 		{pattern: "./fleeting/fleetingtest", own: []string{"fleeting", "fleeting/wire", "fleeting/fleetingtest", "internal/dirlock"}, banned: []string{"go.temporal.io", "github.com/stretchr"}},
 		{pattern: "./fleeting/fleetingtest/cloud", own: []string{"fleeting/fleetingtest/cloud"}, banned: []string{"go.temporal.io"}},
+		{pattern: "./fleeting/bootstrap", own: []string{"fleeting", "fleeting/wire", "fleeting/bootstrap", "internal/dirlock"}, banned: []string{"go.temporal.io"}},
 		{pattern: "./tokens", own: []string{"run", "tokens"}, banned: []string{"go.temporal.io", "github.com/labstack"}},
 		{pattern: "./archive", own: []string{"run", "archive"}, banned: []string{"go.temporal.io", "google.golang.org"}},
 		{pattern: "./keyring", own: []string{"keyring"}, banned: []string{"github.com/", "go.temporal.io"}},

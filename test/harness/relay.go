@@ -19,8 +19,8 @@ import (
 // Relay is there after StartRelayed alone.
 const Relay Part = "relay"
 
-// relayName is in the certificate of the relay.
-const relayName = "relay.test"
+// RelayName is in the certificate of the relay.
+const RelayName = "relay.test"
 
 // Relayed is a Drover in parts whose executor reaches Temporal through a relay
 // alone, over TLS.
@@ -29,6 +29,7 @@ type Relayed struct {
 	Address   string // of the relay
 	Telemetry string // of the relay
 	CA        string // file with the authority of its certificate
+	Keys      string // file with the keys of the relay
 }
 
 // StartRelayed starts all parts. The executor has the id and serves the pool;
@@ -41,7 +42,7 @@ func StartRelayed(t testing.TB, id, pool, slots string) *Relayed {
 	<-process.done
 	require.NoError(t, process.err, process.tail())
 	p := startParts(t, slots, map[Part][]string{Gateway: {"DROVER_GATEWAY__RELAY_KEY_FILE=" + keys}}, nil, nil, Temporal, Gateway, Control)
-	r := &Relayed{Parts: p, Address: FreeAddress(t), Telemetry: FreeAddress(t), CA: filepath.Join(dir, "relay.crt")}
+	r := &Relayed{Parts: p, Address: FreeAddress(t), Telemetry: FreeAddress(t), CA: filepath.Join(dir, "relay.crt"), Keys: keys}
 	writeCertificate(t, r.CA, filepath.Join(dir, "relay.key"))
 	p.env[Relay] = []string{
 		"DROVER_TEMPORAL__ADDRESS=" + p.temporal, "DROVER_TELEMETRY__LISTEN=" + r.Telemetry,
@@ -53,7 +54,7 @@ func StartRelayed(t testing.TB, id, pool, slots string) *Relayed {
 	p.env[Executor] = append(p.env[Executor],
 		"DROVER_TEMPORAL__ADDRESS="+FreeAddress(t), // where nobody answers
 		"DROVER_EXECUTOR__ID="+id, "DROVER_EXECUTOR__POOL="+pool, "DROVER_EXECUTOR__TOKEN_FILE="+token,
-		"DROVER_EXECUTOR__RELAY__ADDRESS="+r.Address, "DROVER_EXECUTOR__RELAY__CA_FILE="+r.CA, "DROVER_EXECUTOR__RELAY__SERVER_NAME="+relayName,
+		"DROVER_EXECUTOR__RELAY__ADDRESS="+r.Address, "DROVER_EXECUTOR__RELAY__CA_FILE="+r.CA, "DROVER_EXECUTOR__RELAY__SERVER_NAME="+RelayName,
 	)
 	for _, part := range []Part{Relay, Executor} {
 		p.Launch(part).AwaitReady()
@@ -89,7 +90,7 @@ func writeCertificate(t testing.TB, certFile, keyFile string) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: []string{relayName}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		SerialNumber: big.NewInt(1), DNSNames: []string{RelayName}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)

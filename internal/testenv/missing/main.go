@@ -42,6 +42,9 @@ func main() {
 	} else if _, err := exec.LookPath("iptables"); err != nil {
 		say("the tests of hosts that are cut off (there is no iptables)", "apt-get install iproute2 iptables")
 	}
+	if _, err := os.Stat("/usr/sbin/sshd"); err != nil {
+		say("the tests of instances that are reached over SSH (there is no SSH server)", "apt-get install openssh-server (it need not run)")
+	}
 	if os.Getenv(testenv.KubeconfigVariable) == "" {
 		say("the Kubernetes suites (they need a cluster)", "make test-k8s, as root; it compiles Kubernetes the first time. With KUBECONFIG=... it uses a cluster that is there")
 	}

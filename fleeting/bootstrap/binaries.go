@@ -1,0 +1,106 @@
+package bootstrap
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// errNoWorker says that there is none for a kind of host.
+var errNoWorker = errors.New("there is no worker")
+
+// Binaries finds the worker for a kind of host. It is safe for concurrent use.
+type Binaries struct {
+	// Dir holds directories named OS-ARCH, such as linux-arm64, as Go names
+	// them, each with drover and drover-shim (.exe for windows); "": none.
+	Dir string
+	// Drover and Shim are the files that hosts like this one get where Dir has
+	// none for them; "" for Drover: there are none.
+	Drover, Shim string
+
+	mu      sync.Mutex
+	digests map[string]digested
+}
+
+// digested is a file that was read before.
+type digested struct {
+	modified time.Time
+	size     int64
+	sum      string
+}
+
+// program is a file that is uploaded.
+type program struct {
+	path   string // here
+	name   string // there
+	digest string
+}
+
+// find returns the worker of a kind of host.
+func (b *Binaries) find(system, arch string) ([]program, error) {
+	suffix := ""
+	if system == windows {
+		suffix = ".exe"
+	}
+	found := []program{{name: "drover" + suffix}, {name: "drover-shim" + suffix}}
+	kind := system + "-" + arch
+	beside := b.Dir != ""
+	if beside {
+		_, err := os.Stat(filepath.Join(b.Dir, kind))
+		beside = !errors.Is(err, os.ErrNotExist)
+	}
+	switch {
+	case beside:
+		for i := range found {
+			found[i].path = filepath.Join(b.Dir, kind, found[i].name)
+		}
+	case system == runtime.GOOS && arch == runtime.GOARCH && b.Drover != "":
+		found[0].path, found[1].path = b.Drover, b.Shim
+	case b.Dir == "":
+		return nil, fmt.Errorf("%w for %s/%s, and no directory of binaries for other systems is configured", errNoWorker, system, arch)
+	default:
+		return nil, fmt.Errorf("%w for %s/%s: %s is missing", errNoWorker, system, arch, filepath.Join(b.Dir, kind))
+	}
+	for i := range found {
+		var err error
+		if found[i].digest, err = b.digest(found[i].path); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// digest returns the SHA-256 of a file, from memory where it has not changed.
+func (b *Binaries) digest(path string) (string, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	file, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("opening the worker: %w", err)
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	info, err := file.Stat()
+	if err != nil {
+		return "", fmt.Errorf("opening the worker: %w", err)
+	}
+	if known, ok := b.digests[path]; ok && known.size == info.Size() && known.modified.Equal(info.ModTime()) {
+		return known.sum, nil
+	}
+	hash := sha256.New()
+	if _, err := io.Copy(hash, file); err != nil {
+		return "", fmt.Errorf("reading the worker: %w", err)
+	}
+	if b.digests == nil {
+		b.digests = make(map[string]digested)
+	}
+	known := digested{modified: info.ModTime(), size: info.Size(), sum: hex.EncodeToString(hash.Sum(nil))}
+	b.digests[path] = known
+	return known.sum, nil
+}

@@ -1,0 +1,259 @@
+//go:build unix
+
+package bootstrap_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/knownhosts"
+
+	"github.com/drover-run/drover/fleeting"
+	"github.com/drover-run/drover/fleeting/bootstrap"
+	"github.com/drover-run/drover/internal/testenv"
+)
+
+func TestStart_wrong_host_key(t *testing.T) {
+	t.Parallel()
+	other := testenv.StartSSHD(t)
+	line := func(address string, key ssh.PublicKey) string { return knownhosts.Line([]string{address}, key) + "\n" }
+	for name, set := range map[string]func(w *world){
+		"remembered": func(w *world) { w.target.HostKey = string(ssh.MarshalAuthorizedKey(other.HostKey)) },
+		"listed": func(w *world) {
+			w.options.HostKeys = bootstrap.HostKeys{Policy: bootstrap.KnownHosts, File: w.file("known_hosts", line(w.Address, other.HostKey))}
+		},
+		"not listed": func(w *world) {
+			w.options.HostKeys = bootstrap.HostKeys{Policy: bootstrap.KnownHosts, File: w.file("known_hosts", line("h.example", w.HostKey))}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			set(w)
+			fault := w.fails(bootstrap.StepConnect)
+			require.Equal(t, bootstrap.ReasonHostKey, fault.Reason)
+			require.Equal(t, w.Address, fault.Host)
+			require.False(t, fault.Retryable())
+			require.ErrorContains(t, fault, ssh.FingerprintSHA256(w.HostKey))
+			require.Empty(t, w.tokens, "no credential was made for it")
+			require.NoDirExists(t, w.dir)
+			log, err := os.ReadFile(w.Log)
+			require.NoError(t, err)
+			require.NotContains(t, string(log), "Accepted", "no proof of who connects was shown to it")
+		})
+	}
+}
+
+func TestStart_known_hosts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, line := range []string{knownhosts.Line([]string{w.Address}, w.HostKey), knownhosts.Line([]string{knownhosts.HashHostname(knownhosts.Normalize(w.Address))}, w.HostKey)} {
+		w.options.HostKeys = bootstrap.HostKeys{Policy: bootstrap.KnownHosts, File: w.file("known_hosts", line+"\n")}
+		_, err := w.start(t.Context())
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.stop())
+}
+
+// The key of a host is remembered before anything is shown to the host.
+func TestStart_remembers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	kept := ""
+	w.target.Remember = func(_ context.Context, key string) error { kept = key; return errors.New("the disk is full") }
+	fault := w.fails(bootstrap.StepConnect)
+	require.Equal(t, bootstrap.ReasonLocal, fault.Reason)
+	require.True(t, fault.Retryable())
+	require.Equal(t, strings.TrimSpace(string(ssh.MarshalAuthorizedKey(w.HostKey))), kept)
+	log, err := os.ReadFile(w.Log)
+	require.NoError(t, err)
+	require.NotContains(t, string(log), "Accepted")
+
+	w.options.HostKeys.Policy = bootstrap.Insecure
+	w.target.HostKey, w.target.Remember = string(ssh.MarshalAuthorizedKey(testenv.StartSSHD(t).HostKey)), nil
+	_, err = w.start(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, w.stop())
+}
+
+func TestStart_wrong_credentials(t *testing.T) {
+	t.Parallel()
+	other := testenv.StartSSHD(t)
+	for name, set := range map[string]func(c *fleeting.ConnectInfo){
+		"password": func(c *fleeting.ConnectInfo) { c.Key, c.Password = nil, rand.Text() },
+		"key":      func(c *fleeting.ConnectInfo) { c.Key = other.Key },
+		"both":     func(c *fleeting.ConnectInfo) { c.Key, c.Password = other.Key, rand.Text() },
+		"neither":  func(c *fleeting.ConnectInfo) { c.Key = nil },
+		"no key":   func(c *fleeting.ConnectInfo) { c.Key = []byte("no key") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			set(&w.target.Connect)
+			fault := w.fails(bootstrap.StepConnect)
+			require.Equal(t, bootstrap.ReasonAuth, fault.Reason, "%v", fault)
+			require.False(t, fault.Retryable())
+			if password := w.target.Connect.Password; password != "" {
+				require.NotContains(t, fault.Error(), password)
+			}
+		})
+	}
+}
+
+// A password that is wrong does not matter where the key is right.
+func TestStart_key_or_password(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.target.Connect.Password = rand.Text()
+	_, err := w.start(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, w.stop())
+}
+
+func TestStart_ready_command(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.options.Ready = "echo 'the disk is not there'; echo 'nor is the network' >&2; exit 7"
+	fault := w.fails(bootstrap.StepReady)
+	require.Equal(t, bootstrap.ReasonCommand, fault.Reason)
+	require.Equal(t, 7, fault.ExitCode)
+	require.False(t, fault.Retryable())
+	require.Contains(t, fault.Output, "the disk is not there")
+	require.ErrorContains(t, fault, "bootstrapping i-1 at "+w.Address+": ready: exit code 7: the ready command failed; the last lines were:\n")
+	require.Empty(t, w.processes(), "nothing serves tasks on a host that is not ready")
+
+	w.options.Ready, w.options.ReadyTimeout = "sleep 60", 50*time.Millisecond
+	fault = w.fails(bootstrap.StepReady)
+	require.Equal(t, bootstrap.ReasonTimeout, fault.Reason)
+	require.ErrorContains(t, fault, "the ready command took longer than 50ms")
+
+	w.options.Ready, w.options.ReadyTimeout = "kill -9 $$", 0
+	fault = w.fails(bootstrap.StepReady)
+	require.Equal(t, bootstrap.ReasonCommand, fault.Reason)
+	require.ErrorContains(t, fault, "ended by signal KILL")
+}
+
+func TestStart_unreachable(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.Kill()
+	w.target.Connect.Timeout = 100 * time.Millisecond
+	fault := w.fails(bootstrap.StepConnect)
+	require.Equal(t, bootstrap.ReasonUnreachable, fault.Reason)
+	require.True(t, fault.Retryable())
+	require.ErrorIs(t, fault, syscall.ECONNREFUSED)
+
+	// It is tried until the machine answers.
+	w.target.Connect.Timeout = time.Minute
+	began, ended := make(chan struct{}), make(chan error, 1)
+	w.target.Progress = func(s bootstrap.Step) {
+		if s == bootstrap.StepConnect {
+			close(began)
+		}
+	}
+	go func() {
+		_, err := w.start(t.Context())
+		ended <- err
+	}()
+	<-began
+	w.Start()
+	require.NoError(t, <-ended)
+	w.target.Progress = nil
+	require.NoError(t, w.stop())
+}
+
+func TestStart_what_cannot_be(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		set    func(w *world)
+		step   bootstrap.Step
+		reason bootstrap.Reason
+		text   string
+	}{
+		"expired": {func(w *world) { w.target.Connect.Expires = time.Now().Add(-time.Second) }, bootstrap.StepConnect, bootstrap.ReasonExpired, "was good until"},
+		"winrm":   {func(w *world) { w.target.Connect.Protocol = "winrm" }, bootstrap.StepConnect, bootstrap.ReasonUnsupported, "over ssh, not winrm"},
+		"nowhere": {func(w *world) { w.target.Connect.InternalAddr = "" }, bootstrap.StepConnect, bootstrap.ReasonUnsupported, "gave no address"},
+		"os":      {func(w *world) { w.target.Connect.OS = "plan9" }, bootstrap.StepProbe, bootstrap.ReasonUnsupported, "by the plugin plan9"},
+		"no worker": {
+			func(w *world) { w.options.Binaries = &bootstrap.Binaries{Dir: t.TempDir()} }, bootstrap.StepUpload, bootstrap.ReasonUnsupported, "there is no worker for " + runtime.GOOS,
+		},
+		"directory": {func(w *world) { w.options.Dir = "/tmp/a b" }, bootstrap.StepProbe, bootstrap.ReasonUnsupported, "plain absolute path"},
+		"credential": {func(w *world) {
+			w.target.Credential = func(context.Context) (string, error) { return "", errors.New("no key") }
+		}, bootstrap.StepConfigure, bootstrap.ReasonLocal, "making the credential: no key"},
+		"disk": {func(w *world) {
+			require.NoError(w.t, os.MkdirAll(w.dir, 0o700))
+			require.NoError(w.t, os.WriteFile(filepath.Join(w.dir, "bin"), nil, 0o600))
+		}, bootstrap.StepUpload, bootstrap.ReasonCommand, "mkdir"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			tt.set(w)
+			fault := w.fails(tt.step)
+			require.Equal(t, tt.reason, fault.Reason)
+			require.ErrorContains(t, fault, tt.text)
+		})
+	}
+}
+
+// What an executor says that does not register is in the error.
+func TestStart_not_registered(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.options.RegisterTimeout = time.Second
+	w.options.Binaries.Drover = w.file("drover", "#!/bin/sh\necho 'the gateway does not know the token'\nexit 1\n")
+	w.target.Registered = func(context.Context) (bool, error) {
+		_, err := os.Stat(w.at("executor.log"))
+		return false, err
+	}
+	fault := w.fails(bootstrap.StepRegister)
+	require.Equal(t, bootstrap.ReasonTimeout, fault.Reason)
+	require.True(t, fault.Retryable())
+	require.ErrorContains(t, fault, "the executor did not register within 1s")
+	require.ErrorContains(t, fault, "the gateway does not know the token")
+	require.NoError(t, w.stop())
+}
+
+// Nothing that is secret is seen by others of the host.
+func TestStart_shows_no_secret(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	seen := make(chan string, 1)
+	stop := make(chan struct{})
+	go func() {
+		var all strings.Builder
+		look := time.NewTicker(2 * time.Millisecond)
+		defer look.Stop()
+		for {
+			select {
+			case <-stop:
+				seen <- all.String()
+				return
+			case <-look.C:
+			}
+			lists, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+			for _, list := range lists {
+				if line, err := os.ReadFile(list); err == nil && bytes.Contains(line, []byte("drover_")) {
+					all.Write(line)
+				}
+			}
+		}
+	}()
+	_, err := w.start(t.Context())
+	close(stop)
+	require.NoError(t, err)
+	require.NotContains(t, <-seen, w.tokens[0])
+	require.NoError(t, w.stop())
+}

@@ -1,0 +1,261 @@
+package bootstrap
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/xml"
+	"flag"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf16"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/fleeting"
+	"github.com/drover-run/drover/internal/testenv"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// kinds are hosts as their probes tell of them.
+func kinds() map[string]string {
+	return map[string]string{
+		"linux-systemd": "os=Linux\narch=x86_64\nuid=0\nhome=/root\nroot=true\nsystemd=true\n",
+		"linux-process": "os=Linux\narch=aarch64\nuid=1000\nhome=/home/admin\nsystemd=true\n",
+		"darwin-root":   "os=Darwin\narch=arm64\nuid=0\nhome=/var/root\nroot=true\n",
+		"darwin-user":   "os=Darwin\narch=x86_64\nuid=501\nhome=/Users/admin\n",
+		"windows":       "os=windows\r\narch=AMD64\r\nhome=C:\\Users\\Administrator\r\nroot=true\r\n",
+	}
+}
+
+func hostOf(t *testing.T, facts string) *host {
+	t.Helper()
+	h := &host{conn: &connection{}, system: unix{}}
+	if strings.Contains(facts, "os=windows") {
+		h.system = powershell{}
+	}
+	require.NoError(t, h.settle(Target{Executor: "fleet-i-1", Connect: fleeting.ConnectInfo{}}, readFacts(facts)))
+	h.place.drover = h.system.join(h.place.base, "bin", "0123456789abcdef", "drover")
+	return h
+}
+
+// scripts are what is run on a host, and the files that its service manager
+// gets, by name.
+func scripts(h *host) (run, files map[string]string) {
+	secret := remoteFile{path: h.place.token, dir: h.place.dir, temp: ".new-fleet-i-1~X", digest: strings.Repeat("0", 64), mode: "0600"}
+	run = map[string]string{
+		"probe": h.system.probe(), "digest": h.system.digest(h.place.drover), "put": h.system.put(secret),
+		"start": h.system.start(h.place, "0a1b"), "stop": h.system.stop(h.place), "logs": h.system.logs(h.place),
+	}
+	files = map[string]string{}
+	for _, f := range h.system.files(h.place) {
+		files[f.mode+" "+f.path] = string(f.content)
+	}
+	return run, files
+}
+
+// TestCommands holds what is run on each kind of host to what somebody looked at.
+func TestCommands(t *testing.T) {
+	t.Parallel()
+	for kind, facts := range kinds() {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			run, files := scripts(hostOf(t, facts))
+			var got strings.Builder
+			for _, name := range []string{"probe", "digest", "put", "start", "stop", "logs"} {
+				got.WriteString("== " + name + "\n" + strings.TrimSuffix(run[name], "\n") + "\n")
+			}
+			for name, content := range files {
+				got.WriteString("== file " + name + "\n" + content)
+			}
+			golden := filepath.Join("testdata", kind+".golden")
+			if *update {
+				require.NoError(t, os.WriteFile(golden, []byte(got.String()), 0o600))
+			}
+			want, err := os.ReadFile(golden)
+			require.NoError(t, err)
+			require.Equal(t, string(want), got.String(), "run the test with -update, and look at the difference")
+		})
+	}
+}
+
+// Every shell that may be /bin/sh reads the scripts.
+func TestCommands_are_shell(t *testing.T) {
+	t.Parallel()
+	for kind, facts := range kinds() {
+		if kind == "windows" {
+			continue
+		}
+		run, files := scripts(hostOf(t, facts))
+		for name, content := range files {
+			if strings.HasPrefix(content, "#!/bin/sh") {
+				run[name] = content
+			}
+		}
+		for name, script := range run {
+			for _, shell := range [][]string{{"dash"}, {"bash", "--posix"}, {"busybox", "sh"}} {
+				if _, err := exec.LookPath(shell[0]); err != nil {
+					continue
+				}
+				out, err := exec.CommandContext(t.Context(), shell[0], append(shell[1:], "-n", "-c", script)...).CombinedOutput()
+				require.NoError(t, err, "%s %s %s: %s", kind, name, shell, out)
+			}
+		}
+	}
+}
+
+func TestUnit_is_valid(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		testenv.Missing(t, "systemd", "systemd-analyze is not installed", "install systemd")
+	}
+	h := hostOf(t, kinds()["linux-systemd"])
+	self, err := os.Executable()
+	require.NoError(t, err)
+	h.place.drover, h.place.dir = self, t.TempDir()
+	path := filepath.Join(t.TempDir(), unitName(h.place))
+	require.NoError(t, os.WriteFile(path, []byte(unit(h.place)), 0o600))
+	out, err := exec.CommandContext(t.Context(), "systemd-analyze", "verify", "--man=no", "--recursive-errors=no", path).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Empty(t, string(out))
+}
+
+func TestPlist_is_valid(t *testing.T) {
+	t.Parallel()
+	decoder := xml.NewDecoder(strings.NewReader(plist(hostOf(t, kinds()["darwin-root"]).place)))
+	for {
+		if _, err := decoder.Token(); err != nil {
+			require.ErrorIs(t, err, io.EOF)
+			return
+		}
+	}
+}
+
+func TestPowershell_line(t *testing.T) {
+	t.Parallel()
+	line := powershell{}.line("'it''s'", false)
+	encoded, ok := strings.CutPrefix(line, "powershell.exe -NoProfile -NonInteractive -EncodedCommand ")
+	require.True(t, ok)
+	text, err := base64.StdEncoding.DecodeString(encoded)
+	require.NoError(t, err)
+	units := make([]uint16, len(text)/2)
+	for i := range units {
+		units[i] = binary.LittleEndian.Uint16(text[2*i:])
+	}
+	require.Equal(t, "$ErrorActionPreference = 'Stop'; $ProgressPreference = 'SilentlyContinue'\n'it''s'", string(utf16.Decode(units)))
+}
+
+// What OpenSSH hands to cmd.exe may not be longer than it reads.
+func TestPowershell_lines_are_short(t *testing.T) {
+	t.Parallel()
+	h := hostOf(t, kinds()["windows"])
+	run, _ := scripts(h)
+	for name, script := range run {
+		require.Less(t, len(h.system.line(script, false)), 8191, name)
+	}
+}
+
+func TestUnix_line(t *testing.T) {
+	t.Parallel()
+	script := `printf '%s|' "it's" $1 \\ '$x'`
+	for _, shell := range []string{"sh", "bash", "dash", "zsh", "fish"} {
+		path, err := exec.LookPath(shell)
+		if err != nil {
+			continue
+		}
+		out, err := exec.CommandContext(t.Context(), path, "-c", unix{}.line(script, false)).Output()
+		require.NoError(t, err)
+		require.Equal(t, `it's|\|$x|`, string(out), shell)
+	}
+	require.Equal(t, `sudo -n -- /bin/sh -c 'a'`, unix{}.line("a", true))
+}
+
+func TestSettle(t *testing.T) {
+	t.Parallel()
+	h := &host{conn: &connection{}, system: unix{}}
+	target := Target{Executor: "x", Connect: fleeting.ConnectInfo{Connector: fleeting.Connector{OS: "linux", Arch: "amd64"}}}
+	require.NoError(t, h.settle(target, readFacts("os=Linux\narch=x86_64\nuid=0\nroot=true\n")))
+	require.Equal(t, "/var/lib/drover/executors/x/token", h.place.token)
+	for _, facts := range []string{"os=Linux\narch=aarch64\n", "os=Darwin\narch=x86_64\n"} {
+		var fault *Error
+		require.ErrorAs(t, h.settle(target, readFacts(facts)), &fault)
+		require.Equal(t, ReasonUnsupported, fault.Reason)
+	}
+	require.ErrorContains(t, h.settle(Target{}, readFacts("os=SunOS\narch=sun4v\n")), "not on SunOS")
+	for path, plain := range map[string]bool{
+		"/var/lib/drover": true, "/home/a.b-c/.drover": true, `C:\ProgramData\drover`: true, "relative": false, "/": false, "": false,
+		"/a b": false, "/a'b": false, "/a%b": false, "/a;b": false, "/a$b": false, `C:\a b`: false,
+	} {
+		require.Equal(t, plain, plainPath(path), path)
+	}
+}
+
+func TestAddressOf(t *testing.T) {
+	t.Parallel()
+	both := fleeting.ConnectInfo{ExternalAddr: "192.0.2.1", InternalAddr: "10.0.0.1"}
+	require.Equal(t, "10.0.0.1:22", addressOf(both, false))
+	require.Equal(t, "192.0.2.1:22", addressOf(both, true))
+	require.Equal(t, "192.0.2.1:22", addressOf(fleeting.ConnectInfo{ExternalAddr: "192.0.2.1"}, false), "there is no other")
+	require.Equal(t, "10.0.0.1:22", addressOf(fleeting.ConnectInfo{InternalAddr: "10.0.0.1"}, true), "there is no other")
+	require.Equal(t, "10.0.0.1:2222", addressOf(fleeting.ConnectInfo{InternalAddr: "10.0.0.1", Connector: fleeting.Connector{ProtocolPort: 2222}}, false))
+	require.Equal(t, "10.0.0.1:2223", addressOf(fleeting.ConnectInfo{InternalAddr: "10.0.0.1:2223"}, false))
+	require.Equal(t, "[2001:db8::1]:22", addressOf(fleeting.ConnectInfo{InternalAddr: "2001:db8::1"}, false))
+	require.Equal(t, "[2001:db8::1]:2222", addressOf(fleeting.ConnectInfo{InternalAddr: "[2001:db8::1]:2222"}, false))
+	require.Empty(t, addressOf(fleeting.ConnectInfo{}, true))
+}
+
+func TestBinaries(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, file := range []string{"linux-arm64/drover", "linux-arm64/drover-shim", "windows-amd64/drover.exe", "windows-amd64/drover-shim.exe", "darwin-arm64/drover"} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(file), 0o600))
+	}
+	b := &Binaries{Dir: dir}
+	for kind, names := range map[string][]string{"linux/arm64": {"drover", "drover-shim"}, "windows/amd64": {"drover.exe", "drover-shim.exe"}} {
+		system, arch, _ := strings.Cut(kind, "/")
+		found, err := b.find(system, arch)
+		require.NoError(t, err)
+		require.Len(t, found, 2)
+		for i, p := range found {
+			require.Equal(t, names[i], p.name)
+			require.Equal(t, filepath.Join(dir, system+"-"+arch, names[i]), p.path)
+			require.Len(t, p.digest, 64)
+		}
+	}
+	_, err := b.find("linux", "riscv64")
+	require.ErrorIs(t, err, errNoWorker)
+	_, err = b.find("darwin", "arm64")
+	require.ErrorIs(t, err, os.ErrNotExist, "there is no shim")
+	_, err = (&Binaries{}).find("linux", "amd64")
+	require.ErrorIs(t, err, errNoWorker)
+
+	before, err := b.digest(filepath.Join(dir, "linux-arm64/drover"))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "linux-arm64/drover"), []byte("a newer one"), 0o600))
+	after, err := b.digest(filepath.Join(dir, "linux-arm64/drover"))
+	require.NoError(t, err)
+	require.NotEqual(t, before, after)
+}
+
+func TestNewSSH_checks(t *testing.T) {
+	t.Parallel()
+	good := Options{Binaries: &Binaries{}, Executor: Executor{Pool: "p", Driver: "shell", Slots: 1, Gateway: "g", Temporal: "t"}}
+	_, err := NewSSH(good)
+	require.NoError(t, err)
+	for text, spoil := range map[string]func(*Options){
+		"binaries": func(o *Options) { o.Binaries = nil }, "a pool": func(o *Options) { o.Executor.Pool = "" }, "one slot": func(o *Options) { o.Executor.Slots = 0 },
+		"the gateway": func(o *Options) { o.Executor.Gateway = "" }, "a relay, or": func(o *Options) { o.Executor.Temporal = "" },
+		"no host key policy": func(o *Options) { o.HostKeys.Policy = "maybe" }, "needs a file": func(o *Options) { o.HostKeys.Policy = KnownHosts },
+		"known hosts": func(o *Options) { o.HostKeys = HostKeys{Policy: KnownHosts, File: "/none"} },
+	} {
+		o := good
+		spoil(&o)
+		_, err := NewSSH(o)
+		require.ErrorContains(t, err, text)
+	}
+}

@@ -1,0 +1,52 @@
+package bootstrap
+
+// unitName names the service of an executor on a host with systemd.
+func unitName(p place) string { return "drover-" + p.executor + ".service" }
+
+func unitPath(p place) string { return "/etc/systemd/system/" + unitName(p) }
+
+// unit is the service. Tasks outlive it: they have supervisors of their own, and
+// the next process takes them over, so it is the executor alone that is ended.
+func unit(p place) string {
+	return `[Unit]
+Description=Drover executor ` + p.executor + ` of a fleet
+After=network-online.target
+Wants=network-online.target
+StartLimitIntervalSec=0
+
+[Service]
+Type=exec
+ExecStart=` + p.drover + ` executor --config ` + p.config + `
+WorkingDirectory=` + p.dir + `
+KillMode=process
+KillSignal=SIGTERM
+TimeoutStopSec=1min
+Restart=always
+RestartSec=2s
+UMask=0077
+
+[Install]
+WantedBy=multi-user.target
+`
+}
+
+// A stamp that was written before the service is up would hide that it is not.
+func startSystemd(p place) string {
+	return `if systemctl is-active --quiet ` + unitName(p) + ` && [ "$(cat stamp 2> /dev/null)" = STAMP ]; then exit 0; fi
+rm -f stamp
+systemctl daemon-reload
+systemctl enable --quiet ` + unitName(p) + `
+systemctl restart ` + unitName(p) + `
+echo STAMP > stamp
+echo ` + saidStarted + `
+`
+}
+
+func stopSystemd(p place) string {
+	return `if [ -e ` + unitPath(p) + ` ]; then
+  systemctl disable --quiet --now ` + unitName(p) + ` || exit
+  rm -f ` + unitPath(p) + `
+  systemctl daemon-reload
+fi
+`
+}
