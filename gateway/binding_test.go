@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -117,4 +118,45 @@ func TestServer_claims_of_bound_tokens(t *testing.T) {
 	stolen.problem(t, http.StatusForbidden, run.CodeForbidden)
 	require.Empty(t, stolen.header.Get("Drover-Executor-State"))
 	post("/claim", "set", body("pod-1", "made-up")).do(t, with).problem(t, http.StatusForbidden, run.CodeForbidden)
+}
+
+// A pass of which half is over is replaced with a sign of life, and only then.
+func TestServer_prolongs_passes(t *testing.T) {
+	t.Parallel()
+	keys, err := tokens.ParseKeys(tokens.NewKey())
+	require.NoError(t, err)
+	auth := tokens.WithPasses(keys, boundTokens(t))
+	removed := false
+	desk := &runtest.Desk{
+		RegisterFunc: func(context.Context, run.Executor) (run.Wanted, error) { return run.Wanted{}, nil },
+		RenewFunc: func(context.Context, run.Renewal) (run.Wanted, error) {
+			if removed {
+				return run.Wanted{}, run.Errorf(run.CodeForbidden, "it was removed")
+			}
+			return run.Wanted{}, nil
+		},
+	}
+	base := serve(t, gateway.Deps{Desk: desk, Auth: auth, Keys: keys}, gateway.Options{})
+	binding := tokens.Binding{Executor: "host-7", Pool: "linux"}
+	pass := func(age time.Duration) string {
+		token, err := keys.Pass(binding, time.Now().Add(-age), time.Hour)
+		require.NoError(t, err)
+		return token
+	}
+	calls := deskCalls("host-7")
+	const header = "Drover-Pass"
+	require.Empty(t, post("/renew", pass(20*time.Minute), calls["/renew"]).do(t, base).header.Get(header))
+	require.Empty(t, post("/renew", "seven", calls["/renew"]).do(t, base).header.Get(header), "it is in the list")
+	require.Empty(t, post("/register", pass(40*time.Minute), calls["/register"]).do(t, base).header.Get(header))
+	got := post("/renew", pass(40*time.Minute), calls["/renew"]).do(t, base)
+	require.Less(t, got.status, 300)
+	p, ok := auth.Authenticate(got.header.Get(header))
+	require.True(t, ok)
+	require.Equal(t, binding, p.Binding)
+	require.WithinDuration(t, time.Now().Add(time.Hour), p.Expires, time.Minute)
+	require.Equal(t, time.Hour, p.Expires.Sub(p.Made))
+	require.Equal(t, http.StatusUnauthorized, post("/renew", pass(2*time.Hour), calls["/renew"]).do(t, base).status)
+	require.Empty(t, post("/renew", pass(40*time.Minute), deskCalls("host-8")["/renew"]).do(t, base).header.Get(header))
+	removed = true
+	require.Empty(t, post("/renew", pass(40*time.Minute), calls["/renew"]).do(t, base).header.Get(header), "its credential dies with it")
 }

@@ -23,6 +23,25 @@ func (s *Server) executorDesk() (run.Desk, error) {
 // that takes itself for removed gives up its tasks.
 const headerExecutorState = "Drover-Executor-State"
 
+// headerPass brings an executor a pass in the place of one that expires.
+const headerPass = "Drover-Pass"
+
+// prolong answers the sign of life of an executor with a new pass once half of
+// its own is over: as long as it is there, and is not removed, it never expires.
+func (s *Server) prolong(c echo.Context) {
+	p := principal(c)
+	life := p.Expires.Sub(p.Made)
+	if p.Expires.IsZero() || s.keys == nil || time.Since(p.Made) < life/2 {
+		return
+	}
+	pass, err := s.keys.Pass(p.Binding, time.Now(), life)
+	if err != nil {
+		s.logger.WarnContext(c.Request().Context(), "a pass was not made", "executor", p.Name, "error", err)
+		return
+	}
+	c.Response().Header().Set(headerPass, pass)
+}
+
 // deskError marks the errors that tell an executor that it was removed.
 func deskError(c echo.Context, err error) error {
 	if run.CodeOf(err) == run.CodeForbidden {
@@ -93,6 +112,9 @@ func (s *Server) DeskRenew(c echo.Context) error {
 		Executor: body.Executor, Set: body.Set, JournalID: body.JournalID, SlotsUsed: body.SlotsUsed, Draining: body.Draining,
 		Drained: body.Drained,
 	})
+	if err == nil {
+		s.prolong(c)
+	}
 	return deskWanted(c, wanted, err)
 }
 

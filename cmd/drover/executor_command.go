@@ -53,13 +53,15 @@ func runExecutor(cmd *cobra.Command, cfg config.Config) error {
 	if err != nil {
 		return err
 	}
-	gatewayDesk, err := desk.New(cfg.Executor.GatewayURL, token, desk.Options{AllowPlain: cfg.Executor.InsecureGateway})
+	gatewayDesk, err := desk.New(cfg.Executor.GatewayURL, token.current, desk.Options{
+		AllowPlain: cfg.Executor.InsecureGateway, OnPass: token.replace,
+	})
 	if err != nil {
 		return fmt.Errorf("reaching the gateway: %w", err)
 	}
 	options, err := temporalOptions(cfg.Temporal, p.logger, p.telemetry)
 	if err == nil && cfg.Executor.Relay.Address != "" {
-		options, err = relayOptions(cfg.Executor.Relay, token, options)
+		options, err = relayOptions(cfg.Executor.Relay, token.current, options)
 	}
 	if err != nil {
 		return err

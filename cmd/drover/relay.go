@@ -105,7 +105,7 @@ func (p *process) addRelay(ctx context.Context, cfg config.Relay, c client.Clien
 // relayOptions are the options of a client that reaches Temporal through a
 // relay: it takes nothing from Temporal's own environment, whose credentials are
 // not the relay's to see.
-func relayOptions(cfg config.RelayClient, token tokenSource, base client.Options) (client.Options, error) {
+func relayOptions(cfg config.RelayClient, token func() string, base client.Options) (client.Options, error) {
 	options := client.Options{
 		HostPort: cfg.Address, Namespace: base.Namespace, Logger: base.Logger, MetricsHandler: base.MetricsHandler,
 		HeadersProvider: bearer(token),
@@ -125,7 +125,7 @@ func relayOptions(cfg config.RelayClient, token tokenSource, base client.Options
 }
 
 // bearer sends a bearer token with every call.
-type bearer tokenSource
+type bearer func() string
 
 // GetHeaders implements what client.Options.HeadersProvider is.
 func (b bearer) GetHeaders(context.Context) (map[string]string, error) {

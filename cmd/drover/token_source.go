@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"log/slog"
 	"os"
 	"sync"
@@ -12,26 +13,10 @@ import (
 // tokenCheck is how often a token file is looked at for changes, at most.
 const tokenCheck = time.Second
 
-// tokenSource returns the bearer token that is good now.
-type tokenSource func() string
-
-// newTokenSource returns the configured token, or what its file holds: one that
-// is replaced counts within a second, so that a credential can be short-lived.
-func newTokenSource(token config.Secret, file string, logger *slog.Logger) (tokenSource, error) {
-	first, err := secretOrFile(token, file)
-	if err != nil {
-		return nil, err
-	}
-	if file == "" {
-		return func() string { return first }, nil
-	}
-	f := &tokenFile{path: file, logger: logger, token: first, checked: time.Now()}
-	return f.current, nil
-}
-
-// tokenFile is a file with a bearer token.
-type tokenFile struct {
-	path   string
+// tokenSource knows the bearer token that is good now. One in a file that is
+// replaced counts within a second, so that a credential can be short-lived.
+type tokenSource struct {
+	path   string // "": it was configured itself
 	logger *slog.Logger
 
 	mu       sync.Mutex
@@ -40,30 +25,66 @@ type tokenFile struct {
 	modified time.Time // of what was read last
 }
 
-func (f *tokenFile) current() string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if now := time.Now(); now.Sub(f.checked) >= tokenCheck {
-		f.checked = now
-		if err := f.load(); err != nil { // the one before may be good for a while
-			f.logger.Warn("bearer token not read again", "path", f.path, "error", err)
-		}
+func newTokenSource(token config.Secret, file string, logger *slog.Logger) (*tokenSource, error) {
+	first, err := secretOrFile(token, file)
+	if err != nil {
+		return nil, err
 	}
-	return f.token
+	return &tokenSource{path: file, logger: logger, token: first, checked: time.Now()}, nil
 }
 
-func (f *tokenFile) load() error {
-	info, err := os.Stat(f.path)
-	if err != nil || info.ModTime().Equal(f.modified) {
+// current returns the token.
+func (s *tokenSource) current() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := time.Now(); s.path != "" && now.Sub(s.checked) >= tokenCheck {
+		s.checked = now
+		if err := s.load(); err != nil { // the one before may be good for a while
+			s.logger.Warn("bearer token not read again", "path", s.path, "error", err)
+		}
+	}
+	return s.token
+}
+
+func (s *tokenSource) load() error {
+	info, err := os.Stat(s.path)
+	if err != nil || info.ModTime().Equal(s.modified) {
 		return err
 	}
-	token, err := secretOrFile("", f.path)
+	token, err := secretOrFile("", s.path)
 	if err != nil {
 		return err
 	}
-	f.modified = info.ModTime()
+	s.modified = info.ModTime()
 	if token != "" {
-		f.token = token
+		s.token = token
+	}
+	return nil
+}
+
+// replace takes another token in the place of one that expires, and keeps it for
+// the next process.
+func (s *tokenSource) replace(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.token = token
+	if s.path == "" {
+		return
+	}
+	if err := writeToken(s.path, token); err != nil {
+		s.logger.Warn("the new bearer token is not kept, and a process that starts after the old one expired has none", "path", s.path, "error", err)
+		s.path = "" // what is there is older
+	}
+}
+
+// writeToken puts a token in the place of the one in a file, at once.
+func writeToken(path, token string) error {
+	next := path + ".next"
+	if err := os.WriteFile(next, []byte(token+"\n"), 0o600); err != nil {
+		return fmt.Errorf("writing the token: %w", err)
+	}
+	if err := os.Rename(next, path); err != nil {
+		return fmt.Errorf("writing the token: %w", err)
 	}
 	return nil
 }

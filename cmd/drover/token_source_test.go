@@ -17,7 +17,7 @@ func TestTokenSource(t *testing.T) {
 	logger := slog.New(slog.DiscardHandler)
 	given, err := newTokenSource("given", "", logger)
 	require.NoError(t, err)
-	require.Equal(t, "given", given())
+	require.Equal(t, "given", given.current())
 	_, err = newTokenSource("", filepath.Join(t.TempDir(), "none"), logger)
 	require.Error(t, err)
 
@@ -25,15 +25,45 @@ func TestTokenSource(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("first\n"), 0o600))
 	source, err := newTokenSource("", file, logger)
 	require.NoError(t, err)
-	require.Equal(t, "first", source())
+	require.Equal(t, "first", source.current())
 	replace := func(content string) {
 		require.NoError(t, os.WriteFile(file+".new", []byte(content), 0o600))
 		require.NoError(t, os.Rename(file+".new", file))
 	}
 	replace("second\n")
-	testenv.Await(t, time.Minute, func() (bool, string) { return source() == "second", source() })
+	testenv.Await(t, time.Minute, func() (bool, string) { return source.current() == "second", source.current() })
 	require.NoError(t, os.Remove(file))
-	require.Equal(t, "second", source(), "it is good until there is another")
+	require.Equal(t, "second", source.current(), "it is good until there is another")
 	replace("third\n")
-	testenv.Await(t, time.Minute, func() (bool, string) { return source() == "third", source() })
+	testenv.Await(t, time.Minute, func() (bool, string) { return source.current() == "third", source.current() })
+}
+
+// What the gateway gives in the place of a pass that expires is kept.
+func TestTokenSource_replace(t *testing.T) {
+	t.Parallel()
+	logger := slog.New(slog.DiscardHandler)
+	given, err := newTokenSource("given", "", logger)
+	require.NoError(t, err)
+	given.replace("next")
+	require.Equal(t, "next", given.current())
+
+	file := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(file, []byte("first\n"), 0o600))
+	source, err := newTokenSource("", file, logger)
+	require.NoError(t, err)
+	source.replace("second")
+	require.Equal(t, "second", source.current())
+	again, err := newTokenSource("", file, logger)
+	require.NoError(t, err)
+	require.Equal(t, "second", again.current())
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode())
+
+	// A file that cannot be written, as systemd's credentials: the new one counts
+	// nevertheless.
+	require.NoError(t, os.RemoveAll(filepath.Dir(file)))
+	source.replace("third")
+	source.checked = time.Time{}
+	require.Equal(t, "third", source.current())
 }

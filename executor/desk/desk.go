@@ -23,6 +23,8 @@ import (
 
 const (
 	mediaJSON = "application/json"
+	// headerPass brings a token in the place of one that expires.
+	headerPass = "Drover-Pass"
 	// gzipFrom is the length of a body from which packing it pays.
 	gzipFrom = 2 << 10
 	// maxAnswer bounds what is read of an answer: a definition is at most
@@ -44,6 +46,9 @@ type Options struct {
 	// AllowPlain allows http to addresses that are not loopback. Definitions
 	// hold secrets, so this is for networks that nobody else listens to.
 	AllowPlain bool
+	// OnPass is told the token that the gateway gives in the place of one that
+	// expires. Nil: it is not kept.
+	OnPass func(token string)
 }
 
 // Client is run.Desk over HTTP. It is safe for concurrent use. Besides the
@@ -54,6 +59,7 @@ type Client struct {
 	api       *api.Client
 	transport http.RoundTripper
 	timeout   time.Duration
+	onPass    func(string)
 	packers   sync.Pool
 }
 
@@ -66,7 +72,7 @@ func New(baseURL string, token func() string, opts Options) (*Client, error) {
 	if err := checkURL(baseURL, opts.AllowPlain); err != nil {
 		return nil, err
 	}
-	c := &Client{transport: opts.Transport, timeout: opts.Timeout}
+	c := &Client{transport: opts.Transport, timeout: opts.Timeout, onPass: opts.OnPass}
 	if c.transport == nil {
 		c.transport = newTransport()
 	}
@@ -208,6 +214,9 @@ func (c *Client) call(ctx context.Context, doing string, m method, body, v any) 
 	defer func() { _ = response.Body.Close() }() // it was only read
 	if err := answerError(response); err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
+	}
+	if pass := response.Header.Get(headerPass); pass != "" && c.onPass != nil {
+		c.onPass(pass)
 	}
 	if v == nil || response.StatusCode == http.StatusNoContent { // the answer of an older gateway
 		return nil

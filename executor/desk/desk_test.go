@@ -301,3 +301,23 @@ func TestNew_refuses(t *testing.T) {
 }
 
 func fixed(token string) func() string { return func() string { return token } }
+
+// A pass comes in the place of one that expires, and counts from then on.
+func TestClient_pass(t *testing.T) {
+	t.Parallel()
+	shown := make(chan string, 2)
+	token := "first"
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		shown <- r.Header.Get("Authorization")
+		w.Header().Set("Drover-Pass", "second")
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	t.Cleanup(server.Close)
+	c, err := desk.New(server.URL, func() string { return token }, desk.Options{OnPass: func(next string) { token = next }})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	require.NoError(t, renew(t.Context(), c, run.Renewal{}))
+	require.NoError(t, renew(t.Context(), c, run.Renewal{}))
+	require.Equal(t, "Bearer first", <-shown)
+	require.Equal(t, "Bearer second", <-shown)
+}
