@@ -71,6 +71,7 @@ test: build ## Run the tests; those that need Docker or PostgreSQL say so where 
 .PHONY: test-race
 test-race: ## Run the unit tests under the race detector (needs cgo)
 	CGO_ENABLED=1 $(GO) test -race -shuffle=on -short -timeout 20m $$($(GO) list ./... | grep -v -e internal/temporalite -e cmd/drover$$ -e drover/test)
+	cd plugins && CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 10m -run 'TestGroup|TestInit' ./...
 
 # A cluster of one node, compiled from the requirements of a module of its own.
 CLUSTER      := .bin/kubernetes

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -269,7 +270,7 @@ func (g *InstanceGroup) runOn(l lease) error {
 	info.Timeout = g.ReturnTimeout.Or(defaultReturnTimeout)
 	var said bytes.Buffer
 	err = connector.Run(ctx, info, connector.ConnectorOptions{
-		RunOptions: connector.RunOptions{Command: g.ReturnCommand, Stdout: &said, Stderr: &said},
+		RunOptions: connector.RunOptions{Command: g.ReturnCommand, Stdout: io.Discard, Stderr: &said},
 	})
 	if err != nil {
 		return fmt.Errorf("running the command: %w: %s", err, said.String())
