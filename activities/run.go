@@ -15,6 +15,7 @@ type Progress interface {
 	LoadPlan(ctx context.Context, id run.ID, page int) (run.Plan, bool, error)
 	Begin(ctx context.Context, id run.ID) (records.Standing, error)
 	Apply(ctx context.Context, id run.ID, c records.Changes) (records.Standing, []records.TaskStanding, error)
+	Expand(ctx context.Context, id run.ID, task int) (records.Expanded, error)
 	Holders(ctx context.Context, id run.ID) (map[int]records.Holder, error)
 	LostExecutors(ctx context.Context, ids []string) (map[string]string, error)
 }
@@ -79,6 +80,12 @@ func (a *Run) Apply(ctx context.Context, in contract.ApplyInput) (contract.Apply
 		}
 	}
 	return out, nil
+}
+
+// Expand makes the tasks that a task with a foreach stands for.
+func (a *Run) Expand(ctx context.Context, in contract.ExpandInput) (contract.ExpandResult, error) {
+	x, err := a.progress.Expand(ctx, in.Run, in.Task)
+	return contract.ExpandResult{First: x.First, Width: x.Width, Fault: x.Fault}, toTemporal(err)
 }
 
 // Holders returns who claimed the tasks asked for, ascending, and who of the

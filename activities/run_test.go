@@ -42,6 +42,10 @@ func (p *progress) LostExecutors(_ context.Context, ids []string) (map[string]st
 	return map[string]string{ids[0]: "it burnt"}, p.err
 }
 
+func (p *progress) Expand(context.Context, run.ID, int) (records.Expanded, error) {
+	return records.Expanded{First: 3, Width: 2}, nil
+}
+
 func (p *progress) Holders(context.Context, run.ID) (map[int]records.Holder, error) {
 	return p.holders, p.err
 }

@@ -61,6 +61,7 @@ const (
 	ActivityLoadPlan    = "load-plan"
 	ActivityBegin       = "begin"
 	ActivityApply       = "apply"
+	ActivityExpand      = "expand"
 	ActivityHolders     = "holders"
 	ActivityExecuteTask = "execute-task"
 	ActivityAdoptTask   = "adopt-task"

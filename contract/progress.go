@@ -80,6 +80,20 @@ type TaskStanding struct {
 	Status   run.Status `json:"s"`
 }
 
+// ExpandInput is the input of expand.
+type ExpandInput struct {
+	Run  run.ID `json:"run"`
+	Task int    `json:"task"` // that stands for a list
+}
+
+// ExpandResult is the result of expand: the tasks that were made of a list,
+// with consecutive numbers, or why there are none.
+type ExpandResult struct {
+	First int    `json:"first,omitempty"`
+	Width int    `json:"width,omitempty"`
+	Fault string `json:"fault,omitempty"` // a sentence
+}
+
 // HoldersInput is the input of holders.
 type HoldersInput struct {
 	Run run.ID `json:"run"`

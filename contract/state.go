@@ -11,6 +11,8 @@ import (
 type RunState struct {
 	// Statuses is the state of the graph, one byte a task.
 	Statuses []byte `json:"statuses"`
+	// Grown is what tasks were made of lists, in order.
+	Grown []run.Grown `json:"grown,omitempty"`
 	// Started is when the run began; its timeout counts from there.
 	Started time.Time `json:"started"`
 	// LastBatch is the number of the newest batch.

@@ -2,7 +2,9 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"maps"
+	"strings"
 
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
@@ -82,10 +84,14 @@ func keep(x *run.Expansion, old run.Run, req run.RestartRequest, restart *record
 	for i, t := range old.Tasks {
 		before[t.Name] = i
 	}
+	if err := namesNoItem(x, before, req.Tasks); err != nil {
+		return err
+	}
+	incomplete := incompleteLists(x, old)
 	status := make([]run.Status, len(x.Tasks))
 	for n, t := range x.Tasks {
 		status[n] = run.StatusNotStarted
-		if i, ok := before[t.Name]; ok {
+		if i, ok := before[t.Name]; ok && !incomplete[t.Name] {
 			status[n] = old.Tasks[i].Status
 		}
 	}
@@ -101,4 +107,39 @@ func keep(x *run.Expansion, old run.Run, req run.RestartRequest, restart *record
 		}
 	}
 	return nil
+}
+
+// namesNoItem refuses to run single tasks again that were made of a list: a
+// new list may have others.
+func namesNoItem(x *run.Expansion, before map[string]int, wanted []string) error {
+	lists := make(map[string]bool)
+	for _, t := range x.Tasks {
+		lists[t.Name] = x.Plan.Nodes[t.Node].Foreach
+	}
+	for i, name := range wanted {
+		base, _, _ := strings.Cut(name, "[")
+		if _, known := before[name]; known && base != name && lists[base] {
+			return fault(fmt.Sprintf("tasks[%d]", i), run.CodeNotSupported,
+				fmt.Sprintf("%s was made of a list: name %s, whose tasks all run again", name, base))
+		}
+	}
+	return nil
+}
+
+// incompleteLists returns the tasks whose foreach made tasks that did not all
+// succeed: these run again together, of a list that is read anew.
+func incompleteLists(x *run.Expansion, old run.Run) map[string]bool {
+	lists := make(map[string]bool)
+	for _, t := range x.Tasks {
+		if x.Plan.Nodes[t.Node].Foreach {
+			lists[t.Name] = false
+		}
+	}
+	for _, t := range old.Tasks {
+		base, _, item := strings.Cut(t.Name, "[")
+		if _, is := lists[base]; is && item && t.Status != run.StatusSuccess {
+			lists[base] = true
+		}
+	}
+	return lists
 }

@@ -196,7 +196,7 @@ func TestScheduler_refuses(t *testing.T) {
 		"no_spec":        {func(x *run.ScheduleSpec) { x.Spec = nil }, run.CodeInvalid, "spec"},
 		"a_bad_spec":     {func(x *run.ScheduleSpec) { x.Spec.Tasks["t"].Steps = nil }, run.CodeInvalid, "spec.tasks.t.steps"},
 		"no_such_pool":   {func(x *run.ScheduleSpec) { x.Spec.Tasks["t"].Pool = "none" }, run.CodeInvalid, "spec.tasks.t.pool"},
-		"not_built_yet":  {func(x *run.ScheduleSpec) { x.Spec.Tasks["t"].Foreach = "x" }, run.CodeNotSupported, "spec.tasks.t.foreach"},
+		"not_supported":  {func(x *run.ScheduleSpec) { x.Spec.Environment = map[string]string{"A": `{{ output "t" "k" }}`} }, run.CodeNotSupported, "spec.environment.A"},
 		"no_times":       {func(x *run.ScheduleSpec) { x.Cron = nil }, run.CodeInvalid, ""},
 		"a_bad_overlap":  {func(x *run.ScheduleSpec) { x.Overlap = "perhaps" }, run.CodeInvalid, "overlap"},
 		"a_bad_interval": {func(x *run.ScheduleSpec) { x.Intervals = []run.Interval{{}} }, run.CodeInvalid, "intervals[0].every"},

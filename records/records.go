@@ -172,10 +172,25 @@ type Progress interface {
 	// with it. Errors: not_found (the run, or a task), conflict (Finish);
 	// nothing is written then.
 	Apply(ctx context.Context, id run.ID, c Changes) (Standing, []TaskStanding, error)
+	// Expand makes the tasks that a task with a foreach stands for, and says
+	// which they are; again once they are there. All are not_started: what
+	// becomes of them, and of the task itself, is for the workflow to write.
+	// Where the list is none, Expanded says why and nothing is written. Errors:
+	// not_found (the run, or the task), conflict (the run is final),
+	// unavailable (the list may still come).
+	Expand(ctx context.Context, id run.ID, task int) (Expanded, error)
 	// Holders returns the executor of each task's newest dispatch that was
 	// claimed, for tasks of the run that are not final. The task may have been
 	// queued again since: compare the keys.
 	Holders(ctx context.Context, id run.ID) (map[int]Holder, error)
+}
+
+// Expanded has the tasks that were made of a list: Width of them with
+// consecutive numbers from First. Else Fault says why there are none.
+type Expanded struct {
+	First int
+	Width int
+	Fault string
 }
 
 // Holder says who has a task.

@@ -43,6 +43,7 @@ type Graph struct {
 	failed   bool   // a failure that is not ignored
 	fresh    bool   // such a failure of a task that was not kept
 	kept     []byte // what Keep was given; nil for nothing
+	grown    []Grown
 }
 
 // Decision is what follows for one task from the statuses of others.
@@ -77,6 +78,7 @@ type nodeState struct {
 	dependents []Edge // the edges on the node, turned round
 	counts     [statusCount]int
 	kept       int // failed tasks that were kept
+	grown      bool
 
 	open  int // edges whose node is not final
 	met   int // edges that list failure, whose node is final and has a failed task
@@ -268,7 +270,7 @@ func (g *Graph) Keep(statuses []byte) error {
 
 // Kept reports whether a task was kept, and so ended before the run began.
 func (g *Graph) Kept(task int) bool {
-	return g.kept != nil && g.has(task) && finalByte(g.kept[task])
+	return task >= 0 && task < len(g.kept) && finalByte(g.kept[task])
 }
 
 // Restore puts the graph in the state that Statuses returned: decisions that
@@ -279,6 +281,9 @@ func (g *Graph) Restore(statuses []byte) error {
 		return Errorf(CodeInvalid, "the state has %d tasks, the graph %d", len(statuses), len(g.status))
 	}
 	for t, b := range statuses {
+		if g.stands(t) && b != byteSuccess {
+			return Errorf(CodeInvalid, "the state of task %d is %d, but the tasks that it stands for are there", t, b)
+		}
 		if b >= statusCount && b != byteWaitingApproval|approvedBit {
 			return Errorf(CodeInvalid, "the state of task %d is %d, which is no status", t, b)
 		}
@@ -301,8 +306,7 @@ func (g *Graph) Name(task int) string {
 	if !g.has(task) {
 		return ""
 	}
-	n := g.nodes[g.nodeOf[task]]
-	return n.taskName(task - n.First)
+	return g.nameIn(int(g.nodeOf[task]), task)
 }
 
 func (g *Graph) has(task int) bool { return task >= 0 && task < len(g.status) }
@@ -326,6 +330,11 @@ func (g *Graph) rebuild(statuses []byte) {
 		}
 	}
 	for t, b := range statuses {
+		if g.stands(t) {
+			g.totals[b]++
+			g.final++
+			continue
+		}
 		g.states[g.nodeOf[t]].counts[b&^approvedBit]++
 		if b&approvedBit != 0 {
 			g.approved = append(g.approved, t)

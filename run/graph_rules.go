@@ -92,7 +92,7 @@ func (g *Graph) decide(out []Decision, node int) []Decision {
 	default:
 		if why := g.mismatch(node); why != "" {
 			to, reason = byteSkipped, why
-		} else if n.Approvers > 0 {
+		} else if n.Approvers > 0 && !st.grown { // what stands for the list was approved
 			to, reason = byteWaitingApproval, waitReason(n.Approvers)
 		}
 	}
@@ -124,7 +124,7 @@ func (g *Graph) mismatch(node int) string {
 			}
 			for i := range parent.Width {
 				if g.at(parent.First+i) == b {
-					return fmt.Sprintf("needs %s of %s, which is %s", mask, parent.taskName(i), StatusOf(b))
+					return fmt.Sprintf("needs %s of %s, which is %s", mask, g.nameIn(e.Node, parent.First+i), StatusOf(b))
 				}
 			}
 		}

@@ -11,6 +11,7 @@ const (
 	MaxScriptBytes  = 512 << 10 // of one step's script
 	MaxChangeGroups = 64        // of one run
 	MaxOutputBytes  = 1 << 20   // of one task's outputs
+	MaxForeach      = 5_000     // of the items of one foreach
 	MaxNameLength   = 100       // of a run's or a task's name, in bytes
 	MaxAttempts     = 100       // of one task
 

@@ -35,6 +35,9 @@ type Node struct {
 	Retry         Retry  `json:"r,omitzero"`
 	OnLost        OnLost `json:"l,omitempty"`
 	Steps         int    `json:"-"`
+	// Foreach says that the node's one task stands for those that are made of
+	// a list when it is its turn: Graph.Grow.
+	Foreach bool `json:"e,omitempty"`
 }
 
 // Axis is one dimension of a matrix.

@@ -3,6 +3,7 @@ package run
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -28,6 +29,7 @@ func checkOutputs(l *faultList, s *Spec, sound bool) {
 		}
 		p := Path("tasks").Key(name)
 		c.environment(name, p.Key("environment"), t.Environment)
+		c.foreach(name, p.Key("foreach"), t)
 		for i, service := range t.Services {
 			for _, variable := range slices.Sorted(maps.Keys(service.Environment)) {
 				checkNoOutput(l, p.Key("services").Index(i).Key("environment").Key(variable), service.Environment[variable],
@@ -54,6 +56,21 @@ func (c *outputCheck) environment(task string, p Path, env map[string]string) {
 	}
 }
 
+// foreach checks what names the list of which tasks are made.
+func (c *outputCheck) foreach(task string, p Path, t *TaskSpec) {
+	if t.Foreach == "" {
+		return
+	}
+	if len(t.Matrix) > 0 {
+		c.add(p, FaultContradiction, "a task has a matrix or a foreach, not both")
+	}
+	checkText(c.faultList, p, t.Foreach)
+	before := len(c.faults)
+	if refs := c.text(task, p, t.Foreach); len(refs) == 0 && len(c.faults) == before {
+		c.add(p, FaultBadValue, `foreach takes a list that an earlier task puts out, {{ output "task" "key" }}; a matrix takes one that is known`)
+	}
+}
+
 // text checks what a text of a task refers to, and returns it.
 func (c *outputCheck) text(task string, p Path, text string) []OutputRef {
 	refs, err := OutputRefs(text)
@@ -76,7 +93,7 @@ func (c *outputCheck) ref(task string, p Path, ref OutputRef) {
 		return
 	case !ValidOutputKey(ref.Key):
 		c.add(p, FaultBadFormat, "%s is not the name of an output: letters, digits, underscores, dashes and dots, beginning with a letter", brief(ref.Key))
-	case of != nil && !oneTask(of, base, suffix):
+	case of != nil && base != task && !oneTask(of, base, suffix):
 		c.add(p, FaultBadValue, "%s is not one task: name one of its expansion, as it is shown", brief(ref.Task))
 	}
 	if base == task || c.sound && !c.dependsOn(task, base) {
@@ -88,6 +105,10 @@ func (c *outputCheck) ref(task string, p Path, ref OutputRef) {
 // the name of one of its expansion.
 func oneTask(t *TaskSpec, name, suffix string) bool {
 	switch {
+	case t.Foreach != "":
+		index, ok := strings.CutSuffix(suffix, "]")
+		i, err := strconv.Atoi(index)
+		return ok && err == nil && ItemName(name, i) == name+"["+suffix && i >= 0 && i < MaxForeach
 	case len(t.Matrix) == 0:
 		return suffix == ""
 	case suffix == "" || width(t) > MaxTasks:

@@ -37,9 +37,6 @@ func checkTask(l *faultList, name string, t *TaskSpec) {
 	checkTimeout(l, p.Key("timeout"), t.Timeout)
 	checkRetry(l, p.Key("retry"), t.Retry)
 	checkEnum(l, p.Key("on_executor_lost"), t.OnLost, OnLostFail, OnLostRetry)
-	if t.Foreach != "" {
-		l.add(p.Key("foreach"), CodeNotSupported, "foreach is not supported yet")
-	}
 }
 
 // checkPlace checks what says where the task runs.

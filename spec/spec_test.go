@@ -238,7 +238,7 @@ func TestValidate_Faults(t *testing.T) {
 		"empty axis":              {minimal + "    matrix: {A: []}\n", []string{"6 tasks.a.matrix.A required"}, ""},
 		"axis without values":     {minimal + "    matrix:\n      A:\n", []string{"7 tasks.a.matrix.A required"}, ""},
 		"axis as a string":        {minimal + "    matrix: {A: b}\n", []string{"6 tasks.a.matrix.A wrong_type"}, ""},
-		"foreach":                 {minimal + "    foreach: '{{ output \"a\" \"b\" }}'\n", []string{"6 tasks.a.foreach not_supported"}, ""},
+		"foreach":                 {minimal + "    foreach: '{{ output \"a\" \"b\" }}'\n", []string{"6 tasks.a.foreach unknown_dependency"}, ""},
 		"change groups":           {minimal + "changegroups: [a, a]\n", []string{"6 changegroups[1] duplicate"}, ""},
 		"output template":         {minimal + "    environment:\n      A: '{{ output \"a\" \"b\" }}'\n", []string{"7 tasks.a.environment.A unknown_dependency"}, ""},
 		"group of one element":    {strings.Replace(minimal, "/a/b", "/a", 1), []string{"2 group bad_format"}, ""},

@@ -97,6 +97,7 @@ func RegisterControl(r worker.Registry, deps ControlDeps) {
 	r.RegisterActivityWithOptions(a.LoadPlan, activity.RegisterOptions{Name: contract.ActivityLoadPlan})
 	r.RegisterActivityWithOptions(a.Begin, activity.RegisterOptions{Name: contract.ActivityBegin})
 	r.RegisterActivityWithOptions(a.Apply, activity.RegisterOptions{Name: contract.ActivityApply})
+	r.RegisterActivityWithOptions(a.Expand, activity.RegisterOptions{Name: contract.ActivityExpand})
 	r.RegisterActivityWithOptions(a.Holders, activity.RegisterOptions{Name: contract.ActivityHolders})
 	s := activities.NewSchedules(deps.Firings)
 	r.RegisterActivityWithOptions(s.Fire, activity.RegisterOptions{Name: contract.ActivityFire})

@@ -95,6 +95,12 @@ func (r *runner) restore(ctx workflow.Context) error {
 		return err
 	}
 	if s := r.in.State; s != nil {
+		for _, x := range s.Grown {
+			if err := r.graph.Grow(x); err != nil {
+				return temporal.NewNonRetryableApplicationError(fmt.Sprintf("the carried state fits no graph: %v", err), string(run.CodeInternal), err)
+			}
+			r.open += x.Width
+		}
 		if err := r.graph.Restore(s.Statuses); err != nil {
 			return temporal.NewNonRetryableApplicationError(fmt.Sprintf("the carried state fits no graph: %v", err), string(run.CodeInternal), err)
 		}

@@ -30,6 +30,10 @@ func (c calls) apply(ctx workflow.Context, in contract.ApplyInput) (contract.App
 	return progress[contract.ApplyResult](ctx, contract.ActivityApply, in)
 }
 
+func (c calls) expand(ctx workflow.Context, task int) (contract.ExpandResult, error) {
+	return progress[contract.ExpandResult](ctx, contract.ActivityExpand, contract.ExpandInput{Run: c.run, Task: task})
+}
+
 func (c calls) holders(ctx workflow.Context, tasks ...int) (contract.HoldersResult, error) {
 	return progress[contract.HoldersResult](ctx, contract.ActivityHolders, contract.HoldersInput{Run: c.run, Tasks: tasks})
 }

@@ -64,12 +64,17 @@ func (r *runner) decide(ctx workflow.Context) {
 	r.withdraw(ctx)
 	var start []contract.Assignment
 	for _, d := range r.graph.Next() {
-		if d.Status == run.StatusQueued {
+		switch {
+		case d.Status == run.StatusQueued && r.graph.Grows(d.Task):
+			r.growth.queue = append(r.growth.queue, d.Task)
+			continue
+		case d.Status == run.StatusQueued:
 			start = append(start, r.assignment(d.Task))
 			continue
 		}
 		r.ledger.put(contract.TaskChange{Task: d.Task, Status: d.Status, Reason: d.Reason})
 	}
+	r.growth.ask(ctx)
 	if r.inline(ctx, len(start)) {
 		r.crew.start(ctx, start...)
 	} else {

@@ -112,6 +112,10 @@ func (f *farm) Apply(ctx context.Context, id run.ID, c records.Changes) (records
 	return f.of(id).Apply(ctx, id, c)
 }
 
+func (f *farm) Expand(ctx context.Context, id run.ID, task int) (records.Expanded, error) {
+	return f.of(id).Expand(ctx, id, task)
+}
+
 func (f *farm) Holders(ctx context.Context, id run.ID) (map[int]records.Holder, error) {
 	return f.of(id).Holders(ctx, id)
 }

@@ -34,6 +34,9 @@ type fakeRecords struct {
 	noted    map[int]string    // who the workflow says that it waits for
 	lost     map[string]string // executors that were removed, and why
 	sets     map[string]string // of executors
+	lists    map[int]int       // how many items there are for a task with a foreach
+	expanded map[int]records.Expanded
+	expands  int
 }
 
 type fakeTask struct {
@@ -50,7 +53,7 @@ type change struct {
 }
 
 func newFakeRecords(plan run.Plan) *fakeRecords {
-	f := &fakeRecords{plan: plan, phase: run.PhaseQueued, result: run.ResultUnknown, admitted: true, tasks: map[int]*fakeTask{}, noted: map[int]string{}, over: make(chan struct{})}
+	f := &fakeRecords{plan: plan, phase: run.PhaseQueued, result: run.ResultUnknown, admitted: true, tasks: map[int]*fakeTask{}, noted: map[int]string{}, lists: map[int]int{}, expanded: map[int]records.Expanded{}, over: make(chan struct{})}
 	for _, n := range plan.Nodes {
 		for i := range n.Width {
 			t := &fakeTask{TaskChange: records.TaskChange{Task: n.First + i, Status: run.StatusNotStarted}}
@@ -160,6 +163,31 @@ func (f *fakeRecords) Apply(_ context.Context, _ run.ID, c records.Changes) (rec
 		out = append(out, records.TaskStanding{Task: x.Task, Attempt: t.Attempt, Dispatch: t.Dispatch, Status: t.Status})
 	}
 	return f.standing(), out, nil
+}
+
+// Expand makes the tasks that the list says; a list of none is a fault.
+func (f *fakeRecords) Expand(_ context.Context, _ run.ID, task int) (records.Expanded, error) {
+	unlock, err := f.lock()
+	defer unlock()
+	if err != nil {
+		return records.Expanded{}, err
+	}
+	f.expands++
+	if x, ok := f.expanded[task]; ok {
+		return x, nil
+	}
+	if f.phase.Final() {
+		return records.Expanded{}, run.Errorf(run.CodeConflict, "the run is %s", f.phase)
+	}
+	x := records.Expanded{First: len(f.tasks), Width: f.lists[task]}
+	if x.Width == 0 {
+		return records.Expanded{Fault: "the list is empty"}, nil
+	}
+	for i := range x.Width {
+		f.tasks[x.First+i] = &fakeTask{TaskChange: records.TaskChange{Task: x.First + i, Status: run.StatusNotStarted}}
+	}
+	f.expanded[task] = x
+	return x, nil
 }
 
 func (f *fakeRecords) Holders(context.Context, run.ID) (map[int]records.Holder, error) {

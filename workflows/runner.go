@@ -26,6 +26,7 @@ type runner struct {
 	batches *batches
 	inbox   inbox
 	board   board
+	growth  growth
 
 	phase    run.Phase
 	started  time.Time
@@ -53,6 +54,7 @@ func newRunner(root workflow.Context, in contract.RunInput) *runner {
 	r.crew = newCrew(r.calls, r.ledger, r.limits)
 	r.batches = newBatches(r)
 	r.inbox = r.newInbox(root)
+	r.growth.r = r
 	return r
 }
 
@@ -92,6 +94,7 @@ func (r *runner) turn(ctx workflow.Context) (again bool, err error) {
 	r.heed(ctx)
 	r.crew.wake(ctx)
 	r.absorb()
+	r.growth.take()
 	r.decide(ctx)
 	if r.dirty() {
 		return true, r.write(ctx)
@@ -106,7 +109,7 @@ func (r *runner) turn(ctx workflow.Context) (again bool, err error) {
 func (r *runner) await(ctx workflow.Context) {
 	// The context is never cancelled.
 	_ = workflow.Await(ctx, func() bool {
-		return r.inbox.waiting() || len(r.crew.endings) > 0 || r.crew.answered() || !r.ledger.empty() || r.batches.news() ||
+		return r.inbox.waiting() || len(r.crew.endings) > 0 || r.crew.answered() || !r.ledger.empty() || r.batches.news() || r.growth.news() ||
 			r.timedOut() || (r.stopped == nil && r.root.Err() != nil)
 	})
 }
@@ -114,7 +117,7 @@ func (r *runner) await(ctx workflow.Context) {
 // idle reports whether nothing is lost where the execution ends here: no
 // activity is open, no batch is being started or told, no signal is unread.
 func (r *runner) idle() bool {
-	return r.crew.idle() && r.ledger.empty() && r.batches.quiet() && !r.inbox.waiting()
+	return r.crew.idle() && r.ledger.empty() && r.batches.quiet() && r.growth.idle() && !r.inbox.waiting()
 }
 
 // dirty reports whether there is something to write.
@@ -168,7 +171,7 @@ func (r *runner) stand(ctx workflow.Context, s contract.Standing) {
 // continueAsNew begins a new execution with the state of this one.
 func (r *runner) continueAsNew(ctx workflow.Context) error {
 	state := &contract.RunState{
-		Statuses: r.graph.Statuses(), Started: r.started, Stop: r.stopped, Cut: r.cut, Culprit: r.culprit,
+		Statuses: r.graph.Statuses(), Grown: r.graph.Grown(), Started: r.started, Stop: r.stopped, Cut: r.cut, Culprit: r.culprit,
 		Result: r.written.Result, Reason: r.written.Reason, Removed: r.crew.removals(),
 	}
 	if r.in.State != nil {

@@ -31,7 +31,7 @@ type scenario struct {
 
 // scenarios returns new ones: they have state.
 func scenarios() []scenario {
-	return concat(simple(), grouped(), restarts(), stopping(), contacts(), batched(), outside())
+	return concat(simple(), grouped(), restarts(), stopping(), contacts(), batched(), growing(), outside())
 }
 
 func concat(lists ...[]scenario) []scenario {
@@ -312,6 +312,59 @@ func batched() []scenario {
 				g.signal(contract.SignalApprove, contract.Approve{Task: 99})
 				over.Store(true)
 				g.finished(run.ResultSuccess)
+			},
+		},
+	}
+}
+
+// growing are runs whose tasks are made of lists.
+func growing() []scenario {
+	listed := func(name string, depends ...int) run.Node {
+		n := node(name, depends...)
+		n.Foreach = true
+		return n
+	}
+	var over atomic.Bool
+	none := on(node("none", 2), run.MaskFailure)
+	return []scenario{
+		{
+			name: "foreach", plan: newPlan(node("plan"), listed("build", 0), listed("empty", 0), node("join", 1), none),
+			before: func(g *game) { g.lists[1] = 7 },
+			drive: func(g *game) {
+				g.finished(run.ResultFailed)
+				require.Len(g.t, g.tasks, 12)
+				for task, want := range []run.Status{run.StatusSuccess, run.StatusSuccess, run.StatusFailed, run.StatusSuccess, run.StatusSuccess} {
+					require.Equal(g.t, want, g.tasks[task].Status)
+				}
+				require.Equal(g.t, "tasks made of its list: 7", g.tasks[1].Reason)
+				require.Equal(g.t, "the list is empty", g.tasks[2].Reason)
+				require.Equal(g.t, run.StatusSuccess, g.tasks[11].Status)
+				require.Equal(g.t, 1, g.f.count(g.id, "execute build[6]"))
+				require.Zero(g.t, g.f.count(g.id, "execute build"))
+			},
+		},
+		{
+			name: "foreach-batches-continued", limits: &contract.Limits{Inline: 2, Batch: 5}, batches: 3, executions: 2,
+			plan:   newPlan(listed("build"), node("join", 0)),
+			before: func(g *game) { g.lists[0] = 11 },
+			duties: map[string][]duty{"execute build[3]": {doUntil(false, over.Load)}},
+			drive: func(g *game) {
+				g.await("all but one task is to end", func(f *fakeRecords) bool {
+					n := 0
+					for _, t := range f.tasks {
+						if t.Status == run.StatusSuccess {
+							n++
+						}
+					}
+					return n == 11 && f.tasks[5].Status == run.StatusRunning
+				})
+				g.signal(contract.SignalForceContinue, nil)
+				g.signal(contract.SignalApprove, contract.Approve{Task: 99})
+				over.Store(true)
+				g.finished(run.ResultSuccess)
+				require.Equal(g.t, 1, g.f.count(g.id, "execute build[10]"))
+				require.Equal(g.t, 1, g.f.count(g.id, "execute join"))
+				require.Equal(g.t, 1, g.expands)
 			},
 		},
 	}

@@ -32,12 +32,16 @@ func (r *runner) stop(ctx workflow.Context, why contract.Stop) {
 	}
 	r.stopped = &why
 	r.cut = r.cut || why.TimedOut
+	r.skipUnstarted(why)
+	r.crew.stop(ctx, why)
+	r.batches.stop(ctx, why)
+}
+
+func (r *runner) skipUnstarted(why contract.Stop) {
 	for _, task := range r.graph.SkipUnstarted() {
 		r.cut = true
 		r.ledger.put(contract.TaskChange{Task: task, Status: run.StatusSkipped, Reason: why.Reason})
 	}
-	r.crew.stop(ctx, why)
-	r.batches.stop(ctx, why)
 }
 
 // result returns how the run stands: failed from the first failure or its

@@ -52,6 +52,7 @@ func rows(scale int) []row {
 		{"one run of 1,000 and of 10,000 tasks", func(ctx context.Context, d *dev, b *bare, t *table) error {
 			return large(ctx, d, b, t, 1000/scale)
 		}},
+		{"tasks of a list", func(ctx context.Context, d *dev, _ *bare, t *table) error { return ofList(ctx, d, t, 5000/scale) }},
 		{"a line to the follower", func(ctx context.Context, d *dev, _ *bare, t *table) error { return follower(ctx, d, t, 200/scale) }},
 		{"an event to its reader", func(ctx context.Context, d *dev, _ *bare, t *table) error { return pushes(ctx, d, t, 200/scale) }},
 		{"runs through change groups", func(ctx context.Context, d *dev, _ *bare, t *table) error {
@@ -183,6 +184,29 @@ func large(ctx context.Context, d *dev, b *bare, t *table, n int) error {
 		}
 		t.add(l)
 	}
+	return nil
+}
+
+// ofList measures tasks that are made of a list at run time beside as many that
+// were known before.
+func ofList(ctx context.Context, d *dev, t *table, n int) error {
+	_, known, err := d.run(ctx, fanJoin(n))
+	if err != nil {
+		return err
+	}
+	usage := d.usage()
+	_, took, err := d.run(ctx, fmt.Sprintf("name: list\ngroup: /bench/list\ntasks:\n"+
+		"  first: {steps: [{run: 'echo \"items=[$(seq -s, 1 %d)]\" >> \"$DROVER_OUTPUT\"'}]}\n"+
+		"  t: {depends: [first], foreach: '{{ output \"first\" \"items\" }}', steps: [{run: 'true'}]}\n"+
+		"  join: {depends: [t], steps: [{run: 'true'}]}\n", n))
+	if err != nil {
+		return err
+	}
+	t.add(line{
+		name: fmt.Sprintf("1 + %d tasks of a list + 1; bare is with a matrix", n), drover: fmt.Sprintf("%.2f s", took.Seconds()),
+		bare: fmt.Sprintf("%.2f s", known.Seconds()), ratio: ratio(took, known), goal: "<= 1.2 x", met: took <= known*12/10,
+		usage: d.usage().since(usage), tasks: n,
+	})
 	return nil
 }
 

@@ -1,0 +1,135 @@
+package recordstest
+
+import (
+	"encoding/json"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+func foreachTests() map[string]func(t *testing.T, d *database) {
+	return map[string]func(t *testing.T, d *database){
+		"makes_tasks":      testForeachMakes,
+		"made_once":        testForeachRace,
+		"of_bad_lists":     testForeachBad,
+		"of_a_final_run":   testForeachFinal,
+		"up_to_the_limit":  testForeachLimit,
+		"deleted_with_run": testForeachDeleted,
+	}
+}
+
+func ofList() *run.Spec {
+	steps := []run.Step{{Run: "true"}}
+	return &run.Spec{Name: "listed", Group: "/a/b", Tasks: map[string]*run.TaskSpec{
+		"plan":  {Pool: "linux", Steps: steps},
+		"build": {Pool: "linux", Steps: steps, Depends: []run.Depend{{Task: "plan"}}, Foreach: `{{ output "plan" "items" }}`},
+		"join":  {Pool: "linux", Steps: steps, Depends: []run.Depend{{Task: "build"}}},
+	}}
+}
+
+// planned has the first task put a list out, and succeed.
+func planned(t *testing.T, s records.Store, items string) run.ID {
+	id, key := running(t, s, ofList())
+	b := batch(key, "x", 1, run.FrameOutputs, run.FrameTaskEnd)
+	b.Frames[0].Outputs = map[string]string{"items": items}
+	require.NoError(t, s.ApplyFrames(t.Context(), b))
+	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}})
+	return id
+}
+
+func expand(t *testing.T, s records.Store, id run.ID) records.Expanded {
+	t.Helper()
+	x, err := s.Expand(t.Context(), id, 1)
+	require.NoError(t, err)
+	return x
+}
+
+func testForeachMakes(t *testing.T, d *database) {
+	s := d.store(t)
+	id := planned(t, s, `["a", {"k": 1}]`)
+	before := get(t, s, id)
+	require.Equal(t, records.Expanded{First: 3, Width: 2}, expand(t, s, id))
+	r := get(t, s, id)
+	require.Greater(t, r.Version, before.Version)
+	require.Len(t, r.Tasks, 5)
+	require.Equal(t, 4, r.TaskCounts[run.StatusNotStarted])
+	require.Equal(t, "build[1]", r.Tasks[4].Name)
+	require.Equal(t, 4, r.Tasks[4].Number)
+	require.Equal(t, run.StatusNotStarted, r.Tasks[4].Status)
+	require.Equal(t, []run.Depend{{Task: "plan"}}, r.Tasks[4].Depends)
+
+	require.Equal(t, records.Expanded{First: 3, Width: 2}, expand(t, s, id), "again")
+	require.Equal(t, r, get(t, s, id))
+
+	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{{Task: 1, Status: run.StatusSuccess, Reason: "made"}, queued(3, 1, 1), queued(4, 1, 1)}})
+	require.Equal(t, records.Expanded{First: 3, Width: 2}, expand(t, s, id))
+	for i, want := range []string{"a", `{"k":1}`} {
+		def := claim(t, s, run.Key{Run: id, Task: 3 + i, Attempt: 1, Dispatch: 1})
+		require.Equal(t, run.ItemName("build", i), def.Task)
+		require.Equal(t, want, def.Environment[run.VariableItem])
+		require.Equal(t, strconv.Itoa(i), def.Environment[run.VariableItemIndex])
+	}
+}
+
+func testForeachRace(t *testing.T, d *database) {
+	s := d.store(t)
+	id := planned(t, s, `[1, 2, 3]`)
+	require.Equal(t, 4, race(t, 4, func(int) error {
+		_, err := s.Expand(t.Context(), id, 1)
+		return err
+	}, ""))
+	require.Len(t, get(t, s, id).Tasks, 6)
+}
+
+func testForeachBad(t *testing.T, d *database) {
+	s := d.store(t)
+	for items, want := range map[string]string{
+		"[]": "is an empty list", "x": "is not JSON", `{"a": 1}`: "is an object and not a list",
+	} {
+		id := planned(t, s, items)
+		before := get(t, s, id)
+		x := expand(t, s, id)
+		require.Contains(t, x.Fault, want)
+		require.Zero(t, x.Width)
+		require.Equal(t, before, get(t, s, id))
+	}
+	r := create(t, s, ofList())
+	begin(t, s, r.ID)
+	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{{Status: run.StatusSkipped}}})
+	require.Equal(t, `foreach: task plan put out no "items": it is skipped`, expand(t, s, r.ID).Fault)
+	_, err := s.Expand(t.Context(), r.ID, 9)
+	requireCode(t, run.CodeNotFound, err)
+}
+
+func testForeachFinal(t *testing.T, d *database) {
+	s := d.store(t)
+	id := planned(t, s, `[1]`)
+	require.NoError(t, s.CloseLost(t.Context(), id, "gone"))
+	_, err := s.Expand(t.Context(), id, 1)
+	requireCode(t, run.CodeConflict, err)
+}
+
+func testForeachLimit(t *testing.T, d *database) {
+	s := d.store(t)
+	list, err := json.Marshal(make([]int, run.MaxForeach))
+	require.NoError(t, err)
+	id := planned(t, s, string(list))
+	require.Equal(t, records.Expanded{First: 3, Width: run.MaxForeach}, expand(t, s, id))
+	_, err = s.GetTask(t.Context(), id, run.ItemName("build", run.MaxForeach-1))
+	require.NoError(t, err)
+}
+
+func testForeachDeleted(t *testing.T, d *database) {
+	s := d.store(t)
+	id := planned(t, s, `[1, 2]`)
+	expand(t, s, id)
+	require.NoError(t, s.CloseLost(t.Context(), id, "gone"))
+	for _, task := range get(t, s, id).Tasks[1:] {
+		require.Equal(t, run.StatusSkipped, task.Status)
+	}
+	require.NoError(t, s.DeleteRun(t.Context(), id))
+}

@@ -1,0 +1,96 @@
+package run
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+)
+
+// Variables that a task has which was made of an item of a list.
+const (
+	VariableItem      = "DROVER_ITEM" // a string as it is, anything else as JSON
+	VariableItemIndex = "DROVER_ITEM_INDEX"
+)
+
+// ItemName returns the name of the task that is made of the i-th item of the
+// list of a task.
+func ItemName(task string, i int) string { return task + "[" + strconv.Itoa(i) + "]" }
+
+// ItemAxis returns the variables of the task of an item.
+func ItemAxis(item string, i int) map[string]string {
+	return map[string]string{VariableItem: item, VariableItemIndex: strconv.Itoa(i)}
+}
+
+// ForeachItems returns the items of the list that a foreach names; room is how
+// many more tasks the run may have. Where there is no such list the error says
+// why, with the code of outputs or CodeInvalid.
+func ForeachItems(foreach string, outputs Outputs, room int) ([]string, error) {
+	text, err := ResolveOutputs(foreach, outputs)
+	if err != nil {
+		return nil, Errorf(CodeOf(err), "foreach: %w", err)
+	}
+	var list []json.RawMessage
+	what := "what foreach " + strings.TrimSpace(clipTo(foreach, MaxNameLength)) + " names"
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		var value json.RawMessage
+		if json.Unmarshal([]byte(text), &value) == nil {
+			return nil, Errorf(CodeInvalid, "%s is %s and not a list", what, kindOf(value))
+		}
+		return nil, Errorf(CodeInvalid, "%s is not JSON: %s", what, err.Error())
+	}
+	switch {
+	case list == nil:
+		return nil, Errorf(CodeInvalid, "%s is null and not a list", what)
+	case len(list) == 0:
+		return nil, Errorf(CodeInvalid, "%s is an empty list; it must have 1 to %d items", what, MaxForeach)
+	case len(list) > MaxForeach:
+		return nil, Errorf(CodeInvalid, "%s has %d items; it must have 1 to %d", what, len(list), MaxForeach)
+	case len(list) > room:
+		return nil, Errorf(CodeInvalid, "%s has %d items, and the run has room for %d more tasks: the limit is %d", what, len(list), room, MaxTasks)
+	}
+	items := make([]string, len(list))
+	for i, raw := range list {
+		if items[i], err = itemText(raw); err != nil {
+			return nil, Errorf(CodeInternal, "reading item %d: %w", i, err)
+		}
+		switch {
+		case len(VariableItem)+len("=")+len(items[i]) >= MaxVariableBytes:
+			return nil, Errorf(CodeInvalid, "item %d of %s has %d bytes; it must have less than %d", i, what, len(items[i]), MaxVariableBytes-len(VariableItem)-1)
+		case strings.Contains(items[i], "\x00"):
+			return nil, Errorf(CodeInvalid, "item %d of %s has a NUL byte", i, what)
+		}
+	}
+	return items, nil
+}
+
+// itemText returns a string as it is, and anything else as JSON.
+func itemText(raw json.RawMessage) (string, error) {
+	if raw[0] == '"' {
+		var s string
+		err := json.Unmarshal(raw, &s)
+		return s, err
+	}
+	var out bytes.Buffer
+	err := json.Compact(&out, raw)
+	return out.String(), err
+}
+
+func kindOf(raw json.RawMessage) string {
+	switch raw[0] {
+	case '{':
+		return "an object"
+	case '"':
+		return "a string"
+	case 't', 'f':
+		return "a boolean"
+	}
+	return "a number"
+}
+
+func clipTo(s string, n int) string {
+	if len(s) > n {
+		s = strings.ToValidUTF8(s[:n], "") + "…"
+	}
+	return s
+}

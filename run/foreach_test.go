@@ -1,0 +1,79 @@
+package run_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/run"
+)
+
+func TestForeachItems(t *testing.T) {
+	t.Parallel()
+	items := func(text string, room int) ([]string, error) {
+		return run.ForeachItems(`{{ output "plan" "items" }}`, func(run.OutputRef) (string, error) { return text, nil }, room)
+	}
+	got, err := items(` ["a", "b c", 1.50, {"k": [1, null]}, true, null, "\u00e9", ""] `, 100)
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "b c", "1.50", `{"k":[1,null]}`, "true", "null", "é", ""}, got)
+	require.Equal(t, map[string]string{"DROVER_ITEM": "a", "DROVER_ITEM_INDEX": "3"}, run.ItemAxis("a", 3))
+
+	many := "[" + strings.Repeat("1,", run.MaxForeach-1) + "1]"
+	got, err = items(many, run.MaxTasks)
+	require.NoError(t, err)
+	require.Len(t, got, run.MaxForeach)
+
+	for text, want := range map[string]string{
+		"":                 "is not JSON",
+		"a,b":              "is not JSON",
+		`["a"`:             "is not JSON",
+		`["a"] x`:          "is not JSON",
+		`{"a": 1}`:         "is an object and not a list",
+		`"a"`:              "is a string and not a list",
+		"12":               "is a number and not a list",
+		"true":             "is a boolean and not a list",
+		"null":             "is null and not a list",
+		"[]":               "is an empty list; it must have 1 to 5000 items",
+		"[1," + many[1:]:   "has 5001 items; it must have 1 to 5000",
+		"[1, 2, 3, 4]":     "has 4 items, and the run has room for 3 more tasks: the limit is 10000",
+		`["a", "b\u0000"]`: "item 1 of what foreach",
+		`["` + strings.Repeat("x", run.MaxVariableBytes) + `"]`: "has 131072 bytes; it must have less than",
+	} {
+		_, err := items(text, 3)
+		if strings.HasPrefix(text, "[1,1") {
+			_, err = items(text, run.MaxTasks)
+		}
+		require.Equal(t, run.CodeInvalid, run.CodeOf(err), text)
+		require.ErrorContains(t, err, want)
+	}
+	_, err = run.ForeachItems(`{{ output "plan" "items" }}`, func(run.OutputRef) (string, error) {
+		return "", run.Errorf(run.CodeNotFound, "task plan put out nothing")
+	}, 3)
+	require.Equal(t, run.CodeNotFound, run.CodeOf(err))
+	require.EqualError(t, err, "foreach: task plan put out nothing")
+}
+
+func TestValidate_Foreach(t *testing.T) {
+	t.Parallel()
+	steps := []run.Step{{Run: "x"}}
+	spec := &run.Spec{Name: "n", Group: "/a/b", Tasks: map[string]*run.TaskSpec{
+		"plan":  {Steps: steps},
+		"build": {Steps: steps, Foreach: `{{ output "plan" "items" }}`, Depends: []run.Depend{{Task: "plan"}}},
+		"join":  {Steps: steps, Environment: map[string]string{"A": `{{ output "build[17]" "k" }}`}, Depends: []run.Depend{{Task: "build"}}},
+	}}
+	require.Empty(t, run.Validate(spec))
+	x, faults := run.Expand(spec, nil)
+	require.Empty(t, faults)
+	require.Len(t, x.Tasks, 3)
+	require.Equal(t, run.Node{Name: "build", First: 1, Width: 1, Foreach: true, Depends: []run.Edge{{Node: 0}}, Steps: 1}, x.Plan.Nodes[1])
+
+	for _, bad := range []string{"build", "build[x]", "build[01]", "build[5000]", "build[-1]", "build[1"} {
+		spec.Tasks["join"].Environment["A"] = `{{ output "` + bad + `" "k" }}`
+		require.Equal(t, []string{"tasks.join.environment.A bad_value"}, found(run.Validate(spec)), bad)
+	}
+	delete(spec.Tasks, "join")
+	spec.Tasks["build"].Matrix = map[string][]string{"A": {"x"}}
+	spec.Tasks["build"].Foreach = `{{ output "nan" "items" }}`
+	require.Equal(t, []string{"tasks.build.foreach contradiction", "tasks.build.foreach unknown_dependency"}, found(run.Validate(spec)))
+}

@@ -1,0 +1,77 @@
+package run
+
+import "slices"
+
+// Grown says that the tasks are there that a task with a foreach stands for:
+// Width tasks with consecutive numbers from First.
+type Grown struct {
+	Task  int `json:"t"`
+	First int `json:"f"`
+	Width int `json:"w"`
+}
+
+// Grows reports whether a task stands for others that are not there yet.
+func (g *Graph) Grows(task int) bool {
+	return g.has(task) && g.nodes[g.nodeOf[task]].Foreach && !g.states[g.nodeOf[task]].grown
+}
+
+// Grow adds the tasks that a task stands for, which becomes a success and
+// counts no more for its node: what depends on the node depends on the new
+// tasks. They are decided by the next Next, without further approval. Before a
+// Restore, all that had grown when the state was taken must grow, in order. The
+// error has CodeInvalid, and the graph is then unchanged.
+func (g *Graph) Grow(x Grown) error {
+	switch {
+	case !g.Grows(x.Task):
+		return Errorf(CodeInvalid, "task %d does not stand for others that are to come", x.Task)
+	case finalByte(g.at(x.Task)):
+		return Errorf(CodeInvalid, "task %d is %s", x.Task, g.Status(x.Task))
+	case x.First != len(g.status):
+		return Errorf(CodeInvalid, "the tasks of task %d begin with number %d, which does not follow %d", x.Task, x.First, len(g.status)-1)
+	case x.Width < 1 || x.First+x.Width > MaxTasks:
+		return Errorf(CodeInvalid, "task %d stands for %d tasks", x.Task, x.Width)
+	}
+	if g.grown == nil {
+		g.nodes = slices.Clone(g.nodes) // they are the caller's
+	}
+	g.grown = append(g.grown, x)
+	node := g.nodeOf[x.Task]
+	n, st, old := &g.nodes[node], &g.states[node], g.at(x.Task)
+	n.First, n.Width, st.grown = x.First, x.Width, true
+
+	st.counts[old]--
+	g.totals[old]--
+	g.status[x.Task] = byteSuccess
+	g.totals[byteSuccess]++
+	g.final++
+
+	st.counts[byteNotStarted] += x.Width
+	g.totals[byteNotStarted] += x.Width
+	for range x.Width {
+		g.status, g.nodeOf = append(g.status, byteNotStarted), append(g.nodeOf, node)
+	}
+	g.ready = append(g.ready, int(node))
+	return nil
+}
+
+// Grown returns what has grown, in order.
+func (g *Graph) Grown() []Grown { return slices.Clone(g.grown) }
+
+// stands reports whether the tasks are there that a task stands for.
+func (g *Graph) stands(task int) bool {
+	node := g.nodeOf[task]
+	return g.states[node].grown && task < g.nodes[node].First
+}
+
+// nameIn returns the name of a task of a node.
+func (g *Graph) nameIn(node, task int) string {
+	n := g.nodes[node]
+	switch i := task - n.First; {
+	case !g.states[node].grown:
+		return n.taskName(i)
+	case i < 0:
+		return n.Name // it stands for the others
+	default:
+		return ItemName(n.Name, i)
+	}
+}
