@@ -192,6 +192,8 @@ type Fleet struct {
 	// PluginPath has the directories that names of plugins are looked up in,
 	// before PATH.
 	PluginPath []string `koanf:"plugin_path" yaml:"plugin_path"`
+	// Bootstrap is for fleets with bootstrap: ssh.
+	Bootstrap FleetBootstrap `koanf:"bootstrap" yaml:"bootstrap"`
 }
 
 // Dev is all of Drover in one process.
@@ -218,7 +220,10 @@ func Default() Config {
 			Slots: 1, Labels: map[string]string{}, GatewayURL: "http://127.0.0.1:8080",
 			Kubernetes: Kubernetes{HelperPullPolicy: "if_not_present", PendingTimeout: 10 * time.Minute, LeaseDuration: 12 * time.Second},
 		},
-		Fleet: Fleet{Names: []string{}, PluginPath: []string{}},
+		Fleet: Fleet{
+			Names: []string{}, PluginPath: []string{},
+			Bootstrap: FleetBootstrap{GatewayURL: "http://127.0.0.1:8080", Life: 24 * time.Hour, ReadyTimeout: 10 * time.Minute, RegisterTimeout: 2 * time.Minute},
+		},
 		Dev: Dev{
 			DataDir: "drover-data", HTTP: "127.0.0.1:8080", Temporal: "127.0.0.1:7233", TemporalUI: "127.0.0.1:8233",
 			Executors: []string{},

@@ -168,6 +168,7 @@ func (f Fleet) validate(v *validator) {
 	if slices.Contains(f.PluginPath, "") {
 		v.fail("fleet.plugin_path", "a directory is empty")
 	}
+	f.Bootstrap.validate(v)
 }
 
 func (d Dev) validate(v *validator) {
@@ -208,6 +209,7 @@ func (c Config) require(v *validator, part Part) {
 		c.Relay.require(v)
 	case PartFleet:
 		v.given("fleet.state_dir", c.Fleet.StateDir)
+		c.Fleet.Bootstrap.require(v)
 		c.requireRecords(v)
 	case PartExecutor:
 		v.given("executor.pool", c.Executor.Pool)

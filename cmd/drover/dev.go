@@ -172,7 +172,7 @@ func (d *dev) addParts(ctx context.Context, listener net.Listener) error {
 	d.addTelemetry(d.cfg.Telemetry, d.engine.Ready)
 	fleet := d.cfg.Fleet
 	fleet.StateDir = filepath.Join(d.dir, "fleets")
-	if err := d.addFleets(fleet, d.stores, d.client); err != nil {
+	if err := d.addFleets(fleet, d.stores, d.client, client.Options{HostPort: d.cfg.Dev.Temporal, Namespace: contract.Namespace}); err != nil {
 		return err
 	}
 	return d.addExecutors(ctx)

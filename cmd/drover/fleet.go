@@ -52,7 +52,7 @@ func runFleet(cmd *cobra.Command, cfg config.Config) error {
 	if err != nil {
 		return err
 	}
-	if err := s.addFleets(cfg.Fleet, s.stores, s.client); err != nil {
+	if err := s.addFleets(cfg.Fleet, s.stores, s.client, s.temporal); err != nil {
 		return s.finish(ctx, err)
 	}
 	s.addTelemetry(cfg.Telemetry, func(ctx context.Context) error {
@@ -66,7 +66,7 @@ func runFleet(cmd *cobra.Command, cfg config.Config) error {
 }
 
 // addFleets looks after fleets in this process.
-func (p *process) addFleets(cfg config.Fleet, s *stores, c client.Client) error {
+func (p *process) addFleets(cfg config.Fleet, s *stores, c client.Client, temporal client.Options) error {
 	dir, err := filepath.Abs(cfg.StateDir)
 	if err != nil {
 		return fmt.Errorf("finding the directory of the plugins: %w", err)
@@ -75,7 +75,7 @@ func (p *process) addFleets(cfg config.Fleet, s *stores, c client.Client) error 
 	if err := p.telemetry.registry.Register(metrics); err != nil {
 		return fmt.Errorf("registering the metrics of fleets: %w", err)
 	}
-	w := fleets.New(fleets.Deps{
+	deps := fleets.Deps{
 		Store: s.records, Logger: p.logger, Metrics: metrics,
 		Open: func(ctx context.Context, f run.Fleet) (fleets.Group, error) {
 			connector, err := fleets.ConnectorOf(f.Spec.ConnectorConfig)
@@ -87,7 +87,15 @@ func (p *process) addFleets(cfg config.Fleet, s *stores, c client.Client) error 
 				Connector: connector, Logger: p.logger.With("fleet", f.Name),
 			})
 		},
-	})
+	}
+	ssh, err := newSSHBootstrap(cfg, temporal.HostPort, temporal.Namespace, s.records, p.logger)
+	if err != nil {
+		return err
+	}
+	if ssh != nil {
+		deps.Bootstrap = ssh
+	}
+	w := fleets.New(deps)
 	k := &fleetKeeper{
 		names: cfg.Names, list: s.records.ListFleets, watch: s.records.WatchFleets, worker: w, process: p, running: map[string]func(){},
 		newWorker: func(name string, fatal func(error)) worker.Worker {

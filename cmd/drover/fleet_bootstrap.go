@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/drover-run/drover/config"
+	"github.com/drover-run/drover/fleeting"
+	"github.com/drover-run/drover/fleeting/bootstrap"
+	"github.com/drover-run/drover/fleets"
+	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/tokens"
+)
+
+// Attempts to make an instance an executor, and the pause between two: a
+// connection that breaks is no fault of the machine, and the steps that were
+// done are not repeated.
+const (
+	bootstrapAttempts = 3
+	bootstrapPause    = 5 * time.Second
+)
+
+// registry is what is asked whether an executor is there.
+type registry interface {
+	GetExecutor(ctx context.Context, id string) (run.Executor, error)
+	GetPool(ctx context.Context, name string) (run.Pool, error)
+}
+
+// sshBootstrap makes executors of instances over SSH.
+type sshBootstrap struct {
+	cfg                 config.FleetBootstrap
+	temporal, namespace string
+	keys                *tokens.Keys
+	ca                  []byte
+	binaries            *bootstrap.Binaries
+	registry            registry
+	hostKeys            string // directory with the key of each instance
+	logger              *slog.Logger
+}
+
+var _ fleets.Bootstrapper = (*sshBootstrap)(nil)
+
+// newSSHBootstrap reads what is needed of the worker's host. The result is nil
+// where there are no keys to make credentials by.
+func newSSHBootstrap(cfg config.Fleet, temporal, namespace string, r registry, logger *slog.Logger) (*sshBootstrap, error) {
+	b := &sshBootstrap{
+		cfg: cfg.Bootstrap, temporal: temporal, namespace: namespace, registry: r, logger: logger,
+		hostKeys: filepath.Join(cfg.StateDir, "host-keys"), binaries: &bootstrap.Binaries{Dir: cfg.Bootstrap.BinariesDir},
+	}
+	if b.cfg.KeyFile == "" {
+		return nil, nil //nolint:nilnil // none is a good answer
+	}
+	var err error
+	if b.keys, err = tokens.ReadKeys(b.cfg.KeyFile); err != nil {
+		return nil, err
+	}
+	if file := b.cfg.Relay.CAFile; file != "" {
+		if b.ca, err = os.ReadFile(file); err != nil {
+			return nil, fmt.Errorf("reading the authority of the relay: %w", err)
+		}
+	}
+	if b.binaries.Drover, err = os.Executable(); err != nil {
+		return nil, fmt.Errorf("finding this executable: %w", err)
+	}
+	if b.binaries.Shim, err = findShim(""); err != nil { // there may be another in the directory
+		logger.Warn("no instance like this host is made an executor", "error", err)
+		b.binaries.Drover = ""
+	}
+	if err := os.MkdirAll(b.hostKeys, 0o700); err != nil {
+		return nil, fmt.Errorf("making the directory of host keys: %w", err)
+	}
+	return b, nil
+}
+
+// Bootstrap implements fleets.Bootstrapper.
+func (b *sshBootstrap) Bootstrap(ctx context.Context, i fleets.Instance, c fleeting.ConnectInfo) error {
+	if c.ID = i.ID; c.Timeout == 0 {
+		c.Timeout = i.Spec.ConnectorConfig.Timeout.Std()
+	}
+	options, err := b.options(ctx, i)
+	if err != nil {
+		return err
+	}
+	ssh, err := bootstrap.NewSSH(options)
+	if err != nil {
+		return err
+	}
+	target, err := b.target(i, c)
+	if err != nil {
+		return err
+	}
+	for attempt := 1; ; attempt++ {
+		_, err := ssh.Start(ctx, target)
+		fault, _ := errors.AsType[*bootstrap.Error](err)
+		if err == nil || fault == nil || fault.Reason != bootstrap.ReasonLost || attempt == bootstrapAttempts {
+			return err
+		}
+		b.logger.WarnContext(ctx, "making an executor of an instance again", "fleet", i.Fleet, "instance_id", i.ID, "error", err)
+		pause := time.NewTimer(bootstrapPause)
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (b *sshBootstrap) options(ctx context.Context, i fleets.Instance) (bootstrap.Options, error) {
+	pool, err := b.registry.GetPool(ctx, i.Spec.Pool)
+	if err != nil {
+		return bootstrap.Options{}, fmt.Errorf("asking for the pool, which says what driver its executors have: %w", err)
+	}
+	return bootstrap.Options{
+		Executor: bootstrap.Executor{
+			Pool: i.Spec.Pool, Driver: pool.Driver, Slots: max(1, i.Spec.CapacityPerInstance), Privileged: pool.Privileged,
+			Labels:      map[string]string{run.LabelFleet: i.Fleet, run.LabelInstance: i.ID},
+			RemoveAfter: b.cfg.RemoveAfter, Gateway: b.cfg.GatewayURL, InsecureGateway: b.cfg.InsecureGateway,
+			Relay: bootstrap.Relay{
+				Address: b.cfg.Relay.Address, CA: b.ca, ServerName: b.cfg.Relay.ServerName, Insecure: b.cfg.Relay.Insecure,
+			},
+			Temporal: b.temporal, Namespace: b.namespace,
+		},
+		Binaries:        b.binaries,
+		HostKeys:        bootstrap.HostKeys{Policy: bootstrap.HostKeyPolicy(i.Spec.ConnectorConfig.HostKeyPolicy), File: b.cfg.KnownHostsFile},
+		UseExternalAddr: i.Spec.ConnectorConfig.UseExternalAddr, Dir: b.cfg.Dir, Sudo: b.cfg.Sudo,
+		Ready: i.Spec.InstanceReadyCommand, ReadyTimeout: b.cfg.ReadyTimeout, RegisterTimeout: b.cfg.RegisterTimeout, Logger: b.logger,
+	}, nil
+}
+
+// executorOf names the executor of an instance. An id is spent when its executor
+// is removed, and numbers come again where a fleet is made again.
+func executorOf(i fleets.Instance) string {
+	sum := sha256.Sum256([]byte(i.ID))
+	return i.Fleet + "-" + strconv.Itoa(i.Number) + "-" + hex.EncodeToString(sum[:4])
+}
+
+func (b *sshBootstrap) target(i fleets.Instance, c fleeting.ConnectInfo) (bootstrap.Target, error) {
+	id := executorOf(i)
+	file := filepath.Join(b.hostKeys, id)
+	known, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return bootstrap.Target{}, fmt.Errorf("reading the key of the host: %w", err)
+	}
+	return bootstrap.Target{
+		Connect: c, Executor: id, HostKey: strings.TrimSpace(string(known)),
+		Remember: func(_ context.Context, key string) error { return writeToken(file, key) },
+		Credential: func(context.Context) (string, error) {
+			return b.keys.Pass(tokens.Binding{Executor: id, Pool: i.Spec.Pool}, time.Now(), b.cfg.Life)
+		},
+		Registered: func(ctx context.Context) (bool, error) {
+			e, err := b.registry.GetExecutor(ctx, id)
+			if run.CodeOf(err) == run.CodeNotFound {
+				return false, nil
+			}
+			return err == nil && e.State == run.ExecutorOnline, err
+		},
+	}, nil
+}
