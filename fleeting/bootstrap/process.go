@@ -2,6 +2,10 @@ package bootstrap
 
 import "path"
 
+// exitRemoved is what an executor ends with that was removed: it is never begun
+// again, since its id is spent.
+const exitRemoved = "4"
+
 // supervise is what keeps an executor running on a host without a service
 // manager, or for a user who has none. It begins what was killed again, and
 // keeps of its log what somebody may want to read.
@@ -16,7 +20,9 @@ while :; do
   ` + quote(p.drover) + ` executor --config ` + quote(p.config) + ` >> executor.log 2>&1 &
   child=$!
   wait "$child"
+  code=$?
   child=
+  if [ $code = ` + exitRemoved + ` ]; then exit 0; fi
   sleep 2 &
   wait $!
 done

@@ -302,6 +302,16 @@ func TestStart_uploads_again_what_was_cut_off(t *testing.T) {
 	require.NoError(t, w.stop())
 }
 
+// An executor that was removed is not begun again.
+func TestStart_lets_the_removed_rest(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.options.Binaries.Drover = w.file("drover", "#!/bin/sh\nsleep 0.2\nexit 4\n")
+	_, err := w.start(t.Context())
+	require.NoError(t, err)
+	testenv.Await(t, time.Minute, func() (bool, string) { return len(w.processes()) == 0, fmt.Sprint(w.processes()) })
+}
+
 // Whoever is killed is begun again: the executor by its supervisor, and the
 // supervisor by the next call, which leaves no second executor.
 func TestStart_after_kills(t *testing.T) {

@@ -23,6 +23,7 @@ KillSignal=SIGTERM
 TimeoutStopSec=1min
 Restart=always
 RestartSec=2s
+RestartPreventExitStatus=` + exitRemoved + `
 UMask=0077
 
 [Install]

@@ -69,6 +69,20 @@ func (r *Relayed) BoundToken(name, executor, pool string) string {
 	return r.newToken(filepath.Join(r.Dir, "tokens.yaml"), name, "executor", "--executor", executor, "--pool", pool)
 }
 
+// LaunchFleets starts a fleet worker that makes executors of instances over SSH;
+// they keep everything below a directory.
+func (r *Relayed) LaunchFleets(dir string) *Process {
+	r.t.Helper()
+	r.env[Fleet] = append(r.env[Fleet],
+		"DROVER_FLEET__BOOTSTRAP__KEY_FILE="+r.Keys, "DROVER_FLEET__BOOTSTRAP__GATEWAY_URL="+r.Server, "DROVER_FLEET__BOOTSTRAP__DIR="+dir,
+		"DROVER_FLEET__BOOTSTRAP__RELAY__ADDRESS="+r.Address, "DROVER_FLEET__BOOTSTRAP__RELAY__CA_FILE="+r.CA,
+		"DROVER_FLEET__BOOTSTRAP__RELAY__SERVER_NAME="+RelayName,
+	)
+	process := r.Launch(Fleet)
+	process.AwaitReady()
+	return process
+}
+
 // Journals returns what an executor keeps in its journals: the tokens of its tasks.
 func (r *Relayed) Journals() []string {
 	r.t.Helper()
