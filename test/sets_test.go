@@ -5,9 +5,11 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,7 +25,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/executor/kubernetes"
 	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/test/harness"
 )
 
@@ -37,8 +41,9 @@ type herd struct {
 	slots     string
 	members   []*harness.Process
 
-	mu   sync.Mutex
-	pods map[string]map[types.UID]bool // that there ever were, by name
+	mu      sync.Mutex
+	watched map[types.UID]bool
+	lives   map[run.Key]int // pods in which steps ran
 }
 
 // newHerd starts a Drover and the members.
@@ -65,7 +70,7 @@ func openHerd(t *testing.T, parts *harness.Parts, slots string) *herd {
 	client, err := clientset.NewForConfig(config)
 	require.NoError(t, err)
 	h := &herd{
-		t: t, parts: parts, cluster: cluster, client: client, slots: slots, pods: map[string]map[types.UID]bool{},
+		t: t, parts: parts, cluster: cluster, client: client, slots: slots, watched: map[types.UID]bool{}, lives: map[run.Key]int{},
 		namespace: "drover-test-" + strings.ToLower(rand.Text()[:10]),
 	}
 	_, err = client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.namespace}}, metav1.CreateOptions{})
@@ -117,21 +122,26 @@ func (h *herd) newMember(name string) *member {
 	return m
 }
 
-// count notes all pods that there ever are.
+// count counts the pods in which steps run: those whose shim writes. A member
+// that was frozen may make the pod of a key that is another's by now; nothing
+// begins in it.
 func (h *herd) count() {
 	h.t.Helper()
 	pods := informers.NewSharedInformerFactoryWithOptions(h.client, 0, informers.WithNamespace(h.namespace)).Core().V1().Pods().Informer()
+	var followers sync.WaitGroup
 	note := func(object any) {
 		pod, ok := object.(*corev1.Pod)
-		if !ok {
+		if !ok || !slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+			return c.Name == taskContainer && c.State.Waiting == nil
+		}) {
 			return
 		}
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		if h.pods[pod.Name] == nil {
-			h.pods[pod.Name] = map[types.UID]bool{}
+		if !h.watched[pod.UID] {
+			h.watched[pod.UID] = true
+			followers.Go(func() { h.follow(pod) })
 		}
-		h.pods[pod.Name][pod.UID] = true
 	}
 	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: note, UpdateFunc: func(_, object any) { note(object) }})
 	require.NoError(h.t, err)
@@ -140,8 +150,35 @@ func (h *herd) count() {
 		defer close(done)
 		pods.RunWithContext(h.t.Context())
 	}()
-	h.t.Cleanup(func() { <-done })
+	h.t.Cleanup(func() {
+		<-done
+		followers.Wait()
+	})
 	require.True(h.t, cache.WaitForCacheSync(h.t.Context().Done(), pods.HasSynced))
+}
+
+// taskContainer is the container in which the shim runs the steps, and copies
+// its frames to the log.
+const taskContainer = "task"
+
+// follow waits until the shim of a pod writes, or the pod ends.
+func (h *herd) follow(pod *corev1.Pod) {
+	log, err := h.client.CoreV1().Pods(h.namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Container: taskContainer, Follow: true}).Stream(h.t.Context())
+	if err != nil {
+		return // it was removed at once
+	}
+	defer func() { _ = log.Close() }()
+	if _, err := io.ReadFull(log, make([]byte, 1)); err != nil {
+		return
+	}
+	key, err := run.ParseKey(pod.Labels[kubernetes.LabelKey])
+	if err != nil {
+		h.t.Errorf("the key of pod %s: %v", pod.Name, err)
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lives[key]++
 }
 
 // spec returns tasks that print a line a second.
@@ -188,14 +225,18 @@ func (h *herd) check(r api.Run, tasks, seconds int) {
 	h.requireOnce()
 }
 
-// requireOnce checks that no pod was ever made anew.
+// requireOnce checks that the steps of no task ran twice.
 func (h *herd) requireOnce() {
 	h.t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	require.NotEmpty(h.t, h.pods)
-	for name, uids := range h.pods {
-		require.Len(h.t, uids, 1, "pods of the name %s", name)
+	require.NotEmpty(h.t, h.lives)
+	ran := map[string]bool{}
+	for key, n := range h.lives {
+		require.Equal(h.t, 1, n, "pods of %s in which steps ran", key)
+		task := fmt.Sprint(key.Run, ".", key.Task)
+		require.False(h.t, ran[task], "another dispatch of %s ran too", key)
+		ran[task] = true
 	}
 }
 
