@@ -141,7 +141,7 @@ func TestFleet_lives_through_kills(t *testing.T) {
 		require.NotEmpty(t, i.Why)
 		uses += i.Uses
 	}
-	require.Equal(t, 6, uses)
+	require.GreaterOrEqual(t, uses, 6, "one that is handed out while a drain comes is given back, and counts")
 	var events api.FleetEventList
 	f.read("/api/v1/fleets/linux/events?after=0&limit=1000", &events)
 	require.Equal(t, "made", events.Events[0].Kind)
