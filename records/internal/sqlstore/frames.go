@@ -180,12 +180,18 @@ func outputsOf(frames []run.Frame) map[string]string {
 	return outputs
 }
 
-// lateOutputs takes the outputs of a task that is final. All else is told by
-// its result.
+// lateOutputs takes the outputs of a task that is final, unless its last frame
+// came before. All else is told by its result.
 func (t *tx) lateOutputs(ctx context.Context, r *runRow, b run.FrameBatch) error {
 	outputs := outputsOf(b.Frames)
 	if len(outputs) == 0 {
 		return nil
+	}
+	var whole bool
+	if err := t.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM log_batches
+		WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ? AND first_frame < ? AND task_end)`,
+		b.Key.Run, b.Key.Task, b.Key.Attempt, b.Key.Dispatch, b.Frames[0].N).Scan(&whole); err != nil || whole {
+		return err
 	}
 	if err := t.saveOutputs(ctx, b.Key, outputs); err != nil {
 		return err
