@@ -88,7 +88,7 @@ func TestServer_bad_input(t *testing.T) {
 		},
 		"no steps":      {call{post, runs, "name: x\ngroup: /a/b\ntasks: {a: {steps: []}}", yaml}, 422, run.CodeInvalid, "", "tasks.a.steps"},
 		"bad duration":  {call{post, runs, "name: x\ngroup: /a/b\ntimeout: soon\ntasks: {a: {steps: [{run: x}]}}", yaml}, 422, run.CodeInvalid, "soon", "timeout"},
-		"not supported": {call{post, runs, "name: x\ngroup: /a/b\ntasks: {a: {foreach: x, steps: [{run: x}]}}", yaml}, 422, run.CodeNotSupported, "", "tasks.a.foreach"},
+		"not supported": {call{post, runs, "name: x\ngroup: /a/b\nenvironment: {A: '{{ output \"a\" \"k\" }}'}\ntasks: {a: {steps: [{run: x}]}}", yaml}, 422, run.CodeNotSupported, "", "environment.A"},
 		"9 MiB":         {call{post, runs, strings.Repeat(" ", 9<<20), nil}, 413, run.CodeTooLarge, "8388608", ""},
 		"packed 9 MiB":  {call{post, runs, packed(t, strings.Repeat(" ", 9<<20)), map[string]string{"Content-Encoding": "gzip"}}, 413, run.CodeTooLarge, "", ""},
 		"badly packed":  {call{post, runs, "x", map[string]string{"Content-Encoding": "gzip"}}, 400, run.CodeUnreadable, "", ""},
