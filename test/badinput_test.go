@@ -50,7 +50,7 @@ func TestBadInput(t *testing.T) {
 		"a wrong content type":      {"POST", "/runs", "text/plain", ok, "", 415, "unsupported_media_type", ""},
 		"a group of one element":    {"POST", "/runs", yaml, strings.Replace(ok, "/a/b", "/a", 1), "", 422, "invalid", "group"},
 		"archives":                  {"POST", "/runs", yaml, spec("  t: {steps: [{save_workspace: {paths: ['**']}}]}\n"), "", 422, "not_supported", "tasks.t.steps[0].save_workspace"},
-		"foreach":                   {"POST", "/runs", yaml, spec("  t: {foreach: '[1]', steps: [{run: 'true'}]}\n"), "", 422, "not_supported", "tasks.t.foreach"},
+		"foreach":                   {"POST", "/runs", yaml, spec("  t: {foreach: '[1]', steps: [{run: 'true'}]}\n"), "", 422, "invalid", "tasks.t.foreach"},
 		"an unknown run":            {"GET", "/runs/01jd0000000000000000000000", "", "", "", 404, "not_found", ""},
 		"the wrong phase":           {"POST", "/runs/" + manual + "/stop", "application/json", "{}", "", 409, "wrong_phase", ""},
 		"not waiting for approval":  {"POST", "/runs/" + manual + "/tasks/t/approve", "application/json", "{}", "", 409, "not_waiting_approval", ""},

@@ -63,7 +63,7 @@ func TestControl_registers_by_contract_names(t *testing.T) {
 		contract.RetentionWorkflow, contract.ExecutorWorkflow, contract.FleetWorkflow,
 	}, r.workflows)
 	require.ElementsMatch(t, []string{
-		contract.ActivityLoadPlan, contract.ActivityBegin, contract.ActivityApply, contract.ActivityHolders,
+		contract.ActivityLoadPlan, contract.ActivityExpand, contract.ActivityBegin, contract.ActivityApply, contract.ActivityHolders,
 		contract.ActivityFire, contract.ActivityEndRun, contract.ActivityRemoveEvents, contract.ActivityGrant,
 		contract.ActivityDeleteRuns, contract.ActivityExpireExecutor,
 	}, r.activities)
