@@ -36,7 +36,7 @@ func TestLoss_partition(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			graph := tally{dir: t.TempDir(), tasks: 3, steps: 3, pause: "4"}
+			graph := tally{dir: t.TempDir(), tasks: 3, steps: 3, pause: "6"}
 			network := harness.NewNetwork(t)
 			parts := harness.StartPartsOn(t, network, "4")
 			id := parts.Submit(graph.spec("cut-off-from-" + name)).ID
@@ -81,7 +81,7 @@ func TestLoss_reboot(t *testing.T) {
 // timeout, and lets them go on.
 func TestLoss_thawed_host(t *testing.T) {
 	t.Parallel()
-	graph := tally{dir: t.TempDir(), tasks: 3, steps: 3, pause: "3"}
+	graph := tally{dir: t.TempDir(), tasks: 3, steps: 3, pause: "5"}
 	parts, host := startOnHost(t, "4")
 	id := parts.Submit(graph.spec("thawed")).ID
 	parts.Await(id, time.Minute, func(r api.Run) bool { return running(r) == 3 })
@@ -123,10 +123,10 @@ func TestLoss_wiped(t *testing.T) {
 // runs: it refuses to, and nobody notices anything.
 func TestLoss_cloned(t *testing.T) {
 	t.Parallel()
-	graph := tally{dir: t.TempDir(), tasks: 3, steps: 2, pause: "1"}
+	graph := tally{dir: t.TempDir(), tasks: 3, steps: 2, pause: "3"}
 	parts := harness.StartParts(t, "4", nil)
 	id := parts.Submit(graph.spec("cloned")).ID
-	parts.Await(id, time.Minute, func(r api.Run) bool { return running(r) == 3 })
+	awaitBegun(t, graph.dir, 1+3)
 	require.NoError(t, exec.Command("cp", "-a", filepath.Join(parts.Dir, "executor"), filepath.Join(parts.Dir, "clone")).Run())
 	log, err := parts.AddExecutor("clone", "4").AwaitEnd()
 	require.Error(t, err)
@@ -226,7 +226,7 @@ func descendants(t *testing.T, pid int) []int {
 // running before that, and may be started anew.
 func awaitBegun(t *testing.T, dir string, steps int) {
 	t.Helper()
-	testenv.Await(t, time.Minute, func() (bool, string) {
+	testenv.Await(t, 2*time.Minute, func() (bool, string) {
 		files, err := os.ReadDir(dir)
 		require.NoError(t, err)
 		return len(files) >= steps, fmt.Sprintf("%d steps have begun", len(files))

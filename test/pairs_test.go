@@ -26,9 +26,9 @@ import (
 // PostgreSQL, while runs come in: nothing is lost, doubled or out of order.
 func TestTwoOfEach(t *testing.T) {
 	t.Parallel()
-	total := 2000
-	if testing.Short() {
-		total = 200
+	total := 400
+	if soak() {
+		total = 2000
 	}
 	parts := harness.StartPairs(t, "16", testenv.RequirePostgres(t))
 	c := newCrowd(t, parts.Client, parts.Second())

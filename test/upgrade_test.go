@@ -37,7 +37,7 @@ func TestUpgrade_control(t *testing.T) {
 		submit(i)
 	}
 	for id := range graphs {
-		parts.Await(id, time.Minute, func(r api.Run) bool { return r.Phase == "running" })
+		parts.Await(id, time.Minute, func(r api.Run) bool { return r.Phase != "queued" })
 	}
 	parts.Launch(harness.Control2).AwaitReady()
 	awaitCurrent(t, c, "two")
@@ -71,7 +71,7 @@ func TestUpgrade_executor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			graph := tally{dir: t.TempDir(), tasks: 6, steps: 2, pause: "2"}
+			graph := tally{dir: t.TempDir(), tasks: 6, steps: 2, pause: "4"}
 			parts := harness.StartParts(t, "3", map[harness.Part][]string{harness.Executor: env})
 			id := parts.Submit(graph.spec("upgraded")).ID
 			awaitBegun(t, graph.dir, 1+3)
