@@ -81,7 +81,9 @@ func chaos(t *testing.T, w *world, r *rand.Rand) {
 	for task := range tasks {
 		w.submit(task)
 	}
+	w.setMishaps(d.mishap)
 	w.storm(d, func(down bool) { all[d.n(hosts)].setDown(down) })
+	w.setMishaps(nil)
 	for _, h := range all {
 		h.setDown(false)
 	}
@@ -105,6 +107,19 @@ func (d *dice) script(run.Key) script {
 		s.failure = run.Errorf(run.CodeUnavailable, "daemon is gone")
 	}
 	return s
+}
+
+// mishap makes up what goes wrong with a call.
+func (d *dice) mishap() (mishap, time.Duration) {
+	delay := time.Duration(d.n(90)) * time.Second // beyond what a caller waits, mostly
+	switch d.n(20) {
+	case 0:
+		return answerIsLost, delay
+	case 1:
+		return callComesLate, delay
+	default:
+		return noMishap, 0
+	}
 }
 
 // storm takes away what executors need, and gives it back, at random.

@@ -39,6 +39,7 @@ func (t *task) claim(ctx context.Context, d Delivery) Outcome {
 	case run.CodeConflict:
 		return t.conflict(ctx, err)
 	case run.CodeNotFound:
+		t.setAsked(false)
 		return t.drop(fmt.Sprintf("no claim: %v", err))
 	default: // it would be the same with the next task
 		t.a.suspend(err)
@@ -111,7 +112,7 @@ func (t *task) write(r record, d Durability) Outcome {
 // pending, and so it is where another member has the key.
 func (t *task) drop(reason string) Outcome {
 	// In a set the page of a claim must not go before its answer: see ours.
-	if t.a.shared != nil && (t.granted() || t.isLost()) || t.letGo() != nil {
+	if t.a.shared != nil && (t.mayBeGranted() || t.isLost()) || t.letGo() != nil {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.dropped = reason
@@ -121,17 +122,26 @@ func (t *task) drop(reason string) Outcome {
 	return Outcome{GivenBack: reason}
 }
 
-// granted reports whether the claim is held.
-func (t *task) granted() bool {
+// mayBeGranted reports whether the claim is held, as far as is known here: an
+// answer that was lost may have granted it.
+func (t *task) mayBeGranted() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.def != nil && t.entry.State != stateClosed
+	return t.asked && t.entry.State != stateClosed
+}
+
+// setAsked notes whether the desk may have granted the claim.
+func (t *task) setAsked(asked bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.asked = asked
 }
 
 // askDefinition asks the desk for the claim, and the definition with it.
 func (t *task) askDefinition(ctx context.Context) (run.Definition, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.a.opts.timing.claim)
 	defer cancel()
+	t.setAsked(true)
 	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
 	for {
 		def, err := t.a.desk.Claim(ctx, run.ClaimRequest{
@@ -157,6 +167,7 @@ func (t *task) conflict(ctx context.Context, err error) Outcome {
 	defer cancel()
 	states, askErr := t.a.desk.ClaimStates(ctx, t.a.who.id, []run.Key{t.key})
 	if askErr == nil && states[t.key] != run.ClaimOpen {
+		t.setAsked(false)
 		return t.drop(fmt.Sprintf("the claim was refused: %v", err))
 	}
 	t.log.Info("task is another's", slog.Any("error", err))

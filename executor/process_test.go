@@ -81,6 +81,34 @@ func do(p *process, f func() error) error {
 	return err
 }
 
+// asking makes a call to a service as the process does, with the mishaps of a
+// network: the answer may be lost, and the call may come late.
+func asking[T any](ctx context.Context, p *process, f func() (T, error)) (T, error) {
+	return through(p, func() (T, error) {
+		what, delay := p.w.mishap()
+		switch what {
+		case noMishap:
+			return f()
+		case answerIsLost:
+			_, _ = f()
+		case callComesLate:
+			p.w.later(delay, func() { _, _ = f() })
+		}
+		var zero T
+		select {
+		case <-ctx.Done():
+			return zero, context.Cause(ctx)
+		case <-time.After(delay):
+			return zero, errUnanswered
+		}
+	})
+}
+
+func telling(ctx context.Context, p *process, f func() error) error {
+	_, err := asking(ctx, p, func() (struct{}, error) { return struct{}{}, f() })
+	return err
+}
+
 // kill ends the process as SIGKILL does.
 func (p *process) kill() {
 	p.mu.Lock()
@@ -125,34 +153,34 @@ func (p *process) freeze(d time.Duration) {
 
 type procTokens struct{ *process }
 
-func (p procTokens) Heartbeat(_ context.Context, token []byte, d executor.HeartbeatDetails) error {
-	return do(p.process, func() error { return p.w.tokens.heartbeat(token, d) })
+func (p procTokens) Heartbeat(ctx context.Context, token []byte, d executor.HeartbeatDetails) error {
+	return telling(ctx, p.process, func() error { return p.w.tokens.heartbeat(token, d) })
 }
 
-func (p procTokens) Complete(_ context.Context, token []byte, out executor.Outcome) error {
-	return do(p.process, func() error { return p.w.tokens.complete(token, out) })
+func (p procTokens) Complete(ctx context.Context, token []byte, out executor.Outcome) error {
+	return telling(ctx, p.process, func() error { return p.w.tokens.complete(token, out) })
 }
 
 type procDesk struct{ *process }
 
 func (p procDesk) Register(ctx context.Context, e run.Executor) (run.Wanted, error) {
-	return through(p.process, func() (run.Wanted, error) { return p.w.desk.Register(ctx, e) })
+	return asking(ctx, p.process, func() (run.Wanted, error) { return p.w.desk.Register(ctx, e) })
 }
 
 func (p procDesk) Renew(ctx context.Context, r run.Renewal) (run.Wanted, error) {
-	return through(p.process, func() (run.Wanted, error) { return p.w.desk.Renew(ctx, r) })
+	return asking(ctx, p.process, func() (run.Wanted, error) { return p.w.desk.Renew(ctx, r) })
 }
 
 func (p procDesk) Claim(ctx context.Context, c run.ClaimRequest) (run.Definition, error) {
-	return through(p.process, func() (run.Definition, error) { return p.w.desk.Claim(ctx, c) })
+	return asking(ctx, p.process, func() (run.Definition, error) { return p.w.desk.Claim(ctx, c) })
 }
 
 func (p procDesk) Ship(ctx context.Context, b run.FrameBatch) error {
-	return do(p.process, func() error { return p.w.desk.Ship(ctx, b) })
+	return telling(ctx, p.process, func() error { return p.w.desk.Ship(ctx, b) })
 }
 
 func (p procDesk) ClaimStates(ctx context.Context, id string, keys []run.Key) (map[run.Key]run.ClaimState, error) {
-	return through(p.process, func() (map[run.Key]run.ClaimState, error) { return p.w.desk.ClaimStates(ctx, id, keys) })
+	return asking(ctx, p.process, func() (map[run.Key]run.ClaimState, error) { return p.w.desk.ClaimStates(ctx, id, keys) })
 }
 
 // start starts an executor process on the host.
@@ -229,7 +257,7 @@ func (p *process) takeOrders(ctx context.Context, queue string) {
 
 func (p *process) answer(d *delivery, out executor.Outcome) {
 	if !out.Pending() {
-		_ = do(p, func() error { return p.w.tokens.complete([]byte(d.token), out) })
+		_ = telling(p.w.ctx, p, func() error { return p.w.tokens.complete([]byte(d.token), out) })
 	}
 }
 

@@ -185,6 +185,7 @@ func setChaos(t *testing.T, w *world, d *dice) {
 	for task := range tasks {
 		w.submit(task)
 	}
+	w.setMishaps(d.mishap)
 	w.storm(d, func(down bool) {
 		if d.n(2) == 0 {
 			s.setDown(down)
@@ -192,6 +193,7 @@ func setChaos(t *testing.T, w *world, d *dice) {
 			s.h.setDown(down)
 		}
 	})
+	w.setMishaps(nil)
 	s.setDown(false)
 	s.h.setDown(false)
 	close(calm)

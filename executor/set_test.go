@@ -40,6 +40,8 @@ type set struct {
 // setPage is what the cluster has of a key.
 type setPage struct {
 	holder  string
+	term    int // how often another had it before
+	version int // of the object: a write that comes late is of an older one
 	content []byte
 	stop    bool
 	token   []byte
@@ -116,48 +118,77 @@ func (j *setJournal) Has(key run.Key) bool {
 	return j.set.pages[key] != nil
 }
 
-// write makes a change as the member that has a key. It is called under the
-// key's lock, where virtual time must not pass: a frozen process, which would
-// go on with it later, tries it again later.
-func (j *setJournal) write(f func(s *set) error) error {
+// write makes a change as a member. It is called under the key's lock, where
+// virtual time must not pass: a frozen process, which would go on with it later,
+// tries it again later. A change that comes late must see by itself whether it
+// is of what is there by then.
+func (j *setJournal) write(change func(s *set) error) error {
 	if err := j.Check(); err != nil {
 		return err
 	}
+	what, delay := j.set.w.mishap()
 	j.set.mu.Lock()
 	defer j.set.mu.Unlock()
 	if j.set.down {
 		return run.Errorf(run.CodeUnavailable, "the API server is away")
 	}
-	return f(j.set)
+	switch what {
+	case answerIsLost:
+		_ = change(j.set)
+	case callComesLate:
+		j.set.w.later(delay, func() {
+			j.set.mu.Lock()
+			defer j.set.mu.Unlock()
+			_ = change(j.set)
+		})
+	case noMishap:
+		return change(j.set)
+	}
+	return errUnanswered
 }
 
 func (j *setJournal) Create(key run.Key, line []byte) (executor.Lines, error) {
-	l := &setLines{j: j, key: key, content: append(line, '\n')}
+	j.mu.Lock()
+	busy := j.open[key] != nil
+	j.mu.Unlock()
+	if busy {
+		return nil, run.Errorf(run.CodeConflict, "there is a page of %s", key)
+	}
+	l := &setLines{j: j, key: key, content: append(bytes.Clone(line), '\n')}
+	content := bytes.Clone(l.content)
 	err := j.write(func(s *set) error {
 		if s.pages[key] != nil {
 			return run.Errorf(run.CodeConflict, "there is a page of %s", key)
 		}
-		s.pages[key] = &setPage{holder: j.id, content: bytes.Clone(l.content)}
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		j.open[key] = l
+		s.pages[key] = &setPage{holder: j.id, content: content}
 		return nil
 	})
-	return l, err
+	if err != nil {
+		return nil, err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.open[key] = l
+	return l, nil
 }
 
 func (j *setJournal) Order(_ context.Context, key run.Key, o executor.Order) (found bool, err error) {
 	err = j.write(func(s *set) error {
 		p := s.pages[key]
-		if found = p != nil; found {
-			p.stop = p.stop || o.Stop
-			if o.Token != nil {
-				p.token = o.Token
-			}
+		if p == nil {
+			return run.Errorf(run.CodeNotFound, "there is no page of %s", key)
 		}
+		p.stop = p.stop || o.Stop
+		if o.Token != nil {
+			p.token = o.Token
+		}
+		p.version++
 		return nil
 	})
-	return found, err
+	if run.CodeOf(err) == run.CodeNotFound {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // Run implements executor.Shared by looking again and again.
@@ -215,9 +246,11 @@ func (j *setJournal) look(ctx context.Context, k executor.Keeper, group *sync.Wa
 				continue
 			}
 			p.holder = j.id
+			p.term++
+			p.version++
 		}
 		if lines == nil {
-			lines = &setLines{j: j, key: key, content: bytes.Clone(p.content)}
+			lines = &setLines{j: j, key: key, term: p.term, content: bytes.Clone(p.content)}
 			j.open[key] = lines
 			page := executor.Page{Key: key, Content: bytes.Clone(p.content), Lines: lines}
 			group.Go(func() {
@@ -236,23 +269,31 @@ func (j *setJournal) look(ctx context.Context, k executor.Keeper, group *sync.Wa
 		}
 		if lines.lazy && time.Since(lines.since) > setLazy {
 			p.content, lines.lazy = bytes.Clone(lines.content), false
+			p.version++
+		}
+	}
+	for key := range j.open {
+		if j.set.pages[key] == nil {
+			delete(j.open, key)
+			group.Go(func() { k.Lose(key) })
 		}
 	}
 }
 
 func (j *setJournal) taken(key run.Key, token []byte) {
-	_ = j.write(func(s *set) error {
-		if p := s.pages[key]; p != nil && bytes.Equal(p.token, token) {
-			p.token = nil
-		}
-		return nil
-	})
+	j.set.mu.Lock()
+	defer j.set.mu.Unlock()
+	if p := j.set.pages[key]; p != nil && bytes.Equal(p.token, token) {
+		p.token = nil
+		p.version++
+	}
 }
 
 // setLines is a page as the member that has it writes it.
 type setLines struct {
-	j   *setJournal
-	key run.Key
+	j    *setJournal
+	key  run.Key
+	term int
 
 	// under the journal's lock
 	content []byte
@@ -260,32 +301,55 @@ type setLines struct {
 	since   time.Time
 }
 
-// mine makes a change to the page, if it is still this member's.
-func (l *setLines) mine(f func(s *set, p *setPage)) error {
+// mine makes a change to the page, if it is still this member's. One that comes
+// late changes what it was made for, or nothing.
+func (l *setLines) mine(change func(s *set, p *setPage)) error {
+	version := -1
+	l.j.set.mu.Lock()
+	if p := l.j.set.pages[l.key]; p != nil && p.holder == l.j.id && p.term == l.term {
+		version = p.version
+	}
+	l.j.set.mu.Unlock()
 	return l.j.write(func(s *set) error {
 		p := s.pages[l.key]
-		if p == nil || p.holder != l.j.id {
+		if p == nil || p.holder != l.j.id || p.term != l.term {
 			return executor.ErrLost
 		}
-		l.j.mu.Lock()
-		defer l.j.mu.Unlock()
-		f(s, p)
+		if p.version != version {
+			return run.Errorf(run.CodeUnavailable, "the page has changed")
+		}
+		p.version++
+		change(s, p)
 		return nil
 	})
 }
 
-func (l *setLines) Append(line []byte, d executor.Durability) error {
-	if d == executor.Lazy {
+// put writes the lines.
+func (l *setLines) put(content []byte) error {
+	err := l.mine(func(_ *set, p *setPage) { p.content = bytes.Clone(content) })
+	if err == nil {
 		l.j.mu.Lock()
 		defer l.j.mu.Unlock()
-		l.content = append(append(l.content, line...), '\n')
-		l.lazy, l.since = true, time.Now()
-		return nil
+		l.content, l.lazy = content, false
 	}
-	return l.mine(func(_ *set, p *setPage) {
-		l.content = append(append(l.content, line...), '\n')
-		p.content, l.lazy = bytes.Clone(l.content), false
-	})
+	return err
+}
+
+func (l *setLines) with(line []byte) []byte {
+	l.j.mu.Lock()
+	defer l.j.mu.Unlock()
+	return append(append(bytes.Clone(l.content), line...), '\n')
+}
+
+func (l *setLines) Append(line []byte, d executor.Durability) error {
+	content := l.with(line)
+	if d != executor.Lazy {
+		return l.put(content)
+	}
+	l.j.mu.Lock()
+	defer l.j.mu.Unlock()
+	l.content, l.lazy, l.since = content, true, time.Now()
+	return nil
 }
 
 func (l *setLines) Grown() bool {
@@ -294,34 +358,40 @@ func (l *setLines) Grown() bool {
 	return len(l.content) > 4<<10
 }
 
-func (l *setLines) Rewrite(line []byte) error {
-	return l.mine(func(_ *set, p *setPage) {
-		l.content = append(bytes.Clone(line), '\n')
-		p.content, l.lazy = bytes.Clone(l.content), false
-	})
-}
+func (l *setLines) Rewrite(line []byte) error { return l.put(append(bytes.Clone(line), '\n')) }
 
 func (l *setLines) Remove() error {
-	return l.mine(func(s *set, _ *setPage) {
-		delete(s.pages, l.key)
-		delete(l.j.open, l.key)
-	})
+	err := l.mine(func(s *set, _ *setPage) { delete(s.pages, l.key) })
+	if err == nil {
+		l.part()
+	}
+	return err
 }
 
 func (l *setLines) Close() error {
-	err := l.mine(func(_ *set, p *setPage) { p.content = bytes.Clone(l.content) })
+	defer l.part()
+	l.j.mu.Lock()
+	content, lazy := l.content, l.lazy
+	l.j.mu.Unlock()
+	if !lazy {
+		return nil
+	}
+	return l.put(content)
+}
+
+// part ends what the member has to do with the page.
+func (l *setLines) part() {
 	l.j.mu.Lock()
 	defer l.j.mu.Unlock()
 	if l.j.open[l.key] == l {
 		delete(l.j.open, l.key)
 	}
-	return err
 }
 
 // requireClean waits until nothing is left of any task.
 func (s *set) requireClean(members ...*process) {
 	s.w.t.Helper()
-	s.w.await(3*time.Hour, func() (bool, string) {
+	s.w.await(10*time.Minute, func() (bool, string) {
 		if n := len(s.h.keys()); n > 0 {
 			return false, fmt.Sprintf("environments are left: %v\n%s", s.h.keys(), s.dump())
 		}

@@ -38,6 +38,7 @@ type task struct {
 	erased  bool     // it is over: nothing is written any more
 	lost    bool     // left is closed
 	unkept  bool     // the end is not in the set's journal yet
+	asked   bool     // the desk may have granted the claim
 	// dropped says why the key is to be given back, where that could not be
 	// written down at once.
 	dropped string

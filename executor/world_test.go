@@ -39,7 +39,8 @@ type world struct {
 	adopted  int
 	script   func(key run.Key) script
 	explain  func() string
-	log      errorLog // of all processes
+	mishaps  func() (mishap, time.Duration) // of calls; nil: there are none
+	log      errorLog                       // of all processes
 }
 
 // errorLog is a handler that keeps the messages of errors.
@@ -88,6 +89,45 @@ type script struct {
 	late    error         // of the first Start, after the launch
 	hang    bool          // ends only when stopped
 	bulk    int           // bytes of a line; 0: few
+}
+
+// mishap is what goes wrong with a call whose caller hears nothing.
+type mishap int
+
+const (
+	noMishap mishap = iota
+	answerIsLost
+	callComesLate // it has its effect when nobody waits for it any more
+)
+
+var errUnanswered = run.Errorf(run.CodeUnavailable, "there came no answer")
+
+// mishap returns what is to go wrong with a call.
+func (w *world) mishap() (mishap, time.Duration) {
+	w.mu.Lock()
+	next := w.mishaps
+	w.mu.Unlock()
+	if next == nil {
+		return noMishap, 0
+	}
+	return next()
+}
+
+// setMishaps has calls go wrong from now on; nil: none do.
+func (w *world) setMishaps(next func() (mishap, time.Duration)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mishaps = next
+}
+
+// later does something after a while.
+func (w *world) later(d time.Duration, f func()) {
+	w.group.Go(func() {
+		w.sleep(d)
+		if w.ctx.Err() == nil {
+			f()
+		}
+	})
 }
 
 // inWorld runs a test in virtual time. All goroutines must end with it.
