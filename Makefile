@@ -63,7 +63,7 @@ image: build ## Build the Drover image FROM scratch, tagged with the version and
 .PHONY: test
 test: build ## Run the tests; those that need Docker or PostgreSQL say so where there is none
 	@mkdir -p .bin
-	DROVER_TEST_TEMPORAL=$${DROVER_TEST_TEMPORAL:-auto} $(GO) test $(TESTFLAGS) -timeout 20m ./... | tee $(REPORT).part
+	DROVER_TEST_TEMPORAL=$${DROVER_TEST_TEMPORAL:-auto} $(GO) test $(TESTFLAGS) -timeout 20m ./test ./... | tee $(REPORT).part # the longest first
 	@mv $(REPORT).part $(REPORT)
 	@set -e; for module in $(PLUGIN_MODULES); do (cd $$module && $(GO) test $(TESTFLAGS) -timeout 10m ./... | tee -a $(CURDIR)/$(REPORT)); done
 	@$(GO) run ./internal/testenv/missing

@@ -45,13 +45,20 @@ func startTemporal(t testing.TB) string {
 		Missing(t, "temporal", "there is no "+binary, "run make build")
 	}
 	server := exec.CommandContext(t.Context(), binary, "temporal", "--data-dir", t.TempDir(), "--temporal", "127.0.0.1:0", "--temporal-ui", "")
-	server.Stderr = os.Stderr
+	// Not the test's own: where the test dies, the server would hold it open.
+	log, err := os.CreateTemp(t.TempDir(), "temporal-*.log")
+	require.NoError(t, err)
+	server.Stderr = log
 	out, err := server.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, server.Start())
 	t.Cleanup(func() {
 		_ = server.Process.Kill() // its data goes with the test
 		_ = server.Wait()
+		if said, err := os.ReadFile(log.Name()); t.Failed() && err == nil {
+			t.Logf("drover temporal said:\n%s", said)
+		}
+		_ = log.Close()
 	})
 	found := make(chan string, 1)
 	go func() {
