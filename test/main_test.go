@@ -3,21 +3,15 @@
 package test
 
 import (
-	"flag"
-	"fmt"
 	"os"
-	"runtime"
 	"testing"
 
+	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/test/harness"
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	// These tests mostly wait: for processes to start, and for timeouts to pass.
-	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
-		_ = f.Value.Set(fmt.Sprint(2 * runtime.GOMAXPROCS(0)))
-	}
+	testenv.Parallel(2) // they wait for processes to start, and for timeouts to pass
 	code := m.Run()
 	harness.Cleanup()
 	os.Exit(code)

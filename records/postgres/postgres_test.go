@@ -19,7 +19,10 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	testenv.Parallel(3) // they wait for the server
+	goleak.VerifyTestMain(m)
+}
 
 func TestStore(t *testing.T) {
 	t.Parallel()
