@@ -62,8 +62,11 @@ func startProcess(p place) string {
 rm -f stamp
 end
 setsid /bin/sh ` + quote(path.Join(p.dir, "supervise")) + ` < /dev/null > /dev/null 2>&1 &
+pid=$!
 n=0
 while [ -z "$(supervisors)" ]; do
+  # One whose executor was removed is at its end, maybe before it is seen.
+  if [ -z "$(tr -d '\0' 2> /dev/null < /proc/$pid/cmdline)" ] && wait $pid; then break; fi
   n=$((n + 1))
   if [ $n -gt 30 ]; then echo "the supervisor does not start" >&2; exit 75; fi
   sleep 1
