@@ -491,6 +491,22 @@ type ApprovalSpec struct {
 	Approvers int `json:"approvers"`
 }
 
+// ArchivePaths Globs with `**` and `{a,b}` below the root; a directory stands for all that is below it. One that begins with `!`
+// leaves out what it matches; of those that match, the last one decides. None at all means everything.
+type ArchivePaths = []string
+
+// ArchiveRoot The directory to which names in the archive are relative; itself relative to the step's working directory. Without
+// it that directory, or `/` where all paths are absolute.
+type ArchiveRoot = string
+
+// CacheKey Text with calls of `sha256` and `md5` (of files), `env`, `os`, `arch`, `date`, `year`, `month`, `day` and `week`, which
+// are evaluated where the step runs, such as `go-{{ sha256 "go.sum" }}`.
+type CacheKey = string
+
+// CacheScope The group whose runs share the cache: the run's own, or one above it, of at least two elements; by default its
+// first two. No other reaches it.
+type CacheScope = string
+
 // ChangeGroup defines model for ChangeGroup.
 type ChangeGroup struct {
 	// ChangegroupToken The versions of the change groups that `token_for` named, as they were read. A call that carries it succeeds
@@ -1084,6 +1100,25 @@ type Restart struct {
 // RestartFrom defines model for Restart.From.
 type RestartFrom string
 
+// RestoreCache Unpacks the first cache that is found: for each key that of exactly this name, or else the newest whose name begins
+// with it. None is no failure.
+type RestoreCache struct {
+	Keys []CacheKey `json:"keys"`
+
+	// Scope The group whose runs share the cache: the run's own, or one above it, of at least two elements; by default its
+	// first two. No other reaches it.
+	Scope CacheScope `json:"scope,omitempty,omitzero"`
+
+	// To A directory, by default the working directory.
+	To string `json:"to,omitempty,omitzero"`
+}
+
+// RestoreWorkspace Unpacks what all tasks saved that this one depends on, over any number of others, by level and then name, so that later ones win.
+type RestoreWorkspace struct {
+	// To A directory, by default the working directory.
+	To string `json:"to,omitempty,omitzero"`
+}
+
 // Result defines model for Result.
 type Result string
 
@@ -1146,6 +1181,59 @@ type RunPage struct {
 	// PrevCursor Absent on the first page.
 	PrevCursor string `json:"prev_cursor,omitempty,omitzero"`
 	Runs       []Run  `json:"runs"`
+}
+
+// SaveArtifacts Keeps files of the run for people.
+type SaveArtifacts struct {
+	// Junit Its .xml files are reports of tests in JUnit's format.
+	Junit bool `json:"junit,omitempty,omitzero"`
+
+	// Name Of one task once.
+	Name string `json:"name"`
+
+	// Paths Globs with `**` and `{a,b}` below the root; a directory stands for all that is below it. One that begins with `!`
+	// leaves out what it matches; of those that match, the last one decides. None at all means everything.
+	Paths ArchivePaths `json:"paths,omitempty,omitzero"`
+
+	// Retention How long they are kept, by default as long as the service says.
+	Retention Duration `json:"retention,omitempty,omitzero"`
+
+	// Root The directory to which names in the archive are relative; itself relative to the step's working directory. Without
+	// it that directory, or `/` where all paths are absolute.
+	Root ArchiveRoot `json:"root,omitempty,omitzero"`
+}
+
+// SaveCache Keeps files for later runs, unless there is a cache of that key already.
+type SaveCache struct {
+	// Key Text with calls of `sha256` and `md5` (of files), `env`, `os`, `arch`, `date`, `year`, `month`, `day` and `week`, which
+	// are evaluated where the step runs, such as `go-{{ sha256 "go.sum" }}`.
+	Key CacheKey `json:"key"`
+
+	// Paths Globs with `**` and `{a,b}` below the root; a directory stands for all that is below it. One that begins with `!`
+	// leaves out what it matches; of those that match, the last one decides. None at all means everything.
+	Paths ArchivePaths `json:"paths,omitempty,omitzero"`
+
+	// Root The directory to which names in the archive are relative; itself relative to the step's working directory. Without
+	// it that directory, or `/` where all paths are absolute.
+	Root ArchiveRoot `json:"root,omitempty,omitzero"`
+
+	// Scope The group whose runs share the cache: the run's own, or one above it, of at least two elements; by default its
+	// first two. No other reaches it.
+	Scope CacheScope `json:"scope,omitempty,omitzero"`
+}
+
+// SaveWorkspace Hands files on to the tasks that depend on this one.
+type SaveWorkspace struct {
+	// Paths Globs with `**` and `{a,b}` below the root; a directory stands for all that is below it. One that begins with `!`
+	// leaves out what it matches; of those that match, the last one decides. None at all means everything.
+	Paths ArchivePaths `json:"paths,omitempty,omitzero"`
+
+	// Root The directory to which names in the archive are relative; itself relative to the step's working directory. Without
+	// it that directory, or `/` where all paths are absolute.
+	Root ArchiveRoot `json:"root,omitempty,omitzero"`
+
+	// To A directory of the workspace in which all lies.
+	To string `json:"to,omitempty,omitzero"`
 }
 
 // Schedule defines model for Schedule.
@@ -1331,6 +1419,10 @@ type Spec struct {
 	//
 	// Example: 1h30m
 	Timeout Duration `json:"timeout,omitempty,omitzero"`
+
+	// Untrusted The run is of somebody whom others of its group do not trust, such as the author of a proposed change: it may read
+	// the caches of others, and writes to such of its own alone, which it shares with untrusted runs of exactly its group.
+	Untrusted bool `json:"untrusted,omitempty,omitzero"`
 }
 
 // Status defines model for Status.
@@ -1354,14 +1446,25 @@ type StepResult = run.StepResult
 
 // StepSpec One of `run` and the archive steps.
 type StepSpec struct {
-	Environment      map[string]string      `json:"environment,omitempty,omitzero"`
-	Name             string                 `json:"name,omitempty,omitzero"`
-	RestoreCache     map[string]interface{} `json:"restore_cache,omitempty,omitzero"`
-	RestoreWorkspace map[string]interface{} `json:"restore_workspace,omitempty,omitzero"`
-	Run              string                 `json:"run,omitempty,omitzero"`
-	SaveArtifacts    map[string]interface{} `json:"save_artifacts,omitempty,omitzero"`
-	SaveCache        map[string]interface{} `json:"save_cache,omitempty,omitzero"`
-	SaveWorkspace    map[string]interface{} `json:"save_workspace,omitempty,omitzero"`
+	Environment map[string]string `json:"environment,omitempty,omitzero"`
+	Name        string            `json:"name,omitempty,omitzero"`
+
+	// RestoreCache Unpacks the first cache that is found: for each key that of exactly this name, or else the newest whose name begins
+	// with it. None is no failure.
+	RestoreCache RestoreCache `json:"restore_cache,omitempty,omitzero"`
+
+	// RestoreWorkspace Unpacks what all tasks saved that this one depends on, over any number of others, by level and then name, so that later ones win.
+	RestoreWorkspace RestoreWorkspace `json:"restore_workspace,omitempty,omitzero"`
+	Run              string           `json:"run,omitempty,omitzero"`
+
+	// SaveArtifacts Keeps files of the run for people.
+	SaveArtifacts SaveArtifacts `json:"save_artifacts,omitempty,omitzero"`
+
+	// SaveCache Keeps files for later runs, unless there is a cache of that key already.
+	SaveCache SaveCache `json:"save_cache,omitempty,omitzero"`
+
+	// SaveWorkspace Hands files on to the tasks that depend on this one.
+	SaveWorkspace SaveWorkspace `json:"save_workspace,omitempty,omitzero"`
 
 	// Timeout A Go duration string.
 	//

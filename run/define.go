@@ -49,6 +49,7 @@ func Define(header *Spec, t *TaskSpec, x ExpandedTask, key Key, counter int64) D
 		d.Steps[i] = StepDef{
 			Name: s.Name, Script: s.Run, Environment: s.Environment, WorkingDir: s.WorkingDir,
 			Timeout: s.Timeout.Std(), When: cmp.Or(s.When, WhenOnSuccess),
+			ArchiveStep: s.ArchiveStep,
 		}
 	}
 	return d

@@ -46,11 +46,12 @@ type Definition struct {
 // StepDef is a step as an executor runs it.
 type StepDef struct {
 	Name        string            `json:"name,omitempty"`
-	Script      string            `json:"script"`
+	Script      string            `json:"script"`                // "" for an archive step
 	Environment map[string]string `json:"environment,omitempty"` // over the task's
 	WorkingDir  string            `json:"working_dir,omitempty"`
 	Timeout     time.Duration     `json:"timeout,omitempty"`
 	When        When              `json:"when"`
+	ArchiveStep
 }
 
 // Auth is a pair of registry credentials. It marshals in the clear: it exists

@@ -21,6 +21,10 @@ const (
 	MaxApprovers       = 100       // of one task
 	MaxAnnotations     = 100       // of one run or task
 	MaxAnnotationBytes = 1 << 10   // of an annotation's value
+	MaxArchivePaths    = 1000      // of one archive step
+	MaxArchivePath     = 4 << 10   // of one of them, in bytes
+	MaxCacheKeys       = 20        // of one restore_cache
+	MaxCacheKeyBytes   = 512       // of a key, as written and as evaluated
 	MaxVariableBytes   = 128 << 10 // of NAME=value: Linux starts no process with more
 )
 

@@ -232,6 +232,7 @@ type EventQuery struct {
 // Desk is what executors may ask of Drover: the door of the gateway that is
 // theirs. Implementations are safe for concurrent use.
 type Desk interface {
+	ArchiveDesk
 	// Register announces an executor, or its return, and tells what is wanted
 	// of it. Errors: conflict when the id belongs to another journal that is
 	// still renewed, forbidden when the id was removed, invalid when it does

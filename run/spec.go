@@ -1,9 +1,6 @@
 package run
 
-import (
-	"encoding/json"
-	"time"
-)
+import "time"
 
 // Duration is a time span that is written as a Go duration string ("90s").
 type Duration time.Duration
@@ -43,7 +40,10 @@ type Spec struct {
 	Timeout     Duration             `json:"timeout,omitempty"` // of the whole run from its start; 0: none
 	FailFast    bool                 `json:"fail_fast,omitempty"`
 	SetupErrors []string             `json:"setup_errors,omitempty"`
-	Tasks       map[string]*TaskSpec `json:"tasks"`
+	// Untrusted says that the run is of somebody whom others of its group do not
+	// trust: it may read their caches, and writes to such of its own.
+	Untrusted bool                 `json:"untrusted,omitempty"`
+	Tasks     map[string]*TaskSpec `json:"tasks"`
 }
 
 // DefaultPriority is the priority of a run that names none.
@@ -147,7 +147,8 @@ type Tmpfs struct {
 	Size string `json:"size,omitempty"`
 }
 
-// Step is one step of a task. Exactly one of Run and the archive steps is set.
+// Step is one step of a task. Exactly one of Run and the fields of ArchiveStep
+// is set.
 type Step struct {
 	Name        string            `json:"name,omitempty"`
 	Run         string            `json:"run,omitempty"`
@@ -156,13 +157,7 @@ type Step struct {
 	Timeout     Duration          `json:"timeout,omitempty"`
 	When        When              `json:"when,omitempty"` // "" means on_success
 
-	// The archive steps are kept as they came until they are built; Validate
-	// refuses them as not_supported.
-	SaveWorkspace    json.RawMessage `json:"save_workspace,omitempty"`
-	RestoreWorkspace json.RawMessage `json:"restore_workspace,omitempty"`
-	SaveCache        json.RawMessage `json:"save_cache,omitempty"`
-	RestoreCache     json.RawMessage `json:"restore_cache,omitempty"`
-	SaveArtifacts    json.RawMessage `json:"save_artifacts,omitempty"`
+	ArchiveStep
 }
 
 // When says after which outcome of the earlier steps a step runs.

@@ -30,7 +30,7 @@ func Validate(s *Spec) []Fault {
 		// checkMatrices tells it; more than a thousand faults help nobody.
 	default:
 		for _, name := range slices.Sorted(maps.Keys(s.Tasks)) {
-			checkTask(l, name, s.Tasks[name])
+			checkTask(l, name, s.Group, s.Tasks[name])
 		}
 	}
 	checkMatrices(l, s)

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"encoding/json"
 	"maps"
 	"path"
 	"slices"
@@ -16,7 +15,7 @@ var (
 	userPattern     = newPattern(`^[A-Za-z0-9_][A-Za-z0-9_.-]*(?::[A-Za-z0-9_][A-Za-z0-9_.-]*)?$`)
 )
 
-func checkTask(l *faultList, name string, t *TaskSpec) {
+func checkTask(l *faultList, name, group string, t *TaskSpec) {
 	p := Path("tasks").Key(name)
 	switch {
 	case len(name) > MaxNameLength:
@@ -31,6 +30,7 @@ func checkTask(l *faultList, name string, t *TaskSpec) {
 	checkPlace(l, p, t)
 	checkContainer(l, p, t)
 	checkSteps(l, p.Key("steps"), t.Steps)
+	checkArchives(l, p.Key("steps"), group, t.Steps)
 	if a := t.Approval.Approvers; a < 0 || a > MaxApprovers {
 		l.add(p.Key("approval").Key("approvers"), FaultOutOfRange, "it is %d; it must be 0 to %d", a, MaxApprovers)
 	}
@@ -217,7 +217,7 @@ func checkStep(l *faultList, p Path, s *Step) {
 		l.add(p, FaultContradiction, "a step does one thing; this one has %s", strings.Join(kinds, " and "))
 	}
 	for _, kind := range kinds {
-		if kind != "run" {
+		if kind != StepRun {
 			l.add(p.Key(kind), CodeNotSupported, "%s is not supported yet", kind)
 		}
 	}
@@ -248,23 +248,8 @@ func (s *Step) Type() string {
 }
 
 func (s *Step) kinds() []string {
-	var kinds []string
-	if s.Run != "" {
-		kinds = append(kinds, "run")
+	if s.Run == "" {
+		return s.types()
 	}
-	for _, archive := range []struct {
-		kind string
-		raw  json.RawMessage
-	}{
-		{"save_workspace", s.SaveWorkspace},
-		{"restore_workspace", s.RestoreWorkspace},
-		{"save_cache", s.SaveCache},
-		{"restore_cache", s.RestoreCache},
-		{"save_artifacts", s.SaveArtifacts},
-	} {
-		if archive.raw != nil {
-			kinds = append(kinds, archive.kind)
-		}
-	}
-	return kinds
+	return append([]string{StepRun}, s.types()...)
 }

@@ -1,7 +1,6 @@
 package run_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -152,8 +151,8 @@ func TestValidate_Faults(t *testing.T) {
 		"many steps":              {build(func(t *run.TaskSpec) { t.Steps = make([]run.Step, 257) }), []string{"tasks.build.steps over_limit"}},
 		"empty step":              {build(func(t *run.TaskSpec) { t.Steps[0].Run = "" }), []string{"tasks.build.steps[0] required"}},
 		"blank step":              {build(func(t *run.TaskSpec) { t.Steps[0].Run = " \n" }), []string{"tasks.build.steps[0].run required"}},
-		"two kinds":               {step(func(s *run.Step) { s.SaveCache = json.RawMessage("{}") }), []string{"tasks.build.steps[0] contradiction", "tasks.build.steps[0].save_cache not_supported"}},
-		"archive step":            {step(func(s *run.Step) { s.Run, s.SaveWorkspace = "", json.RawMessage("{}") }), []string{"tasks.build.steps[0].save_workspace not_supported"}},
+		"two kinds":               {step(func(s *run.Step) { s.SaveCache = &run.SaveCache{Key: "k"} }), []string{"tasks.build.steps[0] contradiction", "tasks.build.steps[0].save_cache not_supported"}},
+		"archive step":            {step(func(s *run.Step) { s.Run, s.SaveWorkspace = "", &run.SaveWorkspace{} }), []string{"tasks.build.steps[0].save_workspace not_supported"}},
 		"huge script":             {step(func(s *run.Step) { s.Run = strings.Repeat("x", 512<<10+1) }), []string{"tasks.build.steps[0].run over_limit"}},
 		"script with NUL":         {step(func(s *run.Step) { s.Run = nul }), []string{"tasks.build.steps[0].run bad_format"}},
 		"step name":               {step(func(s *run.Step) { s.Name = strings.Repeat("x", 101) }), []string{"tasks.build.steps[0].name over_limit"}},

@@ -43,6 +43,8 @@ type field struct {
 	loose bool
 	// positive: 0, the mark of a field not given, must not be given.
 	positive bool
+	// given: the key tells something without a value too.
+	given bool
 }
 
 func newDecoder(extra map[string]*string) *decoder {
@@ -171,7 +173,10 @@ func (d *decoder) object(p run.Path, n *yaml.Node, v reflect.Value) {
 		to := v.FieldByIndex(fields[i].index)
 		// A field without a value counts as not given. An archive step's key
 		// tells what the step is all the same.
-		if _, raw := reflect.TypeAssert[json.RawMessage](to); null(e.value) && !raw {
+		if null(e.value) {
+			if fields[i].given {
+				to.Set(reflect.New(to.Type().Elem()))
+			}
 			continue
 		}
 		d.value(at, e.value, to, fields[i])
@@ -303,6 +308,7 @@ func (d *decoder) fieldsOf(t reflect.Type) []field {
 		fields = append(fields, field{
 			name: name, index: f.Index,
 			loose:    slices.Contains([]reflect.Type{reflect.TypeFor[run.Resources](), reflect.TypeFor[run.Tmpfs]()}, t) || name == "user",
+			given:    slices.Contains(run.ArchiveStepTypes(), name),
 			positive: slices.Contains([]string{"priority", "max_attempts", "approvers"}, name),
 		})
 	}

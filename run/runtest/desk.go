@@ -2,6 +2,7 @@ package runtest
 
 import (
 	"context"
+	"io"
 
 	"github.com/drover-run/drover/run"
 )
@@ -13,6 +14,11 @@ type Desk struct {
 	ClaimFunc       func(context.Context, run.ClaimRequest) (run.Definition, error)
 	ShipFunc        func(context.Context, run.FrameBatch) error
 	ClaimStatesFunc func(ctx context.Context, executor string, keys []run.Key) (map[run.Key]run.ClaimState, error)
+
+	FindArchivesFunc func(context.Context, run.ArchiveQuery) ([]run.ArchiveRef, error)
+	OpenArchiveFunc  func(context.Context, run.ArchiveRead) (io.ReadCloser, error)
+	BeginArchiveFunc func(context.Context, run.ArchiveSave) (run.ArchiveUpload, error)
+	SaveArchiveFunc  func(ctx context.Context, u run.ArchiveUpload, content io.Reader) (run.ArchiveInfo, error)
 }
 
 var _ run.Desk = (*Desk)(nil)

@@ -177,7 +177,7 @@ func (t *tx) join(ctx context.Context, r *runRow, groups []string) error {
 // number gives the run its counter, id and time. The row of the counter is
 // locked from here on, so that ids and counters of a group root are in order.
 func (t *tx) number(ctx context.Context, row *runRow, at time.Time) error {
-	root := groupRoot(row.group)
+	root := run.GroupRoot(row.group)
 	var last run.ID
 	if err := t.QueryRow(ctx, `INSERT INTO counters (root, counter) VALUES (?, 1)
 		ON CONFLICT (root) DO UPDATE SET counter = counters.counter + 1 RETURNING counter, last_id`, root).Scan(&row.counter, &last); err != nil {

@@ -71,20 +71,6 @@ func idBound(at time.Time, greatest bool) run.ID {
 	return lower(id)
 }
 
-// groupRoot returns the first two elements of a group, which share counters.
-func groupRoot(group string) string {
-	slashes := 0
-	for i := range len(group) {
-		if group[i] != '/' {
-			continue
-		}
-		if slashes++; slashes == 3 {
-			return group[:i]
-		}
-	}
-	return group
-}
-
 // groupPrefixes returns the paths by which a group is found: its own and those
 // above it; the root is "".
 func groupPrefixes(group string) []string {

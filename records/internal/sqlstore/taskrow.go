@@ -137,28 +137,12 @@ func (t *taskRow) task(spec *run.TaskSpec) (run.Task, error) {
 	}
 	out.Steps = make([]run.StepState, len(spec.Steps))
 	for i, step := range spec.Steps {
-		out.Steps[i] = run.StepState{Name: step.Name, Type: stepType(step), StepResult: run.StepResult{Status: run.StatusNotStarted}}
+		out.Steps[i] = run.StepState{Name: step.Name, Type: step.Type(), StepResult: run.StepResult{Status: run.StatusNotStarted}}
 		if i < len(results) && results[i].Status != "" {
 			out.Steps[i].StepResult = results[i]
 		}
 	}
 	return out, nil
-}
-
-func stepType(s run.Step) string {
-	switch {
-	case s.SaveWorkspace != nil:
-		return "save_workspace"
-	case s.RestoreWorkspace != nil:
-		return "restore_workspace"
-	case s.SaveCache != nil:
-		return "save_cache"
-	case s.RestoreCache != nil:
-		return "restore_cache"
-	case s.SaveArtifacts != nil:
-		return "save_artifacts"
-	}
-	return "run"
 }
 
 func (t *taskRow) event(r *runRow, at int64) run.Event {

@@ -1,0 +1,32 @@
+package desk
+
+import (
+	"context"
+	"io"
+
+	"github.com/drover-run/drover/run"
+)
+
+func errNoArchives() error {
+	return run.Errorf(run.CodeNotSupported, "this gateway keeps no archives")
+}
+
+// FindArchives implements run.ArchiveDesk.
+func (c *Client) FindArchives(context.Context, run.ArchiveQuery) ([]run.ArchiveRef, error) {
+	return nil, errNoArchives()
+}
+
+// OpenArchive implements run.ArchiveDesk.
+func (c *Client) OpenArchive(context.Context, run.ArchiveRead) (io.ReadCloser, error) {
+	return nil, errNoArchives()
+}
+
+// BeginArchive implements run.ArchiveDesk.
+func (c *Client) BeginArchive(context.Context, run.ArchiveSave) (run.ArchiveUpload, error) {
+	return run.ArchiveUpload{}, errNoArchives()
+}
+
+// SaveArchive implements run.ArchiveDesk.
+func (c *Client) SaveArchive(context.Context, run.ArchiveUpload, io.Reader) (run.ArchiveInfo, error) {
+	return run.ArchiveInfo{}, errNoArchives()
+}
