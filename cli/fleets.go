@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -39,39 +38,17 @@ func fleetsCommand(env Env) *cobra.Command {
 }
 
 func applyFleetCommand(f *registryFlags) *cobra.Command {
-	name := ""
-	c := &cobra.Command{
+	return applied[spec.Fleet, api.Fleet]{
+		kind: "fleet", read: spec.ReadFleet, locate: spec.LocateFleet, nameOf: func(x *spec.Fleet) string { return x.Name },
+		put:  (*remote.Client).PutFleet,
+		show: f.showFleet,
+	}.on(&cobra.Command{
 		Use:   "apply FILE",
 		Short: "Make a fleet, or change the one there is, as a file says",
 		Long: `Makes a fleet, or changes the one of its name, as a YAML or JSON file says, or standard input with -. Instances stay as they
 are. The pool of a new fleet must exist: drover pools put.`,
 		Example: "  drover fleets apply fleet.yaml\n  drover fleets apply fleet.yaml --name linux",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			file, err := readSpecFile(f.env, args[0])
-			if err != nil {
-				return err
-			}
-			x, err := spec.ReadFleet(file.data, file.format)
-			if err != nil {
-				return file.faultOf(err, spec.LocateFleet)
-			}
-			if x.Name = cmp.Or(name, x.Name); x.Name == "" {
-				return invalid("%s has no name; give one with --name", file.name)
-			}
-			client, err := f.conn.open()
-			if err != nil {
-				return err
-			}
-			answer, err := client.PutFleet(c.Context(), x.Name, file.data, file.media())
-			if err != nil {
-				return file.faultOf(err, spec.LocateFleet)
-			}
-			return f.showFleet(answer)
-		},
-	}
-	c.Flags().StringVar(&name, "name", "", "the name of the fleet, where the file has none")
-	return c
+	}, f.env, f.conn)
 }
 
 func listFleetsCommand(f *registryFlags) *cobra.Command {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -185,8 +184,11 @@ func (f *schedulesFlags) show(answer remote.Answer[api.Schedule], err error) err
 }
 
 func setScheduleCommand(f *schedulesFlags) *cobra.Command {
-	name := ""
-	c := &cobra.Command{
+	return applied[run.ScheduleSpec, api.Schedule]{
+		kind: "schedule", read: spec.ReadSchedule, locate: spec.LocateSchedule, nameOf: func(x *run.ScheduleSpec) string { return x.Name },
+		put:  (*remote.Client).PutSchedule,
+		show: func(answer remote.Answer[api.Schedule]) error { return f.show(answer, nil) },
+	}.on(&cobra.Command{
 		Use:   "set FILE",
 		Short: "Make a schedule, or change the one there is, as a file says",
 		Long: `Makes a schedule, or changes the one of its name. The file, or standard input with -, has the specification of the runs
@@ -195,32 +197,7 @@ pause_on_failure, paused, note. The name is that in the file, or the one given b
 
 Where the specification has no secrets, those of the schedule there is are kept; likewise paused and note.`,
 		Example: "  drover schedules set nightly.yaml\n  drover schedules set build.yaml --name nightly",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			file, err := readSpecFile(f.env, args[0])
-			if err != nil {
-				return err
-			}
-			x, err := spec.ReadSchedule(file.data, file.format)
-			if err != nil {
-				return file.faultOf(err, spec.LocateSchedule)
-			}
-			if x.Name = cmp.Or(name, x.Name); x.Name == "" {
-				return invalid("%s has no name; give one with --name", file.name)
-			}
-			client, err := f.conn.open()
-			if err != nil {
-				return err
-			}
-			answer, err := client.PutSchedule(c.Context(), x.Name, file.data, file.media())
-			if err != nil {
-				return file.faultOf(err, spec.LocateSchedule)
-			}
-			return f.show(answer, nil)
-		},
-	}
-	c.Flags().StringVar(&name, "name", "", "the name of the schedule, where the file has none")
-	return c
+	}, f.env, f.conn)
 }
 
 func deleteScheduleCommand(f *schedulesFlags) *cobra.Command {

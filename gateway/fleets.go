@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -58,29 +57,12 @@ func (s *Server) PutFleet(c echo.Context, name api.FleetName) error {
 	if s.fleets == nil {
 		return errNoFleets()
 	}
-	data, media, err := s.readBody(c)
+	body, err := readPut(s, c, name, spec.ReadFleet, func(f *spec.Fleet) string { return f.Name })
 	if err != nil {
 		return err
 	}
-	format := spec.FormatYAML
-	if media == mediaJSON {
-		format = spec.FormatJSON
-	}
-	wanted, err := spec.ReadFleet(data, format)
-	if err != nil {
-		return err
-	}
-	if wanted.Name != "" && wanted.Name != name {
-		return run.InvalidError("the name in the body is not that in the path", []run.Fault{
-			{Path: "name", Code: run.FaultContradiction, Detail: "it is not the name in the path of the request, " + name},
-		})
-	}
-	f, created, err := s.fleets.PutFleet(c.Request().Context(), name, wanted.FleetSpec, subject(c))
-	if refused, ok := errors.AsType[*run.Error](err); ok && len(refused.Faults) > 0 {
-		located := *refused
-		located.Faults = spec.LocateFleet(refused.Faults, data, format)
-		return &located
-	}
+	f, created, err := s.fleets.PutFleet(c.Request().Context(), name, body.wanted.FleetSpec, subject(c))
+	err = body.located(err, spec.LocateFleet)
 	status := http.StatusOK
 	if created {
 		status = http.StatusCreated

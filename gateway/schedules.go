@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/url"
 	"time"
@@ -54,30 +53,13 @@ func (s *Server) PutSchedule(c echo.Context, name api.ScheduleName) error {
 	if s.schedules == nil {
 		return errNoSchedules()
 	}
-	data, media, err := s.readBody(c)
+	body, err := readPut(s, c, name, spec.ReadSchedule, func(x *run.ScheduleSpec) string { return x.Name })
 	if err != nil {
 		return err
 	}
-	format := spec.FormatYAML
-	if media == mediaJSON {
-		format = spec.FormatJSON
-	}
-	wanted, err := spec.ReadSchedule(data, format)
-	if err != nil {
-		return err
-	}
-	if wanted.Name != "" && wanted.Name != name {
-		return run.InvalidError("the name in the body is not that in the path", []run.Fault{
-			{Path: "name", Code: run.FaultContradiction, Detail: "it is not the name in the path of the request, " + name},
-		})
-	}
-	wanted.Name = name
-	x, created, err := s.schedules.PutSchedule(c.Request().Context(), *wanted)
-	if refused, ok := errors.AsType[*run.Error](err); ok && len(refused.Faults) > 0 {
-		located := *refused
-		located.Faults = spec.LocateSchedule(refused.Faults, data, format)
-		return &located
-	}
+	body.wanted.Name = name
+	x, created, err := s.schedules.PutSchedule(c.Request().Context(), *body.wanted)
+	err = body.located(err, spec.LocateSchedule)
 	status := http.StatusOK
 	if created {
 		status = http.StatusCreated

@@ -1,0 +1,51 @@
+package gateway
+
+import (
+	"errors"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
+)
+
+// putBody is a resource as the body of a PUT has it.
+type putBody[T any] struct {
+	wanted *T
+	data   []byte
+	format spec.Format
+}
+
+// readPut reads the resource of a name, which the body may repeat.
+func readPut[T any](
+	s *Server, c echo.Context, name string, read func([]byte, spec.Format) (*T, error), nameOf func(*T) string,
+) (putBody[T], error) {
+	data, media, err := s.readBody(c)
+	if err != nil {
+		return putBody[T]{}, err
+	}
+	d := putBody[T]{data: data, format: spec.FormatYAML}
+	if media == mediaJSON {
+		d.format = spec.FormatJSON
+	}
+	if d.wanted, err = read(data, d.format); err != nil {
+		return putBody[T]{}, err
+	}
+	if own := nameOf(d.wanted); own != "" && own != name {
+		return putBody[T]{}, run.InvalidError("the name in the body is not that in the path", []run.Fault{
+			{Path: "name", Code: run.FaultContradiction, Detail: "it is not the name in the path of the request, " + name},
+		})
+	}
+	return d, nil
+}
+
+// located gives the faults that a refusal found the lines of their places.
+func (d putBody[T]) located(err error, locate func([]run.Fault, []byte, spec.Format) []run.Fault) error {
+	refused, ok := errors.AsType[*run.Error](err)
+	if !ok || len(refused.Faults) == 0 {
+		return err
+	}
+	located := *refused
+	located.Faults = locate(refused.Faults, d.data, d.format)
+	return &located
+}
