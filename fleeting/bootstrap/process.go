@@ -36,8 +36,8 @@ done
 func processes(p place) string {
 	return `# pids lists the processes whose command line ends in $1.
 pids() {
-  for d in /proc/[0-9]*; do
-    case "$(tr '\0' ' ' 2> /dev/null < $d/cmdline)" in *"$1 ") echo "${d#/proc/}";; esac
+  for f in $(grep -lsF -e "${1##* }" /proc/[0-9]*/cmdline); do
+    case "$(tr '\0' ' ' 2> /dev/null < $f)" in *"$1 ") f=${f%/cmdline}; echo "${f#/proc/}";; esac
   done
 }
 supervisors() { pids ` + quote("/bin/sh "+path.Join(p.dir, "supervise")) + `; }
