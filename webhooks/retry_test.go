@@ -1,0 +1,243 @@
+package webhooks_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+func TestDeliver_tries_again(t *testing.T) {
+	t.Parallel()
+	w, r := newWorld(t), newReceiver(t)
+	r.does(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+	w.put(r, nil)
+	w.deliver()
+	w.happen("/a/b", 1)
+	hook := w.await(func(h run.Webhook) bool { return h.Failures >= 3 })
+	require.Contains(t, hook.LastError, "500 Internal Server Error")
+	require.Equal(t, int64(0), hook.Delivered)
+	require.False(t, hook.NextAttemptAt.IsZero())
+	w.happen("/a/b", 2)
+	r.does(nil)
+	r.awaitTaken(1, 2, 3)
+	got := r.deliveries()
+	for _, d := range got[:len(got)-1] {
+		require.Equal(t, "ci.1-1", d.id, "a batch is tried again as it was")
+	}
+	hook = w.await(func(h run.Webhook) bool { return h.Delivered == 3 })
+	require.Zero(t, hook.Failures)
+	require.Empty(t, hook.LastError)
+	require.True(t, hook.NextAttemptAt.IsZero())
+}
+
+func TestDeliver_backs_off(t *testing.T) {
+	t.Parallel()
+	w, r := newWorld(t), newReceiver(t)
+	w.opts.FirstRetry, w.opts.LastRetry = time.Second, 5*time.Minute
+	r.does(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+	w.put(r, nil)
+	w.happen("/a/b", 1)
+	// Each delivery makes the attempt that is due, and is killed.
+	for n, least := range []time.Duration{800 * time.Millisecond, 1600 * time.Millisecond, 3200 * time.Millisecond} {
+		_, stop := w.deliver()
+		hook := w.await(func(h run.Webhook) bool { return h.Failures == n+1 })
+		stop()
+		require.InDelta(t, hook.NextAttemptAt.Sub(hook.LastAttemptAt).Seconds(), least.Seconds()*1.25, least.Seconds()/2)
+		// It is due.
+		d, err := w.store.TakeWebhook(t.Context(), "ci")
+		require.NoError(t, err)
+		require.NoError(t, w.store.MoveWebhook(t.Context(), "ci", d.Epoch, d.Version, records.Progression{
+			Delivered: d.Delivered, BatchEnd: d.BatchEnd, LastError: d.LastError, Failures: d.Failures,
+		}))
+	}
+	for _, d := range r.deliveries() {
+		require.Equal(t, "ci.1-1", d.id)
+	}
+}
+
+func TestDeliver_waits_as_it_was_told(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		header string
+		least  time.Duration
+		most   time.Duration
+	}{
+		"seconds":  {"120", 110 * time.Second, 121 * time.Second},
+		"a_date":   {time.Now().Add(5 * time.Minute).UTC().Format(http.TimeFormat), 4 * time.Minute, 5 * time.Minute},
+		"too_long": {"999999", 59 * time.Minute, 61 * time.Minute},
+		"nonsense": {"soon", 0, time.Second},
+		"negative": {"-5", 0, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, r := newWorld(t), newReceiver(t)
+			r.does(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Retry-After", tt.header)
+				w.WriteHeader(http.StatusServiceUnavailable)
+			})
+			w.put(r, nil)
+			w.deliver()
+			w.happen("/a/b", 1)
+			hook := w.await(func(h run.Webhook) bool { return h.Failures > 0 })
+			pause := hook.NextAttemptAt.Sub(hook.LastAttemptAt)
+			require.GreaterOrEqual(t, pause, tt.least)
+			require.LessOrEqual(t, pause, tt.most)
+		})
+	}
+}
+
+func TestDeliver_receiver_is_dead(t *testing.T) {
+	t.Parallel()
+	w, r := newWorld(t), newReceiver(t)
+	dead := newReceiver(t)
+	dead.Close()
+	w.put(dead, nil)
+	w.deliver()
+	w.happen("/a/b", 2)
+	hook := w.await(func(h run.Webhook) bool { return h.Failures > 1 })
+	require.Contains(t, hook.LastError, "no answer: ")
+	require.NotContains(t, hook.LastError, "hush", "the URL may hold a password")
+	w.put(r, nil) // another address: the same events
+	r.awaitTaken(1, 2)
+}
+
+func TestDeliver_receiver_hangs(t *testing.T) {
+	t.Parallel()
+	for name, hang := range map[string]http.HandlerFunc{
+		"before_it_answers": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"in_its_answer": func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusOK)
+			_, _ = io.WriteString(w, "taken, and ")
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, r := newWorld(t), newReceiver(t)
+			w.opts.Timeout = 50 * time.Millisecond
+			r.does(hang)
+			w.put(r, nil)
+			w.deliver()
+			w.happen("/a/b", 1)
+			hook := w.await(func(h run.Webhook) bool { return h.Failures > 0 })
+			require.Contains(t, hook.LastError, "it took too long")
+			r.does(nil)
+			r.awaitTaken(1)
+		})
+	}
+}
+
+func TestDeliver_receiver_breaks_off(t *testing.T) {
+	t.Parallel()
+	w, r := newWorld(t), newReceiver(t)
+	r.does(func(http.ResponseWriter, *http.Request) {
+		panic(http.ErrAbortHandler) // how a handler cuts its connection
+	})
+	w.put(r, nil)
+	w.deliver()
+	w.happen("/a/b", 1)
+	w.await(func(h run.Webhook) bool { return h.Failures > 0 })
+	r.does(nil)
+	r.awaitTaken(1)
+}
+
+// TestDeliver_endless_answer: what a receiver says is of no interest, and so is
+// how long it is.
+func TestDeliver_endless_answer(t *testing.T) {
+	t.Parallel()
+	w, r := newWorld(t), newReceiver(t)
+	ended := make(chan struct{}, 100)
+	r.does(func(w http.ResponseWriter, _ *http.Request) {
+		defer func() { ended <- struct{}{} }()
+		for {
+			if _, err := io.WriteString(w, strings.Repeat("x", 1<<16)); err != nil {
+				return
+			}
+		}
+	})
+	w.put(r, nil)
+	w.deliver()
+	w.happen("/a/b", 1)
+	w.await(func(h run.Webhook) bool { return h.Delivered == 1 })
+	<-ended
+}
+
+func TestDeliver_follows_no_redirect(t *testing.T) {
+	t.Parallel()
+	w, r, other := newWorld(t), newReceiver(t), newReceiver(t)
+	r.does(func(w http.ResponseWriter, req *http.Request) {
+		http.Redirect(w, req, other.URL, http.StatusTemporaryRedirect)
+	})
+	w.put(r, nil)
+	w.deliver()
+	w.happen("/a/b", 1)
+	hook := w.await(func(h run.Webhook) bool { return h.Failures > 0 })
+	require.Contains(t, hook.LastError, "307")
+	require.Empty(t, other.deliveries())
+}
+
+func TestDeliver_backlog_is_tried_at_once_after_a_change(t *testing.T) {
+	t.Parallel()
+	w, r := newWorld(t), newReceiver(t)
+	w.opts.FirstRetry, w.opts.LastRetry = time.Hour, time.Hour
+	r.does(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
+	w.put(r, nil)
+	w.deliver()
+	w.happen("/a/b", 1)
+	w.await(func(h run.Webhook) bool { return h.Failures == 1 })
+	r.does(nil)
+	w.put(r, nil)
+	r.awaitTaken(1)
+}
+
+// TestDeliver_killed_at_random: nothing is skipped, and order is kept, however
+// often whoever delivers is killed and whatever the receiver does.
+func TestDeliver_killed_at_random(t *testing.T) {
+	t.Parallel()
+	w, r := newWorld(t), newReceiver(t)
+	w.opts.Batch = 4
+	w.put(r, nil)
+	writing := make(chan struct{})
+	const all = 200
+	go func() {
+		defer close(writing)
+		w.happen("/a/b", all)
+	}()
+	for round := 0; ; round++ {
+		if round%3 == 2 {
+			r.does(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
+		} else {
+			r.does(nil)
+		}
+		_, stop := w.deliver()
+		before := len(r.deliveries())
+		r.awaitAttempts(before + 1 + round%3)
+		stop()
+		if w.get().Delivered == all {
+			break
+		}
+		if w.get().Delivered > all-20 {
+			<-writing
+			w.put(r, nil) // at once
+			r.does(nil)
+			w.deliver()
+			w.await(func(h run.Webhook) bool { return h.Delivered == all })
+			break
+		}
+	}
+	<-writing
+	next := int64(1)
+	for _, n := range r.taken() {
+		require.LessOrEqual(t, n, next, "event %d was skipped", next)
+		next = max(next, n+1)
+	}
+	require.Equal(t, int64(all+1), next)
+}
