@@ -2509,7 +2509,7 @@ type ClientInterface interface {
 
 	// DeletePoolWithBody Delete a pool
 	//
-	// Errors: 409 `conflict` while executors that are not removed serve it, or unfinished tasks are of it.
+	// Errors: 409 `conflict` while executors that are not removed serve it, a fleet makes executors of it, or unfinished tasks are of it.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -2518,7 +2518,7 @@ type ClientInterface interface {
 
 	// DeletePool Delete a pool
 	//
-	// Errors: 409 `conflict` while executors that are not removed serve it, or unfinished tasks are of it.
+	// Errors: 409 `conflict` while executors that are not removed serve it, a fleet makes executors of it, or unfinished tasks are of it.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3636,7 +3636,7 @@ func (c *Client) ListPools(ctx context.Context, reqEditors ...RequestEditorFn) (
 
 // DeletePoolWithBody Delete a pool
 //
-// Errors: 409 `conflict` while executors that are not removed serve it, or unfinished tasks are of it.
+// Errors: 409 `conflict` while executors that are not removed serve it, a fleet makes executors of it, or unfinished tasks are of it.
 //
 // Takes any type of body and a specified content type.
 //
@@ -3655,7 +3655,7 @@ func (c *Client) DeletePoolWithBody(ctx context.Context, name string, contentTyp
 
 // DeletePool Delete a pool
 //
-// Errors: 409 `conflict` while executors that are not removed serve it, or unfinished tasks are of it.
+// Errors: 409 `conflict` while executors that are not removed serve it, a fleet makes executors of it, or unfinished tasks are of it.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -7805,7 +7805,7 @@ type ClientWithResponsesInterface interface {
 
 	// DeletePoolWithBodyWithResponse Delete a pool
 	//
-	// Errors: 409 `conflict` while executors that are not removed serve it, or unfinished tasks are of it.
+	// Errors: 409 `conflict` while executors that are not removed serve it, a fleet makes executors of it, or unfinished tasks are of it.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -7814,7 +7814,7 @@ type ClientWithResponsesInterface interface {
 
 	// DeletePoolWithResponse Delete a pool
 	//
-	// Errors: 409 `conflict` while executors that are not removed serve it, or unfinished tasks are of it.
+	// Errors: 409 `conflict` while executors that are not removed serve it, a fleet makes executors of it, or unfinished tasks are of it.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11889,7 +11889,7 @@ func (c *ClientWithResponses) ListPoolsWithResponse(ctx context.Context, reqEdit
 
 // DeletePoolWithBodyWithResponse Delete a pool
 //
-// Errors: 409 `conflict` while executors that are not removed serve it, or unfinished tasks are of it.
+// Errors: 409 `conflict` while executors that are not removed serve it, a fleet makes executors of it, or unfinished tasks are of it.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -11904,7 +11904,7 @@ func (c *ClientWithResponses) DeletePoolWithBodyWithResponse(ctx context.Context
 
 // DeletePoolWithResponse Delete a pool
 //
-// Errors: 409 `conflict` while executors that are not removed serve it, or unfinished tasks are of it.
+// Errors: 409 `conflict` while executors that are not removed serve it, a fleet makes executors of it, or unfinished tasks are of it.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

@@ -32,7 +32,8 @@ type ExecutorRegistry interface {
 	// all faults, conflict (executors of it do not fit).
 	PutPool(ctx context.Context, p Pool) (_ Pool, created bool, _ error)
 	// DeletePool removes a pool. Errors: not_found, conflict (executors that
-	// are not removed serve it, or unfinished tasks are of it).
+	// are not removed serve it, a fleet makes executors of it, or unfinished
+	// tasks are of it).
 	DeletePool(ctx context.Context, name string) error
 }
 

@@ -149,7 +149,7 @@ func (s *Store) PutFleet(ctx context.Context, name string, spec run.FleetSpec, b
 		if !fresh && was.Mode == run.FleetDeleting {
 			return run.Errorf(run.CodeConflict, "fleet %s is being deleted; it can be made again once its instances are gone", name)
 		}
-		if _, err := readPool(ctx, t, spec.Pool, ""); err != nil {
+		if _, err := readPool(ctx, t, spec.Pool, t.dialect.ForUpdate); err != nil { // it is not deleted meanwhile
 			if run.CodeOf(err) != run.CodeNotFound {
 				return err
 			}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/drover-run/drover/run"
@@ -242,12 +243,35 @@ func (s *Store) DeletePool(ctx context.Context, name string) error {
 		if executors > 0 {
 			return run.Errorf(run.CodeConflict, "pool %s cannot be deleted: %d executors that are not removed serve it", name, executors)
 		}
+		if err := t.fleetlessPool(ctx, name); err != nil {
+			return err
+		}
 		if err := t.idlePool(ctx, name, "cannot be deleted"); err != nil {
 			return err
 		}
 		_, err := t.Exec(ctx, `DELETE FROM pools WHERE name = ?`, name)
 		return err
 	})
+}
+
+// fleetlessPool refuses to delete a pool whose executors a fleet makes: those to
+// come would have none.
+func (t *tx) fleetlessPool(ctx context.Context, name string) error {
+	var users []string
+	if err := each(ctx, t, func(row scanner) error {
+		f, err := scanFleet(t.keys, row)
+		if err == nil && f.Spec.Pool == name {
+			users = append(users, f.Name)
+		}
+		return err
+	}, `SELECT `+fleetColumns+` FROM fleets WHERE mode <> ? ORDER BY name`, run.FleetDeleted); err != nil {
+		return err
+	}
+	if len(users) == 0 {
+		return nil
+	}
+	return run.Errorf(run.CodeConflict, "pool %s cannot be deleted: it gets its executors from fleet %s; delete that first, or give it another pool",
+		name, strings.Join(users, ", "))
 }
 
 // idlePool refuses what cannot be done while unfinished tasks are of a pool.
