@@ -25,6 +25,9 @@ const (
 	// settleTime is how long a machine may take to be listed after a request of
 	// which nobody knows whether the plugin heard it.
 	settleTime = 10 * time.Second
+	// quotaPatience is how long room is kept in a quota for a fleet whose plugin
+	// lists nothing, or whose worker is away: longer than a restart of either.
+	quotaPatience = 5 * time.Minute
 )
 
 // byItself is who does what nobody asked for by hand.

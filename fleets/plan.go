@@ -240,22 +240,26 @@ func (p *planner) decide() {
 			in.Instances = append(in.Instances, r.scaling(p.s.now, p.s.view.Fleet.Spec.Failures()))
 		}
 	}
-	if quota := p.s.view.Fleet.Spec.Quota; quota != nil {
-		share := p.share(quota, in)
+	if p.s.view.Fleet.Spec.Quota != nil {
+		share := shareOf(p.s.now, p.s.view.Fleet, len(in.Instances), scaling.Decide(in).Figures.Target, p.s.view.Sharing)
 		in.Quota = &share
 	}
 	p.out.decision = scaling.Decide(in)
 	p.out.memory.Scaling = p.out.decision.Memory
 }
 
-// share returns how many instances the fleet may have of its quota.
-func (p *planner) share(quota *run.FleetQuota, in scaling.Input) int {
-	wanted := scaling.Decide(in).Figures.Target
-	claims := []scaling.Claim{{Fleet: p.s.view.Fleet.Name, Weight: weightOf(p.s.view.Fleet.Spec), Instances: len(in.Instances), Wanted: wanted}}
-	for _, other := range p.s.view.Sharing {
+// shareOf returns how many instances a fleet may have of its quota, of those
+// that it has and wants and what the others have and want.
+// One that nobody looks after keeps what it has, and no room for more.
+func shareOf(now time.Time, f run.Fleet, instances, wanted int, sharing []records.QuotaShare) int {
+	claims := []scaling.Claim{{Fleet: f.Name, Weight: weightOf(f.Spec), Instances: instances, Wanted: wanted}}
+	for _, other := range sharing {
+		if now.Sub(other.SeenAt) > quotaPatience {
+			other.Target = min(other.Target, other.Instances)
+		}
 		claims = append(claims, scaling.Claim{Fleet: other.Fleet, Weight: weightOf(other.Spec), Instances: other.Instances, Wanted: other.Target})
 	}
-	return scaling.Allot(scaling.Weight(quota.Limit*1000), claims)[0]
+	return scaling.Allot(scaling.Weight(f.Spec.Quota.Limit*1000), claims)[0]
 }
 
 // weightOf returns what an instance takes of a quota.
@@ -335,6 +339,9 @@ func (p *planner) byHand(desired int, gone map[int]bool) {
 	if missing := desired - len(staying); missing > 0 {
 		if most := p.out.limits.MaxInstances; most > 0 {
 			missing = min(missing, most-total)
+		}
+		if p.s.view.Fleet.Spec.Quota != nil {
+			missing = min(missing, shareOf(p.s.now, p.s.view.Fleet, total, total+missing, p.s.view.Sharing)-total)
 		}
 		if missing > 0 && !p.s.now.Before(p.s.memory.FailedAt.Add(pauseAfter(p.s.memory.Failures))) {
 			p.out.Request = Request{Count: missing, Reason: reasonByHand, Why: why}

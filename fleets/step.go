@@ -223,18 +223,23 @@ func (s *step) request(ctx context.Context) error {
 		}}, "requested")
 	}
 	b.changes.Request = s.id
+	if s.view.Fleet.Spec.Quota != nil { // since this was planned, others may have taken what was free
+		b.changes.Room = func(instances int, sharing []records.QuotaShare) int {
+			return shareOf(b.now, s.view.Fleet, instances, instances+q.Count, sharing) - instances
+		}
+	}
 	written, err := s.w.store.ChangeFleet(ctx, s.name, b.changes)
 	if err != nil {
 		return err
 	}
-	if len(written) == 0 { // it was begun before, and broke off
+	if len(written) == 0 { // it was begun before, and broke off; or there is no room
 		return s.resume(ctx)
 	}
 	group, refusal := s.group.get(ctx, s.w.open, s.view.Fleet)
 	promised := 0
 	if refusal == nil {
-		promised, refusal = group.Increase(ctx, q.Count)
-		s.w.metrics.operated(s.name, "create", q.Count)
+		promised, refusal = group.Increase(ctx, len(written))
+		s.w.metrics.operated(s.name, "create", len(written))
 	}
 	if ctx.Err() != nil { // whoever comes next does not know how far it came
 		return context.Cause(ctx)

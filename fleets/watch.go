@@ -218,6 +218,9 @@ func (t *watch) standing(v records.FleetView, p planned, pluginErr error, now ti
 	if d := v.Fleet.Desired; d != nil {
 		s.Target = *d
 	}
+	if v.Fleet.Mode == run.FleetPaused { // it keeps no room for more of a quota that it shares
+		s.Target = min(s.Target, s.Instances)
+	}
 	switch {
 	case pluginErr != nil:
 		s.Error, s.ErrorAt = pluginErr.Error(), now

@@ -25,7 +25,6 @@ import (
 
 const (
 	fleetName = "linux"
-	poolName  = "linux"
 	patience  = 30 * time.Second
 )
 
@@ -144,6 +143,7 @@ func (c *cloud) running() (ids []string) {
 // world is a fleet with its records, its cloud, and agents on its machines.
 type world struct {
 	t      *testing.T
+	name   string // of the fleet, and of its pool
 	cloud  *cloud
 	store  records.Store
 	engine *engine.Engine
@@ -168,14 +168,19 @@ func newWorld(t *testing.T) *world {
 	bucket, err := blobs.Open(t.Context(), "mem://")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, errors.Join(store.Close(), bucket.Close())) })
-	logger := slog.New(slog.DiscardHandler)
+	return newWorldOn(t, fleetName, store, engine.New(engine.Deps{Store: store, Logs: bucket, Logger: slog.New(slog.DiscardHandler)}))
+}
+
+// newWorldOn is one more fleet on the records of others, with a cloud and a
+// worker of its own.
+func newWorldOn(t *testing.T, name string, store records.Store, e *engine.Engine) *world {
+	t.Helper()
 	w := &world{
-		t: t, store: store, cloud: &cloud{instances: map[string]fleeting.State{}, ill: map[string]bool{}, hidden: map[string]bool{}},
-		engine: engine.New(engine.Deps{Store: store, Logs: bucket, Logger: logger}),
-		mute:   map[string]bool{}, agents: map[string]*agent{},
+		t: t, name: name, store: store, cloud: &cloud{instances: map[string]fleeting.State{}, ill: map[string]bool{}, hidden: map[string]bool{}},
+		engine: e, mute: map[string]bool{}, agents: map[string]*agent{},
 	}
 	w.newWorker()
-	_, _, err = w.engine.PutPool(t.Context(), run.Pool{Name: poolName, Driver: run.DriverShell})
+	_, _, err := e.PutPool(t.Context(), run.Pool{Name: name, Driver: run.DriverShell})
 	require.NoError(t, err)
 	return w
 }
@@ -192,7 +197,7 @@ func (w *world) newWorker() {
 func quick(change func(*run.FleetSpec)) run.FleetSpec {
 	none := run.Duration(0)
 	s := run.FleetSpec{
-		Pool: poolName, Plugin: "none", UpdateInterval: run.Duration(20 * time.Millisecond),
+		Plugin: "none", UpdateInterval: run.Duration(20 * time.Millisecond),
 		UpdateIntervalWhenExpecting: run.Duration(10 * time.Millisecond), DeletionRetryInterval: run.Duration(50 * time.Millisecond),
 		Scaling: run.Scaling{HoldDown: &none},
 	}
@@ -204,7 +209,9 @@ func quick(change func(*run.FleetSpec)) run.FleetSpec {
 
 func (w *world) put(change func(*run.FleetSpec)) {
 	w.t.Helper()
-	_, _, err := w.engine.PutFleet(w.t.Context(), fleetName, quick(change), "tester")
+	spec := quick(change)
+	spec.Pool = w.name
+	_, _, err := w.engine.PutFleet(w.t.Context(), w.name, spec, "tester")
 	require.NoError(w.t, err)
 }
 
@@ -215,13 +222,13 @@ func (w *world) start() (stop func()) {
 	var group sync.WaitGroup
 	group.Go(func() {
 		for ctx.Err() == nil {
-			p, found, err := w.worker.Watch(ctx, fleetName, nil)
+			p, found, err := w.worker.Watch(ctx, w.name, nil)
 			if ctx.Err() != nil || err == nil && !found {
 				return
 			}
 			if err == nil {
 				w.steps++
-				err = w.worker.Step(ctx, fleetName, fmt.Sprintf("step-%d", w.steps), p)
+				err = w.worker.Step(ctx, w.name, fmt.Sprintf("step-%d", w.steps), p)
 			}
 			if err != nil && ctx.Err() == nil {
 				w.t.Errorf("looking after the fleet: %v", err)
@@ -249,6 +256,14 @@ func (w *world) start() (stop func()) {
 	return stop
 }
 
+// agentOf names the executor of a machine; clouds give the same names to theirs.
+func (w *world) agentOf(machine string) string {
+	if w.name == fleetName {
+		return "x-" + machine
+	}
+	return w.name + "-" + machine
+}
+
 // tick lets the agents on the machines do what agents do.
 func (w *world) tick(ctx context.Context) {
 	w.mu.Lock()
@@ -259,10 +274,10 @@ func (w *world) tick(ctx context.Context) {
 		}
 		a := w.agents[id]
 		if a == nil {
-			a = &agent{id: "x-" + id, tasks: map[run.Key]bool{}}
+			a = &agent{id: w.agentOf(id), tasks: map[run.Key]bool{}}
 			_, err := w.store.RegisterExecutor(ctx, run.Executor{
-				ID: a.id, Pool: poolName, Driver: run.DriverShell, OS: "linux", Arch: "amd64", Slots: 1, JournalID: "j", Temporary: true,
-				Labels: map[string]string{run.LabelFleet: fleetName, run.LabelInstance: id},
+				ID: a.id, Pool: w.name, Driver: run.DriverShell, OS: "linux", Arch: "amd64", Slots: 1, JournalID: "j", Temporary: true,
+				Labels: map[string]string{run.LabelFleet: w.name, run.LabelInstance: id},
 			})
 			if err != nil {
 				continue
@@ -283,7 +298,7 @@ func (w *world) submit(n int) run.ID {
 	w.t.Helper()
 	tasks := map[string]*run.TaskSpec{}
 	for i := range n {
-		tasks[fmt.Sprintf("t%03d", i)] = &run.TaskSpec{Pool: poolName, Steps: []run.Step{{Run: "true"}}}
+		tasks[fmt.Sprintf("t%03d", i)] = &run.TaskSpec{Pool: w.name, Steps: []run.Step{{Run: "true"}}}
 	}
 	r, err := w.engine.Create(w.t.Context(), run.CreateRequest{Spec: &run.Spec{Name: "n", Group: "/a/b", Tasks: tasks}})
 	require.NoError(w.t, err)
@@ -327,7 +342,7 @@ func (w *world) finish(id run.ID, task int) {
 }
 
 func (w *world) ledger() []run.FleetInstance {
-	all, err := w.store.FleetInstances(w.t.Context(), fleetName, true)
+	all, err := w.store.FleetInstances(w.t.Context(), w.name, true)
 	if err != nil && w.t.Context().Err() == nil {
 		w.t.Errorf("reading the ledger: %v", err)
 	}

@@ -2,6 +2,7 @@ package records
 
 import (
 	"context"
+	"time"
 
 	"github.com/drover-run/drover/run"
 )
@@ -54,8 +55,9 @@ type FleetView struct {
 type QuotaShare struct {
 	Fleet     string
 	Spec      run.FleetSpec
-	Instances int // that it has, in whatever state
-	Target    int // that it would have
+	Instances int       // that it has, in whatever state
+	Target    int       // that it would have
+	SeenAt    time.Time // when its plugin last listed its instances
 }
 
 // LedgerRow is an instance with what only its fleet's worker wants to know.
@@ -81,6 +83,10 @@ type FleetChanges struct {
 	// Request, where not "", lets nothing be added where the ledger has a row
 	// of that request already.
 	Request string
+	// Room, where not nil, says how many of Add may be added to the instances
+	// that the fleet has, of what the other fleets of its quota have: both
+	// stand still until the change is written. It may be called again.
+	Room func(instances int, sharing []QuotaShare) int
 	// Deleted says that a fleet that was being deleted is gone.
 	Deleted bool
 }

@@ -2,6 +2,7 @@ package recordstest
 
 import (
 	"encoding/json"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,6 +21,7 @@ func fleetTests() map[string]func(t *testing.T, d *database) {
 		"uses_are_counted":     testUses,
 		"deleted_and_made_new": testDeleteFleet,
 		"quotas":               testFleetQuota,
+		"quotas_are_raced_for": testFleetQuotaRace,
 		"what_is_ready_soon":   testUpcoming,
 	}
 }
@@ -265,6 +267,42 @@ func testFleetQuota(t *testing.T, d *database) {
 	require.Equal(t, "b", v.Sharing[0].Fleet)
 	require.Equal(t, 1, v.Sharing[0].Instances)
 	require.Equal(t, 7, v.Sharing[0].Target)
+}
+
+// testFleetQuotaRace has workers of two fleets ask at once for what is left of
+// the quota that they share.
+func testFleetQuotaRace(t *testing.T, d *database) {
+	const limit, workers, rounds = 7, 4, 5
+	s := d.store(t)
+	shared := func(x *run.FleetSpec) { x.Quota = &run.FleetQuota{Name: "q", Limit: limit} }
+	putFleet(t, s, "a", shared)
+	putFleet(t, s, "b", shared)
+	room := func(instances int, sharing []records.QuotaShare) int {
+		for _, other := range sharing {
+			instances += other.Instances
+		}
+		return limit - instances
+	}
+	var all sync.WaitGroup
+	for worker := range workers {
+		all.Go(func() {
+			for range rounds {
+				if _, err := s.ChangeFleet(t.Context(), []string{"a", "b"}[worker%2], records.FleetChanges{
+					Room: room, Add: []records.LedgerChange{ledgerRow(run.InstanceRequested), ledgerRow(run.InstanceRequested)},
+				}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	total := 0
+	for _, name := range []string{"a", "b"} {
+		instances, err := s.FleetInstances(t.Context(), name, false)
+		require.NoError(t, err)
+		total += len(instances)
+	}
+	require.Equal(t, limit, total)
 }
 
 func testUpcoming(t *testing.T, d *database) {

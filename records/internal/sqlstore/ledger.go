@@ -138,7 +138,7 @@ func (s *Store) quotaShares(ctx context.Context, q Querier, f *fleetRow) ([]reco
 	if err := each(ctx, q, func(row scanner) error {
 		other, err := scanFleet(s.keys, row)
 		if err == nil {
-			shares[other.Name] = records.QuotaShare{Fleet: other.Name, Spec: other.Spec, Target: other.Status.Target}
+			shares[other.Name] = records.QuotaShare{Fleet: other.Name, Spec: other.Spec, Target: other.Status.Target, SeenAt: other.Status.SeenAt}
 		}
 		return err
 	}, `SELECT `+fleetColumns+` FROM fleets WHERE quota = ? AND mode <> ? AND name <> ?`, f.Spec.Quota.Name, run.FleetDeleted, f.Name); err != nil {
@@ -168,9 +168,20 @@ func (s *Store) quotaShares(ctx context.Context, q Querier, f *fleetRow) ([]reco
 func (s *Store) ChangeFleet(ctx context.Context, name string, c records.FleetChanges) (written []int, err error) {
 	err = s.write(ctx, "changing a fleet", func(t *tx) error {
 		written = nil
+		c := c
+		if c.Room != nil {
+			if err := t.lockQuota(ctx, name); err != nil {
+				return err
+			}
+		}
 		f, err := presentFleet(ctx, t, s.keys, name, t.dialect.ForUpdate)
 		if err != nil {
 			return err
+		}
+		if c.Room != nil {
+			if c.Add, err = s.fitting(ctx, t, f, c); err != nil {
+				return err
+			}
 		}
 		events := slices.Clone(c.Events)
 		note := func(number int, change records.LedgerChange) {
@@ -198,6 +209,29 @@ func (s *Store) ChangeFleet(ctx context.Context, name string, c records.FleetCha
 		return t.noteFleet(ctx, name, c)
 	})
 	return written, err
+}
+
+// lockQuota keeps others from changing the fleets that share a fleet's quota,
+// by rows in one order for all.
+func (t *tx) lockQuota(ctx context.Context, name string) error {
+	return each(ctx, t, func(row scanner) error { return row.Scan(new(string)) },
+		`SELECT name FROM fleets WHERE quota <> '' AND quota = (SELECT quota FROM fleets WHERE name = ?) ORDER BY name`+t.dialect.ForUpdate, name)
+}
+
+// fitting returns as many of the rows to add as there is room for.
+func (s *Store) fitting(ctx context.Context, t *tx, f *fleetRow, c records.FleetChanges) ([]records.LedgerChange, error) {
+	if f.Spec.Quota == nil {
+		return c.Add, nil
+	}
+	sharing, err := s.quotaShares(ctx, t, f)
+	if err != nil {
+		return nil, err
+	}
+	var instances int
+	if err := t.QueryRow(ctx, `SELECT count(*) FROM fleet_instances WHERE fleet = ? AND state <> 'gone' AND state <> 'ignored'`, f.Name).Scan(&instances); err != nil {
+		return nil, err
+	}
+	return c.Add[:min(len(c.Add), max(0, c.Room(instances, sharing)))], nil
 }
 
 func (t *tx) setLedger(ctx context.Context, f *fleetRow, set []records.LedgerChange, note func(int, records.LedgerChange)) error {

@@ -1,0 +1,156 @@
+package fleets_test
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/fleets"
+	"github.com/drover-run/drover/run"
+)
+
+const (
+	quotaLimit  = 7
+	smallWeight = 1
+	largeWeight = 2
+)
+
+// sharing are two fleets of one quota, each with a worker of its own.
+func sharing(t *testing.T) (small, large *world) {
+	t.Helper()
+	small = newWorld(t)
+	large = newWorldOn(t, "large", small.store, small.engine)
+	for w, weight := range map[*world]float64{small: smallWeight, large: largeWeight} {
+		w.put(func(s *run.FleetSpec) {
+			s.Quota, s.Weight = &run.FleetQuota{Name: "shared", Limit: quotaLimit}, &weight
+		})
+	}
+	return small, large
+}
+
+// taken is what the machines that are there weigh.
+func taken(small, large *world) (weight int) {
+	for w, each := range map[*world]int{small: smallWeight, large: largeWeight} {
+		w.cloud.do(func() { weight += each * len(w.cloud.instances) })
+	}
+	return weight
+}
+
+func TestFleet_two_that_decide_at_once_keep_their_quota(t *testing.T) {
+	t.Parallel()
+	small, large := sharing(t)
+	plans := map[*world]fleets.Plan{}
+	for _, w := range []*world{small, large} {
+		w.submit(5)
+		// Each decides before it can know of the other's.
+		p, _, err := w.worker.Watch(t.Context(), w.name, nil)
+		require.NoError(t, err)
+		require.Positive(t, p.Request.Count)
+		plans[w] = p
+	}
+	var both sync.WaitGroup
+	for w, p := range plans {
+		both.Go(func() {
+			if err := w.worker.Step(t.Context(), w.name, "one", p); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	both.Wait()
+	require.LessOrEqual(t, taken(small, large), quotaLimit)
+	require.Equal(t, taken(small, large), smallWeight*len(small.ledger())+largeWeight*len(large.ledger()), "what was not asked for is in no ledger")
+}
+
+// TestFleet_quota_is_kept_while_workers_race has two fleets want more than their
+// quota allows, while their workers come and go: it is never exceeded, each
+// gets some of it, and all tasks run.
+func TestFleet_quota_is_kept_while_workers_race(t *testing.T) {
+	t.Parallel()
+	small, large := sharing(t)
+	const tasks = 6
+	over := make(chan int, 1)
+	watch := time.NewTicker(2 * time.Millisecond)
+	var watcher sync.WaitGroup
+	done := make(chan struct{})
+	watcher.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-watch.C:
+				if weight := taken(small, large); weight > quotaLimit {
+					select {
+					case over <- weight:
+					default:
+					}
+				}
+			}
+		}
+	})
+	runs, stops := map[*world]run.ID{}, map[*world]func(){}
+	for _, w := range []*world{small, large} {
+		runs[w] = w.submit(tasks)
+		stops[w] = w.start()
+	}
+	left := map[*world]int{small: tasks, large: tasks}
+	for left[small]+left[large] > 0 {
+		for w := range left {
+			if left[w] == 0 {
+				continue
+			}
+			w.await("a machine for the next task", func() bool { return len(w.in(run.InstanceReady)) > 0 })
+			machine := w.in(run.InstanceReady)[0].Instance
+			if w.claim(runs[w], tasks-left[w], machine) != nil { // it is about to go
+				continue
+			}
+			w.finish(runs[w], tasks-left[w])
+			left[w]--
+			stops[w]() // another process goes on
+			w.newWorker()
+			stops[w] = w.start()
+		}
+	}
+	small.awaitEmpty()
+	large.awaitEmpty()
+	close(done)
+	watcher.Wait()
+	watch.Stop()
+	require.Empty(t, over)
+}
+
+func TestFleet_paused_keeps_no_room_of_a_quota(t *testing.T) {
+	t.Parallel()
+	small, large := sharing(t)
+	_, err := large.engine.SteerFleet(t.Context(), large.name, run.FleetSteer{Action: run.SteerPause, By: "tester"})
+	require.NoError(t, err)
+	large.submit(5)
+	large.start()
+	large.await("a look", func() bool {
+		f, err := large.engine.Fleet(t.Context(), large.name)
+		return err == nil && f.Status.Queued == 5
+	})
+	small.submit(quotaLimit)
+	small.start()
+	small.awaitCount(run.InstanceReady, quotaLimit)
+	require.Empty(t, large.ledger())
+}
+
+func TestFleet_by_hand_keeps_the_quota(t *testing.T) {
+	t.Parallel()
+	small, large := sharing(t)
+	_, err := small.engine.SteerFleet(t.Context(), small.name, run.FleetSteer{Action: run.SteerScale, Instances: 20, By: "tester"})
+	require.NoError(t, err)
+	small.start()
+	small.awaitCount(run.InstanceReady, quotaLimit)
+	large.submit(1)
+	large.start()
+	large.await("a look", func() bool {
+		f, err := large.engine.Fleet(t.Context(), large.name)
+		return err == nil && f.Status.Held == "quota"
+	})
+	require.Empty(t, large.ledger())
+	require.False(t, slices.ContainsFunc(small.ledger(), func(i run.FleetInstance) bool { return i.State == run.InstanceGone }))
+}
