@@ -185,6 +185,7 @@ const (
 	KeyStateStateClosed  KeyStateState = "closed"
 	KeyStateStateOpen    KeyStateState = "open"
 	KeyStateStateUnknown KeyStateState = "unknown"
+	KeyStateStateVoid    KeyStateState = "void"
 )
 
 // Valid indicates whether the value is a known member of the KeyStateState enum.
@@ -195,6 +196,8 @@ func (e KeyStateState) Valid() bool {
 	case KeyStateStateOpen:
 		return true
 	case KeyStateStateUnknown:
+		return true
+	case KeyStateStateVoid:
 		return true
 	default:
 		return false

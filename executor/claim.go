@@ -18,7 +18,7 @@ var (
 // means that it is there; with any other the key is in nobody's hands.
 func (t *task) claim(ctx context.Context, d Delivery) Outcome {
 	token := d.Token
-	t.ticket = d.Ticket
+	t.token, t.ticket = token, d.Ticket
 	t.a.at(pointDelivered, t.key)
 	if err := t.firstHeartbeat(ctx, token); err != nil {
 		if errors.Is(err, ErrStopWanted) {
@@ -28,7 +28,7 @@ func (t *task) claim(ctx context.Context, d Delivery) Outcome {
 		return t.drop(fmt.Sprintf("no heartbeat: %v", err))
 	}
 	t.a.at(pointHeartbeat, t.key)
-	if out := t.write(record{State: stateClaimed, Token: token}, Kept); !out.Pending() || t.isLost() {
+	if out := t.write(record{State: stateClaimed, Token: token}, Kept); !out.Pending() || t.isLost() || t.dropReason() != "" {
 		return out
 	}
 	t.a.at(pointClaimed, t.key)
@@ -100,7 +100,11 @@ func (t *task) write(r record, d Durability) Outcome {
 		return out
 	case err != nil:
 		t.a.suspend(err)
-		return t.drop(fmt.Sprintf("the executor can not write its journal: %v", err))
+		reason := fmt.Sprintf("the executor can not write its journal: %v", err)
+		if fresh && t.a.shared != nil && inDoubt(err) {
+			return t.keepDropped(reason)
+		}
+		return t.drop(reason)
 	case none != nil:
 		return t.drop(none.Error())
 	}
@@ -111,15 +115,35 @@ func (t *task) write(r record, d Durability) Outcome {
 // that takes the journal's consent: as long as there is none the outcome is
 // pending, and so it is where another member has the key.
 func (t *task) drop(reason string) Outcome {
+	if t.dropReason() != "" {
+		return Outcome{} // it is being given back
+	}
 	// In a set the page of a claim must not go before its answer: see ours.
 	if t.a.shared != nil && (t.mayBeGranted() || t.isLost()) || t.letGo() != nil {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.dropped = reason
-		return Outcome{}
+		return t.keepDropped(reason)
 	}
 	t.log.Info("task given back", slog.String("reason", reason))
 	return Outcome{GivenBack: reason}
+}
+
+// keepDropped has run give the task back, once that is written down.
+func (t *task) keepDropped(reason string) Outcome {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.dropped = reason
+	return Outcome{}
+}
+
+// inDoubt reports whether a write that failed may have been done, or may yet be
+// when nobody waits for it any more: a set would then find a task on a page that
+// was given back.
+func inDoubt(err error) bool {
+	switch codeOf(err) {
+	case run.CodeUnavailable, run.CodeTimeout, run.CodeCanceled, run.CodeInternal:
+		return true
+	default:
+		return false
+	}
 }
 
 // mayBeGranted reports whether the claim is held, as far as is known here: an

@@ -19,6 +19,7 @@ type deskService struct {
 
 	mu        sync.Mutex
 	newest    map[int]run.Key
+	over      map[int]run.Key // the newest key of each task that nobody may claim any more
 	claims    map[run.Key]*claim
 	executors map[string]string // journal by id
 	sets      map[string]string // by id, of members
@@ -39,7 +40,7 @@ type claim struct {
 
 func newDeskService(w *world) *deskService {
 	return &deskService{
-		w: w, newest: map[int]run.Key{}, sets: map[string]string{}, claims: map[run.Key]*claim{}, executors: map[string]string{},
+		w: w, newest: map[int]run.Key{}, over: map[int]run.Key{}, sets: map[string]string{}, claims: map[run.Key]*claim{}, executors: map[string]string{},
 		removed: map[string]bool{}, frames: map[run.Key][]run.Frame{}, batches: map[run.Key]map[int64]int64{},
 		slots: map[string]int{},
 	}
@@ -51,13 +52,16 @@ func (s *deskService) queue(key run.Key) {
 	s.newest[key.Task] = key
 }
 
+// closeClaim says that the task has ended, or will be queued anew.
 func (s *deskService) closeClaim(key run.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.claims[key] == nil {
-		s.claims[key] = &claim{}
-	}
-	s.claims[key].closed = true
+	s.over[key.Task] = key
+}
+
+// isOver reports whether a key was closed; the lock is held.
+func (s *deskService) isOver(key run.Key) bool {
+	return key == s.over[key.Task] || key.Before(s.newest[key.Task])
 }
 
 func (s *deskService) holder(key run.Key) string {
@@ -149,7 +153,7 @@ func (s *deskService) Claim(_ context.Context, c run.ClaimRequest) (run.Definiti
 	}
 	have := s.claims[c.Key]
 	switch {
-	case s.newest[c.Key.Task] != c.Key:
+	case s.newest[c.Key.Task] != c.Key, s.isOver(c.Key):
 		return run.Definition{}, run.Errorf(run.CodeConflict, "not the newest dispatch")
 	case have == nil:
 		s.claims[c.Key] = &claim{executor: c.Executor, journal: c.JournalID}
@@ -205,9 +209,11 @@ func (s *deskService) ClaimStates(_ context.Context, id string, keys []run.Key) 
 	states := map[run.Key]run.ClaimState{}
 	for _, key := range keys {
 		switch c := s.claims[key]; {
+		case c == nil && s.isOver(key):
+			states[key] = run.ClaimVoid
 		case c == nil:
 			states[key] = run.ClaimUnknown
-		case c.closed || key.Before(s.newest[key.Task]):
+		case c.closed || s.isOver(key):
 			states[key] = run.ClaimClosed
 		default:
 			states[key] = run.ClaimOpen

@@ -28,7 +28,16 @@ func (t *task) environment(ctx context.Context) Handle {
 			h, err = t.resume(ctx)
 		case stateEnded:
 			return t.attachAny(ctx)
-		case stateNew, stateClosed:
+		case stateNew:
+			why := t.dropReason()
+			if why == "" {
+				return nil
+			}
+			if err = t.giveBack(why); run.CodeOf(err) == run.CodeConflict {
+				t.lose() // its page came after all: whoever finds it there has the task
+				return nil
+			}
+		case stateClosed:
 			return nil
 		}
 		if ctx.Err() != nil {

@@ -22,7 +22,9 @@ type Journal interface {
 	// ended.
 	Load() ([]Page, error)
 	// Create begins the page of a key with a line that is Kept. Errors:
-	// CodeConflict where there is one.
+	// CodeConflict where there is one. With CodeUnavailable, CodeTimeout,
+	// CodeCanceled or CodeInternal a page may come into being yet, with any
+	// other it will not.
 	Create(key run.Key, line []byte) (Lines, error)
 	// Check returns nil if the journal can be written.
 	Check() error

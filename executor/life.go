@@ -68,7 +68,7 @@ func (t *task) live(ctx context.Context, side *sync.WaitGroup) {
 			t.answerGiveBack(ctx)
 			return
 		}
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || t.isLost() {
 			return
 		}
 		started := h // h may be found anew below, while these still run
@@ -339,7 +339,11 @@ func (t *task) giveBack(reason string) error {
 	if !t.entry.State.launchable() {
 		return errors.New("the key can not be closed any more")
 	}
-	if err := t.append(record{State: stateClosed, Reason: reason}, Kept); err != nil {
+	r := record{State: stateClosed, Reason: reason}
+	if t.entry.State == stateNew {
+		r.Token = t.token // the answer is due to it
+	}
+	if err := t.append(r, Kept); err != nil {
 		return err
 	}
 	t.freeSlot()

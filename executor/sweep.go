@@ -135,13 +135,16 @@ func (t *task) judge(s run.ClaimState) {
 	} else if t.unknown.IsZero() {
 		t.unknown = now
 	}
+	// Nobody waits for the key, and nothing of it ran: the write that brought it
+	// here came too late.
+	void := s == run.ClaimVoid && t.entry.State.launchable() && (t.refused || t.entry.Token == nil)
 	// Records that have nothing of a key for long will never take its result.
 	lost := !t.unknown.IsZero() && now.Sub(t.unknown) > t.a.opts.timing.tombstone
 	t.mu.Unlock()
 	switch {
-	case closed && (s == run.ClaimClosed || old):
+	case closed && (s == run.ClaimClosed || s == run.ClaimVoid || old):
 		t.erase()
-	case !closed && (s == run.ClaimClosed || lost):
+	case !closed && (s == run.ClaimClosed || void || lost):
 		t.settle()
 	}
 }

@@ -45,6 +45,7 @@ type task struct {
 	contact time.Time
 	changed chan struct{} // closed, and made anew, when the token or the answer changed
 	abort   context.CancelCauseFunc
+	token   []byte    // that the key was delivered with, nil where it was not
 	ticket  string    // proves that the key was delivered
 	unknown time.Time // since when the desk knows of no claim
 

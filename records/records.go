@@ -317,7 +317,8 @@ type Executors interface {
 	// for the reason of a task whose executor was out of contact: it is cleared.
 	Claim(ctx context.Context, c run.ClaimRequest) (run.Definition, error)
 	// ClaimStates: see run.Desk. A claim is open while its task is not final and
-	// was not queued again.
+	// was not queued again. Of keys that it has not claimed an executor learns
+	// only whether they are void, and that in its own pool.
 	ClaimStates(ctx context.Context, executor string, keys []run.Key) (map[run.Key]run.ClaimState, error)
 	// ApplyFrames records that a batch is stored, and the states of steps and
 	// outputs that its frames tell, if the key is the task's newest dispatch

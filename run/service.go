@@ -253,7 +253,7 @@ type Desk interface {
 	// executor's), not_found.
 	Ship(ctx context.Context, b FrameBatch) error
 	// ClaimStates tells for each key whether the executor's claim of it is
-	// still open. A key that another executor claimed is unknown to it.
+	// still open. A key that another executor claimed is unknown to it, or void.
 	ClaimStates(ctx context.Context, executor string, keys []Key) (map[Key]ClaimState, error)
 }
 
@@ -300,6 +300,9 @@ const (
 	ClaimUnknown ClaimState = "unknown" // never claimed by this executor
 	ClaimOpen    ClaimState = "open"
 	ClaimClosed  ClaimState = "closed" // the task is final, or queued again: the environment may go
+	// ClaimVoid: never claimed by this executor, and it can not be any more,
+	// since the task, of the executor's pool, is final or queued again.
+	ClaimVoid ClaimState = "void"
 )
 
 // FrameBatch is a run of frames with dense numbers. The bounds of a batch stay

@@ -119,7 +119,10 @@ func (s *Set) Create(key run.Key, line []byte) (executor.Lines, error) {
 	}
 	err := s.do(func(ctx context.Context) error {
 		made, err := s.configMaps().Create(ctx, object, metav1.CreateOptions{})
-		if err != nil {
+		switch {
+		case apierrors.IsForbidden(err), apierrors.IsTooManyRequests(err), apierrors.IsUnauthorized(err): // it was not made
+			return run.Errorf(run.CodeExhausted, "making the page of %s: %w", key, err)
+		case err != nil:
 			return serverError(err, "making the page of %s", key)
 		}
 		p.adopt(made)

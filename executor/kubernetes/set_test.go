@@ -14,6 +14,7 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -61,7 +62,9 @@ type member struct {
 	*kubernetes.Set
 	end  context.CancelFunc
 	done chan struct{}
+	sent sync.WaitGroup // late requests
 	cut  atomic.Bool
+	late atomic.Bool // what it makes comes to the server when nobody waits for it
 
 	mu       sync.Mutex
 	unready  bool
@@ -82,6 +85,15 @@ type cuttable struct {
 
 func (c cuttable) RoundTrip(r *http.Request) (*http.Response, error) {
 	if c.m.cut.Load() {
+		return nil, errCut
+	}
+	if r.Method == http.MethodPost && c.m.late.Load() {
+		c.m.sent.Go(func() {
+			response, err := c.next.RoundTrip(r.WithContext(context.WithoutCancel(r.Context())))
+			if err == nil {
+				_ = response.Body.Close()
+			}
+		})
 		return nil, errCut
 	}
 	response, err := c.next.RoundTrip(r)
@@ -176,6 +188,7 @@ func (b *land) join(t *testing.T, name string) *member {
 func (m *member) leave() {
 	m.end()
 	<-m.done
+	m.sent.Wait()
 }
 
 // kill ends the member as SIGKILL does.
@@ -448,4 +461,43 @@ func TestSet_deleted_page(t *testing.T) {
 		_, err := b.client.CoreV1().ConfigMaps(b.namespace).Get(t.Context(), "owned", metav1.GetOptions{})
 		return err != nil, "what it owned is there"
 	})
+}
+
+// TestSet_finds_late_pages makes a page by a request whose answer nobody heard:
+// the member is told that it has the key.
+func TestSet_finds_late_pages(t *testing.T) {
+	t.Parallel()
+	b := newLand(t)
+	one := b.join(t, "one")
+	key := setKey(t)
+	one.late.Store(true)
+	_, err := one.Create(key, []byte("1"))
+	require.Contains(t, []run.Code{run.CodeUnavailable, run.CodeInternal}, run.CodeOf(err), "it may have been made")
+	one.late.Store(false)
+	testenv.Await(t, setPatience, func() (bool, string) { return one.has(key), "it does not know of the page" })
+	lines, content := one.of(key)
+	require.Equal(t, "1\n", content)
+	_, err = one.Create(key, []byte("again"))
+	require.Equal(t, run.CodeConflict, run.CodeOf(err))
+	require.NoError(t, lines.Remove())
+}
+
+// TestSet_full tells a page that the server refused from one that may come yet.
+func TestSet_full(t *testing.T) {
+	t.Parallel()
+	b := newLand(t)
+	one := b.join(t, "one")
+	quota := &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: "none"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/configmaps": resource.MustParse("0")}},
+	}
+	_, err := b.client.CoreV1().ResourceQuotas(b.namespace).Create(t.Context(), quota, metav1.CreateOptions{})
+	require.NoError(t, err)
+	testenv.Await(t, setPatience, func() (bool, string) {
+		q, err := b.client.CoreV1().ResourceQuotas(b.namespace).Get(t.Context(), "none", metav1.GetOptions{})
+		require.NoError(t, err)
+		return len(q.Status.Hard) > 0, "the quota does not hold yet"
+	})
+	_, err = one.Create(setKey(t), []byte("1"))
+	require.Equal(t, run.CodeExhausted, run.CodeOf(err))
 }

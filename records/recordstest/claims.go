@@ -1,6 +1,8 @@
 package recordstest
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,6 +21,7 @@ func claimTests() map[string]func(t *testing.T, d *database) {
 		"a_wanted_stop_keeps_claim": testClaimStopWanted,
 		"only_what_is_allowed":      testClaimAllowed,
 		"states":                    testClaimStates,
+		"void":                      testClaimVoid,
 		"of_a_set":                  testClaimSet,
 	}
 }
@@ -216,13 +219,44 @@ func testClaimStates(t *testing.T, d *database) {
 	states, err := s.ClaimStates(t.Context(), "x", keys)
 	require.NoError(t, err)
 	require.Equal(t, want, states)
-	states, err = s.ClaimStates(t.Context(), "y", []run.Key{key(0, 1, 1)})
+	states, err = s.ClaimStates(t.Context(), "y", []run.Key{key(0, 1, 1), key(1, 1, 1)})
 	require.NoError(t, err)
 	require.Equal(t, run.ClaimUnknown, states[key(0, 1, 1)], "another's claim is unknown")
+	require.Equal(t, run.ClaimUnknown, states[key(1, 1, 1)], "it is of no pool")
 
 	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 2)}})
 	require.NoError(t, s.CloseLost(t.Context(), r.ID, "gone"))
 	states, err = s.ClaimStates(t.Context(), "x", []run.Key{key(0, 1, 1), key(1, 1, 2)})
 	require.NoError(t, err)
 	require.Equal(t, map[run.Key]run.ClaimState{key(0, 1, 1): run.ClaimClosed, key(1, 1, 2): run.ClaimClosed}, states)
+}
+
+// testClaimVoid tells keys apart that an executor may still claim from those
+// that nobody can claim any more, in its own pool.
+func testClaimVoid(t *testing.T, d *database) {
+	s := d.store(t)
+	r := create(t, s, wide("/a/b", 3))
+	begin(t, s, r.ID)
+	pool := get(t, s, r.ID).Tasks[0].Pool
+	mine, other := executor("a"), executor("b")
+	mine.Pool, other.Pool = pool, pool+"-other"
+	require.NoError(t, register(t, s, mine))
+	require.NoError(t, register(t, s, other))
+	key := func(task, attempt, dispatch int) run.Key {
+		return run.Key{Run: r.ID, Task: task, Attempt: attempt, Dispatch: dispatch}
+	}
+	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 2), queued(1, 1, 1), ended(2, 1, 1, run.StatusFailed)}})
+	ask := func(executor string, want map[run.Key]run.ClaimState) {
+		t.Helper()
+		states, err := s.ClaimStates(t.Context(), executor, slices.Collect(maps.Keys(want)))
+		require.NoError(t, err)
+		require.Equal(t, want, states)
+	}
+	ask("a", map[run.Key]run.ClaimState{
+		key(0, 1, 1): run.ClaimVoid, key(0, 1, 2): run.ClaimUnknown, key(0, 1, 3): run.ClaimUnknown,
+		key(1, 1, 1): run.ClaimUnknown, key(2, 1, 1): run.ClaimVoid, key(7, 1, 1): run.ClaimUnknown,
+	})
+	ask("b", map[run.Key]run.ClaimState{key(0, 1, 1): run.ClaimUnknown, key(2, 1, 1): run.ClaimUnknown})
+	require.NoError(t, s.CloseLost(t.Context(), r.ID, "gone"))
+	ask("a", map[run.Key]run.ClaimState{key(0, 1, 2): run.ClaimVoid, key(1, 1, 1): run.ClaimVoid})
 }

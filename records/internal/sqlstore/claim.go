@@ -212,24 +212,42 @@ func (s *Store) ClaimStates(ctx context.Context, executor string, keys []run.Key
 			return err
 		}
 		for _, k := range keys {
-			var status run.Status
-			now := taskState{}
-			err := q.QueryRow(ctx, `SELECT t.status, t.attempt, t.dispatch FROM claims c JOIN tasks t ON t.run_id = c.run_id AND t.number = c.task
-				WHERE c.run_id = ? AND c.task = ? AND c.attempt = ? AND c.dispatch = ? AND (c.executor = ? OR c.set_name <> '' AND c.set_name = ?)`,
-				k.Run, k.Task, k.Attempt, k.Dispatch, executor, set).
-				Scan(&status, &now.attempt, &now.dispatch)
-			switch {
-			case errors.Is(err, sql.ErrNoRows):
-				states[k] = run.ClaimUnknown
-			case err != nil:
+			if states[k], err = claimState(ctx, q, executor, set, k); err != nil {
 				return err
-			case status.Final() || k.Before(run.Key{Attempt: now.attempt, Dispatch: now.dispatch}):
-				states[k] = run.ClaimClosed
-			default:
-				states[k] = run.ClaimOpen
 			}
 		}
 		return nil
 	})
 	return states, err
+}
+
+// claimState tells how the claim stands that an executor, or another of its
+// set, has of a key.
+func claimState(ctx context.Context, q Querier, executor, set string, k run.Key) (run.ClaimState, error) {
+	var phase run.Phase
+	var status run.Status
+	var claimed, known bool
+	now := taskState{}
+	err := q.QueryRow(ctx, `SELECT r.phase, t.status, t.attempt, t.dispatch, c.run_id IS NOT NULL,
+			EXISTS (SELECT 1 FROM executors e WHERE e.id = ? AND e.pool = t.pool)
+		FROM tasks t JOIN runs r ON r.id = t.run_id
+		LEFT JOIN claims c ON c.run_id = t.run_id AND c.task = t.number AND c.attempt = ? AND c.dispatch = ?
+			AND (c.executor = ? OR c.set_name <> '' AND c.set_name = ?)
+		WHERE t.run_id = ? AND t.number = ?`,
+		executor, k.Attempt, k.Dispatch, executor, set, k.Run, k.Task).
+		Scan(&phase, &status, &now.attempt, &now.dispatch, &claimed, &known)
+	over := status.Final() || k.Before(run.Key{Attempt: now.attempt, Dispatch: now.dispatch})
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return run.ClaimUnknown, nil
+	case err != nil:
+		return "", err
+	case claimed && over:
+		return run.ClaimClosed, nil
+	case claimed:
+		return run.ClaimOpen, nil
+	case known && (over || phase.Final()):
+		return run.ClaimVoid, nil
+	}
+	return run.ClaimUnknown, nil
 }

@@ -1,0 +1,52 @@
+package executor_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/run"
+)
+
+// TestSet_late_page has the page of a delivery come to the journal when nobody
+// waits for it any more, while the word that the task is given back is still on
+// its way: only one of the two holds.
+func TestSet_late_page(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		s := w.newSet("blue", 1)
+		p := s.start(nil)
+		w.sleep(6 * time.Second)
+		w.setMishaps(inTurn(mishapAt{}, // the heartbeat arrives
+			mishapAt{callComesLate, time.Second}, // the page
+			mishapAt{callComesLate, 3 * time.Second}))
+		w.submit(0)
+		w.awaitEnd(10*time.Minute, 0)
+		w.requireOnce()
+		require.Equal(t, run.StatusSuccess, w.outcome(0).Status)
+		require.Equal(t, 1, w.beginnings(0))
+		s.requireClean(p)
+		w.requireLog(0)
+	})
+}
+
+type mishapAt struct {
+	what  mishap
+	delay time.Duration
+}
+
+// inTurn returns the mishaps of the next calls; later ones have none.
+func inTurn(all ...mishapAt) func() (mishap, time.Duration) {
+	var mu sync.Mutex
+	return func() (mishap, time.Duration) {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(all) == 0 {
+			return noMishap, 0
+		}
+		next := all[0]
+		all = all[1:]
+		return next.what, next.delay
+	}
+}
