@@ -10,9 +10,11 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"go.temporal.io/api/serviceerror"
 
 	"github.com/drover-run/drover/cli"
 	"github.com/drover-run/drover/config"
+	"github.com/drover-run/drover/run"
 )
 
 // processCommands are the commands that run processes, and those that look
@@ -24,8 +26,24 @@ func processCommands() []*cobra.Command {
 	}
 	for _, c := range commands[:7] {
 		c.GroupID = cli.GroupProcess
+		c.RunE = untilTold(c.RunE)
 	}
 	return commands
+}
+
+// untilTold has a process that is told to end while it still starts end well,
+// as it does later.
+func untilTold(process func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		err := process(cmd, args)
+		if err == nil || cmd.Context().Err() == nil {
+			return err
+		}
+		if _, ok := errors.AsType[*serviceerror.Canceled](err); ok || errors.Is(err, context.Canceled) || run.CodeOf(err) == run.CodeCanceled {
+			return nil
+		}
+		return err
+	}
 }
 
 // flagged ties flags of a command to settings.

@@ -240,3 +240,12 @@ func (p *Process) AwaitEnd() (log string, err error) {
 	testenv.Await(p.t, startTimeout, func() (bool, string) { return !p.Running(), "drover " + p.name + " goes on:\n" + p.tail() })
 	return p.tail(), p.err
 }
+
+// AwaitLog waits until the process has said text.
+func (p *Process) AwaitLog(text string) {
+	p.t.Helper()
+	testenv.Await(p.t, startTimeout, func() (bool, string) {
+		data, err := os.ReadFile(p.log)
+		return err == nil && strings.Contains(string(data), text), "drover " + p.name + " said:\n" + string(data)
+	})
+}
