@@ -17,7 +17,11 @@ import (
 )
 
 // Store is a bucket. It is safe for concurrent use, also by several processes.
-type Store struct{ bucket *blob.Bucket }
+type Store struct {
+	bucket    *blob.Bucket
+	directory bool // of this host
+	packers   packers
+}
 
 // Open opens the bucket of a URL: file:///dir (made if it does not exist) or
 // mem://. Errors: invalid (a URL that names no bucket), unavailable.
@@ -39,7 +43,7 @@ func Open(ctx context.Context, address string) (*Store, error) {
 	if err != nil {
 		return nil, run.Errorf(run.CodeInvalid, "opening the blob store: %w", err)
 	}
-	return &Store{bucket: bucket}, nil
+	return &Store{bucket: bucket, directory: u.Scheme == "file"}, nil
 }
 
 // Check returns nil when the bucket answers. Errors: unavailable.

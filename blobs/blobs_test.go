@@ -33,10 +33,13 @@ func TestStore(t *testing.T) {
 			}}
 			_, err = s.GetFrames(t.Context(), key, 5)
 			require.Equal(t, run.CodeNotFound, run.CodeOf(err))
-			require.NoError(t, s.PutFrames(t.Context(), batch))
+			size, err := s.PutFrames(t.Context(), batch)
+			require.NoError(t, err)
+			require.Positive(t, size)
 			other := batch
 			other.Frames = []run.Frame{{N: 5, Data: []byte("something else")}}
-			require.NoError(t, s.PutFrames(t.Context(), other), "a batch that is there is left as it is")
+			_, err = s.PutFrames(t.Context(), other)
+			require.NoError(t, err, "a batch that is there is left as it is")
 			got, err := s.GetFrames(t.Context(), key, 5)
 			require.NoError(t, err)
 			require.Empty(t, cmp.Diff(batch.Frames, got))
@@ -60,7 +63,8 @@ func TestStore_file_leaves_no_temporary_files(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	key := run.Key{Run: "01jd0000000000000000000000", Attempt: 1, Dispatch: 1}
 	for range 2 {
-		require.NoError(t, s.PutFrames(t.Context(), run.FrameBatch{Key: key, Frames: []run.Frame{{N: 1}}}))
+		_, err := s.PutFrames(t.Context(), run.FrameBatch{Key: key, Frames: []run.Frame{{N: 1}}})
+		require.NoError(t, err)
 	}
 	var files []string
 	require.NoError(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {

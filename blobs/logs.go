@@ -12,19 +12,19 @@ import (
 
 // PutFrames stores a batch under its key and first frame number, unless it is
 // there already: a batch keeps its bounds over retries, so what is there is
-// the same. Errors: unavailable.
-func (s *Store) PutFrames(ctx context.Context, b run.FrameBatch) error {
+// the same. It returns how many bytes it takes. Errors: unavailable.
+func (s *Store) PutFrames(ctx context.Context, b run.FrameBatch) (int64, error) {
 	if len(b.Frames) == 0 {
-		return nil
+		return 0, nil
 	}
 	var data bytes.Buffer
 	enc := json.NewEncoder(&data)
 	for i := range b.Frames {
 		if err := enc.Encode(&b.Frames[i]); err != nil {
-			return run.Errorf(run.CodeInvalid, "encoding frame %d: %w", b.Frames[i].N, err)
+			return 0, run.Errorf(run.CodeInvalid, "encoding frame %d: %w", b.Frames[i].N, err)
 		}
 	}
-	return s.putIfAbsent(ctx, logKey(b.Key, b.Frames[0].N), data.Bytes())
+	return int64(data.Len()), s.putIfAbsent(ctx, logKey(b.Key, b.Frames[0].N), data.Bytes())
 }
 
 // GetFrames returns the frames of the batch of key that begins with first.

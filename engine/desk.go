@@ -44,7 +44,7 @@ func (e *Engine) Ship(ctx context.Context, b run.FrameBatch) error {
 	if s := states[b.Key]; s != run.ClaimOpen && s != run.ClaimClosed {
 		return run.Errorf(run.CodeNotFound, "executor %s has no claim on task %s", b.Executor, b.Key)
 	}
-	if err := e.logs.PutFrames(ctx, b); err != nil {
+	if b.Stored, err = e.logs.PutFrames(ctx, b); err != nil {
 		return err
 	}
 	return e.store.ApplyFrames(ctx, b)

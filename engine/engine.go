@@ -9,21 +9,33 @@ package engine
 
 import (
 	"context"
+	"iter"
 	"log/slog"
 
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 )
 
-// LogStore keeps the frames of tasks, by batch.
+// LogStore keeps the frames of tasks, by batch, and logs that were packed.
 type LogStore interface {
-	// PutFrames stores a batch unless it is there. Errors: unavailable.
-	PutFrames(ctx context.Context, b run.FrameBatch) error
+	// PutFrames stores a batch unless it is there, and returns how many bytes
+	// it takes. Errors: unavailable.
+	PutFrames(ctx context.Context, b run.FrameBatch) (int64, error)
 	// GetFrames returns a stored batch. Errors: not_found, unavailable.
 	GetFrames(ctx context.Context, key run.Key, first int64) ([]run.Frame, error)
 	// DeleteFrames removes a stored batch. One that is not there is no error.
 	// Errors: unavailable.
 	DeleteFrames(ctx context.Context, key run.Key, first int64) error
+	// PackFrames stores the packed log of a key up to frame last, and returns
+	// how many bytes it takes. Of one that fails, nothing is visible. Errors:
+	// unavailable, and those of frames.
+	PackFrames(ctx context.Context, key run.Key, last int64, frames iter.Seq2[run.Frame, error]) (int64, error)
+	// PackedBlocks returns the blocks of a packed log, of which the size is
+	// known, and PackedFrames the frames of one. Errors: not_found, unavailable.
+	PackedBlocks(ctx context.Context, key run.Key, last, size int64) ([]run.LogBlock, error)
+	PackedFrames(ctx context.Context, key run.Key, last int64, b run.LogBlock) ([]run.Frame, error)
+	// DeletePacked removes a packed log, like DeleteFrames.
+	DeletePacked(ctx context.Context, key run.Key, last int64) error
 	// Check returns nil when the store answers.
 	Check(ctx context.Context) error
 }

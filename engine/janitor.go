@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// janitorEvery is how often the Janitor looks for what deleted runs left.
+	// janitorEvery is how often the Janitor looks for what may be removed.
 	janitorEvery = time.Minute
 	// janitorBatch bounds what it removes before it tells the records.
 	janitorBatch = 200
@@ -19,7 +19,7 @@ const (
 	janitorGiveUp = 3
 )
 
-// Janitor removes from the blob store what deleted runs left. Any number of
+// Janitor removes from the blob store what deleted runs and packed logs left. Any number of
 // processes may run one: to remove a thing twice is harmless.
 type Janitor struct {
 	store  records.Garbage
@@ -41,7 +41,7 @@ func (j *Janitor) Run(ctx context.Context) error {
 	for {
 		wake := j.store.GarbageWake()
 		if err := j.Sweep(ctx); err != nil && ctx.Err() == nil {
-			j.logger.WarnContext(ctx, "removing what deleted runs left failed", "error", err)
+			j.logger.WarnContext(ctx, "removing what nobody needs any more failed", "error", err)
 			wake = nil // a store that is out of reach is not asked at every deletion
 		}
 		select {
@@ -71,7 +71,11 @@ func (j *Janitor) Sweep(ctx context.Context) error {
 func (j *Janitor) remove(ctx context.Context, batches []records.GarbageBatch) (done []records.GarbageBatch, failed error) {
 	failures := 0
 	for _, b := range batches {
-		if err := j.logs.DeleteFrames(ctx, b.Key, b.First); err != nil {
+		remove := j.logs.DeleteFrames
+		if b.Packed {
+			remove = j.logs.DeletePacked
+		}
+		if err := remove(ctx, b.Key, b.Frame); err != nil {
 			failed = err
 			if failures++; failures == janitorGiveUp {
 				break

@@ -10,15 +10,20 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// lateFrames is how long a follower waits for the last frames of a task that
-// is final already: an executor that lost the gateway completes first and
-// ships on.
-const lateFrames = 10 * time.Second
+const (
+	// lateFrames is how long a follower waits for the last frames of a task
+	// that is final already: an executor that lost the gateway completes first
+	// and ships on.
+	lateFrames = 10 * time.Second
+	// movedTries is how often a piece of a log is looked for again that was
+	// packed, or packed anew, after it was listed.
+	movedTries = 5
+)
 
 // Logs implements run.Service.
 func (e *Engine) Logs(ctx context.Context, q run.LogQuery) (run.LogReader, error) {
-	if q.Offset < 0 {
-		return nil, run.Errorf(run.CodeInvalid, "the offset must not be negative")
+	if err := checkLogQuery(q); err != nil {
+		return nil, err
 	}
 	t, err := e.store.GetTask(ctx, q.Run, q.Task)
 	if err != nil {
@@ -27,9 +32,6 @@ func (e *Engine) Logs(ctx context.Context, q run.LogQuery) (run.LogReader, error
 	if q.Step != nil && (*q.Step < run.SetupStep || *q.Step >= len(t.Steps)) {
 		return nil, run.Errorf(run.CodeInvalid, "task %s has steps 0 to %d, and setup", q.Task, len(t.Steps)-1)
 	}
-	if q.Attempt < 0 {
-		return nil, run.Errorf(run.CodeInvalid, "the attempt must not be negative")
-	}
 	if q.Attempt > t.Attempt {
 		return nil, run.Errorf(run.CodeNotFound, "task %s has no attempt %d; its newest is %d", q.Task, q.Attempt, t.Attempt)
 	}
@@ -37,10 +39,34 @@ func (e *Engine) Logs(ctx context.Context, q run.LogQuery) (run.LogReader, error
 		q.Attempt = t.Attempt // still 0 where nothing has begun
 	}
 	changed, stop := e.store.Watch(q.Run)
-	return &logReader{engine: e, query: q, task: t, changed: changed, stop: stop, skip: q.Offset, offset: q.Offset}, nil
+	r := &logReader{engine: e, query: q, task: t, changed: changed, stop: stop}
+	if err := r.seek(ctx); err != nil {
+		stop()
+		return nil, err
+	}
+	return r, nil
 }
 
-// logReader walks the batches of one attempt.
+func checkLogQuery(q run.LogQuery) error {
+	switch {
+	case q.Offset < 0:
+		return run.Errorf(run.CodeInvalid, "the offset must not be negative")
+	case q.Attempt < 0:
+		return run.Errorf(run.CodeInvalid, "the attempt must not be negative")
+	case q.Tail != nil && *q.Tail < 0:
+		return run.Errorf(run.CodeInvalid, "the number of lines must not be negative")
+	case q.Offset > 0 && (q.Tail != nil || !q.Since.IsZero()):
+		return run.Errorf(run.CodeInvalid, "an offset goes neither with a time nor with a number of lines")
+	}
+	for _, s := range q.Streams {
+		if !slices.Contains([]run.Stream{run.StreamStdout, run.StreamStderr, run.StreamSystem}, s) {
+			return run.Errorf(run.CodeInvalid, "there is no stream %q: there are stdout, stderr and system", s)
+		}
+	}
+	return nil
+}
+
+// logReader walks the pieces of one attempt.
 type logReader struct {
 	engine  *Engine
 	query   run.LogQuery
@@ -48,14 +74,26 @@ type logReader struct {
 	changed <-chan struct{}
 	stop    func()
 
-	at     records.BatchRef // of the batch read last
-	seen   int64            // greatest frame number of its key so far
-	frames []run.Frame      // of it, not yet given out
-	skip   int64            // bytes still to be left out
-	offset int64            // of the next chunk
-	ended  bool             // what is followed has ended by its own frames
-	late   *time.Timer      // set once the task is final and frames are missing
+	at      records.BatchRef // what was read last, or passed over
+	listed  []records.Batch  // that follow
+	packed  packedLog        // read last
+	frames  []run.Frame      // not yet given out
+	skip    int64            // bytes still to be left out
+	offset  int64            // of the next chunk
+	ended   bool             // what is followed has ended by its own frames
+	late    *time.Timer      // set once the task is final and frames are missing
+	started int64            // offset of the first chunk
 }
+
+// packedLog has the blocks of a packed log.
+type packedLog struct {
+	source run.Key
+	last   int64
+	blocks []run.LogBlock
+}
+
+// Offset implements run.LogReader.
+func (r *logReader) Offset() int64 { return r.started }
 
 // Close implements io.Closer.
 func (r *logReader) Close() error {
@@ -97,17 +135,16 @@ func (r *logReader) Next(ctx context.Context) (run.LogChunk, error) {
 
 // take turns an output frame of what is asked into a chunk, and notes the ends.
 func (r *logReader) take(f run.Frame) (run.LogChunk, bool) {
-	selected := r.query.Step == nil || f.Step == *r.query.Step
 	switch f.Kind {
 	case run.FrameTaskEnd:
 		r.ended = true
 	case run.FrameStepEnd:
-		r.ended = r.ended || (r.query.Step != nil && selected)
+		r.ended = r.ended || (r.query.Step != nil && f.Step == *r.query.Step)
 	case run.FrameStepStart:
 		// The setup has ended once a step begins.
-		r.ended = r.ended || (r.query.Step != nil && *r.query.Step == run.SetupStep)
+		r.ended = r.ended || r.ofSetup()
 	case run.FrameOutput:
-		if !selected {
+		if !r.selects(f.Step, f.Stream) {
 			return run.LogChunk{}, false
 		}
 		data := f.Data
@@ -125,28 +162,89 @@ func (r *logReader) take(f run.Frame) (run.LogChunk, bool) {
 	return run.LogChunk{}, false
 }
 
-// load reads the next stored batch, if there is one.
+// pass notes the ends in a piece that is passed over, like take.
+func (r *logReader) pass(o *run.LogOutline) {
+	r.ended = r.ended || o.End || o.Begun && r.ofSetup() || r.query.Step != nil && slices.Contains(o.Ended, *r.query.Step)
+}
+
+func (r *logReader) ofSetup() bool { return r.query.Step != nil && *r.query.Step == run.SetupStep }
+
+// selects reports whether the query asks for what a step wrote to a stream.
+func (r *logReader) selects(step int, stream run.Stream) bool {
+	return (r.query.Step == nil || *r.query.Step == step) && (len(r.query.Streams) == 0 || slices.Contains(r.query.Streams, stream))
+}
+
+// load reads the next stored piece, if there is one.
 func (r *logReader) load(ctx context.Context) (bool, error) {
 	if r.query.Attempt == 0 {
 		return false, nil
 	}
-	batches, err := r.engine.store.Batches(ctx, r.query.Run, r.task.Number, r.query.Attempt, r.at)
-	if err != nil || len(batches) == 0 {
-		return false, err
+	for try := 1; ; try++ {
+		if len(r.listed) == 0 {
+			var err error
+			r.listed, err = r.engine.store.Batches(ctx, r.query.Run, r.task.Number, r.query.Attempt, r.at)
+			if err != nil || len(r.listed) == 0 {
+				return false, err
+			}
+		}
+		b := r.listed[0]
+		frames, last, err := r.read(ctx, b)
+		if run.CodeOf(err) == run.CodeNotFound && try < movedTries {
+			r.listed = nil // it was packed since
+			continue
+		}
+		if err != nil {
+			return false, err
+		}
+		seen := r.seen(b.Key)
+		// A host that lost power may have sent a batch again in other bounds.
+		r.frames = slices.DeleteFunc(frames, func(f run.Frame) bool { return f.N <= seen })
+		r.at = records.BatchRef{Key: b.Key, Last: max(seen, last)}
+		if last >= b.Last {
+			r.listed = r.listed[1:]
+		}
+		return true, nil
 	}
-	b := batches[0]
-	frames, err := r.engine.logs.GetFrames(ctx, b.Source, b.First)
+}
+
+// seen returns the last frame of a key that was read.
+func (r *logReader) seen(key run.Key) int64 {
+	if key != r.at.Key {
+		return 0
+	}
+	return r.at.Last
+}
+
+// read reads the frames that come next in a batch, up to last: all of it, or a
+// block of a packed log.
+func (r *logReader) read(ctx context.Context, b records.Batch) (frames []run.Frame, last int64, err error) {
+	if !b.Packed {
+		frames, err = r.engine.logs.GetFrames(ctx, b.Source, b.First)
+		return frames, b.Last, err
+	}
+	blocks, err := r.blocks(ctx, b)
 	if err != nil {
-		return false, err
+		return nil, 0, err
 	}
-	if b.Key != r.at.Key {
-		r.seen = 0
+	seen := r.seen(b.Key)
+	i := slices.IndexFunc(blocks, func(block run.LogBlock) bool { return block.Last > seen })
+	if i < 0 {
+		return nil, b.Last, nil
 	}
-	// A host that lost power may have sent a batch again in other bounds.
-	r.frames = slices.DeleteFunc(frames, func(f run.Frame) bool { return f.N <= r.seen })
-	r.at = records.BatchRef{Key: b.Key, First: b.First}
-	r.seen = max(r.seen, b.Last)
-	return true, nil
+	frames, err = r.engine.logs.PackedFrames(ctx, b.Source, b.Last, blocks[i])
+	return frames, blocks[i].Last, err
+}
+
+// blocks returns the blocks of a packed log.
+func (r *logReader) blocks(ctx context.Context, b records.Batch) ([]run.LogBlock, error) {
+	if r.packed.source == b.Source && r.packed.last == b.Last {
+		return r.packed.blocks, nil
+	}
+	blocks, err := r.engine.logs.PackedBlocks(ctx, b.Source, b.Last, b.Bytes)
+	if err == nil {
+		r.packed = packedLog{source: b.Source, last: b.Last, blocks: blocks}
+	}
+	return blocks, err
 }
 
 // wait waits for more to come. done says that nothing will.

@@ -24,6 +24,10 @@ type Metrics struct {
 	tasks     *prometheus.CounterVec
 	frames    prometheus.Counter
 	lag       prometheus.Histogram
+
+	packTime   prometheus.Histogram
+	packBefore prometheus.Counter
+	packAfter  prometheus.Counter
 }
 
 var (
@@ -63,12 +67,22 @@ func NewMetrics() *Metrics {
 			Name: "drover_log_lag_seconds", Help: "Age of the oldest output of a batch when it was stored, by the executor's clock.",
 			Buckets: prometheus.ExponentialBuckets(0.005, 2.5, 11), // to 48 seconds
 		}),
+		packTime: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "drover_log_packing_seconds", Help: "Time to pack the log of a task that ended.", Buckets: prometheus.ExponentialBuckets(0.002, 4, 10),
+		}),
+		packBefore: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "drover_log_packing_read_bytes_total", Help: "Bytes that logs took in the blob store before they were packed.",
+		}),
+		packAfter: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "drover_log_packing_written_bytes_total", Help: "Bytes that packed logs take in the blob store.",
+		}),
 	}
 }
 
 func (m *Metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.created, m.delivered, m.runQueue, m.runTime, m.runsEnded, m.taskQueue, m.taskTime, m.tasks, m.frames, m.lag,
+		m.packTime, m.packBefore, m.packAfter,
 	}
 }
 
@@ -115,5 +129,13 @@ func (m *Metrics) FramesStored(frames int, output bool, lag time.Duration) {
 	m.frames.Add(float64(frames))
 	if output {
 		m.lag.Observe(lag.Seconds())
+	}
+}
+
+func (m *Metrics) logPacked(log records.PackingLog, size int64, took time.Duration) {
+	m.packTime.Observe(took.Seconds())
+	m.packAfter.Add(float64(size))
+	for _, b := range log.Batches {
+		m.packBefore.Add(float64(b.Bytes))
 	}
 }

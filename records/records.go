@@ -28,6 +28,7 @@ type Store interface {
 	Events
 	EventFloor
 	Garbage
+	Packing
 	Webhooks
 	Schedules
 	Fleets
@@ -96,8 +97,9 @@ type Runs interface {
 	ApproveTask(ctx context.Context, id run.ID, task, subject string, token run.Token) error
 	// Annotate replaces the annotations of the run, or of the task if named.
 	Annotate(ctx context.Context, id run.ID, task string, annotations map[string]string, token run.Token) error
-	// Batches lists what log batches of a task are stored, in order. A task
-	// that has none yields an empty list. attempt 0 means the newest that was
+	// Batches lists what log batches of a task are stored, in order, those with
+	// frames after a place. A batch that has gone since was packed with others:
+	// ask again. A task that has none yields an empty list. attempt 0 means the newest that was
 	// queued. Errors: not_found (for attempt 0: the run, or the task).
 	Batches(ctx context.Context, id run.ID, task, attempt int, after BatchRef) ([]Batch, error)
 	// CloseLost closes a run whose workflow ended from outside (terminated,
@@ -278,23 +280,56 @@ type GroupWait struct {
 	Place      int      // in line, from 1
 }
 
-// Garbage is what deleted runs left in the blob store.
+// Garbage is what deleted runs and packed logs left in the blob store.
 type Garbage interface {
-	// TakeGarbage returns up to n log batches that no run names any more, by
+	// TakeGarbage returns up to n pieces of logs that no run names any more, by
 	// the key under which their bytes lie. It does not lease them: to remove
 	// bytes twice is harmless.
 	TakeGarbage(ctx context.Context, n int) ([]GarbageBatch, error)
-	// GarbageWake is signalled (coalesced) when this process has deleted runs.
+	// GarbageWake is signalled (coalesced) when this process has deleted runs,
+	// or packed logs.
 	// All callers get the same channel: one of them should read.
 	GarbageWake() <-chan struct{}
-	// DoneGarbage forgets batches whose bytes are removed.
+	// DoneGarbage forgets those whose bytes are removed.
 	DoneGarbage(ctx context.Context, done []GarbageBatch) error
 }
 
-// GarbageBatch is a stored batch of frames to be removed.
+// GarbageBatch is a stored batch of frames, or a packed log, to be removed.
 type GarbageBatch struct {
-	Key   run.Key
-	First int64
+	Key run.Key
+	// Frame is the first one of a batch, the last one of a packed log.
+	Frame  int64
+	Packed bool
+}
+
+// Packing says which logs are to be packed: those of dispatches that have sent
+// their last frame, or whose executor was removed.
+type Packing interface {
+	// TakePacking leases up to n logs that are due to the caller for the lease
+	// time; one that is not switched by then is handed out again. Whoever has
+	// it may write the object of Packing.Last until the lease ends, and no
+	// later: it is known from this call on, and removed where another is
+	// written instead.
+	TakePacking(ctx context.Context, n int, lease time.Duration) ([]PackingLog, error)
+	// SwitchPacked puts a packed log, whose object takes so many bytes, in the
+	// place of its batches, for all runs that name them; what it replaces is
+	// left to Garbage. Errors: conflict (the log was expired, its run deleted,
+	// or it is packed otherwise by now: the object is known to be garbage).
+	SwitchPacked(ctx context.Context, p PackingLog, bytes int64) error
+	// PackStale makes the logs due of dispatches that ended before, or were
+	// followed by another, without having sent their last frame, and returns
+	// how many.
+	PackStale(ctx context.Context, before time.Time) (int, error)
+	// PackingWake is signalled (coalesced) when this process has made logs due.
+	// All callers get the same channel: one of them should read.
+	PackingWake() <-chan struct{}
+}
+
+// PackingLog is a log to be packed.
+type PackingLog struct {
+	Key     run.Key
+	Batches []Batch // all of it, in order
+	Last    int64   // frame of the last of them
 }
 
 // Executors is what the desk needs.
@@ -370,12 +405,19 @@ type Batch struct {
 	Last   int64
 	// End says that it holds the task_end frame of its key.
 	End bool
+	// Packed says that it stands for all batches from the first frame to Last,
+	// in one object.
+	Packed bool
+	Bytes  int64 // of the object, as it is stored; 0: not known
+	// Outline of a batch that is not packed; nil: not known.
+	Outline *run.LogOutline
 }
 
-// BatchRef is a place in a task's list of batches; the zero value is its start.
+// BatchRef is a place in a task's list of batches, that after frame Last; the
+// zero value is its start.
 type BatchRef struct {
-	Key   run.Key
-	First int64
+	Key  run.Key
+	Last int64
 }
 
 // OutboxKind says what must be done for an outbox row.

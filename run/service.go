@@ -63,7 +63,7 @@ type Service interface {
 	// Errors: invalid.
 	Groups(ctx context.Context, q GroupQuery) (GroupPage, error)
 	// Logs opens the log of a task. Errors: not_found (run, task, attempt),
-	// invalid (a step that the task does not have, a negative offset).
+	// invalid (a step or stream that there is not, a negative offset).
 	Logs(ctx context.Context, q LogQuery) (LogReader, error)
 	// EventFloor returns the greatest number whose event was removed, for
 	// readers of a run's events, or of all where id is "". It is 0 where no
@@ -199,15 +199,23 @@ type Page struct {
 type LogQuery struct {
 	Run     ID
 	Task    string
-	Attempt int   // 0 means the newest
-	Step    *int  // from 0; SetupStep; nil means all of the task in order
-	Offset  int64 // in bytes of what is selected
-	Follow  bool  // go on until the step or task is final
+	Attempt int      // 0 means the newest
+	Step    *int     // from 0; SetupStep; nil means all of the task in order
+	Streams []Stream // nil means all
+	Offset  int64    // in bytes of what is selected
+	// Since and Tail leave out what is older, and all but the last lines; where
+	// both are set, what either leaves out. Not with Offset.
+	Since  time.Time // zero: none is too old
+	Tail   *int      // nil: all
+	Follow bool      // go on until the step or task is final
 }
 
 // LogReader reads a log. Close must be called.
 type LogReader interface {
 	io.Closer
+	// Offset returns where the log begins that is read: what follows is all of
+	// it from there on, also for a reader that comes later with this offset.
+	Offset() int64
 	// Next returns the next chunk, waiting for it where the query follows,
 	// and io.EOF at the end.
 	Next(ctx context.Context) (LogChunk, error)
@@ -312,4 +320,6 @@ type FrameBatch struct {
 	Executor string  `json:"executor"`
 	Set      string  `json:"set,omitempty"`
 	Frames   []Frame `json:"frames"`
+	// Stored is how many bytes it takes in the blob store, once it is there.
+	Stored int64 `json:"-"`
 }

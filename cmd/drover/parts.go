@@ -30,9 +30,11 @@ type process struct {
 	stages    *stages
 }
 
-// addPump delivers the outbox from this process, and removes what it deleted.
+// addPump delivers the outbox from this process, packs the logs that it took,
+// and removes what it deleted.
 func (p *process) addPump(deps engine.Deps, c client.Client) {
 	p.stages.add("outbox", engine.NewPump(deps, c).Run)
+	p.stages.add("packer", engine.NewPacker(deps).Run)
 	p.stages.add("janitor", engine.NewJanitor(deps).Run)
 }
 

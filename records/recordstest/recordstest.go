@@ -33,6 +33,7 @@ func Run(t *testing.T, newDatabase func(t *testing.T) Open) {
 		{"Restart", restartTests()},
 		{"Claims", claimTests()},
 		{"Frames", frameTests()},
+		{"Packing", packingTests()},
 		{"Outputs", outputTests()},
 		{"Foreach", foreachTests()},
 		{"Contact", contactTests()},

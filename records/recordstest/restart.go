@@ -60,13 +60,18 @@ func halfFailed(t *testing.T, s records.Store) (run.Run, run.Key) {
 // restarted makes a run of another that keeps its task 0.
 func restarted(t *testing.T, s records.Store, of run.ID) run.Run {
 	t.Helper()
+	r, err := s.CreateRun(t.Context(), restartOf(t, s, of))
+	require.NoError(t, err)
+	return r
+}
+
+func restartOf(t *testing.T, s records.Store, of run.ID) records.NewRun {
+	t.Helper()
 	spec, _, err := s.RestartSource(t.Context(), of)
 	require.NoError(t, err)
 	n := newRun(t, spec)
 	n.Restart = &records.Restart{From: of, Kept: map[int]int{0: 0}}
-	r, err := s.CreateRun(t.Context(), n)
-	require.NoError(t, err)
-	return r
+	return n
 }
 
 func testRestartKeeps(t *testing.T, d *database) {
@@ -84,8 +89,7 @@ func testRestartKeeps(t *testing.T, d *database) {
 	apply(t, s, first.ID, records.Changes{Tasks: []records.TaskChange{{Task: 1, Status: run.StatusSkipped}}, Result: run.ResultSuccess, Finish: true})
 	second := restarted(t, s, first.ID)
 	for _, id := range []run.ID{first.ID, second.ID} {
-		list, err := s.Batches(t.Context(), id, 0, 0, records.BatchRef{})
-		require.NoError(t, err)
+		list := batches(t, s, id, 0, records.BatchRef{})
 		own := run.Key{Run: id, Attempt: 1, Dispatch: 1}
 		require.Equal(t, []records.Batch{{Key: own, Source: key, First: 1, Last: 3}, {Key: own, Source: key, First: 4, Last: 4, End: true}}, list,
 			"the bytes stay where they are, over any number of restarts")
@@ -127,7 +131,7 @@ func testDelete(t *testing.T, d *database) {
 	requireCode(t, run.CodeNotFound, err)
 	garbage, err := s.TakeGarbage(ctx, 10)
 	require.NoError(t, err)
-	want := []records.GarbageBatch{{Key: key, First: 1}, {Key: key, First: 4}}
+	want := []records.GarbageBatch{{Key: key, Frame: 1}, {Key: key, Frame: 4}}
 	require.Equal(t, want, garbage)
 	require.NoError(t, s.DoneGarbage(ctx, garbage[:1]))
 	garbage, err = s.TakeGarbage(ctx, 10)
@@ -161,7 +165,7 @@ func testDeleteKeptLogs(t *testing.T, d *database) {
 			require.Empty(t, garbage, "somebody keeps the log")
 			continue
 		}
-		require.Equal(t, []records.GarbageBatch{{Key: key, First: 1}, {Key: key, First: 4}}, garbage)
+		require.Equal(t, []records.GarbageBatch{{Key: key, Frame: 1}, {Key: key, Frame: 4}}, garbage)
 	}
 }
 
@@ -183,7 +187,7 @@ func testDeleteAtOnce(t *testing.T, d *database) {
 		require.NoError(t, group.Wait())
 		garbage, err := s.TakeGarbage(t.Context(), 10)
 		require.NoError(t, err)
-		require.Equal(t, []records.GarbageBatch{{Key: key, First: 1}, {Key: key, First: 4}}, garbage)
+		require.Equal(t, []records.GarbageBatch{{Key: key, Frame: 1}, {Key: key, Frame: 4}}, garbage)
 		require.NoError(t, s.DoneGarbage(t.Context(), garbage))
 	}
 }

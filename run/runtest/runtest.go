@@ -193,6 +193,8 @@ func (s *Service) Ready(ctx context.Context) error {
 
 // Log is a run.LogReader of the chunks that are sent to it.
 type Log struct {
+	// Begin is where it begins.
+	Begin  int64
 	chunks chan run.LogChunk
 	err    error
 	close  sync.Once
@@ -214,6 +216,9 @@ func (l *Log) End(err error) {
 	l.err = err
 	close(l.chunks)
 }
+
+// Offset implements run.LogReader.
+func (l *Log) Offset() int64 { return l.Begin }
 
 // Next implements run.LogReader.
 func (l *Log) Next(ctx context.Context) (run.LogChunk, error) {

@@ -7,7 +7,6 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 )
 
@@ -29,6 +28,9 @@ func (s *Store) DeleteRun(ctx context.Context, id run.ID) error {
 			return err
 		}
 		if err := t.discardLogs(ctx, id); err != nil {
+			return err
+		}
+		if err := t.forgetPacking(ctx, id); err != nil {
 			return err
 		}
 		if err := t.deleteLookups(ctx, r); err != nil {
@@ -69,41 +71,6 @@ func (t *tx) deleteLookups(ctx context.Context, r *runRow) error {
 		}
 	}
 	return nil
-}
-
-// discardLogs notes the batches of a run that is being deleted whose bytes
-// nobody needs any more. Bytes of its own stay where a run that was made of it
-// kept them, and bytes that it kept from a run that is gone go with the last
-// one that names them.
-func (t *tx) discardLogs(ctx context.Context, id run.ID) error {
-	t.commit.Garbage = true
-	if t.dialect.LockSharing != "" {
-		// Two that name the same bytes must see each other go.
-		var shares bool
-		if err := t.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM log_batches WHERE run_id = ? AND source_run <> '')
-			OR EXISTS (SELECT 1 FROM log_batches WHERE source_run = ? AND source_run <> '')`, id, id).Scan(&shares); err != nil {
-			return err
-		}
-		if shares {
-			if _, err := t.Exec(ctx, t.dialect.LockSharing); err != nil {
-				return err
-			}
-		}
-	}
-	if _, err := t.Exec(ctx, `INSERT INTO garbage (run_id, task, attempt, dispatch, first_frame)
-		SELECT b.run_id, b.task, b.attempt, b.dispatch, b.first_frame FROM log_batches b WHERE b.run_id = ? AND b.source_run = ''
-		AND NOT EXISTS (SELECT 1 FROM log_batches o WHERE o.source_run = b.run_id AND o.source_task = b.task AND o.source_run <> ''
-			AND o.attempt = b.attempt AND o.dispatch = b.dispatch AND o.first_frame = b.first_frame)
-		ON CONFLICT DO NOTHING`, id); err != nil {
-		return err
-	}
-	_, err := t.Exec(ctx, `INSERT INTO garbage (run_id, task, attempt, dispatch, first_frame)
-		SELECT b.source_run, b.source_task, b.attempt, b.dispatch, b.first_frame FROM log_batches b WHERE b.run_id = ? AND b.source_run <> ''
-		AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = b.source_run)
-		AND NOT EXISTS (SELECT 1 FROM log_batches o WHERE o.source_run = b.source_run AND o.source_task = b.source_task AND o.source_run <> ''
-			AND o.attempt = b.attempt AND o.dispatch = b.dispatch AND o.first_frame = b.first_frame AND o.run_id <> b.run_id)
-		ON CONFLICT DO NOTHING`, id)
-	return err
 }
 
 // DeleteRuns implements records.Store.
@@ -227,30 +194,6 @@ func finalPhases() []run.Phase {
 	return slices.DeleteFunc(run.Phases(), func(p run.Phase) bool { return !p.Final() })
 }
 
-// TakeGarbage implements records.Store.
-func (s *Store) TakeGarbage(ctx context.Context, n int) ([]records.GarbageBatch, error) {
-	var out []records.GarbageBatch
-	err := s.read(ctx, "reading what deleted runs left", func(q Querier) error {
-		out = nil
-		return each(ctx, q, func(row scanner) error {
-			var g records.GarbageBatch
-			err := row.Scan(&g.Key.Run, &g.Key.Task, &g.Key.Attempt, &g.Key.Dispatch, &g.First)
-			out = append(out, g)
-			return err
-		}, `SELECT run_id, task, attempt, dispatch, first_frame FROM garbage LIMIT ?`, n)
-	})
-	return out, err
-}
-
-// DoneGarbage implements records.Store.
-func (s *Store) DoneGarbage(ctx context.Context, done []records.GarbageBatch) error {
-	return s.write(ctx, "forgetting what deleted runs left", func(t *tx) error {
-		for _, g := range done {
-			if _, err := t.Exec(ctx, `DELETE FROM garbage WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ? AND first_frame = ?`,
-				g.Key.Run, g.Key.Task, g.Key.Attempt, g.Key.Dispatch, g.First); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+func finalStatuses() []run.Status {
+	return slices.DeleteFunc(run.Statuses(), func(s run.Status) bool { return !s.Final() })
 }

@@ -61,8 +61,9 @@ func (t *tx) mayShip(ctx context.Context, b run.FrameBatch) error {
 func (t *tx) insertBatch(ctx context.Context, b run.FrameBatch) (known bool, err error) {
 	k, first, last := b.Key, b.Frames[0].N, b.Frames[len(b.Frames)-1].N
 	var stored int64
-	err = t.QueryRow(ctx, `SELECT last_frame FROM log_batches WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ?
-		ORDER BY first_frame DESC LIMIT 1`, k.Run, k.Task, k.Attempt, k.Dispatch).Scan(&stored)
+	var packed bool
+	err = t.QueryRow(ctx, `SELECT last_frame, packed FROM log_batches WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ?
+		ORDER BY first_frame DESC LIMIT 1`, k.Run, k.Task, k.Attempt, k.Dispatch).Scan(&stored, &packed)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return false, err
 	}
@@ -75,13 +76,29 @@ func (t *tx) insertBatch(ctx context.Context, b run.FrameBatch) (known bool, err
 		return false, run.Errorf(run.CodeInvalid, "frames %d to %d of %s leave out those from %d on", first, last, k, stored+1)
 	}
 	end := b.Frames[len(b.Frames)-1].Kind == run.FrameTaskEnd
-	done, err := t.Exec(ctx, `INSERT INTO log_batches (run_id, task, attempt, dispatch, first_frame, last_frame, task_end)
-		VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, k.Run, k.Task, k.Attempt, k.Dispatch, first, last, end)
+	outline := run.OutlineOf(b.Frames)
+	text, err := marshal(outline)
+	if err != nil {
+		return false, err
+	}
+	done, err := t.Exec(ctx, `INSERT INTO log_batches (run_id, task, attempt, dispatch, first_frame, last_frame, task_end, bytes, outline)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, k.Run, k.Task, k.Attempt, k.Dispatch, first, last, end, b.Stored, text)
 	if err != nil {
 		return false, err
 	}
 	n, err := done.RowsAffected()
-	return n == 0, err // 0: the same batch was sent twice at once
+	if err != nil || n == 0 {
+		return true, err // 0: the same batch was sent twice at once
+	}
+	switch {
+	case end && first == 1 && outline.Bytes() <= run.PackAlone:
+		return false, nil
+	case end:
+		return false, t.packNow(ctx, k)
+	case first == 1 || packed:
+		return false, t.packLater(ctx, k)
+	}
+	return false, nil
 }
 
 // tells reports whether frames tell more than output.
@@ -237,20 +254,37 @@ func (s *Store) Batches(ctx context.Context, id run.ID, task, attempt int, after
 		if after.Key.Attempt == attempt {
 			dispatch = after.Key.Dispatch
 		}
-		return each(ctx, q, func(row scanner) error {
-			b := records.Batch{Key: run.Key{Run: id, Task: task, Attempt: attempt}}
-			var source run.ID
-			var task int
-			if err := row.Scan(&b.Key.Dispatch, &b.First, &b.Last, &b.End, &source, &task); err != nil {
+		var err error
+		out, err = queryBatches(ctx, q, `run_id = ? AND task = ? AND attempt = ? AND dispatch >= ? AND (dispatch > ? OR last_frame > ?)`,
+			id, task, attempt, dispatch, dispatch, after.Last)
+		return err
+	})
+	return out, err
+}
+
+// queryBatches returns batches in order.
+func queryBatches(ctx context.Context, q Querier, where string, args ...any) (out []records.Batch, err error) {
+	err = each(ctx, q, func(row scanner) error {
+		var b records.Batch
+		var source run.ID
+		var task int
+		var outline string
+		if err := row.Scan(&b.Key.Run, &b.Key.Task, &b.Key.Attempt, &b.Key.Dispatch, &b.First, &b.Last, &b.End, &source, &task,
+			&b.Packed, &b.Bytes, &outline); err != nil {
+			return err
+		}
+		if b.Source = b.Key; source != "" {
+			b.Source.Run, b.Source.Task = source, task
+		}
+		if outline != "" {
+			b.Outline = new(run.LogOutline)
+			if err := unmarshal(outline, b.Outline); err != nil {
 				return err
 			}
-			if b.Source = b.Key; source != "" {
-				b.Source.Run, b.Source.Task = source, task
-			}
-			out = append(out, b)
-			return nil
-		}, `SELECT dispatch, first_frame, last_frame, task_end, source_run, source_task FROM log_batches WHERE run_id = ? AND task = ? AND attempt = ?
-			AND (dispatch, first_frame) > (?, ?) ORDER BY dispatch, first_frame`, id, task, attempt, dispatch, after.First)
-	})
+		}
+		out = append(out, b)
+		return nil
+	}, `SELECT run_id, task, attempt, dispatch, first_frame, last_frame, task_end, source_run, source_task, packed, bytes, outline
+		FROM log_batches WHERE `+where+` ORDER BY run_id, task, attempt, dispatch, first_frame`, args...)
 	return out, err
 }

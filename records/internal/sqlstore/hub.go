@@ -13,6 +13,7 @@ type Hub struct {
 	wanted  chan struct{}
 	outbox  chan struct{}
 	garbage chan struct{}
+	packing chan struct{}
 
 	mu       sync.Mutex
 	watchers map[run.ID]map[*watcher]struct{} // "" has those of any run
@@ -28,6 +29,7 @@ func NewHub() *Hub {
 		wanted:   make(chan struct{}, 1),
 		outbox:   make(chan struct{}, 1),
 		garbage:  make(chan struct{}, 1),
+		packing:  make(chan struct{}, 1),
 		watchers: make(map[run.ID]map[*watcher]struct{}),
 	}
 }
@@ -107,6 +109,12 @@ func (h *Hub) SignalGarbage() { notify(h.garbage) }
 
 // GarbageWake returns the channel that SignalGarbage signals.
 func (h *Hub) GarbageWake() <-chan struct{} { return h.garbage }
+
+// SignalPacking wakes the reader of PackingWake.
+func (h *Hub) SignalPacking() { notify(h.packing) }
+
+// PackingWake returns the channel that SignalPacking signals.
+func (h *Hub) PackingWake() <-chan struct{} { return h.packing }
 
 // SignalOutbox wakes the reader of the outbox.
 func (h *Hub) SignalOutbox() { notify(h.outbox) }

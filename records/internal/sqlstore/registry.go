@@ -149,6 +149,9 @@ func (t *tx) removeExecutor(ctx context.Context, e *executorRow, reason string) 
 		if err := t.tellRemoval(ctx, e, out.Reason); err != nil {
 			return out, err
 		}
+		if err := t.packRemoved(ctx, e); err != nil {
+			return out, err
+		}
 	}
 	return out, t.tellExecutor(ctx, e.ID)
 }

@@ -74,14 +74,18 @@ func (t *tx) restart(ctx context.Context, r *runRow, how *records.Restart, old *
 	if err != nil {
 		return err
 	}
+	if err := t.lockSharing(ctx); err != nil {
+		return err
+	}
 	return inChunks(kept, func(placeholders string, args []any) error {
 		args = append([]any{r.id, how.From}, args...)
 		if _, err := t.Exec(ctx, `INSERT INTO task_outputs (run_id, task, attempt, dispatch, outputs)
 			SELECT ?, task, attempt, dispatch, outputs FROM task_outputs WHERE run_id = ? AND task IN `+placeholders, args...); err != nil {
 			return err
 		}
-		_, err := t.Exec(ctx, `INSERT INTO log_batches (run_id, task, attempt, dispatch, first_frame, last_frame, task_end, source_run, source_task)
-			SELECT ?, task, attempt, dispatch, first_frame, last_frame, task_end,
+		_, err := t.Exec(ctx, `INSERT INTO log_batches (run_id, task, attempt, dispatch, first_frame, last_frame, task_end, packed, bytes, outline,
+			source_run, source_task)
+			SELECT ?, task, attempt, dispatch, first_frame, last_frame, task_end, packed, bytes, outline,
 			CASE WHEN source_run = '' THEN run_id ELSE source_run END, CASE WHEN source_run = '' THEN task ELSE source_task END
 			FROM log_batches WHERE run_id = ? AND task IN `+placeholders, args...)
 		return err

@@ -43,8 +43,9 @@ type Commit struct {
 	Runs   []run.ID
 	Events bool
 	Outbox bool
-	// Garbage is of concern for this process alone.
+	// Garbage and Packing are of concern for this process alone.
 	Garbage bool
+	Packing bool
 }
 
 // Dialect is how a database differs from others in its SQL.
@@ -58,7 +59,7 @@ type Dialect struct {
 	// LockPools keeps others from putting and deleting pools, until the
 	// transaction ends; "" where writers wait for each other anyway.
 	LockPools string
-	// LockSharing keeps others from deleting runs that share logs, until the
+	// LockSharing keeps others from changing which runs share logs, until the
 	// transaction ends; "" where writers wait for each other anyway.
 	LockSharing string
 	// Explain precedes a SELECT whose plan is wanted.
@@ -156,6 +157,9 @@ func (s *Store) write(ctx context.Context, doing string, fn func(t *tx) error) e
 	}
 	if commit.Garbage {
 		s.hub.SignalGarbage()
+	}
+	if commit.Packing {
+		s.hub.SignalPacking()
 	}
 	if s.watcher != nil {
 		for _, tell := range observed {

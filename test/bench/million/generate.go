@@ -89,7 +89,7 @@ var columns = map[string][]string{
 	"run_changegroups": {"name", "run_id", "state", "priority", "since"},
 	"changegroups":     {"name", "max_running"},
 	"claims":           {"run_id", "task", "attempt", "dispatch", "executor", "journal_id", "claimed_at"},
-	"log_batches":      {"run_id", "task", "attempt", "dispatch", "first_frame", "last_frame", "task_end"},
+	"log_batches":      {"run_id", "task", "attempt", "dispatch", "first_frame", "last_frame", "task_end", "bytes", "outline"},
 }
 
 // generate writes n runs of one task each, with the rows that the product
@@ -172,7 +172,8 @@ func write(to sink, s shape, i int, header, spec string) error {
 	put(&err, "run_changegroups", s.changeGroup(), string(s.id), place, 3, s.created.UnixNano())
 	if s.phase != run.PhaseQueued && !waits {
 		put(&err, "claims", string(s.id), 0, 1, 1, executor, "journal", started)
-		put(&err, "log_batches", string(s.id), 0, 1, 1, 1, 12, ended != 0)
+		put(&err, "log_batches", string(s.id), 0, 1, 1, 1, 12, ended != 0, 1400,
+			`{"f":"2026-01-02T03:04:05Z","t":"2026-01-02T03:04:06Z","p":[{"s":0,"o":"stdout","n":640,"l":12}],"e":[0],"b":true,"x":true}`)
 	}
 	state := string(s.phase)
 	if s.phase == run.PhaseFinished {

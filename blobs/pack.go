@@ -1,0 +1,329 @@
+package blobs
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+	"gocloud.dev/blob"
+	"gocloud.dev/gcerrors"
+
+	"github.com/drover-run/drover/run"
+)
+
+// A packed log is one object:
+//
+//	block*  index
+//
+// A block is a frame of zstd that can be read alone. It holds frames of the log,
+// each a line of JSON and behind it, bare, as many bytes of output as the line
+// says. The index is a skippable frame of zstd, so that the whole is an ordinary
+// zstd file for any tool: the blocks as JSON, packed by zstd, then the length
+// of that in 4 bytes.
+const (
+	// blockSize is how much of a log makes a block: enough to pack well, and
+	// little to read for a few lines.
+	blockSize = 256 << 10
+	// indexGuess is how much is read first from the end: the whole index of
+	// all but large logs.
+	indexGuess = 16 << 10
+	// maxIndex bounds an index, that of some GiB of log, and what a block
+	// unpacks to.
+	maxIndex = 64 << 20
+	// skippable is the magic number of a frame that decoders pass over.
+	skippable = 0x184D2A5D
+)
+
+// packedFrame is the line before the output of a frame.
+type packedFrame struct {
+	run.Frame
+	Size int `json:"l,omitempty"` // of the output, instead of Data
+}
+
+// packers has what packs and unpacks, made when it is first wanted.
+type packers struct {
+	once    sync.Once
+	encoder *zstd.Encoder
+	decoder *zstd.Decoder
+	err     error
+}
+
+func (p *packers) get() (*zstd.Encoder, *zstd.Decoder, error) {
+	p.once.Do(func() {
+		// Blocks are small, and many may be read at once.
+		p.encoder, p.err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(blockSize), zstd.WithLowerEncoderMem(true))
+		if p.err == nil {
+			p.decoder, p.err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(maxIndex))
+		}
+	})
+	return p.encoder, p.decoder, p.err
+}
+
+// packedKey names the object of a packed log up to a frame.
+func packedKey(key run.Key, last int64) string {
+	return fmt.Sprintf("%s/%05d/%03d.%03d/packed.%012d.zst", "logs/"+string(key.Run), key.Task, key.Attempt, key.Dispatch, last)
+}
+
+// PackFrames stores frames, in order, as the packed log of key up to frame
+// last, and returns how many bytes it takes. One that is there already is
+// replaced: it was written by somebody who did not come to say so. Of a call
+// that fails, or that is killed, nothing is visible. Errors: unavailable, and
+// those of frames.
+func (s *Store) PackFrames(ctx context.Context, key run.Key, last int64, frames iter.Seq2[run.Frame, error]) (int64, error) {
+	name := packedKey(key, last)
+	if err := s.clear(ctx, name); err != nil {
+		return 0, err
+	}
+	// Without the cancellation, to close is to commit.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w, err := s.bucket.NewWriter(ctx, name, &blob.WriterOptions{ContentType: "application/zstd", DisableContentTypeDetection: true})
+	if err != nil {
+		return 0, run.Errorf(codeOf(err), "writing blob %s: %w", name, err)
+	}
+	p := packer{w: w, packers: &s.packers}
+	err = p.all(frames)
+	if err != nil {
+		cancel()
+		_ = w.Close() // it reports the cancellation
+		return 0, run.Errorf(ownCode(err), "packing log %s: %w", key, err)
+	}
+	if err := w.Close(); err != nil {
+		return 0, run.Errorf(codeOf(err), "writing blob %s: %w", name, err)
+	}
+	return p.at, nil
+}
+
+// ownCode is the code of an error that is the store's, or of frames that it was
+// given.
+func ownCode(err error) run.Code {
+	if code := run.CodeOf(err); code != run.CodeInternal {
+		return code
+	}
+	return codeOf(err)
+}
+
+// packer writes one packed log.
+type packer struct {
+	w       io.Writer
+	packers *packers
+	at      int64
+	block   run.LogBlock
+	plain   bytes.Buffer
+	packed  []byte
+	blocks  []run.LogBlock
+}
+
+func (p *packer) all(frames iter.Seq2[run.Frame, error]) error {
+	for f, err := range frames {
+		if err != nil {
+			return err
+		}
+		if err := p.add(f); err != nil {
+			return err
+		}
+	}
+	if err := p.endBlock(); err != nil {
+		return err
+	}
+	return p.index()
+}
+
+func (p *packer) add(f run.Frame) error {
+	if p.plain.Len() == 0 {
+		p.block.First = f.N
+	}
+	p.block.Last = f.N
+	p.block.Add(f)
+	line := packedFrame{Frame: f, Size: len(f.Data)}
+	line.Data = nil
+	if err := json.NewEncoder(&p.plain).Encode(line); err != nil {
+		return fmt.Errorf("encoding frame %d: %w", f.N, err)
+	}
+	p.plain.Write(f.Data)
+	if p.plain.Len() < blockSize {
+		return nil
+	}
+	return p.endBlock()
+}
+
+func (p *packer) endBlock() error {
+	if p.plain.Len() == 0 {
+		return nil
+	}
+	encoder, _, err := p.packers.get()
+	if err != nil {
+		return err
+	}
+	p.packed = encoder.EncodeAll(p.plain.Bytes(), p.packed[:0])
+	p.block.At, p.block.Size = p.at, int64(len(p.packed))
+	p.blocks = append(p.blocks, p.block)
+	p.block = run.LogBlock{}
+	p.plain.Reset()
+	return p.write(p.packed)
+}
+
+func (p *packer) index() error {
+	encoder, _, err := p.packers.get()
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(p.blocks)
+	if err != nil {
+		return err
+	}
+	packed := encoder.EncodeAll(text, nil)
+	out := binary.LittleEndian.AppendUint32(nil, skippable)
+	out = binary.LittleEndian.AppendUint32(out, uint32(len(packed)+4))
+	out = append(out, packed...)
+	out = binary.LittleEndian.AppendUint32(out, uint32(len(packed)))
+	return p.write(out)
+}
+
+func (p *packer) write(data []byte) error {
+	n, err := p.w.Write(data)
+	p.at += int64(n)
+	return err
+}
+
+// errDamaged is what is wrong with a packed log that is none.
+var errDamaged = errors.New("it is damaged")
+
+// PackedBlocks returns the blocks of the packed log of key up to frame last,
+// which takes so many bytes, in order. Errors: not_found, unavailable, internal
+// (it is damaged).
+func (s *Store) PackedBlocks(ctx context.Context, key run.Key, last, size int64) ([]run.LogBlock, error) {
+	name := packedKey(key, last)
+	tail, err := s.part(ctx, name, max(0, size-indexGuess), min(size, indexGuess))
+	if err != nil {
+		return nil, err
+	}
+	packed, missing := indexIn(tail)
+	if all := int64(len(tail)) + missing; missing > 0 && all <= min(size, maxIndex) {
+		if tail, err = s.part(ctx, name, size-all, all); err != nil {
+			return nil, err
+		}
+		packed, missing = indexIn(tail)
+	}
+	if missing != 0 {
+		return nil, run.Errorf(run.CodeInternal, "reading the index of blob %s: %w", name, errDamaged)
+	}
+	_, decoder, err := s.packers.get()
+	if err != nil {
+		return nil, err
+	}
+	var blocks []run.LogBlock
+	text, err := decoder.DecodeAll(packed, nil)
+	if err == nil {
+		err = json.Unmarshal(text, &blocks)
+	}
+	if err != nil {
+		return nil, run.Errorf(run.CodeInternal, "reading the index of blob %s: %w", name, err)
+	}
+	return blocks, nil
+}
+
+// indexIn returns the index at the end of a piece of an object, or how many
+// bytes are missing before it; -1 where it is none.
+func indexIn(tail []byte) (packed []byte, missing int64) {
+	if len(tail) < 4 {
+		return nil, -1
+	}
+	body, size := tail[:len(tail)-4], int64(binary.LittleEndian.Uint32(tail[len(tail)-4:]))
+	if size > int64(len(body)) {
+		return nil, size - int64(len(body))
+	}
+	return body[int64(len(body))-size:], 0
+}
+
+// PackedFrames returns the frames of a block of a packed log. Errors: not_found,
+// unavailable, internal (it is damaged).
+func (s *Store) PackedFrames(ctx context.Context, key run.Key, last int64, b run.LogBlock) ([]run.Frame, error) {
+	name := packedKey(key, last)
+	packed, err := s.part(ctx, name, b.At, b.Size)
+	if err != nil {
+		return nil, err
+	}
+	_, decoder, err := s.packers.get()
+	if err != nil {
+		return nil, err
+	}
+	plain, err := decoder.DecodeAll(packed, nil)
+	if err != nil {
+		return nil, run.Errorf(run.CodeInternal, "unpacking blob %s: %w", name, err)
+	}
+	var frames []run.Frame
+	for len(plain) > 0 {
+		line, rest, _ := bytes.Cut(plain, []byte("\n"))
+		var f packedFrame
+		if err := json.Unmarshal(line, &f); err != nil {
+			return nil, run.Errorf(run.CodeInternal, "decoding blob %s: %w", name, err)
+		}
+		if f.Size < 0 || f.Size > len(rest) {
+			return nil, run.Errorf(run.CodeInternal, "decoding blob %s: %w", name, errDamaged)
+		}
+		if f.Size > 0 {
+			f.Data = rest[:f.Size:f.Size]
+		}
+		frames, plain = append(frames, f.Frame), rest[f.Size:]
+	}
+	return frames, nil
+}
+
+// DeletePacked removes a packed log. One that is not there is no error. Errors:
+// unavailable.
+func (s *Store) DeletePacked(ctx context.Context, key run.Key, last int64) error {
+	name := packedKey(key, last)
+	if err := s.clear(ctx, name); err != nil {
+		return err
+	}
+	return s.remove(ctx, name)
+}
+
+// part reads a piece of an object.
+func (s *Store) part(ctx context.Context, name string, at, size int64) ([]byte, error) {
+	if size <= 0 || size > maxIndex {
+		return nil, run.Errorf(run.CodeInternal, "reading blob %s: %w", name, errDamaged)
+	}
+	r, err := s.bucket.NewRangeReader(ctx, name, at, size, nil)
+	if err != nil {
+		return nil, run.Errorf(codeOf(err), "reading blob %s: %w", name, err)
+	}
+	data := make([]byte, size)
+	_, err = io.ReadFull(r, data)
+	if closed := r.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return nil, run.Errorf(codeOf(err), "reading blob %s: %w", name, err)
+	}
+	return data, nil
+}
+
+// clear removes what writers of an object left in a directory who were killed.
+// Other stores show and keep nothing of what was not committed.
+func (s *Store) clear(ctx context.Context, name string) error {
+	if !s.directory {
+		return nil
+	}
+	list := s.bucket.List(&blob.ListOptions{Prefix: name + "."})
+	for {
+		o, err := list.Next(ctx)
+		switch {
+		case errors.Is(err, io.EOF), gcerrors.Code(err) == gcerrors.NotFound:
+			return nil
+		case err != nil:
+			return run.Errorf(codeOf(err), "looking for what is left of blob %s: %w", name, err)
+		}
+		if err := s.remove(ctx, o.Key); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,226 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// piece is a part of a log that is read at once.
+type piece struct {
+	batch   records.Batch
+	first   int64         // frame
+	block   *run.LogBlock // of a packed log
+	outline run.LogOutline
+	bytes   int64 // of what the query selects; likewise below
+	lines   int64
+}
+
+// seek puts the reader where the query begins. What lies before is passed over
+// by what is known of its pieces, not read.
+func (r *logReader) seek(ctx context.Context) error {
+	q := &r.query
+	if q.Attempt == 0 || q.Offset == 0 && q.Tail == nil && q.Since.IsZero() {
+		r.skip, r.offset, r.started = q.Offset, q.Offset, q.Offset
+		return nil
+	}
+	for try := 1; ; try++ {
+		pieces, err := r.pieces(ctx)
+		var start int64
+		if err == nil {
+			start, err = r.start(ctx, pieces)
+		}
+		if run.CodeOf(err) == run.CodeNotFound && try < movedTries {
+			continue // it was packed since
+		}
+		if err != nil {
+			return err
+		}
+		r.position(pieces, start)
+		return nil
+	}
+}
+
+// position puts the reader to an offset.
+func (r *logReader) position(pieces []piece, start int64) {
+	r.skip, r.offset, r.started = start, start, start
+	for i := range pieces {
+		p := &pieces[i]
+		if p.bytes > r.skip {
+			r.at = records.BatchRef{Key: p.batch.Key, Last: p.first - 1}
+			return
+		}
+		r.skip -= p.bytes
+		r.at = records.BatchRef{Key: p.batch.Key, Last: p.batch.Last}
+		if p.block != nil {
+			r.at.Last = p.block.Last
+		}
+		r.pass(&p.outline)
+	}
+}
+
+// pieces lists the log.
+func (r *logReader) pieces(ctx context.Context) ([]piece, error) {
+	batches, err := r.engine.store.Batches(ctx, r.query.Run, r.task.Number, r.query.Attempt, records.BatchRef{})
+	if err != nil {
+		return nil, err
+	}
+	var out []piece
+	add := func(p piece) {
+		for _, part := range p.outline.Parts {
+			if r.selects(part.Step, part.Stream) {
+				p.bytes += part.Bytes
+				p.lines += part.Lines
+			}
+		}
+		out = append(out, p)
+	}
+	for _, b := range batches {
+		switch {
+		case b.Packed:
+			blocks, err := r.blocks(ctx, b)
+			if err != nil {
+				return nil, err
+			}
+			for i := range blocks {
+				add(piece{batch: b, first: blocks[i].First, block: &blocks[i], outline: blocks[i].LogOutline})
+			}
+		case b.Outline == nil: // of an older version
+			frames, err := r.engine.logs.GetFrames(ctx, b.Source, b.First)
+			if err != nil {
+				return nil, err
+			}
+			add(piece{batch: b, first: b.First, outline: run.OutlineOf(frames)})
+		default:
+			add(piece{batch: b, first: b.First, outline: *b.Outline})
+		}
+	}
+	return out, nil
+}
+
+// start returns the offset at which the query begins.
+func (r *logReader) start(ctx context.Context, pieces []piece) (int64, error) {
+	start := r.query.Offset
+	if !r.query.Since.IsZero() {
+		at, err := r.since(ctx, pieces)
+		if err != nil {
+			return 0, err
+		}
+		start = max(start, at)
+	}
+	if r.query.Tail != nil {
+		at, err := r.tail(ctx, pieces, int64(*r.query.Tail))
+		if err != nil {
+			return 0, err
+		}
+		start = max(start, at)
+	}
+	return start, nil
+}
+
+// since returns the offset of the first output of the query's time or later.
+func (r *logReader) since(ctx context.Context, pieces []piece) (int64, error) {
+	offset := int64(0)
+	for i := range pieces {
+		p := &pieces[i]
+		if p.bytes == 0 || p.outline.To.Before(r.query.Since) {
+			offset += p.bytes
+			continue
+		}
+		chunks, err := r.selected(ctx, p)
+		if err != nil {
+			return 0, err
+		}
+		for _, f := range chunks {
+			if !f.Time.Before(r.query.Since) {
+				return offset, nil
+			}
+			offset += int64(len(f.Data))
+		}
+	}
+	return offset, nil
+}
+
+// tail returns the offset of the last n lines. What follows the last newline
+// is a line too.
+func (r *logReader) tail(ctx context.Context, pieces []piece, n int64) (int64, error) {
+	total, lines := int64(0), int64(0)
+	last := -1
+	for i := range pieces {
+		total += pieces[i].bytes
+		lines += pieces[i].lines
+		if pieces[i].bytes > 0 {
+			last = i
+		}
+	}
+	if last < 0 || n == 0 {
+		return total, nil
+	}
+	chunks, err := r.selected(ctx, &pieces[last])
+	if err != nil {
+		return 0, err
+	}
+	if !bytes.HasSuffix(chunks[len(chunks)-1].Data, []byte("\n")) {
+		lines++
+	}
+	over := lines - n // lines to be left out
+	if over <= 0 {
+		return 0, nil
+	}
+	offset := int64(0)
+	for i := range pieces {
+		p := &pieces[i]
+		if p.lines < over {
+			offset, over = offset+p.bytes, over-p.lines
+			continue
+		}
+		if chunks, err = r.selected(ctx, p); err != nil {
+			return 0, err
+		}
+		return offset + afterLines(chunks, over), nil
+	}
+	return offset, nil
+}
+
+// afterLines returns how many bytes n lines take.
+func afterLines(chunks []run.Frame, n int64) (size int64) {
+	for _, f := range chunks {
+		data := f.Data
+		for len(data) > 0 {
+			i := bytes.IndexByte(data, '\n')
+			if i < 0 {
+				size += int64(len(data))
+				break
+			}
+			size += int64(i) + 1
+			data = data[i+1:]
+			if n--; n == 0 {
+				return size
+			}
+		}
+	}
+	return size
+}
+
+// selected reads the output of a piece that the query selects.
+func (r *logReader) selected(ctx context.Context, p *piece) ([]run.Frame, error) {
+	var frames []run.Frame
+	var err error
+	if p.block != nil {
+		frames, err = r.engine.logs.PackedFrames(ctx, p.batch.Source, p.batch.Last, *p.block)
+	} else {
+		frames, err = r.engine.logs.GetFrames(ctx, p.batch.Source, p.batch.First)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []run.Frame
+	for _, f := range frames {
+		if f.Kind == run.FrameOutput && len(f.Data) > 0 && r.selects(f.Step, f.Stream) {
+			out = append(out, f)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,163 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"log/slog"
+	"time"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+const (
+	// packLease is how long one process may take to pack what it has taken;
+	// another goes on with what a process that died had, once it has passed.
+	packLease = 10 * time.Minute
+	// packLimit ends the writing before the lease: an object that is written
+	// later might be known to nobody.
+	packLimit = packLease - time.Minute
+	// packAtOnce bounds what is leased together.
+	packAtOnce = 8
+	// packEvery is how often a Packer looks for what other processes left.
+	packEvery = time.Minute
+	// staleEvery is how often it looks for logs that ended without a last
+	// frame, and staleAfter how long after the end of their tasks that is told.
+	staleEvery = 10 * time.Minute
+	staleAfter = time.Hour
+)
+
+// Packer packs the logs of tasks that have ended, each into one object in the
+// place of its batches. Any number of processes may run one.
+type Packer struct {
+	store   records.Packing
+	logs    LogStore
+	metrics *Metrics
+	logger  *slog.Logger
+}
+
+// NewPacker returns a Packer that does nothing until Run.
+func NewPacker(deps Deps) *Packer {
+	if deps.Metrics == nil {
+		deps.Metrics = NewMetrics()
+	}
+	return &Packer{store: deps.Store, logs: deps.Logs, metrics: deps.Metrics, logger: deps.Logger}
+}
+
+// Run packs what is due: now, when logs of this process end, and every minute,
+// until ctx ends. What it cannot pack is tried again when its lease has ended.
+func (p *Packer) Run(ctx context.Context) error {
+	ticker, stale := time.NewTicker(packEvery), time.NewTicker(staleEvery)
+	defer ticker.Stop()
+	defer stale.Stop()
+	for {
+		wake := p.store.PackingWake()
+		if err := p.Pack(ctx); err != nil && ctx.Err() == nil {
+			p.logger.WarnContext(ctx, "packing logs failed", "error", err)
+			wake = nil // a store that is out of reach is not asked at every end of a task
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-wake:
+		case <-ticker.C:
+		case <-stale.C:
+			if _, err := p.store.PackStale(ctx, time.Now().Add(-staleAfter)); err != nil && ctx.Err() == nil {
+				p.logger.WarnContext(ctx, "looking for logs without an end failed", "error", err)
+			}
+		}
+	}
+}
+
+// Pack packs all that is due, or as much as it can.
+func (p *Packer) Pack(ctx context.Context) error {
+	var failed error
+	for failed == nil {
+		logs, err := p.store.TakePacking(ctx, packAtOnce, packLease)
+		if err != nil || len(logs) == 0 {
+			return err
+		}
+		failed = p.packAll(ctx, logs)
+	}
+	return failed
+}
+
+func (p *Packer) packAll(ctx context.Context, logs []records.PackingLog) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, packLimit, errors.New("the lease ends"))
+	defer cancel()
+	var errs []error
+	for _, log := range logs {
+		errs = append(errs, p.pack(ctx, log))
+	}
+	return errors.Join(errs...)
+}
+
+// pack packs one log. One that is packed otherwise by now, or that has gone, is
+// no error.
+func (p *Packer) pack(ctx context.Context, log records.PackingLog) error {
+	began := time.Now()
+	size, err := p.logs.PackFrames(ctx, log.Key, log.Last, p.frames(ctx, log))
+	if err == nil {
+		err = p.store.SwitchPacked(ctx, log, size)
+	}
+	if run.CodeOf(err) == run.CodeConflict {
+		return nil
+	}
+	if err == nil {
+		p.metrics.logPacked(log, size, time.Since(began))
+	}
+	return err
+}
+
+// frames yields the frames of a log: none is missing, or it is an error.
+func (p *Packer) frames(ctx context.Context, log records.PackingLog) iter.Seq2[run.Frame, error] {
+	return func(yield func(run.Frame, error) bool) {
+		last := int64(0)
+		for frames, err := range p.pieces(ctx, log) {
+			if err != nil {
+				yield(run.Frame{}, err)
+				return
+			}
+			for _, f := range frames {
+				if f.N <= last || f.N > log.Last {
+					continue
+				}
+				if f.N != last+1 {
+					yield(run.Frame{}, run.Errorf(run.CodeInternal, "log %s has no frame %d", log.Key, last+1))
+					return
+				}
+				if last = f.N; !yield(f, nil) {
+					return
+				}
+			}
+		}
+		if last != log.Last {
+			yield(run.Frame{}, run.Errorf(run.CodeInternal, "log %s ends with frame %d instead of %d", log.Key, last, log.Last))
+		}
+	}
+}
+
+// pieces yields the frames of a log as they are stored.
+func (p *Packer) pieces(ctx context.Context, log records.PackingLog) iter.Seq2[[]run.Frame, error] {
+	return func(yield func([]run.Frame, error) bool) {
+		for _, b := range log.Batches {
+			if !b.Packed {
+				if frames, err := p.logs.GetFrames(ctx, b.Source, b.First); !yield(frames, err) || err != nil {
+					return
+				}
+				continue
+			}
+			blocks, err := p.logs.PackedBlocks(ctx, b.Source, b.Last, b.Bytes)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, block := range blocks {
+				if frames, err := p.logs.PackedFrames(ctx, b.Source, b.Last, block); !yield(frames, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}

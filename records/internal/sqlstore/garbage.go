@@ -1,0 +1,103 @@
+package sqlstore
+
+import (
+	"context"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// objectOf is the number under which the row b of log_batches has its bytes, in
+// the column first_frame of garbage: the first frame of a batch, and of a packed
+// log its last, below 0.
+const objectOf = `CASE WHEN b.packed THEN -b.last_frame ELSE b.first_frame END`
+
+// discardLogs notes the bytes that nobody needs any more once a run has no
+// logs. Bytes of its own stay where a run that was made of it kept them, and
+// bytes that it kept from a run that is gone go with the last one that names
+// them.
+func (t *tx) discardLogs(ctx context.Context, id run.ID) error {
+	t.commit.Garbage = true
+	if t.dialect.LockSharing != "" {
+		// Two that name the same bytes must see each other go.
+		var shares bool
+		if err := t.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM log_batches WHERE run_id = ? AND source_run <> '')
+			OR EXISTS (SELECT 1 FROM log_batches WHERE source_run = ? AND source_run <> '')`, id, id).Scan(&shares); err != nil {
+			return err
+		}
+		if shares {
+			if err := t.lockSharing(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	if _, err := t.Exec(ctx, `INSERT INTO garbage (run_id, task, attempt, dispatch, first_frame)
+		SELECT b.run_id, b.task, b.attempt, b.dispatch, `+objectOf+` FROM log_batches b WHERE b.run_id = ? AND b.source_run = ''
+		AND NOT EXISTS (SELECT 1 FROM log_batches o WHERE o.source_run = b.run_id AND o.source_task = b.task AND o.source_run <> ''
+			AND o.attempt = b.attempt AND o.dispatch = b.dispatch AND o.first_frame = b.first_frame)
+		ON CONFLICT DO NOTHING`, id); err != nil {
+		return err
+	}
+	_, err := t.Exec(ctx, `INSERT INTO garbage (run_id, task, attempt, dispatch, first_frame)
+		SELECT b.source_run, b.source_task, b.attempt, b.dispatch, `+objectOf+` FROM log_batches b WHERE b.run_id = ? AND b.source_run <> ''
+		AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = b.source_run)
+		AND NOT EXISTS (SELECT 1 FROM log_batches o WHERE o.source_run = b.source_run AND o.source_task = b.source_task AND o.source_run <> ''
+			AND o.attempt = b.attempt AND o.dispatch = b.dispatch AND o.first_frame = b.first_frame AND o.run_id <> b.run_id)
+		ON CONFLICT DO NOTHING`, id)
+	return err
+}
+
+// lockSharing keeps others from changing whose bytes are whose.
+func (t *tx) lockSharing(ctx context.Context) error {
+	if t.dialect.LockSharing == "" {
+		return nil
+	}
+	_, err := t.Exec(ctx, t.dialect.LockSharing)
+	return err
+}
+
+// discard notes one piece of a log.
+func (t *tx) discard(ctx context.Context, g records.GarbageBatch) error {
+	t.commit.Garbage = true
+	_, err := t.Exec(ctx, `INSERT INTO garbage (run_id, task, attempt, dispatch, first_frame) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		g.Key.Run, g.Key.Task, g.Key.Attempt, g.Key.Dispatch, garbageNumber(g))
+	return err
+}
+
+func garbageNumber(g records.GarbageBatch) int64 {
+	if g.Packed {
+		return -g.Frame
+	}
+	return g.Frame
+}
+
+// TakeGarbage implements records.Store.
+func (s *Store) TakeGarbage(ctx context.Context, n int) ([]records.GarbageBatch, error) {
+	var out []records.GarbageBatch
+	err := s.read(ctx, "reading what may be removed", func(q Querier) error {
+		out = nil
+		return each(ctx, q, func(row scanner) error {
+			var g records.GarbageBatch
+			err := row.Scan(&g.Key.Run, &g.Key.Task, &g.Key.Attempt, &g.Key.Dispatch, &g.Frame)
+			if g.Frame < 0 {
+				g.Frame, g.Packed = -g.Frame, true
+			}
+			out = append(out, g)
+			return err
+		}, `SELECT run_id, task, attempt, dispatch, first_frame FROM garbage LIMIT ?`, n)
+	})
+	return out, err
+}
+
+// DoneGarbage implements records.Store.
+func (s *Store) DoneGarbage(ctx context.Context, done []records.GarbageBatch) error {
+	return s.write(ctx, "forgetting what was removed", func(t *tx) error {
+		for _, g := range done {
+			if _, err := t.Exec(ctx, `DELETE FROM garbage WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ? AND first_frame = ?`,
+				g.Key.Run, g.Key.Task, g.Key.Attempt, g.Key.Dispatch, garbageNumber(g)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,265 @@
+package sqlstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// packLater notes a log that is to be packed when its last frame has come.
+func (t *tx) packLater(ctx context.Context, k run.Key) error {
+	_, err := t.Exec(ctx, `INSERT INTO log_packing (run_id, task, attempt, dispatch, due_at) VALUES (?, ?, ?, ?, 0) ON CONFLICT DO NOTHING`,
+		k.Run, k.Task, k.Attempt, k.Dispatch)
+	return err
+}
+
+// packNow makes a log due. One that is leased is so when the lease ends, or
+// when it was switched.
+func (t *tx) packNow(ctx context.Context, k run.Key) error {
+	t.commit.Packing = true
+	_, err := t.Exec(ctx, `INSERT INTO log_packing (run_id, task, attempt, dispatch, due_at) VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT (run_id, task, attempt, dispatch) DO UPDATE SET due_at = CASE WHEN log_packing.due_at = 0 THEN excluded.due_at ELSE log_packing.due_at END`,
+		k.Run, k.Task, k.Attempt, k.Dispatch, t.now)
+	return err
+}
+
+// packRemoved makes the logs due of what an executor that is removed, or its
+// set, has claimed: nobody sends the rest of them any more.
+func (t *tx) packRemoved(ctx context.Context, e *executorRow) error {
+	t.commit.Packing = true
+	where, arg := `c.executor = ?`, e.ID
+	if e.Set != "" {
+		where, arg = `c.executor IN (SELECT id FROM executors WHERE set_name = ?)`, e.Set
+	}
+	_, err := t.Exec(ctx, `UPDATE log_packing SET due_at = ? WHERE due_at = 0 AND EXISTS (SELECT 1 FROM claims c
+		WHERE c.run_id = log_packing.run_id AND c.task = log_packing.task AND c.attempt = log_packing.attempt AND c.dispatch = log_packing.dispatch
+		AND `+where+`)`, t.now, arg)
+	return err
+}
+
+// forgetPacking leaves the logs of a run that has none any more to those who
+// take what is due, in the end of their leases: until then somebody may write an
+// object.
+func (t *tx) forgetPacking(ctx context.Context, id run.ID) error {
+	t.commit.Packing = true
+	_, err := t.Exec(ctx, `UPDATE log_packing SET due_at = ? WHERE run_id = ? AND due_at = 0`, t.now, id)
+	return err
+}
+
+// PackingWake implements records.Packing.
+func (s *Store) PackingWake() <-chan struct{} { return s.hub.PackingWake() }
+
+// PackStale implements records.Packing.
+func (s *Store) PackStale(ctx context.Context, before time.Time) (n int, err error) {
+	err = s.write(ctx, "looking for logs without an end", func(t *tx) error {
+		final := oneOf(`t.status`, finalStatuses())
+		done, err := t.Exec(ctx, `UPDATE log_packing SET due_at = ? WHERE due_at = 0 AND NOT EXISTS (SELECT 1 FROM tasks t
+			WHERE t.run_id = log_packing.run_id AND t.number = log_packing.task AND t.attempt = log_packing.attempt
+			AND t.dispatch = log_packing.dispatch AND NOT (`+final.where+` AND t.ended_at < ?))`,
+			append(append([]any{t.now}, final.args...), before.UnixNano())...)
+		if err != nil {
+			return err
+		}
+		rows, err := done.RowsAffected()
+		n, t.commit.Packing = int(rows), rows > 0
+		return err
+	})
+	return n, err
+}
+
+// packingRow is a row of log_packing.
+type packingRow struct {
+	key  run.Key
+	upto int64
+}
+
+// TakePacking implements records.Packing.
+func (s *Store) TakePacking(ctx context.Context, n int, lease time.Duration) ([]records.PackingLog, error) {
+	// Looking costs less than locking, and mostly there is nothing.
+	var due bool
+	if err := s.read(ctx, "looking for logs to pack", func(q Querier) error {
+		return q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM log_packing WHERE due_at > 0 AND due_at <= ?)`, s.now().UnixNano()).Scan(&due)
+	}); err != nil || !due {
+		return nil, err
+	}
+	var out []records.PackingLog
+	err := s.write(ctx, "taking logs to pack", func(t *tx) error {
+		out = nil
+		var rows []packingRow
+		if err := each(ctx, t, func(row scanner) error {
+			var p packingRow
+			err := row.Scan(&p.key.Run, &p.key.Task, &p.key.Attempt, &p.key.Dispatch, &p.upto)
+			rows = append(rows, p)
+			return err
+		}, `SELECT run_id, task, attempt, dispatch, upto FROM log_packing WHERE due_at > 0 AND due_at <= ? ORDER BY due_at LIMIT ?`+
+			t.dialect.SkipLocked, t.now, n); err != nil {
+			return err
+		}
+		for _, p := range rows {
+			log, err := t.takePacking(ctx, p, lease)
+			if err != nil {
+				return err
+			}
+			if log != nil {
+				out = append(out, *log)
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// takePacking returns nil where there is nothing to pack.
+func (t *tx) takePacking(ctx context.Context, p packingRow, lease time.Duration) (*records.PackingLog, error) {
+	batches, err := t.ownBatches(ctx, p.key)
+	if err != nil {
+		return nil, err
+	}
+	log := &records.PackingLog{Key: p.key, Batches: batches}
+	if len(batches) > 0 {
+		log.Last = batches[len(batches)-1].Last
+	}
+	packed := len(batches) > 0 && batches[0].Packed
+	if p.upto > 0 && p.upto != log.Last && (!packed || batches[0].Last != p.upto) {
+		// Whoever had it before may have written this, and has gone.
+		if err := t.discard(ctx, records.GarbageBatch{Key: p.key, Frame: p.upto, Packed: true}); err != nil {
+			return nil, err
+		}
+	}
+	if len(batches) == 0 || packed && len(batches) == 1 {
+		return nil, t.donePacking(ctx, p.key)
+	}
+	_, err = t.Exec(ctx, `UPDATE log_packing SET due_at = ?, upto = ? WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ?`,
+		t.now+int64(lease), log.Last, p.key.Run, p.key.Task, p.key.Attempt, p.key.Dispatch)
+	return log, err
+}
+
+func (t *tx) donePacking(ctx context.Context, k run.Key) error {
+	_, err := t.Exec(ctx, `DELETE FROM log_packing WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ?`, k.Run, k.Task, k.Attempt, k.Dispatch)
+	return err
+}
+
+func (t *tx) ownBatches(ctx context.Context, k run.Key) ([]records.Batch, error) {
+	return queryBatches(ctx, t, `run_id = ? AND task = ? AND attempt = ? AND dispatch = ? AND source_run = ''`, k.Run, k.Task, k.Attempt, k.Dispatch)
+}
+
+// SwitchPacked implements records.Packing.
+func (s *Store) SwitchPacked(ctx context.Context, p records.PackingLog, bytes int64) error {
+	stale := run.Errorf(run.CodeConflict, "log %s is packed otherwise by now", p.Key)
+	is := false
+	err := s.write(ctx, "switching to a packed log", func(t *tx) error {
+		is = false
+		var id run.ID
+		// The run is locked before its logs, as by all who write both.
+		locked, err := queryIDs(ctx, t, `SELECT id FROM runs WHERE id = ?`+t.dialect.ForUpdate, p.Key.Run)
+		if err != nil {
+			return err
+		}
+		if err := t.lockSharing(ctx); err != nil {
+			return err
+		}
+		held, err := queryIDs(ctx, t, `SELECT run_id FROM log_packing WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ? AND upto = ?`,
+			p.Key.Run, p.Key.Task, p.Key.Attempt, p.Key.Dispatch, p.Last)
+		if err != nil || len(held) == 0 {
+			return err // another has taken it, and sees to what this one wrote
+		}
+		if len(locked) == 1 {
+			id = locked[0]
+		}
+		if id != "" {
+			if is, err = t.switchPacked(ctx, p, bytes); err != nil || is {
+				return err
+			}
+		}
+		if err := t.discard(ctx, records.GarbageBatch{Key: p.Key, Frame: p.Last, Packed: true}); err != nil {
+			return err
+		}
+		return t.donePacking(ctx, p.Key)
+	})
+	if err == nil && !is {
+		return stale
+	}
+	return err
+}
+
+// switchPacked reports whether the batches are all there still.
+func (t *tx) switchPacked(ctx context.Context, p records.PackingLog, bytes int64) (bool, error) {
+	k := p.Key
+	own, err := t.ownBatches(ctx, k)
+	if err != nil {
+		return false, err
+	}
+	next, end, later := int64(1), false, 0
+	for _, b := range own {
+		if b.Last > p.Last {
+			later++
+			continue
+		}
+		if b.First != next || b.Packed && b.Last == p.Last {
+			return false, nil
+		}
+		next, end = b.Last+1, b.End
+	}
+	if next != p.Last+1 {
+		return false, nil
+	}
+	for _, b := range own[:len(own)-later] {
+		g := records.GarbageBatch{Key: k, Frame: b.First, Packed: b.Packed}
+		if b.Packed {
+			g.Frame = b.Last
+		}
+		if err := t.discard(ctx, g); err != nil {
+			return false, err
+		}
+	}
+	if err := t.replaceBatches(ctx, p, bytes, end); err != nil {
+		return false, err
+	}
+	if later == 0 {
+		return true, t.donePacking(ctx, k)
+	}
+	due := int64(0)
+	if own[len(own)-1].End {
+		due, t.commit.Packing = t.now, true
+	}
+	_, err = t.Exec(ctx, `UPDATE log_packing SET due_at = ?, upto = 0 WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ?`,
+		due, k.Run, k.Task, k.Attempt, k.Dispatch)
+	return true, err
+}
+
+// replaceBatches puts a row of the packed log in the place of those of its
+// batches, for each run that names them.
+func (t *tx) replaceBatches(ctx context.Context, p records.PackingLog, bytes int64, end bool) error {
+	const insert = `INSERT INTO log_batches (run_id, task, attempt, dispatch, first_frame, last_frame, task_end, source_run, source_task, packed, bytes)
+		VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?)`
+	k := p.Key
+	if _, err := t.Exec(ctx, `DELETE FROM log_batches WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ? AND last_frame <= ?`,
+		k.Run, k.Task, k.Attempt, k.Dispatch, p.Last); err != nil {
+		return err
+	}
+	if _, err := t.Exec(ctx, insert, k.Run, k.Task, k.Attempt, k.Dispatch, p.Last, end, "", 0, true, bytes); err != nil {
+		return err
+	}
+	var sharers []run.Key
+	if err := each(ctx, t, func(row scanner) error {
+		s := k
+		err := row.Scan(&s.Run, &s.Task)
+		sharers = append(sharers, s)
+		return err
+	}, `SELECT DISTINCT run_id, task FROM log_batches WHERE source_run = ? AND source_run <> '' AND source_task = ? AND attempt = ? AND dispatch = ?`,
+		k.Run, k.Task, k.Attempt, k.Dispatch); err != nil {
+		return err
+	}
+	if _, err := t.Exec(ctx, `DELETE FROM log_batches WHERE source_run = ? AND source_run <> '' AND source_task = ? AND attempt = ? AND dispatch = ?
+		AND last_frame <= ?`, k.Run, k.Task, k.Attempt, k.Dispatch, p.Last); err != nil {
+		return err
+	}
+	for _, s := range sharers {
+		if _, err := t.Exec(ctx, insert, s.Run, s.Task, s.Attempt, s.Dispatch, p.Last, end, k.Run, k.Task, true, bytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}

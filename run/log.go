@@ -1,0 +1,90 @@
+package run
+
+import (
+	"bytes"
+	"time"
+)
+
+// LogOutline tells what is in a piece of a stored log without reading it.
+type LogOutline struct {
+	From  time.Time `json:"f,omitzero"` // the earliest of its output
+	To    time.Time `json:"t,omitzero"` // the latest
+	Parts []LogPart `json:"p,omitempty"`
+	// Ended has the steps that end in it.
+	Ended []int `json:"e,omitempty"`
+	// Begun says that a step begins in it.
+	Begun bool `json:"b,omitempty"`
+	// End says that it holds the task_end frame.
+	End bool `json:"x,omitempty"`
+}
+
+// LogPart counts what one step wrote to one stream.
+type LogPart struct {
+	Step   int    `json:"s"`
+	Stream Stream `json:"o"`
+	Bytes  int64  `json:"n"`
+	Lines  int64  `json:"l,omitempty"` // newlines
+}
+
+// Add counts a frame.
+func (o *LogOutline) Add(f Frame) {
+	switch f.Kind {
+	case FrameStepStart:
+		o.Begun = true
+	case FrameStepEnd:
+		o.Ended = append(o.Ended, f.Step)
+	case FrameTaskEnd:
+		o.End = true
+	case FrameOutput:
+		if o.From.IsZero() || f.Time.Before(o.From) {
+			o.From = f.Time
+		}
+		if f.Time.After(o.To) {
+			o.To = f.Time
+		}
+		p := o.part(f.Step, f.Stream)
+		p.Bytes += int64(len(f.Data))
+		p.Lines += int64(bytes.Count(f.Data, []byte("\n")))
+	case FrameOutputs:
+	}
+}
+
+func (o *LogOutline) part(step int, stream Stream) *LogPart {
+	for i := range o.Parts {
+		if p := &o.Parts[i]; p.Step == step && p.Stream == stream {
+			return p
+		}
+	}
+	o.Parts = append(o.Parts, LogPart{Step: step, Stream: stream})
+	return &o.Parts[len(o.Parts)-1]
+}
+
+// Bytes returns how much output it holds.
+func (o *LogOutline) Bytes() (n int64) {
+	for _, p := range o.Parts {
+		n += p.Bytes
+	}
+	return n
+}
+
+// OutlineOf returns the outline of frames.
+func OutlineOf(frames []Frame) LogOutline {
+	var o LogOutline
+	for _, f := range frames {
+		o.Add(f)
+	}
+	return o
+}
+
+// LogBlock is a piece of a packed log that can be read alone.
+type LogBlock struct {
+	LogOutline
+	First int64 `json:"a"` // frame number; likewise Last
+	Last  int64 `json:"z"`
+	At    int64 `json:"at"` // where it lies in the object
+	Size  int64 `json:"sz"`
+}
+
+// PackAlone is the most output of a log that came in one batch and stays as it
+// is: to pack it would cost more than it saves.
+const PackAlone = 32 << 10
