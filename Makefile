@@ -56,7 +56,7 @@ busybox-image: ## Make the local image of examples/service.yaml from the host's 
 	examples/busybox-image.sh
 
 .PHONY: image
-image: build ## Build the Drover image FROM scratch, tagged with the version and as latest
+image: build plugins ## Build the Drover image FROM scratch, tagged with the version and as latest
 	docker build -t drover:$(VERSION) -t drover:latest .
 
 ##@ Check

@@ -33,7 +33,7 @@ func load(t *testing.T) *types.Project {
 func TestCompose_is_whole(t *testing.T) {
 	t.Parallel()
 	project := load(t)
-	for _, name := range []string{"postgres", "temporal", "temporal-ui", "gateway", "control", "executor", "prometheus"} {
+	for _, name := range []string{"postgres", "temporal", "temporal-ui", "gateway", "control", "executor", "fleet", "prometheus"} {
 		service, err := project.GetService(name)
 		require.NoError(t, err)
 		require.NotNil(t, service.HealthCheck, "%s has a health check", name)

@@ -14,10 +14,21 @@ import (
 	"github.com/drover-run/drover/internal/testenv"
 )
 
-const unit = "drover-executor@.service"
+// The units, and what an instance of each is called.
+const (
+	unit      = "drover-executor@.service"
+	instance  = "drover-executor@linux.service"
+	fleetUnit = "drover-fleet.service"
+)
 
-// install puts the unit, with a program that is there, where the tools look.
+// install puts the executor's unit, with a program that is there, where the
+// tools look.
 func install(t *testing.T, dropIns ...string) string {
+	t.Helper()
+	return installUnit(t, unit, instance, dropIns...)
+}
+
+func installUnit(t *testing.T, unit, instance string, dropIns ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		testenv.Missing(t, "systemd", "systemd-analyze is not installed", "install systemd")
@@ -27,7 +38,7 @@ func install(t *testing.T, dropIns ...string) string {
 	content, err := os.ReadFile(unit)
 	require.NoError(t, err)
 	dir := t.TempDir()
-	path := filepath.Join(dir, "drover-executor@linux.service")
+	path := filepath.Join(dir, instance)
 	require.NoError(t, os.WriteFile(path, []byte(strings.ReplaceAll(string(content), "/usr/bin/drover ", self+" ")), 0o600))
 	for _, name := range dropIns {
 		content, err := os.ReadFile(name)
@@ -62,6 +73,20 @@ func TestUnit_is_hardened(t *testing.T) {
 	analyze(t, "security", "--no-pager", "--offline=true", "--threshold=25", install(t))
 }
 
+func TestFleetUnit(t *testing.T) {
+	t.Parallel()
+	path := installUnit(t, fleetUnit, fleetUnit)
+	require.Empty(t, analyze(t, "verify", "--man=no", "--recursive-errors=no", path))
+	analyze(t, "security", "--no-pager", "--offline=true", "--threshold=25", path)
+	content, err := os.ReadFile(fleetUnit)
+	require.NoError(t, err)
+	require.Contains(t, string(content), "\nKillMode=process\n", "the next worker takes the plugins over")
+	require.Contains(t, string(content), "\nMemoryDenyWriteExecute=yes\n")
+	cfg, err := config.Load(config.Source{File: "fleet.yaml", Environ: environmentOf(t, fleetUnit)})
+	require.NoError(t, err)
+	require.NoError(t, cfg.Validate(config.PartFleet))
+}
+
 func TestUnit_keeps_tasks(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile(unit)
@@ -72,8 +97,17 @@ func TestUnit_keeps_tasks(t *testing.T) {
 // What the units and the example set must be what the configuration knows.
 func TestUnit_configures_what_exists(t *testing.T) {
 	t.Parallel()
-	var environment []string
-	for _, name := range []string{unit, "shell.conf"} {
+	environment := environmentOf(t, unit, "shell.conf")
+	require.Len(t, environment, 3)
+	cfg, err := config.Load(config.Source{File: "executor-linux.yaml", Environ: environment})
+	require.NoError(t, err)
+	require.NoError(t, cfg.Validate(config.PartExecutor))
+}
+
+// environmentOf returns what units set.
+func environmentOf(t *testing.T, units ...string) (environment []string) {
+	t.Helper()
+	for _, name := range units {
 		content, err := os.ReadFile(name)
 		require.NoError(t, err)
 		for line := range strings.Lines(string(content)) {
@@ -82,10 +116,7 @@ func TestUnit_configures_what_exists(t *testing.T) {
 			}
 		}
 	}
-	require.Len(t, environment, 3)
-	cfg, err := config.Load(config.Source{File: "executor-linux.yaml", Environ: environment})
-	require.NoError(t, err)
-	require.NoError(t, cfg.Validate(config.PartExecutor))
+	return environment
 }
 
 func TestUser_and_directories(t *testing.T) {

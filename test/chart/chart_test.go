@@ -98,7 +98,7 @@ func TestChart_parts(t *testing.T) {
 	for file, want := range map[string][]string{
 		"least.yaml": {"runs-drover-control", "runs-drover-gateway"},
 		"most.yaml": {
-			"runs-drover-control", "runs-drover-executor-linux", "runs-drover-executor-tenants", "runs-drover-gateway", "runs-drover-relay",
+			"runs-drover-control", "runs-drover-executor-linux", "runs-drover-executor-tenants", "runs-drover-fleets", "runs-drover-gateway", "runs-drover-relay",
 		},
 	} {
 		var names []string
@@ -191,6 +191,29 @@ func TestChart_configures_what_exists(t *testing.T) {
 	}
 }
 
+// One process looks after a fleet at a time, whatever is being rolled out. It
+// has the key that makes credentials of instances, and no other secret than it
+// needs.
+func TestChart_runs_one_fleet_worker(t *testing.T) {
+	t.Parallel()
+	for _, d := range ofKind[appsv1.Deployment](t, render(t, valuesOf(t, "most.yaml")), "Deployment") {
+		if d.Name != "runs-drover-fleets" {
+			continue
+		}
+		require.EqualValues(t, 1, *d.Spec.Replicas)
+		require.Equal(t, appsv1.RecreateDeploymentStrategyType, d.Spec.Strategy.Type)
+		var secrets []string
+		for _, v := range d.Spec.Template.Spec.Volumes {
+			if v.Secret != nil {
+				secrets = append(secrets, v.Secret.SecretName)
+			}
+		}
+		require.ElementsMatch(t, []string{"records", "fleet-keys", "relay-keys"}, secrets)
+		return
+	}
+	t.Fatal("there is no fleet worker")
+}
+
 func TestChart_refuses(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ set, want string }{
@@ -201,6 +224,8 @@ func TestChart_refuses(t *testing.T) {
 		"an executor with no token": {`executors: {linux: {slots: 3}}`, "token"},
 		"a relay without TLS":       {`relay: {enabled: true}`, "relay"},
 		"no slots":                  {`executors: {linux: {slots: 0, token: {secret: x}}}`, "slots"},
+		"no keys of instances":      {`fleets: {enabled: true, bootstrap: {gatewayURL: "https://a.example", relayAddress: "b:1"}}`, "relay.keys.secret"},
+		"instances with no relay":   {`{relay: {keys: {secret: x}}, fleets: {enabled: true, bootstrap: {gatewayURL: "https://a.example"}}}`, "relayAddress"},
 		"no relay to go through":    {`executors: {linux: {throughRelay: true, token: {secret: x}}}`, "not enabled"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -25,11 +25,11 @@ data:
 drover.pod: the template of a process' pods, from a dict:
   root, component, values (of the component), command, computed (configuration),
   port ({name, number, scheme}), environment, secretEnvironment (names of secrets),
-  secrets (name of a volume: secret), blobs (bool), account, token (bool: may speak
-  to the API server).
+  secrets (name of a volume: secret), blobs (bool), state (a directory of the pod), account,
+  token (bool: may speak to the API server).
 */}}
 {{- define "drover.pod" -}}
-{{- range $key := list "metrics" "environment" "secretEnvironment" "secrets" "scheme" "grace" "token" "blobs" }}
+{{- range $key := list "metrics" "environment" "secretEnvironment" "secrets" "scheme" "grace" "token" "blobs" "state" }}
 {{- if not (hasKey $ $key) }}{{ $_ := set $ $key nil }}{{ end }}
 {{- end }}
 {{- $root := .root }}
@@ -112,6 +112,9 @@ spec:
       volumeMounts:
         - {name: config, mountPath: /etc/drover, readOnly: true}
         - {name: tmp, mountPath: /tmp}
+        {{- with .state }}
+        - {name: state, mountPath: {{ . }}}
+        {{- end }}
         {{- range $name, $_ := .secrets }}
         - {name: {{ $name }}, mountPath: /etc/drover-secrets/{{ $name }}, readOnly: true}
         {{- end }}
@@ -123,6 +126,10 @@ spec:
       configMap: {name: {{ include "drover.name" $root }}-{{ .component }}}
     - name: tmp
       emptyDir: {}
+    {{- if .state }}
+    - name: state
+      emptyDir: {}
+    {{- end }}
     {{- range $name, $secret := .secrets }}
     - name: {{ $name }}
       secret: {secretName: {{ $secret }}, defaultMode: 0440}
