@@ -26,7 +26,7 @@ const dummyPlugin = "gitlab.com/gitlab-org/fleeting/fleeting/plugin/fleeting-plu
 type field struct {
 	*harness.Parts
 	t      *testing.T
-	agents map[string]*harness.Process
+	agents map[string]*harness.Process // nil: the machines are real, and have their own
 }
 
 func newField(t *testing.T, settings string) *field {
@@ -70,6 +70,7 @@ func (f *field) tend() []api.FleetInstance {
 	all := f.ledger()
 	for _, i := range all {
 		switch {
+		case f.agents == nil:
 		case (i.State == "creating" || i.State == "bootstrapping") && f.agents[i.Instance] == nil:
 			f.agents[i.Instance] = f.StartInstance("linux", i.Instance, "linux")
 		case i.State == "gone" && f.agents[i.Instance] != nil:

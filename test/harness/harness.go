@@ -207,12 +207,19 @@ func (p *Process) tail() string {
 	return string(data[max(0, len(data)-8000):])
 }
 
+const loopback = "127.0.0.1"
+
 // FreeAddress returns a loopback address that nobody listened on a moment ago.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	port, err := freeport.On(t.Context(), "127.0.0.1")
+	return freeAddressOf(t, loopback)
+}
+
+func freeAddressOf(t testing.TB, host string) string {
+	t.Helper()
+	port, err := freeport.On(t.Context(), host)
 	require.NoError(t, err)
-	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	return net.JoinHostPort(host, strconv.Itoa(port))
 }
 
 // Grep reports whether a file, or what SQLite keeps beside it, holds a text.

@@ -96,9 +96,15 @@ func (p *Parts) Second() *Client { return NewClient(p.t, "http://"+p.gateway2, p
 
 func startParts(t testing.TB, slots string, env map[Part][]string, records []string, network *Network, parts ...Part) *Parts {
 	t.Helper()
+	return startPartsAt(t, loopback, slots, env, records, network, parts...)
+}
+
+// startPartsAt starts parts whose first gateway listens on a host's address.
+func startPartsAt(t testing.TB, host, slots string, env map[Part][]string, records []string, network *Network, parts ...Part) *Parts {
+	t.Helper()
 	p := &Parts{
 		Processes: map[Part]*Process{}, Dir: t.TempDir(), t: t, network: network,
-		temporal: FreeAddress(t), gateway: FreeAddress(t), gateway2: FreeAddress(t),
+		temporal: FreeAddress(t), gateway: freeAddressOf(t, host), gateway2: FreeAddress(t),
 	}
 	if network != nil {
 		p.temporal, p.gateway = networkTemporal+":7233", networkGateway+":8080"

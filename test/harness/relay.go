@@ -36,30 +36,44 @@ type Relayed struct {
 // its token is bound to both.
 func StartRelayed(t testing.TB, id, pool, slots string) *Relayed {
 	t.Helper()
+	r := startRelayed(t, loopback, slots)
+	token := filepath.Join(filepath.Dir(r.Keys), "executor.token")
+	require.NoError(t, os.WriteFile(token, []byte(r.BoundToken(id, id, pool)), 0o600))
+	r.env[Executor] = append(r.env[Executor],
+		"DROVER_TEMPORAL__ADDRESS="+FreeAddress(t), // where nobody answers
+		"DROVER_EXECUTOR__ID="+id, "DROVER_EXECUTOR__POOL="+pool, "DROVER_EXECUTOR__TOKEN_FILE="+token,
+		"DROVER_EXECUTOR__RELAY__ADDRESS="+r.Address, "DROVER_EXECUTOR__RELAY__CA_FILE="+r.CA, "DROVER_EXECUTOR__RELAY__SERVER_NAME="+RelayName,
+	)
+	r.Launch(Executor).AwaitReady()
+	r.AwaitExecutor("online")
+	return r
+}
+
+// StartRelayedAt starts all parts but an executor. Gateway and relay listen on
+// an address of this host by which others reach them, such as containers.
+func StartRelayedAt(t testing.TB, host string) *Relayed {
+	t.Helper()
+	r := startRelayed(t, host, "1")
+	r.env[Fleet] = append(r.env[Fleet], "DROVER_FLEET__BOOTSTRAP__INSECURE_GATEWAY=true") // it has no certificate
+	return r
+}
+
+func startRelayed(t testing.TB, host, slots string) *Relayed {
+	t.Helper()
 	dir := t.TempDir()
 	keys := filepath.Join(dir, "relay.keys")
 	process := Start(t, dir, nil, "token", "key", "--file", keys)
 	<-process.done
 	require.NoError(t, process.err, process.tail())
-	p := startParts(t, slots, map[Part][]string{Gateway: {"DROVER_GATEWAY__RELAY_KEY_FILE=" + keys}}, nil, nil, Temporal, Gateway, Control)
-	r := &Relayed{Parts: p, Address: FreeAddress(t), Telemetry: FreeAddress(t), CA: filepath.Join(dir, "relay.crt"), Keys: keys}
+	p := startPartsAt(t, host, slots, map[Part][]string{Gateway: {"DROVER_GATEWAY__RELAY_KEY_FILE=" + keys}}, nil, nil, Temporal, Gateway, Control)
+	r := &Relayed{Parts: p, Address: freeAddressOf(t, host), Telemetry: FreeAddress(t), CA: filepath.Join(dir, "relay.crt"), Keys: keys}
 	writeCertificate(t, r.CA, filepath.Join(dir, "relay.key"))
 	p.env[Relay] = []string{
 		"DROVER_TEMPORAL__ADDRESS=" + p.temporal, "DROVER_TELEMETRY__LISTEN=" + r.Telemetry,
 		"DROVER_RELAY__LISTEN=" + r.Address, "DROVER_RELAY__TOKEN_FILE=" + filepath.Join(p.Dir, "tokens.yaml"), "DROVER_RELAY__KEY_FILE=" + keys,
 		"DROVER_RELAY__TLS_CERT_FILE=" + r.CA, "DROVER_RELAY__TLS_KEY_FILE=" + filepath.Join(dir, "relay.key"),
 	}
-	token := filepath.Join(dir, "executor.token")
-	require.NoError(t, os.WriteFile(token, []byte(r.BoundToken(id, id, pool)), 0o600))
-	p.env[Executor] = append(p.env[Executor],
-		"DROVER_TEMPORAL__ADDRESS="+FreeAddress(t), // where nobody answers
-		"DROVER_EXECUTOR__ID="+id, "DROVER_EXECUTOR__POOL="+pool, "DROVER_EXECUTOR__TOKEN_FILE="+token,
-		"DROVER_EXECUTOR__RELAY__ADDRESS="+r.Address, "DROVER_EXECUTOR__RELAY__CA_FILE="+r.CA, "DROVER_EXECUTOR__RELAY__SERVER_NAME="+RelayName,
-	)
-	for _, part := range []Part{Relay, Executor} {
-		p.Launch(part).AwaitReady()
-	}
-	p.AwaitExecutor("online")
+	p.Launch(Relay).AwaitReady()
 	return r
 }
 

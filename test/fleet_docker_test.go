@@ -1,0 +1,96 @@
+//go:build linux
+
+package test
+
+import (
+	"context"
+	"crypto/rand"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/client"
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/test/harness"
+)
+
+// groupLabel is on the containers of a group of the plugin `docker`.
+const groupLabel = "drover.fleeting.group"
+
+// TestFleet_bursts has a fleet of containers do 200 tasks in bursts from zero,
+// while its worker and its plugin are killed at random. The containers know
+// nothing of Drover: they are made executors over SSH, which reach Temporal
+// through the relay, each with a pass of its own.
+func TestFleet_bursts(t *testing.T) {
+	t.Parallel()
+	const uses = 20
+	bursts := []int{60, 60, 80}
+	if soak() {
+		bursts = []int{60, 60, 80, 200, 200, 200}
+	}
+	cli := testenv.RequireDocker(t)
+	group := "bursts-" + strings.ToLower(rand.Text()[:8])
+	containers := func(ctx context.Context) []container.Summary {
+		all, err := cli.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", groupLabel+"="+group))})
+		require.NoError(t, err)
+		return all
+	}
+	t.Cleanup(func() { // after the fleet's worker, which would make others
+		for _, c := range containers(context.Background()) {
+			_ = cli.ContainerRemove(context.Background(), c.ID, container.RemoveOptions{Force: true})
+		}
+	})
+	plugin := testenv.BuildProgram(t, "plugins", "./cmd/fleeting-plugin-docker")
+	sshserver := testenv.BuildProgram(t, "plugins", "./internal/sshserver")
+	image := testenv.BusyboxImage(t, cli)
+	parts := harness.StartRelayedAt(t, bridgeAddress(t, cli))
+	parts.LaunchFleets("")
+	f := &field{Parts: parts.Parts, t: t}
+	f.put("/api/v1/pools/linux", `{"driver": "shell"}`)
+
+	// Binaries are uploaded to where the next container finds them.
+	ran, binaries, password := t.TempDir(), t.TempDir(), rand.Text()
+	f.putFleet(map[string]any{
+		"plugin": plugin, "bootstrap": "ssh", "instance_ready_command": "test -d /ran",
+		"capacity_per_instance": 4, "max_use_count": uses, "max_instances": 4,
+		"plugin_config": map[string]any{
+			"name": group, "image": image, "pull": "never", "stop_timeout": "1s", "init": true, "command": []string{"/sshserver", "-listen", ":22"},
+			"env":     map[string]string{"SSH_PASSWORD": password},
+			"volumes": []string{sshserver + ":/sshserver:ro", binaries + ":/var/lib/drover/bin", ran + ":/ran"},
+		},
+		"connector_config": map[string]any{"protocol": "ssh", "username": "root", "password": password, "use_static_credentials": true},
+	})
+	f.bursts(bursts, uses, ran, "/ran")
+	testenv.Await(t, time.Minute, func() (bool, string) {
+		left := containers(t.Context())
+		return len(left) == 0, "a container is left"
+	})
+	f.remove()
+	require.Empty(t, containers(t.Context()))
+}
+
+// bridgeAddress is where containers of the default network reach this host.
+func bridgeAddress(t *testing.T, cli *client.Client) string {
+	t.Helper()
+	bridge, err := cli.NetworkInspect(t.Context(), "bridge", network.InspectOptions{})
+	require.NoError(t, err)
+	link, err := net.InterfaceByName(bridge.Options["com.docker.network.bridge.name"])
+	if err != nil {
+		testenv.Missing(t, "docker", "its default network does not end at this host: "+err.Error(), "start a daemon on this host, with its usual bridge")
+	}
+	addresses, err := link.Addrs()
+	require.NoError(t, err)
+	for _, a := range addresses {
+		if address, ok := a.(*net.IPNet); ok && address.IP.To4() != nil {
+			return address.IP.String()
+		}
+	}
+	t.Fatalf("%s has no address", link.Name)
+	return ""
+}
