@@ -157,7 +157,7 @@ func (r *logReader) take(f run.Frame) (run.LogChunk, bool) {
 		chunk := run.LogChunk{Offset: r.offset, Time: f.Time, Step: f.Step, Stream: f.Stream, Data: data}
 		r.offset += int64(len(data))
 		return chunk, true
-	case run.FrameOutputs:
+	case run.FrameOutputs, run.FrameAsk:
 	}
 	return run.LogChunk{}, false
 }

@@ -73,6 +73,8 @@ type timing struct {
 	check      time.Duration // between two checks of the driver
 	tombstone  time.Duration // how long a closed key is remembered
 	farewell   time.Duration // bound of the last words of a process
+	prepare    time.Duration // bound of finding an archive, or a place for one
+	stall      time.Duration // how long the desk may take over a part of an archive
 }
 
 func defaultTiming() timing {
@@ -88,6 +90,8 @@ func defaultTiming() timing {
 		check:      30 * time.Second,
 		tombstone:  time.Hour,
 		farewell:   5 * time.Second,
+		prepare:    30 * time.Second,
+		stall:      time.Minute,
 	}
 }
 

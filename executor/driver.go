@@ -87,6 +87,18 @@ type Handle interface {
 	Remove(ctx context.Context) error
 }
 
+// Courier is a Handle through which steps may move archives: those of drivers
+// with Features.Archives.
+type Courier interface {
+	Handle
+	// Connect joins to the step that waits in the environment, for a call of
+	// package transfer. Where none waits, or the way there breaks, reading ends
+	// and writing fails. Close may be called at any time, and again; nothing
+	// that was started for the connection is left after it. ctx bounds making
+	// the connection alone. Errors: CodeUnavailable.
+	Connect(ctx context.Context) (io.ReadWriteCloser, error)
+}
+
 // Features says what a driver can do; the conformance suite runs a case where
 // the driver declares it.
 type Features struct {
@@ -99,4 +111,5 @@ type Features struct {
 	PIDs       bool // a limit on processes
 	Privileged bool // privileged tasks are allowed by this executor
 	Copy       bool // CopyTo and CopyFrom
+	Archives   bool // handles are Couriers
 }

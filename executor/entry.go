@@ -52,8 +52,10 @@ type record struct {
 	// stored, and Steps is how the steps stood after those.
 	Flight *bounds          `json:"flight,omitempty"`
 	Steps  []run.StepResult `json:"steps,omitempty"`
-	Result *run.TaskResult  `json:"result,omitempty"`
-	Last   int64            `json:"last,omitempty"` // number of the last frame, where Result is known
+	// Ask is the step that waited for the executor then; it holds with Steps.
+	Ask    *asked          `json:"ask,omitempty"`
+	Result *run.TaskResult `json:"result,omitempty"`
+	Last   int64           `json:"last,omitempty"` // number of the last frame, where Result is known
 	// Tail holds the frames up to Last that the executor made itself, since
 	// no environment told the end.
 	Tail []run.Frame `json:"tail,omitempty"`
@@ -91,7 +93,7 @@ func (e *entry) apply(r record) {
 		e.Flight = r.Flight
 	}
 	if r.Steps != nil {
-		e.Steps = r.Steps
+		e.Steps, e.Ask = r.Steps, r.Ask
 	}
 	if r.Result != nil {
 		e.Result, e.Last, e.Tail = r.Result, r.Last, r.Tail

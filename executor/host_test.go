@@ -51,7 +51,7 @@ type env struct {
 func (e *env) add(f run.Frame) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	f.Version, f.N, f.Time = run.FrameVersion, e.first+int64(len(e.frames)), time.Now()
+	f.Version, f.N, f.Time = f.Kind.Version(), e.first+int64(len(e.frames)), time.Now()
 	e.frames = append(e.frames, f)
 	e.notify()
 }

@@ -18,7 +18,7 @@ func (t *task) run(ctx context.Context) {
 	var side sync.WaitGroup
 	t.mu.Lock()
 	t.ship = t.newShipper(work)
-	t.steps = foldFrom(t.entry.Steps)
+	t.steps = foldFrom(&t.entry)
 	if t.entry.State == stateEnded {
 		close(t.over)
 	}
@@ -75,6 +75,7 @@ func (t *task) live(ctx context.Context, side *sync.WaitGroup) {
 		side.Go(func() { t.read(ctx, started) })
 		if started != nil {
 			side.Go(func() { t.stopWhenWanted(ctx, started) })
+			side.Go(func() { t.serveSteps(ctx, started) })
 		}
 	}
 	if !t.finish(ctx) {
@@ -194,7 +195,7 @@ func (t *task) newShipper(ctx context.Context) *shipper {
 		set:      t.a.set(),
 		desk:     t.a.desk,
 		log:      t.log,
-		note:     func(b bounds, steps []run.StepResult) { t.noteBatch(ctx, b, steps) },
+		note:     func(r record) { t.noteBatch(ctx, r) },
 		refused:  t.framesRefused,
 		pause:    pause,
 	}, &t.entry)
@@ -202,10 +203,10 @@ func (t *task) newShipper(ctx context.Context) *shipper {
 
 // noteBatch notes the bounds of a batch that is to be shipped. In a set it
 // waits until they are noted: another member may come to ship it.
-func (t *task) noteBatch(ctx context.Context, b bounds, steps []run.StepResult) {
+func (t *task) noteBatch(ctx context.Context, r record) {
 	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
 	for {
-		err := t.tryNote(b, steps)
+		err := t.tryNote(r)
 		if err == nil {
 			return
 		}
@@ -222,10 +223,10 @@ func (t *task) noteBatch(ctx context.Context, b bounds, steps []run.StepResult) 
 	}
 }
 
-func (t *task) tryNote(b bounds, steps []run.StepResult) error {
+func (t *task) tryNote(r record) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err := t.append(record{Flight: &b, Steps: steps}, Kept); err != nil {
+	if err := t.append(r, Kept); err != nil {
 		return err
 	}
 	if err := t.file.compact(t.entry.record); err != nil {

@@ -35,3 +35,17 @@ func Points() []string {
 	}
 	return names
 }
+
+// The points of a step that moves an archive, in their order.
+const (
+	pointAsked  point = "asked"  // the step's ask was read
+	pointMoving point = "moving" // the first bytes were moved
+	pointMoved  point = "moved"  // everything was moved and stored
+	pointTold   point = "told"   // the shim has the answer
+)
+
+// TransferPoints returns the names of the points that Options.Interfere is
+// called at besides, for each step that moves an archive.
+func TransferPoints() []string {
+	return []string{string(pointAsked), string(pointMoving), string(pointMoved), string(pointTold)}
+}

@@ -49,7 +49,7 @@ func (t *task) setupLine(line string) {
 // systemFrame makes a line of the executor's own.
 func (t *task) systemFrame(n int64, line string) run.Frame {
 	return run.Frame{
-		Version: run.FrameVersion,
+		Version: run.FrameOutput.Version(),
 		N:       n,
 		Time:    t.a.now(),
 		Kind:    run.FrameOutput,
@@ -115,9 +115,7 @@ func (t *task) pass(ctx context.Context, h Handle, from int64) error {
 		}
 		expected = f.N
 		expected++
-		t.mu.Lock()
-		t.steps.add(f)
-		t.mu.Unlock()
+		t.addFrame(f)
 		if f.Kind == run.FrameTaskEnd {
 			t.told(f)
 		}
@@ -233,7 +231,7 @@ func (t *task) tail(result *run.TaskResult, line string, next int64) record {
 		next++
 	}
 	tail = append(tail, run.Frame{
-		Version: run.FrameVersion,
+		Version: run.FrameTaskEnd.Version(),
 		N:       next,
 		Time:    t.a.now(),
 		Kind:    run.FrameTaskEnd,

@@ -93,7 +93,7 @@ func (s *shipper) frames(n int) []run.Frame {
 // context ended.
 func (s *shipper) ship(ctx context.Context, batch []run.Frame) bool {
 	first, last := batch[0].N, batch[len(batch)-1].N
-	s.note(bounds{First: first, Last: last}, s.steps.changed())
+	s.note(record{Flight: &bounds{First: first, Last: last}, Steps: s.steps.changed(), Ask: s.steps.ask})
 	if ctx.Err() != nil {
 		return false
 	}

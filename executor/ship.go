@@ -46,7 +46,7 @@ type shipping struct {
 	desk     run.Desk
 	log      *slog.Logger
 	// note writes the bounds of a batch down before it is first tried.
-	note func(b bounds, steps []run.StepResult)
+	note func(r record)
 	// refused is called when the desk says that the claim is not ours. It
 	// reports whether that is for good.
 	refused func() bool
@@ -92,7 +92,7 @@ func newShipper(with shipping, e *entry) *shipper {
 		wake:     make(chan struct{}, 1),
 		done:     make(chan struct{}),
 		resume:   make(chan struct{}),
-		steps:    foldFrom(e.Steps),
+		steps:    foldFrom(e),
 		next:     e.unshipped(),
 		want:     e.unshipped(),
 	}

@@ -59,7 +59,7 @@ func shipIt(t *testing.T, e *entry, body func(t *testing.T, s *shipper, d *takin
 		s := newShipper(shipping{
 			desk:    d,
 			log:     slog.New(slog.DiscardHandler),
-			note:    func(bounds, []run.StepResult) {},
+			note:    func(record) {},
 			refused: func() bool { return false },
 		}, e)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -218,8 +218,8 @@ func TestShipper_note_comes_before_the_batch(t *testing.T) {
 		s := newShipper(shipping{
 			desk: d,
 			log:  slog.New(slog.DiscardHandler),
-			note: func(b bounds, steps []run.StepResult) {
-				noted = append(noted, fmt.Sprintf("%d-%d after %d, %d steps", b.First, b.Last, len(d.batches), len(steps)))
+			note: func(r record) {
+				noted = append(noted, fmt.Sprintf("%d-%d after %d, %d steps", r.Flight.First, r.Flight.Last, len(d.batches), len(r.Steps)))
 			},
 		}, &entry{})
 		s.push(run.Frame{N: 1, Kind: run.FrameStepStart})

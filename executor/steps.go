@@ -9,12 +9,13 @@ import (
 // stepFold is how the steps of a task stand after the frames added.
 type stepFold struct {
 	steps []run.StepResult
-	seen  int64 // the last frame added
-	dirty bool  // since changed was called
+	ask   *asked // the step that waits for the executor; never changed, but replaced
+	seen  int64  // the last frame added
+	dirty bool   // since changed was called
 }
 
-// foldFrom goes on from known steps.
-func foldFrom(steps []run.StepResult) stepFold { return stepFold{steps: slices.Clone(steps)} }
+// foldFrom goes on from what a journal says.
+func foldFrom(e *entry) stepFold { return stepFold{steps: slices.Clone(e.Steps), ask: e.Ask} }
 
 // add folds one frame in. Frames that were added before change nothing.
 func (s *stepFold) add(f run.Frame) {
@@ -31,6 +32,9 @@ func (s *stepFold) add(f run.Frame) {
 	case run.FrameStepEnd:
 		step := s.at(f.Step)
 		step.Status, step.ExitCode, step.TimedOut, step.Ended = f.Status, f.ExitCode, f.TimedOut, f.Time
+		s.ask = nil
+	case run.FrameAsk:
+		s.ask, s.dirty = &asked{Frame: f.N, Step: f.Step}, true
 	case run.FrameOutput, run.FrameOutputs, run.FrameTaskEnd:
 	}
 }

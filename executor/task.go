@@ -45,9 +45,11 @@ type task struct {
 	contact time.Time
 	changed chan struct{} // closed, and made anew, when the token or the answer changed
 	abort   context.CancelCauseFunc
-	token   []byte    // that the key was delivered with, nil where it was not
-	ticket  string    // proves that the key was delivered
-	unknown time.Time // since when the desk knows of no claim
+	// askChanged is closed, and made anew, when another step waits, or none.
+	askChanged chan struct{}
+	token      []byte    // that the key was delivered with, nil where it was not
+	ticket     string    // proves that the key was delivered
+	unknown    time.Time // since when the desk knows of no claim
 
 	adopted chan struct{} // of capacity 1: wakes tellContact
 	counted atomic.Bool   // its outcome is in the metrics
@@ -63,7 +65,9 @@ func newTask(a *Agent, key run.Key) *task {
 		over:     make(chan struct{}),
 		left:     make(chan struct{}),
 		changed:  make(chan struct{}),
-		adopted:  make(chan struct{}, 1),
+
+		askChanged: make(chan struct{}),
+		adopted:    make(chan struct{}, 1),
 	}
 }
 

@@ -54,6 +54,15 @@ type StepDef struct {
 	ArchiveStep
 }
 
+// ArchiveType returns the type of a step that moves an archive, "" of one that
+// runs a script.
+func (s *StepDef) ArchiveType() string {
+	if types := s.types(); len(types) > 0 {
+		return types[0]
+	}
+	return ""
+}
+
 // Auth is a pair of registry credentials. It marshals in the clear: it exists
 // only to be handed to an executor.
 type Auth struct {

@@ -2,9 +2,11 @@ package run
 
 import "time"
 
-// FrameVersion is the version of the frame format that this build writes.
-// Readers accept every version up to it.
-const FrameVersion = 1
+// FrameVersion is the newest version of the frame format that this build
+// writes. Readers accept every version up to it. A frame has the version in which
+// its kind came: 1, and 2 for FrameAsk. So whoever knows no asks reads all that
+// is told of tasks that have none.
+const FrameVersion = 2
 
 // FrameKind says what a frame tells.
 type FrameKind string
@@ -15,8 +17,17 @@ const (
 	FrameStepStart FrameKind = "step_start" // Step
 	FrameStepEnd   FrameKind = "step_end"   // Step, Status, ExitCode, TimedOut
 	FrameOutputs   FrameKind = "outputs"    // Outputs
+	FrameAsk       FrameKind = "ask"        // Step: it waits for the executor to move an archive
 	FrameTaskEnd   FrameKind = "task_end"   // Result; the last frame of a task
 )
+
+// Version returns the version of the frame format in which the kind came.
+func (k FrameKind) Version() int {
+	if k == FrameAsk {
+		return 2
+	}
+	return 1
+}
 
 // Stream is where output came from.
 type Stream string

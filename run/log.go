@@ -45,7 +45,7 @@ func (o *LogOutline) Add(f Frame) {
 		p := o.part(f.Step, f.Stream)
 		p.Bytes += int64(len(f.Data))
 		p.Lines += int64(bytes.Count(f.Data, []byte("\n")))
-	case FrameOutputs:
+	case FrameOutputs, FrameAsk:
 	}
 }
 

@@ -24,6 +24,7 @@ const usage = `usage: drover-shim run  --dir DIR [--order FILE|-|socket] [--stdo
        drover-shim install --dir DIR
        drover-shim unpack --dir DIR
        drover-shim pack --path PATH
+       drover-shim connect --dir DIR
        drover-shim version
 `
 
@@ -90,6 +91,10 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 		path := flags.String("path", "", "the `file` or directory to print as a tar stream")
 		needDir = false
 		do = func() int { return pack(ctx, *path, stdout, stderr) }
+	case "connect":
+		do = func() int { return connect(ctx, *dir, stdin, stdout, stderr) }
+	case "porter": // of the shim's own
+		return shim.Porter(ctx, stdin, stdout, stderr)
 	case "stop":
 		grace := flags.Duration("grace", run.StopGrace, "the `time` between SIGTERM and SIGKILL")
 		do = func() int { return stop(*dir, *grace, stderr) }
@@ -141,6 +146,15 @@ func stop(dir string, grace time.Duration, stderr io.Writer) int {
 	if err != nil {
 		_, _ = fmt.Fprintln(stderr, "drover-shim stop:", err)
 		return shim.ExitFiles
+	}
+	return shim.ExitDone
+}
+
+// connect joins stdin and stdout to a step that waits.
+func connect(ctx context.Context, dir string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if err := shim.Connect(ctx, dir, stdin, stdout); err != nil {
+		_, _ = fmt.Fprintln(stderr, "drover-shim connect:", err)
+		return shim.ExitNoShim
 	}
 	return shim.ExitDone
 }

@@ -302,7 +302,7 @@ func (s *starting) order(first int64) run.ShimOrder {
 		base["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	}
 	return run.ShimOrder{
-		Version: run.FrameVersion, FirstFrame: first, Definition: def,
+		Version: run.OrderVersion(&def), FirstFrame: first, Definition: def,
 		User: s.image.user, WorkingDir: s.image.workingDir, BaseEnvironment: base,
 	}
 }

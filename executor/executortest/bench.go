@@ -138,7 +138,7 @@ func (b *bench) requireWhole(s story, first int64) {
 	require.NotEmpty(b, s.frames)
 	for i, f := range s.frames {
 		require.Equal(b, first+int64(i), f.N, "frame numbers are dense")
-		require.Equal(b, run.FrameVersion, f.Version)
+		require.Equal(b, f.Kind.Version(), f.Version)
 		require.False(b, f.Time.IsZero())
 		require.LessOrEqual(b, len(f.Data), run.MaxFrameData)
 		require.Equal(b, i == len(s.frames)-1, f.Kind == run.FrameTaskEnd, "the last frame, and no other, is the task's end")

@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strconv"
@@ -13,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/transfer"
 	"github.com/drover-run/drover/run"
 )
 
@@ -29,6 +32,9 @@ type childOrder struct {
 	HangAt string
 	// Delay after Launch until it says so, in a goroutine of its own.
 	Delay time.Duration
+	// Move makes it begin with the first transfer that a step asks for, say so,
+	// and hang there.
+	Move bool
 }
 
 // What a child says.
@@ -36,6 +42,7 @@ const (
 	saysReached  = "reached"
 	saysStarted  = "started"
 	saysLaunched = "launched"
+	saysMoving   = "moving"
 	hangAtSetup  = "setup"
 	hangAtLaunch = "launch"
 )
@@ -88,11 +95,36 @@ func child(text string, open Open) int {
 		if err != nil {
 			return fail(err)
 		}
+		if o.Move && f.Kind == run.FrameAsk {
+			if err := beginPacking(ctx, h, f.N); err != nil {
+				return fail(err)
+			}
+			say(saysMoving)
+			select {}
+		}
 		if f.Kind == run.FrameOutput {
 			say("output", strconv.Quote(string(f.Data)))
 		}
 	}
 	select {}
+}
+
+// beginPacking reads the beginning of what a step saves.
+func beginPacking(ctx context.Context, h executor.Handle, ask int64) error {
+	courier, ok := h.(executor.Courier)
+	if !ok {
+		return errors.New("the driver moves no archives")
+	}
+	conn, err := courier.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	packing, err := transfer.Pack(ctx, conn, ask, transfer.Limits{})
+	if err != nil {
+		return err
+	}
+	_, err = io.ReadFull(packing, make([]byte, 1000))
+	return err
 }
 
 // killChild lets a child run until it says the word, and kills it.

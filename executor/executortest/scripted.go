@@ -300,7 +300,7 @@ func (s *Scripted) count(key run.Key) *Counts {
 
 func (s *Scripted) tell(e *scriptedEnv, frames ...run.Frame) {
 	for _, f := range frames {
-		f.Version, f.N = run.FrameVersion, e.first+int64(len(e.frames))
+		f.Version, f.N = f.Kind.Version(), e.first+int64(len(e.frames))
 		if f.Time.IsZero() {
 			f.Time = time.Now().UTC()
 		}

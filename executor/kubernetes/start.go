@@ -303,7 +303,7 @@ func (s *starting) launch(ctx context.Context) (_ *handle, err error) {
 func (s *starting) order(first int64) ([]byte, error) {
 	def := s.task.Definition
 	def.Auth, def.Services, def.Kubernetes = nil, nil, nil
-	text, err := json.Marshal(run.ShimOrder{Version: run.FrameVersion, FirstFrame: first, Definition: def})
+	text, err := json.Marshal(run.ShimOrder{Version: run.OrderVersion(&def), FirstFrame: first, Definition: def})
 	if err != nil {
 		return nil, fmt.Errorf("encoding the shim's order: %w", err)
 	}

@@ -110,7 +110,7 @@ func (d *Driver) Close() error {
 
 // Features implements executor.Driver.
 func (d *Driver) Features() executor.Features {
-	return executor.Features{Name: Name, Copy: true}
+	return executor.Features{Name: Name, Copy: true, Archives: true}
 }
 
 // Check implements executor.Driver: the shim must be executable and the state

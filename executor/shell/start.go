@@ -150,7 +150,7 @@ func (d *Driver) launch(h *handle, definition run.Definition, first int64, lock 
 	base["TMPDIR"] = filepath.Join(h.dir, tempDir)
 	definition.Auth = nil
 	order, err := json.Marshal(run.ShimOrder{
-		Version: run.FrameVersion, FirstFrame: first, Definition: definition,
+		Version: run.OrderVersion(&definition), FirstFrame: first, Definition: definition,
 		WorkingDir: filepath.Join(h.dir, workDir), BaseEnvironment: base,
 	})
 	if err != nil {

@@ -11,6 +11,6 @@ const (
 	ExitFiles     = 7  // the directory can not be used; nothing was run
 	ExitEnded     = 8  // read --follow: the shim ended without telling the task's end
 	ExitNoPort    = 9  // await-port: nothing listens
-	ExitNoShim    = 10 // hand: no shim takes the order
+	ExitNoShim    = 10 // hand: no shim takes the order; connect: no step waits
 	ExitNoFile    = 11 // pack: there is no such file
 )

@@ -57,6 +57,18 @@ func (j *journal) add(frames ...run.Frame) {
 	j.timer.Reset(flushAfter)
 }
 
+// ask writes the frame by which a step asks the executor, and returns its
+// number once it is in the file.
+func (j *journal) ask(f run.Frame) int64 {
+	f.Kind = run.FrameAsk
+	j.mu.Lock()
+	n := j.next
+	j.take([]run.Frame{f})
+	j.mu.Unlock()
+	j.append()
+	return n
+}
+
 // append gives the frames their numbers, and returns when they and all before
 // are in the file. Frames after the task's end are dropped.
 func (j *journal) append(frames ...run.Frame) {
@@ -80,7 +92,7 @@ func (j *journal) take(frames []run.Frame) {
 			return
 		}
 		f := &frames[i]
-		f.Version, f.N = run.FrameVersion, j.next
+		f.Version, f.N = f.Kind.Version(), j.next
 		j.next++
 		j.buf = appendFrame(j.buf, f)
 		j.ended = f.Kind == run.FrameTaskEnd

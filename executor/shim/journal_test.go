@@ -55,7 +55,7 @@ func TestJournal_numbers_are_dense_whoever_writes(t *testing.T) {
 	require.Len(t, got, 8*75+1, "nothing comes after the end")
 	for i, f := range got {
 		require.Equal(t, int64(7+i), f.N)
-		require.Equal(t, run.FrameVersion, f.Version)
+		require.Equal(t, f.Kind.Version(), f.Version)
 	}
 }
 

@@ -63,6 +63,9 @@ func stepEnd(n int, r run.StepResult) run.Frame {
 // execute runs a step, and judges.
 func (t *task) execute(n int) outcome {
 	step := t.order.Definition.Steps[n]
+	if step.ArchiveType() != "" {
+		return t.move(n)
+	}
 	c, outputs, err := t.prepare(n)
 	if err != nil {
 		return t.failed(n, nil, "could not be started: "+err.Error())

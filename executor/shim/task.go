@@ -107,7 +107,7 @@ func (t *task) runSteps(r *run.TaskResult) {
 		case out.result.Status == run.StatusFailed && !failed: // the first failure decides
 			r.Status, r.Cause, r.Reason = run.StatusFailed, out.cause, out.reason
 			r.ExitCode, r.TimedOut = out.result.ExitCode, out.result.TimedOut
-		case !failed:
+		case !failed && out.result.ExitCode != nil: // steps that move archives have none
 			r.ExitCode = out.result.ExitCode
 		}
 	}

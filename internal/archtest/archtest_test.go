@@ -58,7 +58,7 @@ func TestImports(t *testing.T) {
 		{pattern: "./workers", banned: []string{"go.temporal.io/server", module + "/gateway", module + "/engine", module + "/executor/docker", module + "/executor/kubernetes", module + "/executor/shell"}},
 		{pattern: "./config", own: []string{"config"}, banned: []string{"go.temporal.io"}},
 		{pattern: "./internal/keylock", own: []string{"internal/keylock"}, banned: []string{"github.com/", "go.temporal.io"}},
-		{pattern: "./cmd/drover-shim", own: []string{"run", "executor/shim", "archive", "internal/mask", "internal/version", "cmd/drover-shim"}, banned: []string{"go.temporal.io", "google.golang.org"}},
+		{pattern: "./cmd/drover-shim", own: []string{"run", "executor/shim", "executor/transfer", "archive", "internal/mask", "internal/version", "cmd/drover-shim"}, banned: []string{"go.temporal.io", "google.golang.org"}},
 	}
 	for _, tt := range tests {
 		t.Run(strings.TrimPrefix(tt.pattern, "./"), func(t *testing.T) {

@@ -107,7 +107,7 @@ func tells(frames []run.Frame) bool {
 		switch f.Kind {
 		case run.FrameStepStart, run.FrameStepEnd, run.FrameOutputs:
 			return true
-		case run.FrameOutput, run.FrameTaskEnd:
+		case run.FrameOutput, run.FrameAsk, run.FrameTaskEnd:
 		}
 	}
 	return false

@@ -1,0 +1,52 @@
+package docker
+
+import (
+	"context"
+	"io"
+	"path"
+
+	"github.com/docker/docker/api/types"
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/run"
+)
+
+var _ executor.Courier = (*handle)(nil)
+
+// Connect implements executor.Courier: the shim runs once more in the
+// container, and joins what it is attached to to the one that has the task. It
+// ends when the connection does.
+func (h *handle) Connect(ctx context.Context) (io.ReadWriteCloser, error) {
+	made, err := h.driver.client.ContainerExecCreate(ctx, h.id, container.ExecOptions{
+		User: "0:0", WorkingDir: "/", AttachStdin: true, AttachStdout: true, AttachStderr: true,
+		Cmd: []string{path.Join(toolDir, shimFile), "connect", "--dir", taskDir},
+	})
+	if err != nil {
+		return nil, h.unconnected(err)
+	}
+	conn, err := h.driver.client.ContainerExecAttach(ctx, made.ID, container.ExecAttachOptions{})
+	if err != nil {
+		return nil, h.unconnected(err)
+	}
+	return &connection{Reader: &demultiplexer{source: conn.Reader, stderr: io.Discard}, conn: conn}, nil
+}
+
+func (h *handle) unconnected(err error) error {
+	return &run.Error{Code: run.CodeUnavailable, Message: "connecting to the task " + h.key.String() + ": " + daemonText(err), Err: err}
+}
+
+// connection is an attached exec.
+type connection struct {
+	io.Reader
+	conn types.HijackedResponse
+}
+
+// Write implements io.Writer.
+func (c *connection) Write(p []byte) (int, error) { return c.conn.Conn.Write(p) }
+
+// Close implements io.Closer. The program ends with its stdin.
+func (c *connection) Close() error {
+	c.conn.Close()
+	return nil
+}

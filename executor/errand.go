@@ -1,0 +1,380 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/drover-run/drover/archive"
+	"github.com/drover-run/drover/executor/transfer"
+	"github.com/drover-run/drover/run"
+)
+
+const (
+	// maxDoubtful is how often what may be a fault for good is tried: an error
+	// that the gateway does not explain, or a claim that it does not know.
+	maxDoubtful = 8
+	// maxReopens is how often in a row an archive is opened anew where it broke
+	// off, without a byte more.
+	maxReopens = 4
+)
+
+// errand is what is done for one step that asks.
+type errand struct {
+	task    *task
+	through Courier
+	ask     asked
+	log     *slog.Logger
+
+	doubtful int
+	moved    atomic.Int64 // bytes, all tries together
+	noted    int64        // moved, when progressed was asked last
+}
+
+// run moves the archives once, and says what the step is to be told. An error
+// means that to try again may help.
+func (e *errand) run(ctx context.Context) (transfer.Answer, error) {
+	conn, err := e.through.Connect(ctx)
+	if err != nil {
+		return transfer.Answer{}, err
+	}
+	wanted, err := transfer.Inquire(ctx, conn, e.ask.Frame)
+	var lines []string
+	if err == nil {
+		switch wanted.Type {
+		case run.StepSaveWorkspace, run.StepSaveCache, run.StepSaveArtifacts:
+			lines, err = e.save(ctx, wanted)
+		case run.StepRestoreWorkspace, run.StepRestoreCache:
+			lines, err = e.restore(ctx, wanted)
+		default:
+			err = &transfer.FaultError{Code: run.CodeNotSupported, Message: fmt.Sprintf("this executor knows no step %q", wanted.Type)}
+		}
+	}
+	if err == nil {
+		return transfer.Answer{Lines: lines}, nil
+	}
+	if why, ok := e.lasting(err); ok && ctx.Err() == nil {
+		e.log.Info("a step's archive can not be moved", slog.Any("error", err))
+		return transfer.Answer{Lines: lines, Fault: why}, nil
+	}
+	return transfer.Answer{}, err
+}
+
+// lasting reports whether to try again is of no use, and why in words for the
+// user.
+func (e *errand) lasting(err error) (why string, ok bool) {
+	if fault, ok := errors.AsType[*transfer.FaultError](err); ok {
+		return fault.Message, fault.Code != run.CodeConflict // that is: nobody waits
+	}
+	switch run.CodeOf(err) {
+	case run.CodeUnavailable, run.CodeTimeout, run.CodeExhausted, run.CodeCanceled, run.CodeUnauthenticated:
+		return "", false
+	case run.CodeGone: // a reference that expired, or what it is of; to begin anew tells which
+		return "", false
+	case run.CodeInternal, run.CodeNotFound:
+		e.doubtful++
+		return err.Error(), e.doubtful >= maxDoubtful
+	default:
+		return err.Error(), true
+	}
+}
+
+// progressed reports whether bytes were moved since it was asked last.
+func (e *errand) progressed() bool {
+	before := e.noted
+	e.noted = e.moved.Load()
+	return e.noted > before
+}
+
+// save has the step's files packed, and stores them.
+func (e *errand) save(ctx context.Context, wanted transfer.Ask) ([]string, error) {
+	t, order := e.task, run.ArchiveSave{Key: e.task.key, Executor: e.task.a.who.id, Step: e.ask.Step}
+	what := thing(wanted.Type)
+	if len(wanted.Keys) > 0 {
+		order.CacheKey = wanted.Keys[0]
+		what += " " + wanted.Keys[0]
+	}
+	upload, err := e.begin(ctx, order)
+	if err != nil {
+		return nil, err
+	}
+	if upload.Saved != nil {
+		return []string{"the " + what + " is there already (" + size(upload.Saved.Size) + ")"}, nil
+	}
+	conn, err := e.through.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	packing, err := transfer.Pack(ctx, conn, e.ask.Frame, limits(upload.Limits))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = packing.Close() }()
+	ctx, patience := newPatience(ctx, t.a.opts.timing.stall)
+	defer patience.stop()
+	source := &source{from: packing, errand: e, patience: patience}
+	info, err := t.a.desk.SaveArchive(ctx, upload, source)
+	switch {
+	case err != nil && source.failed() != nil: // whatever the desk made of it
+		return nil, source.failed()
+	case err != nil:
+		return nil, patience.explain(err)
+	}
+	stats := packing.Stats()
+	lines := []string{"saved " + what + ": " + contents(stats) + ", " + size(info.Size) + " packed"}
+	if stats.Skipped > 0 {
+		lines = append(lines, fmt.Sprintf("left out %d that are no files, or were removed meanwhile", stats.Skipped))
+	}
+	return lines, nil
+}
+
+func (e *errand) begin(ctx context.Context, order run.ArchiveSave) (run.ArchiveUpload, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.task.a.opts.timing.prepare)
+	defer cancel()
+	upload, err := e.task.a.desk.BeginArchive(ctx, order)
+	return upload, final(err)
+}
+
+// restore unpacks what the desk finds, one archive after the other.
+func (e *errand) restore(ctx context.Context, wanted transfer.Ask) (lines []string, err error) {
+	what := thing(wanted.Type)
+	found, err := e.find(ctx, run.ArchiveQuery{Key: e.task.key, Executor: e.task.a.who.id, Step: e.ask.Step, Keys: wanted.Keys})
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == 0 {
+		if len(wanted.Keys) > 0 {
+			return []string{"found no " + what + " for " + strings.Join(wanted.Keys, ", ")}, nil
+		}
+		return []string{"found no " + what + ": no task before this one has saved any"}, nil
+	}
+	for _, ref := range found {
+		stats, err := e.unpack(ctx, ref)
+		if err != nil {
+			return lines, err
+		}
+		from := " " + ref.Name
+		if ref.Kind == run.ArchiveWorkspace {
+			from = " of " + ref.Name
+		}
+		lines = append(lines, "restored "+what+from+": "+contents(stats))
+	}
+	return lines, nil
+}
+
+func (e *errand) find(ctx context.Context, q run.ArchiveQuery) ([]run.ArchiveRef, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.task.a.opts.timing.prepare)
+	defer cancel()
+	found, err := e.task.a.desk.FindArchives(ctx, q)
+	return found, final(err)
+}
+
+// final makes what is gone where a transfer begins be gone for good.
+func final(err error) error {
+	if run.CodeOf(err) == run.CodeGone {
+		return run.Errorf(run.CodeInvalid, "%w", err)
+	}
+	return err
+}
+
+func (e *errand) unpack(ctx context.Context, ref run.ArchiveRef) (archive.Stats, error) {
+	conn, err := e.through.Connect(ctx)
+	if err != nil {
+		return archive.Stats{}, err
+	}
+	ctx, patience := newPatience(ctx, e.task.a.opts.timing.stall)
+	defer patience.stop()
+	content := &download{ctx: ctx, errand: e, ref: ref, patience: patience}
+	defer content.close()
+	stats, err := transfer.Unpack(ctx, conn, e.ask.Frame, limits(ref.Limits), content)
+	return stats, patience.explain(err)
+}
+
+// answer tells the step.
+func (e *errand) answer(ctx context.Context, a transfer.Answer) error {
+	conn, err := e.through.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, e.task.a.opts.timing.call)
+	defer cancel()
+	err = transfer.Send(ctx, conn, e.ask.Frame, a)
+	if run.CodeOf(err) == run.CodeConflict {
+		return errAskOver
+	}
+	return err
+}
+
+// count notes bytes that were moved.
+func (e *errand) count(n int) {
+	if e.moved.Add(int64(n)) == int64(n) && n > 0 {
+		e.task.a.at(pointMoving, e.task.key)
+	}
+}
+
+// source is what is uploaded. While the desk has the turn its patience runs.
+type source struct {
+	from     io.Reader
+	errand   *errand
+	patience *patience
+
+	mu    sync.Mutex // who sends it may go on to read for a moment
+	fault error
+}
+
+// Read implements io.Reader.
+func (s *source) Read(b []byte) (int, error) {
+	s.patience.rest()
+	n, err := s.from.Read(b)
+	s.patience.begin()
+	s.errand.count(n)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.fault = err
+	}
+	return n, err
+}
+
+// failed returns why the archive did not come to its end, nil where it did.
+func (s *source) failed() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fault
+}
+
+// download is an archive that is read, from where it broke off where it did.
+type download struct {
+	ctx      context.Context //nolint:containedctx // of one transfer
+	errand   *errand
+	ref      run.ArchiveRef
+	patience *patience
+
+	open   io.ReadCloser
+	offset int64
+	broken int
+}
+
+// Read implements io.Reader.
+func (d *download) Read(b []byte) (int, error) {
+	d.patience.begin()
+	defer d.patience.rest()
+	timing := d.errand.task.a.opts.timing
+	retry := pauses(timing.retryFirst, timing.retryLimit)
+	for {
+		n, err := d.read(b)
+		switch {
+		case n > 0:
+			d.offset += int64(n)
+			d.broken = 0
+			d.errand.count(n)
+			if err != nil && !errors.Is(err, io.EOF) {
+				d.close() // told at the next call
+				err = nil
+			}
+			return n, err
+		case err == nil:
+			continue
+		case run.CodeOf(err) != run.CodeUnavailable || d.ctx.Err() != nil || d.broken >= maxReopens:
+			return 0, err
+		}
+		d.broken++
+		d.close()
+		if !retry.wait(d.ctx, nil) {
+			return 0, err
+		}
+	}
+}
+
+func (d *download) read(b []byte) (int, error) {
+	if d.open == nil {
+		r, err := d.errand.task.a.desk.OpenArchive(d.ctx, run.ArchiveRead{Ref: d.ref, Executor: d.errand.task.a.who.id, Offset: d.offset})
+		if err != nil {
+			return 0, err
+		}
+		d.open = r
+	}
+	return d.open.Read(b)
+}
+
+func (d *download) close() {
+	if d.open != nil {
+		_ = d.open.Close()
+		d.open = nil
+	}
+}
+
+// patience ends a context when the desk takes too long over its turn.
+type patience struct {
+	limit  time.Duration
+	timer  *time.Timer
+	cancel context.CancelCauseFunc
+	ctx    context.Context //nolint:containedctx // whose cause explain tells
+}
+
+var errStalled = run.Errorf(run.CodeUnavailable, "the gateway neither takes nor brings anything of an archive")
+
+// newPatience begins with the desk's turn.
+func newPatience(ctx context.Context, limit time.Duration) (context.Context, *patience) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	p := &patience{limit: limit, cancel: cancel, ctx: ctx}
+	p.timer = time.AfterFunc(limit, func() { cancel(errStalled) })
+	return ctx, p
+}
+
+func (p *patience) begin() { p.timer.Reset(p.limit) }
+func (p *patience) rest()  { p.timer.Stop() }
+
+func (p *patience) stop() {
+	p.timer.Stop()
+	p.cancel(nil)
+}
+
+// explain tells the end of the patience in the place of what came of it.
+func (p *patience) explain(err error) error {
+	if err != nil && errors.Is(context.Cause(p.ctx), errStalled) {
+		return errStalled
+	}
+	return err
+}
+
+func limits(l run.ArchiveLimits) transfer.Limits {
+	return transfer.Limits{Entries: l.Entries, Bytes: l.Bytes}
+}
+
+// thing is what people call what a step moves.
+func thing(kind string) string {
+	switch kind {
+	case run.StepSaveCache, run.StepRestoreCache:
+		return "cache"
+	case run.StepSaveArtifacts:
+		return "artifacts"
+	}
+	return "workspace"
+}
+
+func contents(s archive.Stats) string {
+	noun := "files"
+	if s.Entries == 1 {
+		noun = "file"
+	}
+	return fmt.Sprintf("%d %s, %s", s.Entries, noun, size(s.Bytes))
+}
+
+// size writes a number of bytes for people.
+func size(n int64) string {
+	if n < 1<<10 {
+		return fmt.Sprintf("%d B", n)
+	}
+	value, units := float64(n)/(1<<10), []string{"KiB", "MiB", "GiB", "TiB"}
+	for len(units) > 1 && value >= 1<<10 {
+		value, units = value/(1<<10), units[1:]
+	}
+	return fmt.Sprintf("%.1f %s", value, units[0])
+}

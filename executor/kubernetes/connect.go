@@ -1,0 +1,35 @@
+package kubernetes
+
+import (
+	"context"
+	"io"
+
+	"github.com/drover-run/drover/executor"
+)
+
+var _ executor.Courier = (*handle)(nil)
+
+// Connect implements executor.Courier: the shim runs once more in the task's
+// container, and joins its stdin and stdout to the one that has the task.
+func (h *handle) Connect(ctx context.Context) (io.ReadWriteCloser, error) {
+	s, err := h.driver.exec(ctx, execution{pod: h.pod, container: mainContainer, stdin: true, args: []string{"connect", "--dir", taskDir}})
+	if err != nil {
+		return nil, err
+	}
+	return connection{s}, nil
+}
+
+// connection is a session that joins two ends.
+type connection struct{ session *session }
+
+// Read implements io.Reader.
+func (c connection) Read(p []byte) (int, error) { return c.session.lines.Read(p) }
+
+// Write implements io.Writer.
+func (c connection) Write(p []byte) (int, error) { return c.session.stdin.Write(p) }
+
+// Close implements io.Closer.
+func (c connection) Close() error {
+	c.session.close()
+	return nil
+}

@@ -1,0 +1,198 @@
+package shim
+
+import (
+	"path/filepath"
+	"time"
+
+	"github.com/drover-run/drover/archive"
+	"github.com/drover-run/drover/executor/transfer"
+	"github.com/drover-run/drover/run"
+)
+
+// errand is what a step that moves an archive wants done.
+type errand struct {
+	ask    transfer.Ask
+	pack   *archive.Selection // nil where it restores
+	unpack string             // the directory
+}
+
+// doing is what people call what a step does.
+func doing(kind string) string {
+	switch kind {
+	case run.StepSaveWorkspace:
+		return "save the workspace"
+	case run.StepRestoreWorkspace:
+		return "restore the workspace"
+	case run.StepSaveCache:
+		return "save the cache"
+	case run.StepRestoreCache:
+		return "restore the cache"
+	case run.StepSaveArtifacts:
+		return "save the artifacts"
+	}
+	return kind
+}
+
+// move runs a step that moves an archive: it asks the executor and waits for
+// the answer.
+func (t *task) move(n int) outcome {
+	step := t.order.Definition.Steps[n]
+	clock := newStepClock(step.Timeout)
+	defer clock.stop()
+	e, by, err := t.errand(n, clock)
+	if by != uninterrupted {
+		return t.cutShort(n, by)
+	}
+	could := "could not " + doing(step.ArchiveType())
+	if err != nil {
+		return t.failed(n, nil, could+": "+err.Error())
+	}
+	door, err := openDoor(t, e)
+	if err != nil {
+		return t.failed(n, nil, could+": "+err.Error())
+	}
+	defer door.close()
+	door.serve(t.journal.ask(run.Frame{Time: time.Now().UTC(), Step: n}))
+	var answer transfer.Answer
+	select {
+	case answer = <-door.answers:
+	case <-clock.expired:
+		by = stepTimedOut
+	case <-t.deadline:
+		by = taskTimedOut
+	case <-t.control.stopped:
+		by = wasStopped
+	}
+	door.close()
+	if by != uninterrupted {
+		return t.cutShort(n, by)
+	}
+	t.print(n, answer.Lines)
+	if answer.Fault != "" {
+		return t.failed(n, nil, could+": "+answer.Fault)
+	}
+	return outcome{result: run.StepResult{Status: run.StatusSuccess}}
+}
+
+// errand finds out what a step wants.
+func (t *task) errand(n int, clock *stepClock) (e errand, by interruption, err error) {
+	step := t.order.Definition.Steps[n]
+	e.ask.Type = step.ArchiveType()
+	dir, err := workingDir(t.order, t.user, step)
+	if err != nil {
+		return e, by, err
+	}
+	target := func(to string) string {
+		if filepath.IsAbs(to) {
+			return filepath.Clean(to)
+		}
+		return filepath.Join(dir, to)
+	}
+	var templates []string
+	switch {
+	case step.SaveWorkspace != nil:
+		e.pack = t.selection(step.SaveWorkspace.ArchivePaths, dir)
+		e.pack.To = step.SaveWorkspace.To
+	case step.RestoreWorkspace != nil:
+		e.unpack = target(step.RestoreWorkspace.To)
+	case step.SaveCache != nil:
+		e.pack, templates = t.selection(step.SaveCache.ArchivePaths, dir), []string{step.SaveCache.Key}
+	case step.RestoreCache != nil:
+		e.unpack, templates = target(step.RestoreCache.To), step.RestoreCache.Keys
+	case step.SaveArtifacts != nil:
+		e.pack = t.selection(step.SaveArtifacts.ArchivePaths, dir)
+		e.pack.Apart = true // each file can be had by itself
+	}
+	if e.unpack != "" {
+		if err := makeDir(e.unpack, t.user); err != nil {
+			return e, by, err
+		}
+	}
+	if len(templates) == 0 {
+		return e, by, nil
+	}
+	e.ask.Keys, by, err = t.evaluate(keysLoad{
+		Templates: templates, Dir: dir, Time: t.started,
+		Environment: environment(t.order, t.user, step, ""), Secrets: t.order.Definition.Secrets,
+	}, clock)
+	return e, by, err
+}
+
+// selection says what is packed of a directory, which never is what is the
+// shim's own in an environment of the task's.
+func (t *task) selection(p run.ArchivePaths, dir string) *archive.Selection {
+	s := &archive.Selection{Root: p.In(filepath.ToSlash(dir)), Paths: p.Paths}
+	if rel, err := filepath.Rel(s.Root, t.dir); !t.host && err == nil && filepath.IsLocal(rel) {
+		s.Paths = append(append([]string(nil), s.Paths...), "!"+filepath.ToSlash(rel))
+	}
+	return s
+}
+
+// evaluate has the keys of a cache evaluated by the user of the steps.
+func (t *task) evaluate(l keysLoad, clock *stepClock) (keys []string, by interruption, err error) {
+	w := newPorterWork(t)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		var d delivery
+		d, err = w.do(load{Keys: &l}, nil, nil)
+		keys = d.Keys
+	}()
+	select {
+	case <-done:
+		return keys, by, err
+	case <-clock.expired:
+		by = stepTimedOut
+	case <-t.deadline:
+		by = taskTimedOut
+	case <-t.control.stopped:
+		by = wasStopped
+	}
+	w.abort()
+	<-done
+	return nil, by, nil
+}
+
+// cutShort is the outcome of a step that was ended from outside.
+func (t *task) cutShort(n int, by interruption) outcome {
+	switch by {
+	case wasStopped:
+		return outcome{by: by, result: run.StepResult{Status: run.StatusStopped}}
+	case stepTimedOut:
+		out := t.failed(n, nil, "timed out after "+t.order.Definition.Steps[n].Timeout.String())
+		out.by, out.cause, out.result.TimedOut = by, run.CauseTimeout, true
+		return out
+	case taskTimedOut, uninterrupted:
+	}
+	return outcome{by: by, result: run.StepResult{Status: run.StatusFailed, TimedOut: true}}
+}
+
+// print writes lines of Drover's own to the log of a step.
+func (t *task) print(n int, lines []string) {
+	for _, line := range lines {
+		text := []byte(t.secrets.String(line) + "\n")
+		t.journal.add(run.Frame{
+			Time: time.Now().UTC(), Kind: run.FrameOutput, Step: n, Stream: run.StreamSystem, Data: text[:min(len(text), run.MaxFrameData)],
+		})
+	}
+}
+
+// stepClock tells when the time of a step is over.
+type stepClock struct {
+	timer   *time.Timer
+	expired <-chan time.Time // nil: never
+}
+
+func newStepClock(limit time.Duration) *stepClock {
+	if limit <= 0 {
+		return &stepClock{}
+	}
+	timer := time.NewTimer(limit)
+	return &stepClock{timer: timer, expired: timer.C}
+}
+
+func (c *stepClock) stop() {
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+}

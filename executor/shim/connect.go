@@ -1,0 +1,29 @@
+package shim
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+)
+
+// Connect joins stdin and stdout to the step that waits in a directory, until
+// either end closes. It changes the working directory of the process, so that a
+// long path is no hindrance. The error is ErrNoShim where no step waits.
+func Connect(ctx context.Context, dir string, stdin io.Reader, stdout io.Writer) error {
+	if err := os.Chdir(dir); err != nil {
+		return fmt.Errorf("%w: %w", ErrNoShim, err)
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", TransferFile)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrNoShim, err)
+	}
+	defer func() { _ = conn.Close() }()
+	go func() {
+		_, _ = io.Copy(conn, stdin) // how it ended is told by the protocol, or by its silence
+		_ = conn.Close()
+	}()
+	_, _ = io.Copy(stdout, conn)
+	return nil
+}

@@ -1,0 +1,180 @@
+package shim
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/drover-run/drover/archive"
+	"github.com/drover-run/drover/executor/transfer"
+	"github.com/drover-run/drover/run"
+)
+
+const (
+	// TransferFile is the socket in the shim's directory at which a step that
+	// moves an archive is served, as long as it waits.
+	TransferFile = "transfer"
+	// maxSocketPath is the longest path of a socket, on any system.
+	maxSocketPath = 100
+)
+
+// door is where the executor comes to for a step that waits. Who comes later
+// takes the place of who came before: an executor that was killed may have left
+// a connection that does not end.
+type door struct {
+	task     *task
+	errand   errand
+	listener net.Listener
+	answers  chan transfer.Answer // of capacity 1
+	done     chan struct{}        // closed when nobody is served any more
+
+	mu       sync.Mutex
+	closed   bool
+	answered bool
+	visit    *visit
+}
+
+// visit is one connection.
+type visit struct {
+	door *door
+	conn net.Conn
+	work *porterWork
+	done chan struct{}
+}
+
+var _ transfer.Handler = (*visit)(nil)
+
+// openDoor makes the socket; serve begins to listen to who comes.
+func openDoor(t *task, e errand) (*door, error) {
+	path, err := socketPath(filepath.Join(t.dir, TransferFile))
+	if err != nil {
+		return nil, err
+	}
+	// The lock is held: a socket that is there has nobody behind it.
+	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+		return nil, fmt.Errorf("removing an old socket: %w", err)
+	}
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("listening for the executor: %w", err)
+	}
+	return &door{task: t, errand: e, listener: listener, answers: make(chan transfer.Answer, 1), done: make(chan struct{})}, nil
+}
+
+// socketPath returns a path that is short enough for a socket, relative to the
+// working directory where that is needed: on a host it is the shim's directory.
+func socketPath(path string) (string, error) {
+	if len(path) <= maxSocketPath {
+		return path, nil
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("finding the working directory: %w", err)
+	}
+	short, err := filepath.Rel(here, path)
+	if err != nil || len(short) > maxSocketPath {
+		return "", fmt.Errorf("the path %s is too long for a socket", path)
+	}
+	return short, nil
+}
+
+// serve serves the step of the frame until close.
+func (d *door) serve(ask int64) {
+	go func() {
+		defer close(d.done)
+		for {
+			conn, err := d.listener.Accept()
+			if err != nil {
+				d.dismiss(nil)
+				return
+			}
+			v := &visit{door: d, conn: conn, work: newPorterWork(d.task), done: make(chan struct{})}
+			if !d.dismiss(v) {
+				_ = conn.Close()
+				return
+			}
+			go func() {
+				defer close(v.done)
+				transfer.Serve(v.conn, ask, v)
+			}()
+		}
+	}()
+}
+
+// dismiss ends the visit that there is, and lets the next one in. It reports
+// whether the door is open.
+func (d *door) dismiss(next *visit) bool {
+	d.mu.Lock()
+	before := d.visit
+	open := !d.closed
+	if d.visit = next; !open {
+		d.visit = nil
+	}
+	d.mu.Unlock()
+	if before != nil {
+		before.end()
+	}
+	return open
+}
+
+// close ends whatever is under way and closes the door. It may be called again.
+func (d *door) close() {
+	d.mu.Lock()
+	d.closed = true
+	v := d.visit
+	d.mu.Unlock()
+	_ = d.listener.Close() // removes the socket
+	if v != nil {
+		v.end()
+	}
+	<-d.done
+}
+
+// end ends a visit, with the work that it has begun. One that has brought the
+// answer is about to end by itself, once that was confirmed.
+func (v *visit) end() {
+	v.door.mu.Lock()
+	answered := v.door.answered
+	v.door.mu.Unlock()
+	if !answered {
+		_ = v.conn.Close()
+	}
+	v.work.abort()
+	<-v.done
+}
+
+// Ask implements transfer.Handler.
+func (v *visit) Ask() transfer.Ask { return v.door.errand.ask }
+
+// Pack implements transfer.Handler.
+func (v *visit) Pack(w io.Writer, l transfer.Limits) (archive.Stats, error) {
+	if v.door.errand.pack == nil {
+		return archive.Stats{}, run.Errorf(run.CodeInvalid, "the step saves nothing")
+	}
+	d, err := v.work.do(load{Pack: v.door.errand.pack, Limits: archive.Limits(l)}, nil, w)
+	return d.Stats, err
+}
+
+// Unpack implements transfer.Handler.
+func (v *visit) Unpack(r io.Reader, l transfer.Limits) (archive.Stats, error) {
+	if v.door.errand.unpack == "" {
+		return archive.Stats{}, run.Errorf(run.CodeInvalid, "the step restores nothing")
+	}
+	d, err := v.work.do(load{Unpack: v.door.errand.unpack, Limits: archive.Limits(l)}, r, nil)
+	return d.Stats, err
+}
+
+// Answer implements transfer.Handler.
+func (v *visit) Answer(a transfer.Answer) bool {
+	v.door.mu.Lock()
+	defer v.door.mu.Unlock()
+	if v.door.answered || v.door.closed {
+		return false
+	}
+	v.door.answered = true
+	v.door.answers <- a
+	return true
+}

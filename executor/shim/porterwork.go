@@ -1,0 +1,176 @@
+package shim
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"sync"
+)
+
+// porterMemory is what the runtime of a porter keeps to where it can: packing
+// and unpacking take about half of it.
+const porterMemory = "GOMEMLIMIT=96MiB"
+
+// porterWork is one porter at work, or before it, or after.
+type porterWork struct {
+	task *task
+
+	mu      sync.Mutex
+	aborted bool
+	process *process
+	ours    []*os.File // ends of its pipes
+}
+
+var errAborted = errors.New("the work was given up")
+
+func newPorterWork(t *task) *porterWork { return &porterWork{task: t} }
+
+// abort ends the work.
+func (w *porterWork) abort() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.aborted = true
+	if w.process != nil {
+		w.task.reaper.kill(w.process)
+	}
+	for _, f := range w.ours {
+		_ = f.Close()
+	}
+}
+
+// do has a porter work. in follows the load on its stdin, out gets its stdout;
+// where either fails the work does. It returns when the porter has ended.
+func (w *porterWork) do(l load, in io.Reader, out io.Writer) (delivery, error) {
+	text, err := json.Marshal(l)
+	if err != nil {
+		return delivery{}, fmt.Errorf("telling what to do: %w", err)
+	}
+	pipes, err := w.start()
+	if err != nil {
+		return delivery{}, err
+	}
+	var told bytes.Buffer
+	var side sync.WaitGroup
+	side.Go(func() { _, _ = io.Copy(&told, io.LimitReader(pipes.stderr, maxTold)) }) // what is not understood is told
+	var outFault error
+	side.Go(func() {
+		if out == nil {
+			out = io.Discard
+		}
+		if _, outFault = io.Copy(struct{ io.Writer }{out}, pipes.stdout); outFault != nil {
+			w.abort()
+		}
+	})
+	_, _ = pipes.stdin.Write(append(text, '\n')) // a porter that takes nothing tells why, or how it ended
+	inFault := error(nil)
+	if in != nil {
+		inFault = w.feed(pipes.stdin, in)
+	}
+	_ = pipes.stdin.Close()
+	<-w.process.done
+	side.Wait()
+	how := w.process.exit()
+	w.mu.Lock()
+	aborted := w.aborted
+	for _, f := range w.ours {
+		_ = f.Close()
+	}
+	w.mu.Unlock()
+	switch {
+	case inFault != nil:
+		return delivery{}, inFault
+	case outFault != nil:
+		return delivery{}, outFault
+	case aborted:
+		return delivery{}, errAborted
+	}
+	return delivered(told.Bytes(), how)
+}
+
+// maxTold bounds what is kept of what a porter tells: keys of a cache, or how a
+// program of Go fails.
+const maxTold = 256 << 10
+
+// feed writes in to the porter. An error is that of in; a porter that has ended
+// tells itself why.
+func (w *porterWork) feed(to io.Writer, in io.Reader) error {
+	buffer := make([]byte, readSize)
+	for {
+		n, err := in.Read(buffer)
+		fault := error(nil)
+		if n > 0 {
+			_, fault = to.Write(buffer[:n])
+		}
+		switch {
+		case fault != nil, errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			w.abort()
+			return err
+		}
+	}
+}
+
+// pipes are our ends of the pipes of a porter.
+type pipes struct{ stdin, stdout, stderr *os.File }
+
+// start starts the porter.
+func (w *porterWork) start() (p pipes, err error) {
+	self, err := thisProgram()
+	if err != nil {
+		return p, fmt.Errorf("finding drover-shim: %w", err)
+	}
+	var theirs []*os.File
+	defer func() {
+		for _, f := range theirs {
+			_ = f.Close()
+		}
+		if err != nil {
+			w.abort() // closes ours
+		}
+	}()
+	c := command{path: self, args: []string{self, porterCommand}, dir: string(os.PathSeparator), env: []string{porterMemory}, user: w.task.user}
+	for _, pipe := range []struct {
+		ours, theirs **os.File
+		write        bool // ours
+	}{{&p.stdin, &c.stdin, true}, {&p.stdout, &c.stdout, false}, {&p.stderr, &c.stderr, false}} {
+		r, o, err := os.Pipe()
+		if err != nil {
+			return p, fmt.Errorf("making a pipe: %w", err)
+		}
+		*pipe.ours, *pipe.theirs = r, o
+		if pipe.write {
+			*pipe.ours, *pipe.theirs = o, r
+		}
+		theirs = append(theirs, *pipe.theirs)
+		w.mu.Lock()
+		w.ours = append(w.ours, *pipe.ours)
+		w.mu.Unlock()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.aborted {
+		return p, errAborted
+	}
+	w.process, err = w.task.reaper.start(c)
+	if err != nil {
+		return p, fmt.Errorf("starting drover-shim: %w", plain(err))
+	}
+	return p, nil
+}
+
+// thisProgram returns where this program can be started from, also where its
+// file was replaced meanwhile.
+func thisProgram() (string, error) {
+	const self = "/proc/self/exe"
+	if runtime.GOOS == "linux" {
+		if _, err := os.Stat(self); err == nil {
+			return self, nil
+		}
+	}
+	return os.Executable()
+}
