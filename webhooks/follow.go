@@ -75,6 +75,8 @@ func (d *Deliverer) serve(ctx context.Context, changed <-chan struct{}, w record
 	}()
 	f := &follower{d: d, w: w, client: newClient(), place: w.Delivered, saved: time.Now()}
 	f.logger = d.logger.With("webhook", w.Name)
+	d.opts.Metrics.begun(w.Name, w.Failures)
+	defer d.opts.Metrics.ended(w.Name)
 	err := f.follow(ctx)
 	f.client.CloseIdleConnections()
 	if context.Cause(ctx) != nil {
@@ -194,9 +196,11 @@ func (f *follower) deliver(ctx context.Context, events []run.Event) error {
 		}
 		if err == nil {
 			f.w.Failures = 0
+			f.d.opts.Metrics.taken(f.w.Name, events, attempt)
 			return f.move(ctx, records.Progression{Delivered: f.place, LastAttempt: attempt})
 		}
 		f.w.Failures++
+		f.d.opts.Metrics.failed(f.w.Name, f.w.Failures, attempt)
 		pause := pauses.NextBackOff()
 		if refused, ok := errors.AsType[*notTakenError](err); ok {
 			pause = max(pause, refused.after)

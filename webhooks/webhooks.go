@@ -41,6 +41,8 @@ type Options struct {
 	MaxRetryAfter time.Duration
 	// UserAgent of the requests; "" means drover.
 	UserAgent string
+	// Metrics count the deliveries; nil: nobody looks at them.
+	Metrics *Metrics
 }
 
 func (o Options) withDefaults() Options {
@@ -51,6 +53,9 @@ func (o Options) withDefaults() Options {
 	o.LastRetry = orDefault(o.LastRetry, 5*time.Minute)
 	o.MaxRetryAfter = orDefault(o.MaxRetryAfter, time.Hour)
 	o.UserAgent = orDefault(o.UserAgent, "drover")
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics()
+	}
 	return o
 }
 

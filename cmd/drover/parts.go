@@ -87,9 +87,11 @@ func (p *process) addControl(cfg config.Config, s *stores, deps engine.Deps, c c
 	p.addWorker("control worker", deployed, func(opts workers.ControlOptions) worker.Worker {
 		return workers.NewControl(c, workers.ControlDeps{Progress: s.records, Groups: s.records, Firings: scheduler, Registry: s.records, Events: s.records, Runs: s.records}, opts)
 	})
+	delivered := webhooks.NewMetrics()
+	p.telemetry.registry.MustRegister(delivered)
 	p.addWorker("waiting worker", deployed, func(opts workers.ControlOptions) worker.Worker {
 		return workers.NewWait(c, workers.WaitDeps{
-			Webhooks: webhooks.New(s.records, p.logger, webhooks.Options{UserAgent: "drover/" + version.String()}),
+			Webhooks: webhooks.New(s.records, p.logger, webhooks.Options{UserAgent: "drover/" + version.String(), Metrics: delivered}),
 			Runs:     s.records,
 		}, opts)
 	})

@@ -1,0 +1,54 @@
+package webhooks_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/webhooks"
+)
+
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	w, r := newWorld(t), newReceiver(t)
+	w.opts.Metrics = webhooks.NewMetrics()
+	figures := func(name, want string) {
+		t.Helper()
+		testenv.Await(t, patience, func() (bool, string) {
+			err := testutil.CollectAndCompare(w.opts.Metrics, strings.NewReader(want), name)
+			return err == nil, "the figures differ: " + errorText(err)
+		})
+	}
+	r.does(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+	w.put(r, nil)
+	_, stop := w.deliver()
+	w.happen("/a/b", 1)
+	w.await(func(h run.Webhook) bool { return h.Failures > 1 })
+	require.Equal(t, 1, testutil.CollectAndCount(w.opts.Metrics, "drover_webhook_failures"))
+	r.does(nil)
+	figures("drover_webhook_failures", `
+		# HELP drover_webhook_failures Attempts in a row that failed, of the webhooks that this process delivers.
+		# TYPE drover_webhook_failures gauge
+		drover_webhook_failures{webhook="ci"} 0
+`)
+	figures("drover_webhook_events_total", `
+		# HELP drover_webhook_events_total Events that receivers have taken.
+		# TYPE drover_webhook_events_total counter
+		drover_webhook_events_total{webhook="ci"} 1
+`)
+	require.Equal(t, 2, testutil.CollectAndCount(w.opts.Metrics, "drover_webhook_attempts_total"), "those that failed, and that which was taken")
+	stop()
+	require.Zero(t, testutil.CollectAndCount(w.opts.Metrics, "drover_webhook_failures"), "nobody delivers it here any more")
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
