@@ -29,6 +29,7 @@ type Store interface {
 	EventFloor
 	Garbage
 	Packing
+	Archives
 	Webhooks
 	Schedules
 	Fleets

@@ -40,6 +40,7 @@ func Run(t *testing.T, newDatabase func(t *testing.T) Open) {
 		{"Observer", observerTests()},
 		{"Executors", executorTests()},
 		{"Registry", registryTests()},
+		{"Archives", archiveTests()},
 		{"Outbox", outboxTests()},
 		{"Events", eventTests()},
 		{"EventFloor", floorTests()},

@@ -33,6 +33,9 @@ func (s *Store) DeleteRun(ctx context.Context, id run.ID) error {
 		if err := t.forgetPacking(ctx, id); err != nil {
 			return err
 		}
+		if err := t.discardArchives(ctx, id); err != nil {
+			return err
+		}
 		if err := t.deleteLookups(ctx, r); err != nil {
 			return err
 		}

@@ -83,6 +83,9 @@ func (t *tx) restart(ctx context.Context, r *runRow, how *records.Restart, old *
 			SELECT ?, task, attempt, dispatch, outputs FROM task_outputs WHERE run_id = ? AND task IN `+placeholders, args...); err != nil {
 			return err
 		}
+		if err := t.keepArchives(ctx, placeholders, args); err != nil {
+			return err
+		}
 		_, err := t.Exec(ctx, `INSERT INTO log_batches (run_id, task, attempt, dispatch, first_frame, last_frame, task_end, packed, bytes, outline,
 			source_run, source_task)
 			SELECT ?, task, attempt, dispatch, first_frame, last_frame, task_end, packed, bytes, outline,

@@ -13,6 +13,7 @@ func runLabel(id run.ID) string        { return "run/" + string(id) }
 func scheduleLabel(name string) string { return "schedule/" + name }
 func webhookLabel(name string) string  { return "webhook/" + name }
 func fleetLabel(name string) string    { return "fleet/" + name }
+func serviceLabel(name string) string  { return "service/" + name }
 
 // secretsText is the text of secrets that is sealed; "" where there are none.
 func secretsText(secrets map[string]run.Secret) (string, error) {
@@ -55,6 +56,7 @@ func sealedColumns() []sealedColumn {
 		{"schedule_secrets", "schedule", "secrets", scheduleLabel},
 		{"webhooks", "name", "secret", webhookLabel},
 		{"fleets", "name", "secrets", fleetLabel},
+		{"service_keys", "name", "value", serviceLabel},
 	}
 }
 

@@ -1,0 +1,299 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// claimed returns the task of a step for which an executor has an open claim.
+func claimed(ctx context.Context, q Querier, c records.ArchiveClaim) (*taskRow, error) {
+	k := c.Key
+	var executor, set string
+	err := q.QueryRow(ctx, `SELECT executor, set_name FROM claims WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ?`,
+		k.Run, k.Task, k.Attempt, k.Dispatch).Scan(&executor, &set)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return nil, err
+	}
+	own := ""
+	if err == nil && set != "" {
+		if own, err = setOf(ctx, q, c.Executor); err != nil {
+			return nil, err
+		}
+	}
+	if executor == "" || executor != c.Executor && (set == "" || set != own) {
+		return nil, run.Errorf(run.CodeNotFound, "executor %s has no claim on task %s", c.Executor, k)
+	}
+	x, err := taskNumbered(ctx, q, k.Run, k.Task)
+	switch {
+	case err != nil:
+		return nil, err
+	case x.status.Final():
+		return nil, run.Errorf(run.CodeConflict, "task %s of run %s is %s", x.name, k.Run, x.status)
+	case x.attempt != k.Attempt || x.dispatch != k.Dispatch:
+		return nil, run.Errorf(run.CodeConflict, "task %s of run %s was dispatched again since %s", x.name, k.Run, k)
+	}
+	return x, nil
+}
+
+// ArchivePlace implements records.Store.
+func (s *Store) ArchivePlace(ctx context.Context, c records.ArchiveClaim) (records.ArchivePlace, error) {
+	var out records.ArchivePlace
+	err := s.read(ctx, "reading what a step saves or restores", func(q Querier) error {
+		x, err := claimed(ctx, q, c)
+		if err != nil {
+			return err
+		}
+		spec, err := taskSpec(ctx, q, c.Key.Run, x.node)
+		if err != nil {
+			return err
+		}
+		if c.Step < 0 || c.Step >= len(spec.Steps) {
+			return run.Errorf(run.CodeNotFound, "task %s has no step %d", x.name, c.Step)
+		}
+		var header run.Spec
+		var text string
+		if err := q.QueryRow(ctx, `SELECT header FROM run_details WHERE run_id = ?`, c.Key.Run).Scan(&text); err != nil {
+			return err
+		}
+		if err := unmarshal(text, &header); err != nil {
+			return err
+		}
+		out = records.ArchivePlace{Step: spec.Steps[c.Step].ArchiveStep, Task: x.name, Group: header.Group, Untrusted: header.Untrusted}
+		return nil
+	})
+	return out, err
+}
+
+const (
+	archiveColumns = `a.kind, a.run_id, a.step, a.name, a.object, a.size, a.digest, a.tests, a.created_at, a.expires_at`
+	cacheColumns   = `scope, name, object, size, digest, created_at`
+)
+
+func scanArchive(row scanner, a *records.Archive, more ...any) error {
+	var tests string
+	var created, expires int64
+	*a = records.Archive{}
+	dest := append([]any{&a.Kind, &a.Run, &a.Step, &a.Name, &a.Object, &a.Size, &a.Digest, &tests, &created, &expires}, more...)
+	if err := row.Scan(dest...); err != nil {
+		return err
+	}
+	a.Created, a.Expires = toTime(created), toTime(expires)
+	return unmarshal(tests, &a.Tests)
+}
+
+func scanCache(row scanner, a *records.Archive) error {
+	var created int64
+	*a = records.Archive{Kind: run.ArchiveCache}
+	err := row.Scan(&a.Scope, &a.Name, &a.Object, &a.Size, &a.Digest, &created)
+	a.Created = toTime(created)
+	return err
+}
+
+// SavedArchive implements records.Store.
+func (s *Store) SavedArchive(ctx context.Context, c records.ArchiveClaim, scope, name string) (*records.Archive, error) {
+	var out *records.Archive
+	err := s.read(ctx, "looking for what was saved", func(q Querier) error {
+		x, err := claimed(ctx, q, c)
+		if err != nil {
+			return err
+		}
+		out, err = savedArchive(ctx, q, c, x, scope, name)
+		return err
+	})
+	return out, err
+}
+
+func savedArchive(ctx context.Context, q Querier, c records.ArchiveClaim, x *taskRow, scope, name string) (*records.Archive, error) {
+	var a records.Archive
+	var err error
+	if scope != "" {
+		err = scanCache(q.QueryRow(ctx, `SELECT `+cacheColumns+` FROM caches WHERE scope = ? AND name = ?`, scope, name), &a)
+	} else {
+		k := c.Key
+		err = scanArchive(q.QueryRow(ctx, `SELECT `+archiveColumns+` FROM archives a WHERE a.run_id = ? AND a.task = ? AND a.attempt = ?
+			AND a.dispatch = ? AND a.step = ?`, k.Run, k.Task, k.Attempt, k.Dispatch, c.Step), &a)
+		a.Task = x.name
+	}
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil //nolint:nilnil // none is an answer
+	}
+	return &a, err
+}
+
+// PutObject implements records.Store.
+func (s *Store) PutObject(ctx context.Context, object string, lease time.Duration) error {
+	return s.write(ctx, "noting an object", func(t *tx) error {
+		done, err := t.Exec(ctx, `INSERT INTO archive_objects (object, refs, taken, due_at) VALUES (?, 0, FALSE, ?)
+			ON CONFLICT (object) DO UPDATE SET due_at = excluded.due_at WHERE archive_objects.refs = 0 AND NOT archive_objects.taken`,
+			object, t.now+int64(lease))
+		return one(done, err, object)
+	})
+}
+
+// one refuses a change that no row took: the object was removed.
+func one(done sql.Result, err error, object string) error {
+	if err != nil {
+		return err
+	}
+	n, err := done.RowsAffected()
+	if err == nil && n == 0 {
+		err = run.Errorf(run.CodeGone, "object %s was removed: it was not completed in time", object)
+	}
+	return err
+}
+
+// CommitArchive implements records.Store.
+func (s *Store) CommitArchive(ctx context.Context, c records.ArchiveClaim, a records.Archive) (records.Archive, error) {
+	out := a
+	err := s.write(ctx, "saving an archive", func(t *tx) error {
+		out = a
+		out.Run, out.Step, out.Created = c.Key.Run, c.Step, toTime(t.now)
+		// A claim is closed under this lock, and a run deleted.
+		if _, err := t.lockRun(ctx, c.Key.Run); err != nil {
+			return err
+		}
+		x, err := claimed(ctx, t, c)
+		if err != nil {
+			return err
+		}
+		out.Task = x.name
+		inserted, err := t.insertArchive(ctx, c, out)
+		if err != nil {
+			return err
+		}
+		if !inserted {
+			saved, err := savedArchive(ctx, t, c, x, a.Scope, a.Name)
+			if err != nil || saved == nil {
+				return errors.Join(err, run.Errorf(run.CodeConflict, "what was saved before is gone; begin again"))
+			}
+			out = *saved
+			_, err = t.Exec(ctx, `UPDATE archive_objects SET due_at = ? WHERE object = ? AND refs = 0`, t.now, a.Object)
+			return err
+		}
+		done, err := t.Exec(ctx, `UPDATE archive_objects SET refs = 1, due_at = 0 WHERE object = ? AND refs = 0 AND NOT taken`, a.Object)
+		if err := one(done, err, a.Object); err != nil {
+			return err
+		}
+		if a.Tests != nil {
+			t.touch(c.Key.Run)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// insertArchive reports whether there was none before.
+func (t *tx) insertArchive(ctx context.Context, c records.ArchiveClaim, a records.Archive) (bool, error) {
+	var done sql.Result
+	var err error
+	if a.Kind == run.ArchiveCache {
+		done, err = t.Exec(ctx, `INSERT INTO caches (scope, name, object, size, digest, created_at, used_at) VALUES (?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT DO NOTHING`, a.Scope, a.Name, a.Object, a.Size, a.Digest, t.now, t.now)
+	} else {
+		tests := ""
+		if a.Tests != nil {
+			if tests, err = marshal(a.Tests); err != nil {
+				return false, err
+			}
+		}
+		k := c.Key
+		done, err = t.Exec(ctx, `INSERT INTO archives (run_id, task, attempt, dispatch, step, kind, name, object, size, digest, tests, created_at, expires_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+			k.Run, k.Task, k.Attempt, k.Dispatch, c.Step, a.Kind, a.Name, a.Object, a.Size, a.Digest, tests, t.now, fromTime(a.Expires))
+	}
+	if err != nil {
+		return false, err
+	}
+	n, err := done.RowsAffected()
+	return n > 0, err
+}
+
+// FindCache implements records.Store.
+func (s *Store) FindCache(ctx context.Context, c records.ArchiveClaim, scopes, keys []string) (*records.Archive, error) {
+	var out *records.Archive
+	err := s.write(ctx, "looking for a cache", func(t *tx) error {
+		out = nil
+		if _, err := claimed(ctx, t, c); err != nil {
+			return err
+		}
+		found, err := t.findCache(ctx, scopes, keys)
+		if err != nil || found == nil {
+			return err
+		}
+		out = found
+		_, err = t.Exec(ctx, `UPDATE caches SET used_at = ? WHERE scope = ? AND name = ?`, t.now, found.Scope, found.Name)
+		return err
+	})
+	return out, err
+}
+
+func (t *tx) findCache(ctx context.Context, scopes, keys []string) (*records.Archive, error) {
+	for _, key := range keys {
+		for _, where := range []string{`name = ?`, `name >= ? AND substr(name, 1, ?) = ?`} {
+			args := []any{key}
+			if where != `name = ?` {
+				args = []any{key, len([]rune(key)), key}
+			}
+			for _, scope := range scopes {
+				var a records.Archive
+				err := scanCache(t.QueryRow(ctx, `SELECT `+cacheColumns+` FROM caches WHERE scope = ? AND `+where+`
+					ORDER BY created_at DESC, name LIMIT 1`, append([]any{scope}, args...)...), &a)
+				if err == nil {
+					return &a, nil
+				}
+				if !errors.Is(err, sql.ErrNoRows) {
+					return nil, err
+				}
+			}
+		}
+	}
+	return nil, nil //nolint:nilnil // none is an answer
+}
+
+// MayRead implements records.Store.
+func (s *Store) MayRead(ctx context.Context, c records.ArchiveClaim, object string) error {
+	return s.read(ctx, "looking for an object", func(q Querier) error {
+		if _, err := claimed(ctx, q, c); err != nil {
+			return err
+		}
+		var there bool
+		if err := q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM archive_objects WHERE object = ? AND refs > 0)`, object).Scan(&there); err != nil {
+			return err
+		}
+		if !there {
+			return run.Errorf(run.CodeGone, "the archive was removed")
+		}
+		return nil
+	})
+}
+
+// Artifacts implements records.Store.
+func (s *Store) Artifacts(ctx context.Context, id run.ID) ([]records.Archive, error) {
+	var out []records.Archive
+	err := s.read(ctx, "listing artifacts", func(q Querier) error {
+		out = nil
+		var there bool
+		if err := q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM runs WHERE id = ?)`, id).Scan(&there); err != nil {
+			return err
+		}
+		if !there {
+			return noRun(id)
+		}
+		return each(ctx, q, func(row scanner) error {
+			var a records.Archive
+			var task string
+			err := scanArchive(row, &a, &task)
+			a.Task = task
+			out = append(out, a)
+			return err
+		}, `SELECT `+archiveColumns+`, t.name FROM archives a JOIN tasks t
+			ON t.run_id = a.run_id AND t.number = a.task AND t.attempt = a.attempt AND t.dispatch = a.dispatch
+			WHERE a.run_id = ? AND a.kind = 'artifact' ORDER BY t.name, a.name`, id)
+	})
+	return out, err
+}

@@ -1,0 +1,467 @@
+package recordstest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+func archiveTests() map[string]func(t *testing.T, d *database) {
+	return map[string]func(t *testing.T, d *database){
+		"a_step_is_saved_once":      testArchiveOnce,
+		"only_the_claim_counts":     testArchiveClaims,
+		"uncommitted_is_garbage":    testArchiveGarbage,
+		"workspaces_by_level":       testWorkspaces,
+		"caches":                    testCaches,
+		"a_cache_is_written_once":   testCacheOnce,
+		"artifacts_of_kept_tasks":   testArtifactsKept,
+		"expire":                    testArchivesExpire,
+		"caches_expire":             testCachesExpire,
+		"restarted_while_it_is_old": testArchivesRace,
+		"keys_of_the_service":       testServiceKey,
+	}
+}
+
+const lease = time.Minute
+
+// pipeline returns the specification of a graph: a and b, c after a, d after
+// c and b, and e apart.
+func pipeline() *run.Spec {
+	task := func(depends ...string) *run.TaskSpec {
+		t := &run.TaskSpec{Pool: "linux", Steps: []run.Step{
+			{ArchiveStep: run.ArchiveStep{SaveWorkspace: &run.SaveWorkspace{To: "x"}}}, {Run: "true"},
+			{ArchiveStep: run.ArchiveStep{SaveArtifacts: &run.SaveArtifacts{Name: "report", JUnit: true}}},
+		}}
+		for _, name := range depends {
+			t.Depends = append(t.Depends, run.Depend{Task: name})
+		}
+		return t
+	}
+	return &run.Spec{Name: "pipeline", Group: "/a/b/c", Untrusted: true, Tasks: map[string]*run.TaskSpec{
+		"a": task(), "b": task(), "c": task("a"), "d": task("c", "b"), "e": task(),
+	}}
+}
+
+// at brings tasks of a run to their first claim.
+func at(t *testing.T, s records.Store, id run.ID, tasks ...int) (keys []run.Key) {
+	t.Helper()
+	for _, n := range tasks {
+		apply(t, s, id, records.Changes{Tasks: []records.TaskChange{queued(n, 1, 1)}})
+		key := run.Key{Run: id, Task: n, Attempt: 1, Dispatch: 1}
+		claim(t, s, key)
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+func step(key run.Key, n int) records.ArchiveClaim {
+	return records.ArchiveClaim{Key: key, Executor: "x", Step: n}
+}
+
+func workspace(object string, size int64) records.Archive {
+	return records.Archive{Kind: run.ArchiveWorkspace, Object: object, Size: size, Digest: "sha256:" + object}
+}
+
+func cache(scope, name, object string, size int64) records.Archive {
+	return records.Archive{Kind: run.ArchiveCache, Scope: scope, Name: name, Object: object, Size: size, Digest: "sha256:" + object}
+}
+
+// save saves an archive as an engine does.
+func save(t *testing.T, s records.Store, c records.ArchiveClaim, a records.Archive) records.Archive {
+	t.Helper()
+	require.NoError(t, s.PutObject(t.Context(), a.Object, lease))
+	saved, err := s.CommitArchive(t.Context(), c, a)
+	require.NoError(t, err)
+	return saved
+}
+
+func leftObjects(t *testing.T, s records.Store) []string {
+	t.Helper()
+	objects, err := s.TakeObjects(t.Context(), 100, lease)
+	require.NoError(t, err)
+	require.NoError(t, s.DoneObjects(t.Context(), objects))
+	return objects
+}
+
+func testArchiveOnce(t *testing.T, d *database) {
+	s := d.store(t)
+	id, key := running(t, s, pipeline())
+	place, err := s.ArchivePlace(t.Context(), step(key, 0))
+	require.NoError(t, err)
+	require.Equal(t, records.ArchivePlace{
+		Step: run.ArchiveStep{SaveWorkspace: &run.SaveWorkspace{To: "x"}}, Task: "a", Group: "/a/b/c", Untrusted: true,
+	}, place)
+	saved, err := s.SavedArchive(t.Context(), step(key, 0), "", "")
+	require.NoError(t, err)
+	require.Nil(t, saved)
+
+	first := save(t, s, step(key, 0), workspace("o1", 5))
+	require.Equal(t, "a", first.Task)
+	saved, err = s.SavedArchive(t.Context(), step(key, 0), "", "")
+	require.NoError(t, err)
+	require.Equal(t, first, *saved)
+	require.Equal(t, first, save(t, s, step(key, 0), workspace("o2", 6)), "what is there stands")
+	require.Equal(t, []string{"o2"}, leftObjects(t, s))
+	again := records.Archive{Kind: run.ArchiveArtifact, Name: "report", Object: "o3", Tests: &run.TestSummary{Tests: 3, Failed: 1, FailedNames: []string{"x"}}}
+	save(t, s, step(key, 2), again)
+	artifacts, err := s.Artifacts(t.Context(), id)
+	require.NoError(t, err)
+	require.Len(t, artifacts, 1)
+	require.Equal(t, again.Tests, artifacts[0].Tests)
+
+	// A new attempt saves anew, and only what it saved counts.
+	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{queued(0, 2, 1)}})
+	key.Attempt = 2
+	claim(t, s, key)
+	artifacts, err = s.Artifacts(t.Context(), id)
+	require.NoError(t, err)
+	require.Empty(t, artifacts)
+	again.Object = "o4"
+	save(t, s, step(key, 2), again)
+	artifacts, err = s.Artifacts(t.Context(), id)
+	require.NoError(t, err)
+	require.Len(t, artifacts, 1)
+	require.Equal(t, "o4", artifacts[0].Object)
+	_, err = s.Artifacts(t.Context(), "01jd0000000000000000000000")
+	requireCode(t, run.CodeNotFound, err)
+
+	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{ended(0, 2, 1, run.StatusSuccess), {Task: 1, Status: run.StatusSkipped},
+		{Task: 2, Status: run.StatusSkipped}, {Task: 3, Status: run.StatusSkipped}, {Task: 4, Status: run.StatusSkipped}}, Result: run.ResultSuccess, Finish: true})
+	require.NoError(t, s.DeleteRun(t.Context(), id))
+	require.ElementsMatch(t, []string{"o1", "o3", "o4"}, leftObjects(t, s), "of all attempts")
+	stats, err := s.ArchiveStats(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, records.ArchiveStat{}, stats[run.ArchiveArtifact])
+}
+
+func testArchiveClaims(t *testing.T, d *database) {
+	s := d.store(t)
+	id, key := running(t, s, pipeline())
+	for name, c := range map[string]records.ArchiveClaim{
+		"another executor":  {Key: key, Executor: "y"},
+		"another dispatch":  {Key: run.Key{Run: id, Task: 0, Attempt: 1, Dispatch: 2}, Executor: "x"},
+		"an unclaimed task": {Key: run.Key{Run: id, Task: 1, Attempt: 1, Dispatch: 1}, Executor: "x"},
+	} {
+		_, err := s.ArchivePlace(t.Context(), c)
+		require.Equal(t, run.CodeNotFound, run.CodeOf(err), name)
+		require.NoError(t, s.PutObject(t.Context(), "o", lease))
+		_, err = s.CommitArchive(t.Context(), c, workspace("o", 1))
+		require.Equal(t, run.CodeNotFound, run.CodeOf(err), name)
+	}
+	_, err := s.ArchivePlace(t.Context(), step(key, 3))
+	requireCode(t, run.CodeNotFound, err)
+	save(t, s, step(key, 0), workspace("mine", 1))
+	require.NoError(t, s.MayRead(t.Context(), step(key, 0), "mine"))
+	requireCode(t, run.CodeGone, s.MayRead(t.Context(), step(key, 0), "o"))
+	requireCode(t, run.CodeNotFound, s.MayRead(t.Context(), records.ArchiveClaim{Key: key, Executor: "y"}, "mine"))
+
+	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}})
+	_, err = s.CommitArchive(t.Context(), step(key, 2), workspace("o", 1))
+	requireCode(t, run.CodeConflict, err)
+	requireCode(t, run.CodeConflict, s.MayRead(t.Context(), step(key, 0), "mine"))
+
+	// Any member of a set may go on with what one of them claimed.
+	member := func(id string) run.Executor {
+		e := executor(id)
+		e.Set = "set"
+		return e
+	}
+	require.NoError(t, register(t, s, member("m1")))
+	require.NoError(t, register(t, s, member("m2")))
+	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{queued(1, 1, 1)}})
+	key.Task = 1
+	_, err = s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "m1", Set: "set", JournalID: "j"})
+	require.NoError(t, err)
+	_, err = s.ArchivePlace(t.Context(), records.ArchiveClaim{Key: key, Executor: "m2"})
+	require.NoError(t, err)
+	_, err = s.ArchivePlace(t.Context(), step(key, 0))
+	requireCode(t, run.CodeNotFound, err)
+}
+
+func testArchiveGarbage(t *testing.T, d *database) {
+	s := d.store(t)
+	_, key := running(t, s, pipeline())
+	require.NoError(t, s.PutObject(t.Context(), "slow", lease))
+	require.NoError(t, s.PutObject(t.Context(), "lost", lease))
+	require.Empty(t, leftObjects(t, s))
+	d.clock.advance(lease / 2)
+	require.NoError(t, s.PutObject(t.Context(), "slow", lease), "it goes on")
+	d.clock.advance(lease * 3 / 4)
+	taken, err := s.TakeObjects(t.Context(), 100, lease)
+	require.NoError(t, err)
+	require.Equal(t, []string{"lost"}, taken)
+	requireCode(t, run.CodeGone, s.PutObject(t.Context(), "lost", lease))
+	_, err = s.CommitArchive(t.Context(), step(key, 0), workspace("lost", 1))
+	requireCode(t, run.CodeGone, err)
+	saved, err := s.SavedArchive(t.Context(), step(key, 0), "", "")
+	require.NoError(t, err)
+	require.Nil(t, saved, "nothing of it is seen")
+	save(t, s, step(key, 0), workspace("slow", 1))
+	require.NoError(t, s.DoneObjects(t.Context(), []string{"slow"}), "it is no garbage")
+	require.NoError(t, s.MayRead(t.Context(), step(key, 0), "slow"))
+	require.Empty(t, leftObjects(t, s), "it is being removed")
+	d.clock.advance(2 * lease)
+	require.Equal(t, []string{"lost"}, leftObjects(t, s), "who took it is gone")
+	require.Empty(t, leftObjects(t, s))
+}
+
+func testWorkspaces(t *testing.T, d *database) {
+	s := d.store(t)
+	r := create(t, s, pipeline())
+	begin(t, s, r.ID)
+	keys := at(t, s, r.ID, 0, 1, 2, 3, 4)
+	for _, key := range keys {
+		save(t, s, step(key, 0), workspace("o"+itoa(int64(key.Task)), 1))
+	}
+	save(t, s, step(keys[0], 1), workspace("second", 1))
+	names := func(n int) (out []string) {
+		found, err := s.Workspaces(t.Context(), step(keys[n], 0))
+		require.NoError(t, err)
+		for _, a := range found {
+			out = append(out, a.Task+" "+a.Object)
+		}
+		return out
+	}
+	require.Empty(t, names(0))
+	require.Equal(t, []string{"a o0", "a second"}, names(3))
+	require.Equal(t, []string{"a o0", "a second", "b o1", "c o3"}, names(4))
+}
+
+func testCaches(t *testing.T, d *database) {
+	s := d.store(t)
+	_, key := running(t, s, pipeline())
+	c := step(key, 1)
+	find := func(scopes, keys []string) string {
+		t.Helper()
+		a, err := s.FindCache(t.Context(), c, scopes, keys)
+		require.NoError(t, err)
+		if a == nil {
+			return ""
+		}
+		return a.Scope + " " + a.Name
+	}
+	both := []string{"own", "trusted"}
+	require.Empty(t, find(both, []string{"go-1", "go-"}))
+	for _, a := range []records.Archive{
+		cache("own", "go-1", "c1", 1), cache("trusted", "go-2", "c2", 1), cache("trusted", "go-1", "c3", 1), cache("other", "go-3", "c4", 1), cache("own", "GO-1", "c5", 1),
+	} {
+		d.clock.advance(time.Second)
+		save(t, s, c, a)
+	}
+	require.Equal(t, "own go-1", find(both, []string{"go-1"}))
+	require.Equal(t, "trusted go-2", find(both, []string{"go-2"}))
+	require.Equal(t, "own go-1", find(both, []string{"go-"}), "its own scope first")
+	require.Equal(t, "trusted go-1", find([]string{"trusted"}, []string{"go-"}), "the newest")
+	require.Equal(t, "trusted go-2", find([]string{"trusted"}, []string{"go-9", "go-2", "go-"}))
+	require.Empty(t, find(both, []string{"go-3", "g_-", "%"}), "of no other scope")
+	require.Equal(t, "own GO-1", find(both, []string{"GO"}))
+	saved, err := s.SavedArchive(t.Context(), c, "own", "go-1")
+	require.NoError(t, err)
+	require.Equal(t, "c1", saved.Object)
+	_, err = s.FindCache(t.Context(), records.ArchiveClaim{Key: key, Executor: "y"}, both, []string{"go-1"})
+	requireCode(t, run.CodeNotFound, err)
+}
+
+func testCacheOnce(t *testing.T, d *database) {
+	stores := []records.Store{d.store(t), d.store(t)}
+	_, key := running(t, stores[0], pipeline())
+	objects := make([]string, 8)
+	var group errgroup.Group
+	for i := range objects {
+		group.Go(func() error {
+			s, mine := stores[i%2], cache("s", "k", "o"+itoa(int64(i)), 1)
+			if err := s.PutObject(t.Context(), mine.Object, lease); err != nil {
+				return err
+			}
+			got, err := s.CommitArchive(t.Context(), step(key, 1), mine)
+			objects[i] = got.Object
+			return err
+		})
+	}
+	require.NoError(t, group.Wait())
+	for _, object := range objects {
+		require.Equal(t, objects[0], object)
+	}
+	require.Len(t, leftObjects(t, stores[0]), len(objects)-1)
+}
+
+func testArtifactsKept(t *testing.T, d *database) {
+	s := d.store(t)
+	r := create(t, s, pipeline())
+	begin(t, s, r.ID)
+	keys := at(t, s, r.ID, 0, 1)
+	save(t, s, step(keys[0], 0), workspace("w", 1))
+	save(t, s, step(keys[0], 2), records.Archive{Kind: run.ArchiveArtifact, Name: "report", Object: "o", Size: 7})
+	save(t, s, step(keys[1], 2), records.Archive{Kind: run.ArchiveArtifact, Name: "report", Object: "not kept"})
+	finishPipeline(t, s, r.ID)
+	next := restarted(t, s, r.ID)
+	artifacts, err := s.Artifacts(t.Context(), next.ID)
+	require.NoError(t, err)
+	require.Len(t, artifacts, 1)
+	require.Equal(t, "o", artifacts[0].Object)
+	require.Equal(t, "a", artifacts[0].Task)
+	begin(t, s, next.ID)
+	later := at(t, s, next.ID, 3)
+	found, err := s.Workspaces(t.Context(), step(later[0], 0))
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	require.NoError(t, s.MayRead(t.Context(), step(later[0], 0), "w"))
+
+	require.NoError(t, s.DeleteRun(t.Context(), r.ID))
+	require.Equal(t, []string{"not kept"}, leftObjects(t, s), "the other run names them")
+	finishPipeline(t, s, next.ID)
+	require.NoError(t, s.DeleteRun(t.Context(), next.ID))
+	require.ElementsMatch(t, []string{"o", "w"}, leftObjects(t, s))
+}
+
+// finishPipeline ends all tasks of a run, of which the first succeeded.
+func finishPipeline(t *testing.T, s records.Store, id run.ID) {
+	t.Helper()
+	changes := []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}
+	for n := 1; n < 5; n++ {
+		changes = append(changes, ended(n, 1, 1, run.StatusFailed))
+	}
+	apply(t, s, id, records.Changes{Tasks: changes, Result: run.ResultFailed, Finish: true})
+}
+
+func testArchivesExpire(t *testing.T, d *database) {
+	s := d.store(t)
+	r := create(t, s, pipeline())
+	begin(t, s, r.ID)
+	key := at(t, s, r.ID, 0)[0]
+	save(t, s, step(key, 0), workspace("w", 5))
+	save(t, s, step(key, 2), records.Archive{Kind: run.ArchiveArtifact, Name: "report", Object: "o", Size: 7, Expires: d.clock.now().Add(24 * time.Hour)})
+	other, otherKey := running(t, s, pipeline())
+	save(t, s, step(otherKey, 0), workspace("open", 1))
+	save(t, s, step(otherKey, 2), records.Archive{Kind: run.ArchiveArtifact, Name: "report", Object: "for ever", Size: 7})
+	finishPipeline(t, s, r.ID)
+
+	q := records.ExpireArchives{Workspaces: time.Hour}
+	expire := func(q records.ExpireArchives, n int) records.Expired {
+		out, err := s.ExpireArchives(t.Context(), q, n)
+		require.NoError(t, err)
+		return out
+	}
+	require.Zero(t, expire(q, 10))
+	d.clock.advance(2 * time.Hour)
+	require.Zero(t, expire(records.ExpireArchives{}, 10), "kept as long as the run")
+	require.Equal(t, records.Expired{Archives: 1, Bytes: 5}, expire(records.ExpireArchives{Workspaces: time.Hour, DryRun: true}, 10))
+	require.Empty(t, leftObjects(t, s), "it was only counted")
+	require.Equal(t, records.Expired{Archives: 1, Bytes: 5, More: true}, expire(q, 1))
+	require.Zero(t, expire(q, 10))
+	require.Equal(t, []string{"w"}, leftObjects(t, s))
+	d.clock.advance(48 * time.Hour)
+	require.Equal(t, records.Expired{Archives: 1, Bytes: 7}, expire(q, 10))
+	require.Equal(t, []string{"o"}, leftObjects(t, s))
+
+	artifacts, err := s.Artifacts(t.Context(), r.ID)
+	require.NoError(t, err)
+	require.Len(t, artifacts, 1)
+	require.Empty(t, artifacts[0].Object, "that there was one is told")
+	next := restarted(t, s, r.ID)
+	begin(t, s, next.ID)
+	found, err := s.Workspaces(t.Context(), step(at(t, s, next.ID, 3)[0], 0))
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	require.Empty(t, found[0].Object)
+	require.NoError(t, s.MayRead(t.Context(), step(otherKey, 0), "open"), "the run %s is open", other)
+	stats, err := s.ArchiveStats(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, map[run.ArchiveKind]records.ArchiveStat{
+		run.ArchiveWorkspace: {Archives: 1, Bytes: 1}, run.ArchiveArtifact: {Archives: 1, Bytes: 7}, run.ArchiveCache: {},
+	}, stats)
+}
+
+func testCachesExpire(t *testing.T, d *database) {
+	s := d.store(t)
+	_, key := running(t, s, pipeline())
+	c := step(key, 1)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		save(t, s, c, cache("s", name, "o-"+name, 10))
+		d.clock.advance(time.Hour)
+	}
+	_, err := s.FindCache(t.Context(), c, []string{"s"}, []string{"a"})
+	require.NoError(t, err)
+	expire := func(q records.ExpireCaches, n int) records.Expired {
+		out, err := s.ExpireCaches(t.Context(), q, n)
+		require.NoError(t, err)
+		return out
+	}
+	require.Zero(t, expire(records.ExpireCaches{}, 10))
+	require.Zero(t, expire(records.ExpireCaches{Bytes: 40, Unused: 4 * time.Hour}, 10))
+	require.Equal(t, records.Expired{Archives: 1, Bytes: 10}, expire(records.ExpireCaches{Bytes: 30, DryRun: true}, 10))
+	require.Equal(t, records.Expired{Archives: 1, Bytes: 10}, expire(records.ExpireCaches{Bytes: 35}, 10))
+	require.Equal(t, []string{"o-b"}, leftObjects(t, s), "the one that was used longest ago")
+	d.clock.advance(90 * time.Minute)
+	require.Equal(t, records.Expired{Archives: 1, Bytes: 10, More: true}, expire(records.ExpireCaches{Unused: 2 * time.Hour}, 1))
+	require.Equal(t, records.Expired{Archives: 1, Bytes: 10}, expire(records.ExpireCaches{Unused: 2 * time.Hour}, 10))
+	require.ElementsMatch(t, []string{"o-c", "o-d"}, leftObjects(t, s))
+	found, err := s.FindCache(t.Context(), c, []string{"s"}, []string{"a"})
+	require.NoError(t, err)
+	require.NotNil(t, found)
+}
+
+// testArchivesRace removes archives while runs are made of theirs: each object
+// is garbage when the last that names it is gone, and not before.
+func testArchivesRace(t *testing.T, d *database) {
+	stores := []records.Store{d.store(t), d.store(t)}
+	s := stores[0]
+	for i := range 5 {
+		r := create(t, s, pipeline())
+		begin(t, s, r.ID)
+		key := at(t, s, r.ID, 0)[0]
+		object := "w" + itoa(int64(i))
+		save(t, s, step(key, 0), workspace(object, 1))
+		finishPipeline(t, s, r.ID)
+		d.clock.advance(2 * time.Hour)
+		var next run.Run
+		var group errgroup.Group
+		group.Go(func() error {
+			_, err := stores[1].ExpireArchives(t.Context(), records.ExpireArchives{Workspaces: time.Hour}, 10)
+			return err
+		})
+		group.Go(func() error {
+			next = restarted(t, s, r.ID)
+			return nil
+		})
+		require.NoError(t, group.Wait())
+		begin(t, s, next.ID)
+		later := at(t, s, next.ID, 3)[0]
+		found, err := s.Workspaces(t.Context(), step(later, 0))
+		require.NoError(t, err)
+		require.Len(t, found, 1)
+		if found[0].Object == "" {
+			require.Equal(t, []string{object}, leftObjects(t, s))
+			continue
+		}
+		require.Empty(t, leftObjects(t, s))
+		require.NoError(t, s.MayRead(t.Context(), step(later, 0), object))
+		finishPipeline(t, s, next.ID)
+		require.NoError(t, s.DeleteRun(t.Context(), next.ID))
+		require.Equal(t, []string{object}, leftObjects(t, s))
+	}
+}
+
+func testServiceKey(t *testing.T, d *database) {
+	stores := []records.Store{d.store(t), d.store(t)}
+	values := make([]string, 6)
+	var group errgroup.Group
+	for i := range values {
+		group.Go(func() (err error) {
+			values[i], err = stores[i%2].ServiceKey(t.Context(), "archives", "mine "+itoa(int64(i)))
+			return err
+		})
+	}
+	require.NoError(t, group.Wait())
+	for _, value := range values {
+		require.Equal(t, values[0], value)
+	}
+	other, err := stores[0].ServiceKey(t.Context(), "other", "x")
+	require.NoError(t, err)
+	require.Equal(t, "x", other)
+}
