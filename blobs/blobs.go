@@ -1,4 +1,4 @@
-// Package blobs stores the bytes of Drover: the logs of tasks, and later their
+// Package blobs stores the bytes of Drover: the logs of tasks and their
 // archives, in a bucket that gocloud.dev/blob can reach. Records say what is
 // stored; nothing here lists a bucket.
 package blobs
@@ -18,9 +18,9 @@ import (
 
 // Store is a bucket. It is safe for concurrent use, also by several processes.
 type Store struct {
-	bucket    *blob.Bucket
-	directory bool // of this host
-	packers   packers
+	bucket  *blob.Bucket
+	dir     string // of a file:// bucket, on this host
+	packers packers
 }
 
 // Open opens the bucket of a URL: file:///dir (made if it does not exist) or
@@ -30,7 +30,9 @@ func Open(ctx context.Context, address string) (*Store, error) {
 	if err != nil {
 		return nil, run.Errorf(run.CodeInvalid, "reading the blob store's URL: %w", err)
 	}
+	dir := ""
 	if u.Scheme == "file" {
+		dir = u.Path
 		q := u.Query()
 		// A temporary file beside its target can be renamed to it on every
 		// file system; attributes in files of their own would double the writes.
@@ -43,7 +45,7 @@ func Open(ctx context.Context, address string) (*Store, error) {
 	if err != nil {
 		return nil, run.Errorf(run.CodeInvalid, "opening the blob store: %w", err)
 	}
-	return &Store{bucket: bucket, directory: u.Scheme == "file"}, nil
+	return &Store{bucket: bucket, dir: dir}, nil
 }
 
 // Check returns nil when the bucket answers. Errors: unavailable.

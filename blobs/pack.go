@@ -310,7 +310,7 @@ func (s *Store) part(ctx context.Context, name string, at, size int64) ([]byte, 
 // clear removes what writers of an object left in a directory who were killed.
 // Other stores show and keep nothing of what was not committed.
 func (s *Store) clear(ctx context.Context, name string) error {
-	if !s.directory {
+	if s.dir == "" {
 		return nil
 	}
 	list := s.bucket.List(&blob.ListOptions{Prefix: name + "."})

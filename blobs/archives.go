@@ -1,0 +1,128 @@
+package blobs
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"gocloud.dev/blob"
+
+	"github.com/drover-run/drover/run"
+)
+
+// archivePart is how much of an archive is in memory for each part that is on
+// its way to an object store, of which there are archiveParts.
+const (
+	archivePart  = 8 << 20
+	archiveParts = 2
+)
+
+// NewObject returns the name of an archive that is to be stored: it is random,
+// so that nobody can guess it, and never used again.
+func (s *Store) NewObject() string { return strings.ToLower(rand.Text()) }
+
+// PutArchive stores content to its end. If reading fails, or ctx ends, there is
+// no object of that name. Errors: unavailable, and those of content as they are.
+func (s *Store) PutArchive(ctx context.Context, object string, content io.Reader) error {
+	key, err := archiveKey(object)
+	if err != nil {
+		return err
+	}
+	writing, abandon := context.WithCancelCause(ctx)
+	defer abandon(nil)
+	w, err := s.bucket.NewWriter(writing, key, &blob.WriterOptions{
+		BufferSize: archivePart, MaxConcurrency: archiveParts, IfNotExist: true,
+		ContentType: "application/zstd", DisableContentTypeDetection: true,
+	})
+	if err != nil {
+		return run.Errorf(codeOf(err), "writing archive %s: %w", object, err)
+	}
+	from := &failing{r: content}
+	_, err = io.Copy(struct{ io.Writer }{w}, from)
+	if err != nil {
+		abandon(err) // before the writer is closed: it would be stored else
+	}
+	closed := w.Close()
+	switch {
+	case from.err != nil:
+		return from.err
+	case err == nil && closed == nil:
+		return nil
+	case ctx.Err() != nil:
+		return run.Errorf(run.CodeCanceled, "writing archive %s: %w", object, context.Cause(ctx))
+	case err == nil:
+		err = closed
+	}
+	return run.Errorf(codeOf(err), "writing archive %s: %w", object, err)
+}
+
+// failing remembers how reading failed.
+type failing struct {
+	r   io.Reader
+	err error
+}
+
+// Read implements io.Reader.
+func (f *failing) Read(b []byte) (int, error) {
+	n, err := f.r.Read(b)
+	if err != nil && !errors.Is(err, io.EOF) {
+		f.err = err
+	}
+	return n, err
+}
+
+// GetArchive reads an archive from an offset on. Errors: not_found, invalid (the
+// offset is behind its end), unavailable.
+func (s *Store) GetArchive(ctx context.Context, object string, offset int64) (io.ReadCloser, error) {
+	key, err := archiveKey(object)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.bucket.NewRangeReader(ctx, key, offset, -1, nil)
+	if err != nil {
+		return nil, run.Errorf(codeOf(err), "reading archive %s: %w", object, err)
+	}
+	return r, nil
+}
+
+// DeleteArchive removes an archive, and what is left of one that was being
+// written when its process died. One that is not there is no error. Errors:
+// unavailable.
+func (s *Store) DeleteArchive(ctx context.Context, object string) error {
+	key, err := archiveKey(object)
+	if err != nil {
+		return err
+	}
+	if err := s.remove(ctx, key); err != nil {
+		return err
+	}
+	if s.dir == "" {
+		return nil
+	}
+	// Object stores drop uploads that were not completed by a rule of the bucket.
+	path := filepath.Join(s.dir, filepath.FromSlash(key))
+	left, err := filepath.Glob(path + ".*.tmp")
+	if err != nil {
+		return fmt.Errorf("looking for what is left of archive %s: %w", object, err)
+	}
+	for _, name := range left {
+		if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return run.Errorf(run.CodeUnavailable, "removing what is left of archive %s: %w", object, err)
+		}
+	}
+	return nil
+}
+
+// archiveKey names the object of an archive, spread over directories.
+func archiveKey(object string) (string, error) {
+	const spread = 2
+	if len(object) <= spread || strings.ContainsFunc(object, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }) {
+		return "", run.Errorf(run.CodeInternal, "%q is not the name of an archive", object)
+	}
+	return "archives/" + object[:spread] + "/" + object, nil
+}

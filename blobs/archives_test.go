@@ -1,0 +1,107 @@
+package blobs_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/blobs"
+	"github.com/drover-run/drover/run"
+)
+
+func TestStore_archives(t *testing.T) {
+	t.Parallel()
+	for name, address := range map[string]string{
+		"file": "file://" + filepath.Join(t.TempDir(), "new", "dir"),
+		"mem":  "mem://",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, err := blobs.Open(t.Context(), address)
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, s.Close()) })
+			read := func(object string, offset int64) ([]byte, error) {
+				r, err := s.GetArchive(t.Context(), object, offset)
+				if err != nil {
+					return nil, err
+				}
+				defer func() { require.NoError(t, r.Close()) }()
+				return io.ReadAll(r)
+			}
+			content := make([]byte, 20<<20)
+			_, _ = rand.Read(content)
+			object := s.NewObject()
+			require.NotEqual(t, object, s.NewObject())
+			require.NoError(t, s.PutArchive(t.Context(), object, bytes.NewReader(content)))
+			require.Error(t, s.PutArchive(t.Context(), object, strings.NewReader("other")), "none is ever replaced")
+			for _, offset := range []int64{0, 1, int64(len(content)) - 1, int64(len(content))} {
+				got, err := read(object, offset)
+				require.NoError(t, err)
+				require.True(t, bytes.Equal(content[offset:], got), "from %d on", offset)
+			}
+
+			broken := errors.New("broken")
+			half := s.NewObject()
+			err = s.PutArchive(t.Context(), half, io.MultiReader(bytes.NewReader(content[:12<<20]), iotest.ErrReader(broken)))
+			require.ErrorIs(t, err, broken)
+			_, err = read(half, 0)
+			require.Equal(t, run.CodeNotFound, run.CodeOf(err))
+			ctx, cancel := context.WithCancelCause(t.Context())
+			err = s.PutArchive(ctx, half, io.MultiReader(bytes.NewReader(content[:12<<20]), readerFunc(func([]byte) (int, error) {
+				cancel(broken)
+				return 0, io.EOF
+			})))
+			require.Error(t, err)
+			_, err = read(half, 0)
+			require.Equal(t, run.CodeNotFound, run.CodeOf(err))
+
+			for range 2 {
+				require.NoError(t, s.DeleteArchive(t.Context(), object))
+			}
+			_, err = read(object, 0)
+			require.Equal(t, run.CodeNotFound, run.CodeOf(err))
+			_, err = read("../x", 0)
+			require.Equal(t, run.CodeInternal, run.CodeOf(err))
+		})
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
+
+// TestStore_file_removes_what_a_kill_left: a process that dies while it writes
+// leaves a file of which only the records know.
+func TestStore_file_removes_what_a_kill_left(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s, err := blobs.Open(t.Context(), "file://"+dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	object := s.NewObject()
+	files := func() []string {
+		found, err := filepath.Glob(filepath.Join(dir, "archives", "*", "*"))
+		require.NoError(t, err)
+		return found
+	}
+	var left []string
+	err = s.PutArchive(t.Context(), object, io.MultiReader(strings.NewReader("half"), readerFunc(func([]byte) (int, error) {
+		left = files()
+		return 0, io.ErrUnexpectedEOF
+	})))
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	require.Len(t, left, 1, "what would be there after a kill")
+	require.Empty(t, files())
+	require.NoError(t, os.WriteFile(left[0], []byte("half"), 0o600))
+	require.NoError(t, s.DeleteArchive(t.Context(), object))
+	require.Empty(t, files())
+}
