@@ -36,6 +36,51 @@ func (e Admission) Valid() bool {
 	}
 }
 
+// Defines values for ArchiveKind.
+const (
+	ArchiveKindArtifact  ArchiveKind = "artifact"
+	ArchiveKindCache     ArchiveKind = "cache"
+	ArchiveKindWorkspace ArchiveKind = "workspace"
+)
+
+// Valid indicates whether the value is a known member of the ArchiveKind enum.
+func (e ArchiveKind) Valid() bool {
+	switch e {
+	case ArchiveKindArtifact:
+		return true
+	case ArchiveKindCache:
+		return true
+	case ArchiveKindWorkspace:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ArtifactEntryType.
+const (
+	ArtifactEntryTypeDirectory ArtifactEntryType = "directory"
+	ArtifactEntryTypeFile      ArtifactEntryType = "file"
+	ArtifactEntryTypeHardlink  ArtifactEntryType = "hardlink"
+	ArtifactEntryTypeSymlink   ArtifactEntryType = "symlink"
+)
+
+// Valid indicates whether the value is a known member of the ArtifactEntryType enum.
+func (e ArtifactEntryType) Valid() bool {
+	switch e {
+	case ArtifactEntryTypeDirectory:
+		return true
+	case ArtifactEntryTypeFile:
+		return true
+	case ArtifactEntryTypeHardlink:
+		return true
+	case ArtifactEntryTypeSymlink:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Condition.
 const (
 	ConditionFailure Condition = "failure"
@@ -494,13 +539,87 @@ type ApprovalSpec struct {
 	Approvers int `json:"approvers"`
 }
 
+// ArchiveInfo defines model for ArchiveInfo.
+type ArchiveInfo = run.ArchiveInfo
+
+// ArchiveKind defines model for ArchiveKind.
+type ArchiveKind string
+
 // ArchivePaths Globs with `**` and `{a,b}` below the root; a directory stands for all that is below it. One that begins with `!`
 // leaves out what it matches; of those that match, the last one decides. None at all means everything.
 type ArchivePaths = []string
 
+// ArchiveQuery defines model for ArchiveQuery.
+type ArchiveQuery = run.ArchiveQuery
+
+// ArchiveRefs defines model for ArchiveRefs.
+type ArchiveRefs struct {
+	Archives []run.ArchiveRef `json:"archives"`
+}
+
 // ArchiveRoot The directory to which names in the archive are relative; itself relative to the step's working directory. Without
 // it that directory, or `/` where all paths are absolute.
 type ArchiveRoot = string
+
+// ArchiveSave defines model for ArchiveSave.
+type ArchiveSave = run.ArchiveSave
+
+// ArchiveUpload defines model for ArchiveUpload.
+type ArchiveUpload = run.ArchiveUpload
+
+// Artifact defines model for Artifact.
+type Artifact struct {
+	CreatedAt time.Time `json:"created_at"`
+
+	// Digest sha256: and hexadecimal digits, of the archive.
+	Digest string `json:"digest"`
+
+	// ExpiresAt When it is removed; absent where that is with the run.
+	ExpiresAt time.Time `json:"expires_at,omitempty,omitzero"`
+	Name      string    `json:"name"`
+
+	// Removed It was removed by its age.
+	Removed bool `json:"removed,omitempty,omitzero"`
+
+	// Size Of the archive in bytes.
+	Size int64  `json:"size"`
+	Task string `json:"task"`
+
+	// Tests What reports of tests say.
+	Tests TestSummary `json:"tests,omitempty,omitzero"`
+}
+
+// ArtifactEntries defines model for ArtifactEntries.
+type ArtifactEntries struct {
+	Entries []ArtifactEntry `json:"entries"`
+
+	// More There are more than are listed.
+	More bool `json:"more,omitempty,omitzero"`
+}
+
+// ArtifactEntry defines model for ArtifactEntry.
+type ArtifactEntry struct {
+	// Mode Such as `0644`.
+	Mode       string    `json:"mode"`
+	ModifiedAt time.Time `json:"modified_at"`
+	Path       string    `json:"path"`
+	Size       int64     `json:"size"`
+
+	// Target Of a link.
+	Target string            `json:"target,omitempty,omitzero"`
+	Type   ArtifactEntryType `json:"type"`
+}
+
+// ArtifactEntryType defines model for ArtifactEntry.Type.
+type ArtifactEntryType string
+
+// Artifacts defines model for Artifacts.
+type Artifacts struct {
+	Artifacts []Artifact `json:"artifacts"`
+
+	// Tests What reports of tests say.
+	Tests TestSummary `json:"tests,omitempty,omitzero"`
+}
 
 // CacheKey Text with calls of `sha256` and `md5` (of files), `env`, `os`, `arch`, `date`, `year`, `month`, `day` and `week`, which
 // are evaluated where the step runs, such as `go-{{ sha256 "go.sum" }}`.
@@ -1161,6 +1280,9 @@ type Run struct {
 
 	// Tasks By name. Absent in lists.
 	Tasks map[string]Task `json:"tasks,omitempty,omitzero"`
+
+	// Tests What the reports of tests among its artifacts say. Absent without any
+	Tests TestSummary `json:"tests,omitempty,omitzero"`
 }
 
 // RunAction defines model for RunAction.
@@ -1590,6 +1712,20 @@ type TaskSpecOnExecutorLost string
 // TaskSpecRetryOn defines model for TaskSpec.Retry.On.
 type TaskSpecRetryOn string
 
+// TestSummary What reports of tests say.
+type TestSummary struct {
+	// Failed Those with errors included.
+	Failed int `json:"failed"`
+
+	// FailedNames Of the first that failed, with their classes.
+	FailedNames []string `json:"failed_names,omitempty,omitzero"`
+
+	// Faults Reports that could not be read, and why.
+	Faults  []string `json:"faults,omitempty,omitzero"`
+	Skipped int      `json:"skipped"`
+	Tests   int      `json:"tests"`
+}
+
 // UpdateToken The versions of the change groups that `token_for` named, as they were read. A call that carries it succeeds
 // only if none of them has changed since, and changes them all: it is good for one call. A call that was refused
 // does not use it up.
@@ -1676,6 +1812,9 @@ type WebhookSpec struct {
 // When defines model for When.
 type When string
 
+// ArchiveReference defines model for ArchiveReference.
+type ArchiveReference = string
+
 // ChangeGroupToken The versions of the change groups that `token_for` named, as they were read. A call that carries it succeeds
 // only if none of them has changed since, and changes them all: it is good for one call. A call that was refused
 // does not use it up.
@@ -1731,6 +1870,23 @@ type StreamEventsParams struct {
 
 	// LastEventID As `after`, and stronger, for clients that come back.
 	LastEventID string `json:"Last-Event-ID,omitempty,omitzero"`
+}
+
+// DeskOpenArchiveParams defines parameters for DeskOpenArchive.
+type DeskOpenArchiveParams struct {
+	Executor string `form:"executor" json:"executor"`
+	Offset   int64  `form:"offset,omitempty" json:"offset,omitempty,omitzero"`
+
+	// DroverArchive The reference to the archive.
+	DroverArchive ArchiveReference `json:"Drover-Archive"`
+}
+
+// DeskSaveArchiveParams defines parameters for DeskSaveArchive.
+type DeskSaveArchiveParams struct {
+	Executor string `form:"executor" json:"executor"`
+
+	// DroverArchive The reference to the archive.
+	DroverArchive ArchiveReference `json:"Drover-Archive"`
 }
 
 // RemoveExecutorJSONBody defines parameters for RemoveExecutor.
@@ -1842,6 +1998,13 @@ type PutRunAnnotationsParams struct {
 	ChangegroupToken ChangeGroupToken `form:"changegroup_token,omitempty" json:"changegroup_token,omitempty,omitzero"`
 }
 
+// GetArtifactParams defines parameters for GetArtifact.
+type GetArtifactParams struct {
+	// Path The file.
+	Path  string `form:"path,omitempty" json:"path,omitempty,omitzero"`
+	Range string `json:"Range,omitempty,omitzero"`
+}
+
 // RestartRunParams defines parameters for RestartRun.
 type RestartRunParams struct {
 	// IdempotencyKey 1 to 255 printable ASCII characters. For 24 hours, a call of the same token name with the same key and the
@@ -1888,6 +2051,12 @@ type DeleteWebhookJSONBody = map[string]interface{}
 
 // PutChangeGroupJSONRequestBody defines body for PutChangeGroup for application/json ContentType.
 type PutChangeGroupJSONRequestBody = ChangeGroupSpec
+
+// DeskBeginArchiveJSONRequestBody defines body for DeskBeginArchive for application/json ContentType.
+type DeskBeginArchiveJSONRequestBody = ArchiveSave
+
+// DeskFindArchivesJSONRequestBody defines body for DeskFindArchives for application/json ContentType.
+type DeskFindArchivesJSONRequestBody = ArchiveQuery
 
 // DeskClaimJSONRequestBody defines body for DeskClaim for application/json ContentType.
 type DeskClaimJSONRequestBody = ClaimRequest
@@ -2226,6 +2395,49 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/events (the `StreamEvents` operationId).
 	StreamEvents(ctx context.Context, params *StreamEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeskOpenArchive Read an archive that a step may read
+	//
+	// Corresponds with GET /api/v1/executor/archives (the `DeskOpenArchive` operationId).
+	DeskOpenArchive(ctx context.Context, params *DeskOpenArchiveParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeskSaveArchiveWithBody Save an archive
+	//
+	// The body ends with the archive; nothing is seen of one that breaks off. A trailer `Drover-Digest` (`sha256:` and the
+	// digest in hexadecimal digits) is compared before the archive counts.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /api/v1/executor/archives (the `DeskSaveArchive` operationId).
+	DeskSaveArchiveWithBody(ctx context.Context, params *DeskSaveArchiveParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeskBeginArchiveWithBody Prepare to save an archive
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/executor/archives/begin (the `DeskBeginArchive` operationId).
+	DeskBeginArchiveWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeskBeginArchive Prepare to save an archive
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/executor/archives/begin (the `DeskBeginArchive` operationId).
+	DeskBeginArchive(ctx context.Context, body DeskBeginArchiveJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeskFindArchivesWithBody List what a step is to unpack
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/executor/archives/find (the `DeskFindArchives` operationId).
+	DeskFindArchivesWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeskFindArchives List what a step is to unpack
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/executor/archives/find (the `DeskFindArchives` operationId).
+	DeskFindArchives(ctx context.Context, body DeskFindArchivesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeskClaimWithBody Claim a task and get its definition
 	//
@@ -2640,6 +2852,26 @@ type ClientInterface interface {
 	// Corresponds with PUT /api/v1/runs/{id}/annotations (the `PutRunAnnotations` operationId).
 	PutRunAnnotations(ctx context.Context, id RunID, params *PutRunAnnotationsParams, body PutRunAnnotationsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListArtifacts List the artifacts of a run
+	//
+	// Those of the newest attempt of each task.
+	//
+	// Corresponds with GET /api/v1/runs/{id}/artifacts (the `ListArtifacts` operationId).
+	ListArtifacts(ctx context.Context, id RunID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetArtifact Get an artifact, whole or one file of it
+	//
+	// Whole, it is a tar stream compressed by zstd; `Range: bytes=N-` goes on with one that broke off, and `ETag` is its
+	// digest. Errors: 404, 410 `gone` for one that was removed by its age.
+	//
+	// Corresponds with GET /api/v1/runs/{id}/artifacts/{task}/{name} (the `GetArtifact` operationId).
+	GetArtifact(ctx context.Context, id RunID, task TaskName, name string, params *GetArtifactParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListArtifactEntries List what is in an artifact
+	//
+	// Corresponds with GET /api/v1/runs/{id}/artifacts/{task}/{name}/entries (the `ListArtifactEntries` operationId).
+	ListArtifactEntries(ctx context.Context, id RunID, task TaskName, name string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// CancelRunWithBody End a queued run for good
 	//
 	// Takes any type of body and a specified content type.
@@ -3004,6 +3236,109 @@ func (c *Client) PutChangeGroup(ctx context.Context, name string, body PutChange
 // Corresponds with GET /api/v1/events (the `StreamEvents` operationId).
 func (c *Client) StreamEvents(ctx context.Context, params *StreamEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewStreamEventsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeskOpenArchive Read an archive that a step may read
+//
+// Corresponds with GET /api/v1/executor/archives (the `DeskOpenArchive` operationId).
+func (c *Client) DeskOpenArchive(ctx context.Context, params *DeskOpenArchiveParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeskOpenArchiveRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeskSaveArchiveWithBody Save an archive
+//
+// The body ends with the archive; nothing is seen of one that breaks off. A trailer `Drover-Digest` (`sha256:` and the
+// digest in hexadecimal digits) is compared before the archive counts.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /api/v1/executor/archives (the `DeskSaveArchive` operationId).
+func (c *Client) DeskSaveArchiveWithBody(ctx context.Context, params *DeskSaveArchiveParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeskSaveArchiveRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeskBeginArchiveWithBody Prepare to save an archive
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/executor/archives/begin (the `DeskBeginArchive` operationId).
+func (c *Client) DeskBeginArchiveWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeskBeginArchiveRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeskBeginArchive Prepare to save an archive
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/executor/archives/begin (the `DeskBeginArchive` operationId).
+func (c *Client) DeskBeginArchive(ctx context.Context, body DeskBeginArchiveJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeskBeginArchiveRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeskFindArchivesWithBody List what a step is to unpack
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/executor/archives/find (the `DeskFindArchives` operationId).
+func (c *Client) DeskFindArchivesWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeskFindArchivesRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeskFindArchives List what a step is to unpack
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/executor/archives/find (the `DeskFindArchives` operationId).
+func (c *Client) DeskFindArchives(ctx context.Context, body DeskFindArchivesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeskFindArchivesRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3917,6 +4252,56 @@ func (c *Client) PutRunAnnotations(ctx context.Context, id RunID, params *PutRun
 	return c.Client.Do(req)
 }
 
+// ListArtifacts List the artifacts of a run
+//
+// Those of the newest attempt of each task.
+//
+// Corresponds with GET /api/v1/runs/{id}/artifacts (the `ListArtifacts` operationId).
+func (c *Client) ListArtifacts(ctx context.Context, id RunID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListArtifactsRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetArtifact Get an artifact, whole or one file of it
+//
+// Whole, it is a tar stream compressed by zstd; `Range: bytes=N-` goes on with one that broke off, and `ETag` is its
+// digest. Errors: 404, 410 `gone` for one that was removed by its age.
+//
+// Corresponds with GET /api/v1/runs/{id}/artifacts/{task}/{name} (the `GetArtifact` operationId).
+func (c *Client) GetArtifact(ctx context.Context, id RunID, task TaskName, name string, params *GetArtifactParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetArtifactRequest(c.Server, id, task, name, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListArtifactEntries List what is in an artifact
+//
+// Corresponds with GET /api/v1/runs/{id}/artifacts/{task}/{name}/entries (the `ListArtifactEntries` operationId).
+func (c *Client) ListArtifactEntries(ctx context.Context, id RunID, task TaskName, name string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListArtifactEntriesRequest(c.Server, id, task, name)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // CancelRunWithBody End a queued run for good
 //
 // Takes any type of body and a specified content type.
@@ -4783,6 +5168,222 @@ func NewStreamEventsRequest(server string, params *StreamEventsParams) (*http.Re
 		req.Header.Set("Last-Event-ID", headerParam0)
 
 	}
+
+	return req, nil
+}
+
+// NewDeskOpenArchiveRequest constructs an http.Request for the DeskOpenArchive method
+func NewDeskOpenArchiveRequest(server string, params *DeskOpenArchiveParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/executor/archives")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "executor", params.Executor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "offset", params.Offset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Drover-Archive", params.DroverArchive, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Drover-Archive", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewDeskSaveArchiveRequestWithBody constructs an http.Request for the DeskSaveArchive method, with any body, and a specified content type
+func NewDeskSaveArchiveRequestWithBody(server string, params *DeskSaveArchiveParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/executor/archives")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "executor", params.Executor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Drover-Archive", params.DroverArchive, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Drover-Archive", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewDeskBeginArchiveRequest calls the generic DeskBeginArchive builder with application/json body
+func NewDeskBeginArchiveRequest(server string, body DeskBeginArchiveJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewDeskBeginArchiveRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewDeskBeginArchiveRequestWithBody constructs an http.Request for the DeskBeginArchive method, with any body, and a specified content type
+func NewDeskBeginArchiveRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/executor/archives/begin")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeskFindArchivesRequest calls the generic DeskFindArchives builder with application/json body
+func NewDeskFindArchivesRequest(server string, body DeskFindArchivesJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewDeskFindArchivesRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewDeskFindArchivesRequestWithBody constructs an http.Request for the DeskFindArchives method, with any body, and a specified content type
+func NewDeskFindArchivesRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/executor/archives/find")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -6388,6 +6989,172 @@ func NewPutRunAnnotationsRequestWithBody(server string, id RunID, params *PutRun
 	return req, nil
 }
 
+// NewListArtifactsRequest constructs an http.Request for the ListArtifacts method
+func NewListArtifactsRequest(server string, id RunID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/runs/%s/artifacts", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetArtifactRequest constructs an http.Request for the GetArtifact method
+func NewGetArtifactRequest(server string, id RunID, task TaskName, name string, params *GetArtifactParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "task", task, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam2 string
+
+	pathParam2, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/runs/%s/artifacts/%s/%s", pathParam0, pathParam1, pathParam2)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "path", params.Path, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Range", params.Range, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Range", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewListArtifactEntriesRequest constructs an http.Request for the ListArtifactEntries method
+func NewListArtifactEntriesRequest(server string, id RunID, task TaskName, name string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "task", task, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam2 string
+
+	pathParam2, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/runs/%s/artifacts/%s/%s/entries", pathParam0, pathParam1, pathParam2)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewCancelRunRequest calls the generic CancelRun builder with application/json body
 func NewCancelRunRequest(server string, id RunID, body CancelRunJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -7507,6 +8274,51 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/events (the `StreamEvents` operationId).
 	StreamEventsWithResponse(ctx context.Context, params *StreamEventsParams, reqEditors ...RequestEditorFn) (*StreamEventsResponse, error)
 
+	// DeskOpenArchiveWithResponse Read an archive that a step may read
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/executor/archives (the `DeskOpenArchive` operationId).
+	DeskOpenArchiveWithResponse(ctx context.Context, params *DeskOpenArchiveParams, reqEditors ...RequestEditorFn) (*DeskOpenArchiveResponse, error)
+
+	// DeskSaveArchiveWithBodyWithResponse Save an archive
+	//
+	// The body ends with the archive; nothing is seen of one that breaks off. A trailer `Drover-Digest` (`sha256:` and the
+	// digest in hexadecimal digits) is compared before the archive counts.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /api/v1/executor/archives (the `DeskSaveArchive` operationId).
+	DeskSaveArchiveWithBodyWithResponse(ctx context.Context, params *DeskSaveArchiveParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DeskSaveArchiveResponse, error)
+
+	// DeskBeginArchiveWithBodyWithResponse Prepare to save an archive
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/executor/archives/begin (the `DeskBeginArchive` operationId).
+	DeskBeginArchiveWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DeskBeginArchiveResponse, error)
+
+	// DeskBeginArchiveWithResponse Prepare to save an archive
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/executor/archives/begin (the `DeskBeginArchive` operationId).
+	DeskBeginArchiveWithResponse(ctx context.Context, body DeskBeginArchiveJSONRequestBody, reqEditors ...RequestEditorFn) (*DeskBeginArchiveResponse, error)
+
+	// DeskFindArchivesWithBodyWithResponse List what a step is to unpack
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/executor/archives/find (the `DeskFindArchives` operationId).
+	DeskFindArchivesWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DeskFindArchivesResponse, error)
+
+	// DeskFindArchivesWithResponse List what a step is to unpack
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/executor/archives/find (the `DeskFindArchives` operationId).
+	DeskFindArchivesWithResponse(ctx context.Context, body DeskFindArchivesJSONRequestBody, reqEditors ...RequestEditorFn) (*DeskFindArchivesResponse, error)
+
 	// DeskClaimWithBodyWithResponse Claim a task and get its definition
 	//
 	// The answer holds the task's secrets in the clear.
@@ -7941,6 +8753,32 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PUT /api/v1/runs/{id}/annotations (the `PutRunAnnotations` operationId).
 	PutRunAnnotationsWithResponse(ctx context.Context, id RunID, params *PutRunAnnotationsParams, body PutRunAnnotationsJSONRequestBody, reqEditors ...RequestEditorFn) (*PutRunAnnotationsResponse, error)
+
+	// ListArtifactsWithResponse List the artifacts of a run
+	//
+	// Those of the newest attempt of each task.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/runs/{id}/artifacts (the `ListArtifacts` operationId).
+	ListArtifactsWithResponse(ctx context.Context, id RunID, reqEditors ...RequestEditorFn) (*ListArtifactsResponse, error)
+
+	// GetArtifactWithResponse Get an artifact, whole or one file of it
+	//
+	// Whole, it is a tar stream compressed by zstd; `Range: bytes=N-` goes on with one that broke off, and `ETag` is its
+	// digest. Errors: 404, 410 `gone` for one that was removed by its age.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/runs/{id}/artifacts/{task}/{name} (the `GetArtifact` operationId).
+	GetArtifactWithResponse(ctx context.Context, id RunID, task TaskName, name string, params *GetArtifactParams, reqEditors ...RequestEditorFn) (*GetArtifactResponse, error)
+
+	// ListArtifactEntriesWithResponse List what is in an artifact
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/runs/{id}/artifacts/{task}/{name}/entries (the `ListArtifactEntries` operationId).
+	ListArtifactEntriesWithResponse(ctx context.Context, id RunID, task TaskName, name string, reqEditors ...RequestEditorFn) (*ListArtifactEntriesResponse, error)
 
 	// CancelRunWithBodyWithResponse End a queued run for good
 	//
@@ -8446,6 +9284,219 @@ func (r StreamEventsResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r StreamEventsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeskOpenArchiveResponseDefaultHeaders the declared response headers of an HTTP default response for DeskOpenArchive
+type DeskOpenArchiveResponseDefaultHeaders struct {
+	RetryAfter int
+}
+
+type DeskOpenArchiveResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *DeskOpenArchiveResponseDefaultHeaders
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DeskOpenArchiveResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeskOpenArchiveResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeskOpenArchiveResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeskOpenArchiveResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeskOpenArchiveResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeskSaveArchiveResponseDefaultHeaders the declared response headers of an HTTP default response for DeskSaveArchive
+type DeskSaveArchiveResponseDefaultHeaders struct {
+	RetryAfter int
+}
+
+type DeskSaveArchiveResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ArchiveInfo
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *DeskSaveArchiveResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeskSaveArchiveResponse) GetJSON200() *ArchiveInfo {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DeskSaveArchiveResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeskSaveArchiveResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeskSaveArchiveResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeskSaveArchiveResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeskSaveArchiveResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeskBeginArchiveResponseDefaultHeaders the declared response headers of an HTTP default response for DeskBeginArchive
+type DeskBeginArchiveResponseDefaultHeaders struct {
+	RetryAfter int
+}
+
+type DeskBeginArchiveResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ArchiveUpload
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *DeskBeginArchiveResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeskBeginArchiveResponse) GetJSON200() *ArchiveUpload {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DeskBeginArchiveResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeskBeginArchiveResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeskBeginArchiveResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeskBeginArchiveResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeskBeginArchiveResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeskFindArchivesResponseDefaultHeaders the declared response headers of an HTTP default response for DeskFindArchives
+type DeskFindArchivesResponseDefaultHeaders struct {
+	RetryAfter int
+}
+
+type DeskFindArchivesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ArchiveRefs
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *DeskFindArchivesResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeskFindArchivesResponse) GetJSON200() *ArchiveRefs {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DeskFindArchivesResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeskFindArchivesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeskFindArchivesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeskFindArchivesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeskFindArchivesResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -10146,6 +11197,164 @@ func (r PutRunAnnotationsResponse) ContentType() string {
 	return ""
 }
 
+// ListArtifactsResponseDefaultHeaders the declared response headers of an HTTP default response for ListArtifacts
+type ListArtifactsResponseDefaultHeaders struct {
+	RetryAfter int
+}
+
+type ListArtifactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Artifacts
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ListArtifactsResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListArtifactsResponse) GetJSON200() *Artifacts {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListArtifactsResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListArtifactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListArtifactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListArtifactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListArtifactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetArtifactResponseDefaultHeaders the declared response headers of an HTTP default response for GetArtifact
+type GetArtifactResponseDefaultHeaders struct {
+	RetryAfter int
+}
+
+type GetArtifactResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetArtifactResponseDefaultHeaders
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetArtifactResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetArtifactResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetArtifactResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetArtifactResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetArtifactResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ListArtifactEntriesResponseDefaultHeaders the declared response headers of an HTTP default response for ListArtifactEntries
+type ListArtifactEntriesResponseDefaultHeaders struct {
+	RetryAfter int
+}
+
+type ListArtifactEntriesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ArtifactEntries
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ListArtifactEntriesResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListArtifactEntriesResponse) GetJSON200() *ArtifactEntries {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListArtifactEntriesResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListArtifactEntriesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListArtifactEntriesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListArtifactEntriesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListArtifactEntriesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // CancelRunResponse200Headers the declared response headers of an HTTP 200 response for CancelRun
 type CancelRunResponse200Headers struct {
 	ETag string
@@ -11387,6 +12596,87 @@ func (c *ClientWithResponses) StreamEventsWithResponse(ctx context.Context, para
 	return ParseStreamEventsResponse(rsp)
 }
 
+// DeskOpenArchiveWithResponse Read an archive that a step may read
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/executor/archives (the `DeskOpenArchive` operationId).
+func (c *ClientWithResponses) DeskOpenArchiveWithResponse(ctx context.Context, params *DeskOpenArchiveParams, reqEditors ...RequestEditorFn) (*DeskOpenArchiveResponse, error) {
+	rsp, err := c.DeskOpenArchive(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeskOpenArchiveResponse(rsp)
+}
+
+// DeskSaveArchiveWithBodyWithResponse Save an archive
+//
+// The body ends with the archive; nothing is seen of one that breaks off. A trailer `Drover-Digest` (`sha256:` and the
+// digest in hexadecimal digits) is compared before the archive counts.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /api/v1/executor/archives (the `DeskSaveArchive` operationId).
+func (c *ClientWithResponses) DeskSaveArchiveWithBodyWithResponse(ctx context.Context, params *DeskSaveArchiveParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DeskSaveArchiveResponse, error) {
+	rsp, err := c.DeskSaveArchiveWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeskSaveArchiveResponse(rsp)
+}
+
+// DeskBeginArchiveWithBodyWithResponse Prepare to save an archive
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/executor/archives/begin (the `DeskBeginArchive` operationId).
+func (c *ClientWithResponses) DeskBeginArchiveWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DeskBeginArchiveResponse, error) {
+	rsp, err := c.DeskBeginArchiveWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeskBeginArchiveResponse(rsp)
+}
+
+// DeskBeginArchiveWithResponse Prepare to save an archive
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/executor/archives/begin (the `DeskBeginArchive` operationId).
+func (c *ClientWithResponses) DeskBeginArchiveWithResponse(ctx context.Context, body DeskBeginArchiveJSONRequestBody, reqEditors ...RequestEditorFn) (*DeskBeginArchiveResponse, error) {
+	rsp, err := c.DeskBeginArchive(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeskBeginArchiveResponse(rsp)
+}
+
+// DeskFindArchivesWithBodyWithResponse List what a step is to unpack
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/executor/archives/find (the `DeskFindArchives` operationId).
+func (c *ClientWithResponses) DeskFindArchivesWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DeskFindArchivesResponse, error) {
+	rsp, err := c.DeskFindArchivesWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeskFindArchivesResponse(rsp)
+}
+
+// DeskFindArchivesWithResponse List what a step is to unpack
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/executor/archives/find (the `DeskFindArchives` operationId).
+func (c *ClientWithResponses) DeskFindArchivesWithResponse(ctx context.Context, body DeskFindArchivesJSONRequestBody, reqEditors ...RequestEditorFn) (*DeskFindArchivesResponse, error) {
+	rsp, err := c.DeskFindArchives(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeskFindArchivesResponse(rsp)
+}
+
 // DeskClaimWithBodyWithResponse Claim a task and get its definition
 //
 // The answer holds the task's secrets in the clear.
@@ -12116,6 +13406,50 @@ func (c *ClientWithResponses) PutRunAnnotationsWithResponse(ctx context.Context,
 	return ParsePutRunAnnotationsResponse(rsp)
 }
 
+// ListArtifactsWithResponse List the artifacts of a run
+//
+// Those of the newest attempt of each task.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/runs/{id}/artifacts (the `ListArtifacts` operationId).
+func (c *ClientWithResponses) ListArtifactsWithResponse(ctx context.Context, id RunID, reqEditors ...RequestEditorFn) (*ListArtifactsResponse, error) {
+	rsp, err := c.ListArtifacts(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListArtifactsResponse(rsp)
+}
+
+// GetArtifactWithResponse Get an artifact, whole or one file of it
+//
+// Whole, it is a tar stream compressed by zstd; `Range: bytes=N-` goes on with one that broke off, and `ETag` is its
+// digest. Errors: 404, 410 `gone` for one that was removed by its age.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/runs/{id}/artifacts/{task}/{name} (the `GetArtifact` operationId).
+func (c *ClientWithResponses) GetArtifactWithResponse(ctx context.Context, id RunID, task TaskName, name string, params *GetArtifactParams, reqEditors ...RequestEditorFn) (*GetArtifactResponse, error) {
+	rsp, err := c.GetArtifact(ctx, id, task, name, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetArtifactResponse(rsp)
+}
+
+// ListArtifactEntriesWithResponse List what is in an artifact
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/runs/{id}/artifacts/{task}/{name}/entries (the `ListArtifactEntries` operationId).
+func (c *ClientWithResponses) ListArtifactEntriesWithResponse(ctx context.Context, id RunID, task TaskName, name string, reqEditors ...RequestEditorFn) (*ListArtifactEntriesResponse, error) {
+	rsp, err := c.ListArtifactEntries(ctx, id, task, name, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListArtifactEntriesResponse(rsp)
+}
+
 // CancelRunWithBodyWithResponse End a queued run for good
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -12786,6 +14120,183 @@ func ParseStreamEventsResponse(rsp *http.Response) (*StreamEventsResponse, error
 	switch {
 	case true:
 		var headers StreamEventsResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeskOpenArchiveResponse parses an HTTP response from a DeskOpenArchiveWithResponse call
+func ParseDeskOpenArchiveResponse(rsp *http.Response) (*DeskOpenArchiveResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeskOpenArchiveResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers DeskOpenArchiveResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeskSaveArchiveResponse parses an HTTP response from a DeskSaveArchiveWithResponse call
+func ParseDeskSaveArchiveResponse(rsp *http.Response) (*DeskSaveArchiveResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeskSaveArchiveResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ArchiveInfo
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers DeskSaveArchiveResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeskBeginArchiveResponse parses an HTTP response from a DeskBeginArchiveWithResponse call
+func ParseDeskBeginArchiveResponse(rsp *http.Response) (*DeskBeginArchiveResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeskBeginArchiveResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ArchiveUpload
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers DeskBeginArchiveResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeskFindArchivesResponse parses an HTTP response from a DeskFindArchivesWithResponse call
+func ParseDeskFindArchivesResponse(rsp *http.Response) (*DeskFindArchivesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeskFindArchivesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ArchiveRefs
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers DeskFindArchivesResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
@@ -14249,6 +15760,137 @@ func ParsePutRunAnnotationsResponse(rsp *http.Response) (*PutRunAnnotationsRespo
 		response.Headers200 = &headers
 	case true:
 		var headers PutRunAnnotationsResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListArtifactsResponse parses an HTTP response from a ListArtifactsWithResponse call
+func ParseListArtifactsResponse(rsp *http.Response) (*ListArtifactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListArtifactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Artifacts
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers ListArtifactsResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetArtifactResponse parses an HTTP response from a GetArtifactWithResponse call
+func ParseGetArtifactResponse(rsp *http.Response) (*GetArtifactResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetArtifactResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers GetArtifactResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListArtifactEntriesResponse parses an HTTP response from a ListArtifactEntriesWithResponse call
+func ParseListArtifactEntriesResponse(rsp *http.Response) (*ListArtifactEntriesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListArtifactEntriesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ArtifactEntries
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers ListArtifactEntriesResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {

@@ -15,6 +15,7 @@ type Config struct {
 	Temporal  Temporal  `koanf:"temporal" yaml:"temporal"`
 	Records   Records   `koanf:"records" yaml:"records"`
 	Blobs     Blobs     `koanf:"blobs" yaml:"blobs"`
+	Archives  Archives  `koanf:"archives" yaml:"archives"`
 	Retention Retention `koanf:"retention" yaml:"retention"`
 	Control   Control   `koanf:"control" yaml:"control"`
 	Gateway   Gateway   `koanf:"gateway" yaml:"gateway"`
@@ -211,8 +212,12 @@ type Dev struct {
 // Default returns the configuration where nothing is set.
 func Default() Config {
 	return Config{
-		Log:       Log{Level: "info", Format: "text"},
-		Records:   Records{Driver: "sqlite"},
+		Log:     Log{Level: "info", Format: "text"},
+		Records: Records{Driver: "sqlite"},
+		Archives: Archives{
+			MaxBytes: 10 << 30, MaxEntries: 1_000_000, MaxContentBytes: 50 << 30, CacheMaxBytes: 5 << 30, CacheTotalBytes: 50 << 30,
+			CacheMaxAge: 14 * 24 * time.Hour, WorkspaceMaxAge: 3 * 24 * time.Hour, ArtifactMaxAge: 30 * 24 * time.Hour,
+		},
 		Retention: Retention{Interval: time.Hour},
 		Gateway:   Gateway{Listen: "127.0.0.1:8080", Hosts: []string{}, CodecOrigins: []string{}, ShutdownTimeout: 10 * time.Second},
 		Relay:     Relay{Listen: "127.0.0.1:7234", MaxPolls: 200, ShutdownTimeout: 10 * time.Second},

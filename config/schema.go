@@ -125,6 +125,12 @@ func fromText(text string, t reflect.Type) (any, error) {
 			return nil, fmt.Errorf("%q is not a whole number", text)
 		}
 		return n, nil
+	case reflect.Int64:
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%q is not a whole number", text)
+		}
+		return n, nil
 	case reflect.Bool:
 		b, err := strconv.ParseBool(text)
 		if err != nil {

@@ -51,6 +51,7 @@ func (c Config) Validate(parts ...Part) error {
 	v.exclusive("records.dsn", c.Records.DSN != "", "records.dsn_file", c.Records.DSNFile != "")
 	v.exclusive("records.keys", c.Records.Keys != "", "records.keys_file", c.Records.KeysFile != "")
 	v.blobURL(c.Blobs.URL)
+	c.Archives.validate(v)
 	c.Retention.validate(v)
 	c.Control.validate(v)
 	c.Gateway.validate(v)

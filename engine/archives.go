@@ -2,31 +2,333 @@ package engine
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"hash"
 	"io"
+	"time"
 
+	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 )
 
-func errNoArchives() error {
-	return run.Errorf(run.CodeNotSupported, "archives are not kept here")
+const (
+	// objectLease is how long an object whose bytes are being written is kept
+	// without a sign of that. What a killed process left goes after it.
+	objectLease = 10 * time.Minute
+	// refLife is how long a reference may be used to begin a transfer.
+	refLife = time.Hour
+)
+
+// ArchiveStore keeps the bytes of archives, by names that it makes.
+type ArchiveStore interface {
+	// NewObject returns a name that cannot be guessed and was never used.
+	NewObject() string
+	// PutArchive stores content to its end, or nothing of that name. Errors:
+	// unavailable, and those of content as they are.
+	PutArchive(ctx context.Context, object string, content io.Reader) error
+	// GetArchive reads an archive from an offset on. Errors: not_found,
+	// unavailable.
+	GetArchive(ctx context.Context, object string, offset int64) (io.ReadCloser, error)
+	// DeleteArchive removes an archive, also one that was not completed. One that
+	// is not there is no error. Errors: unavailable.
+	DeleteArchive(ctx context.Context, object string) error
+}
+
+// ArchiveOptions bound archives, and say how long they are kept. Zero means no
+// bound.
+type ArchiveOptions struct {
+	Limits run.ArchiveLimits // of a workspace or artifact
+	// CacheSize is the most that one cache may have; Limits hold for it too.
+	CacheSize int64
+	// Artifacts is how long artifacts are kept that do not say it themselves.
+	Artifacts time.Duration
+	// Workspaces is how long workspaces are kept after the end of their run.
+	Workspaces time.Duration
+	// CacheUnused is how long caches are kept that nobody uses, and CacheTotal
+	// how much they may take together.
+	CacheUnused time.Duration
+	CacheTotal  int64
+}
+
+func (o ArchiveOptions) limits(kind run.ArchiveKind) run.ArchiveLimits {
+	l := o.Limits
+	if kind == run.ArchiveCache && o.CacheSize > 0 && (l.Size == 0 || o.CacheSize < l.Size) {
+		l.Size = o.CacheSize
+	}
+	return l
 }
 
 // FindArchives implements run.ArchiveDesk.
-func (e *Engine) FindArchives(context.Context, run.ArchiveQuery) ([]run.ArchiveRef, error) {
-	return nil, errNoArchives()
+func (e *Engine) FindArchives(ctx context.Context, q run.ArchiveQuery) ([]run.ArchiveRef, error) {
+	if err := e.hasArchives(); err != nil {
+		return nil, err
+	}
+	c := records.ArchiveClaim{Key: q.Key, Executor: q.Executor, Step: q.Step}
+	place, err := e.store.ArchivePlace(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	var found []records.Archive
+	switch place.Step.Restores() {
+	case run.ArchiveWorkspace:
+		found, err = e.store.Workspaces(ctx, c)
+	case run.ArchiveCache:
+		found, err = e.findCache(ctx, c, place, q.Keys)
+	case run.ArchiveArtifact:
+	default:
+		err = run.Errorf(run.CodeInvalid, "step %d of task %s restores nothing", q.Step, place.Task)
+	}
+	if err != nil {
+		return nil, err
+	}
+	refs := make([]run.ArchiveRef, len(found))
+	for i, a := range found {
+		if a.Object == "" {
+			return nil, run.Errorf(run.CodeGone, "what task %s saved was removed: it is kept for %s after the end of its run", a.Task, e.archiving.Workspaces)
+		}
+		ref, err := e.signRef(ctx, archiveRef{Action: actionRead, Claim: c, Object: a.Object, Size: a.Size})
+		if err != nil {
+			return nil, err
+		}
+		refs[i] = run.ArchiveRef{ArchiveInfo: infoOf(a), Ref: ref, Limits: e.archiving.limits(a.Kind)}
+	}
+	return refs, nil
+}
+
+func (e *Engine) findCache(ctx context.Context, c records.ArchiveClaim, place records.ArchivePlace, keys []string) ([]records.Archive, error) {
+	if len(keys) != len(place.Step.RestoreCache.Keys) {
+		return nil, run.Errorf(run.CodeInvalid, "the step has %d keys, and %d were given", len(place.Step.RestoreCache.Keys), len(keys))
+	}
+	for _, key := range keys {
+		if err := run.CheckCacheKey(key); err != nil {
+			return nil, err
+		}
+	}
+	found, err := e.store.FindCache(ctx, c, run.CacheScopes(place.Group, place.Step.RestoreCache.Scope, place.Untrusted), keys)
+	e.metrics.cacheLookup(found != nil, err)
+	if err != nil || found == nil {
+		return nil, err
+	}
+	return []records.Archive{*found}, nil
 }
 
 // OpenArchive implements run.ArchiveDesk.
-func (e *Engine) OpenArchive(context.Context, run.ArchiveRead) (io.ReadCloser, error) {
-	return nil, errNoArchives()
+func (e *Engine) OpenArchive(ctx context.Context, r run.ArchiveRead) (io.ReadCloser, error) {
+	if err := e.hasArchives(); err != nil {
+		return nil, err
+	}
+	ref, err := e.openRef(ctx, r.Ref.Ref, actionRead, r.Executor)
+	if err != nil {
+		return nil, err
+	}
+	if r.Offset < 0 || r.Offset > ref.Size {
+		return nil, run.Errorf(run.CodeInvalid, "the archive has %d bytes; it cannot be read from %d on", ref.Size, r.Offset)
+	}
+	if err := e.store.MayRead(ctx, ref.Claim, ref.Object); err != nil {
+		return nil, err
+	}
+	content, err := e.archives.GetArchive(ctx, ref.Object, r.Offset)
+	if err != nil {
+		return nil, objectError(err)
+	}
+	var out io.Reader = &countingReader{r: content, count: e.metrics.archiveRead}
+	if r.Offset == 0 && r.Ref.Digest != "" {
+		out = &checkingReader{r: out, sum: sha256.New(), want: r.Ref.Digest}
+	}
+	return readCloser{out, content}, nil
+}
+
+// objectError tells of an object that the records know and the store does not:
+// it was removed a moment ago.
+func objectError(err error) error {
+	if run.CodeOf(err) == run.CodeNotFound {
+		return run.Errorf(run.CodeGone, "the archive was removed")
+	}
+	return err
 }
 
 // BeginArchive implements run.ArchiveDesk.
-func (e *Engine) BeginArchive(context.Context, run.ArchiveSave) (run.ArchiveUpload, error) {
-	return run.ArchiveUpload{}, errNoArchives()
+func (e *Engine) BeginArchive(ctx context.Context, s run.ArchiveSave) (run.ArchiveUpload, error) {
+	if err := e.hasArchives(); err != nil {
+		return run.ArchiveUpload{}, err
+	}
+	c := records.ArchiveClaim{Key: s.Key, Executor: s.Executor, Step: s.Step}
+	place, err := e.store.ArchivePlace(ctx, c)
+	if err != nil {
+		return run.ArchiveUpload{}, err
+	}
+	kind := place.Step.Saves()
+	ref := archiveRef{Action: actionSave, Claim: c, Kind: kind}
+	switch kind {
+	case run.ArchiveWorkspace:
+	case run.ArchiveArtifact:
+		ref.Name, ref.JUnit = place.Step.SaveArtifacts.Name, place.Step.SaveArtifacts.JUnit
+		ref.Keep = place.Step.SaveArtifacts.Retention.Std()
+		if ref.Keep == 0 {
+			ref.Keep = e.archiving.Artifacts
+		}
+	case run.ArchiveCache:
+		if err := run.CheckCacheKey(s.CacheKey); err != nil {
+			return run.ArchiveUpload{}, err
+		}
+		ref.Name = s.CacheKey
+		ref.Scope = run.CacheScopes(place.Group, place.Step.SaveCache.Scope, place.Untrusted)[0]
+	default:
+		return run.ArchiveUpload{}, run.Errorf(run.CodeInvalid, "step %d of task %s saves nothing", s.Step, place.Task)
+	}
+	saved, err := e.store.SavedArchive(ctx, c, ref.Scope, ref.Name)
+	if err != nil {
+		return run.ArchiveUpload{}, err
+	}
+	up := run.ArchiveUpload{Executor: s.Executor, Limits: e.archiving.limits(kind)}
+	if saved != nil {
+		info := infoOf(*saved)
+		up.Saved = &info
+		return up, nil
+	}
+	up.Ref, err = e.signRef(ctx, ref)
+	return up, err
 }
 
-// SaveArchive implements run.ArchiveDesk.
-func (e *Engine) SaveArchive(context.Context, run.ArchiveUpload, io.Reader) (run.ArchiveInfo, error) {
-	return run.ArchiveInfo{}, errNoArchives()
+// SaveArchive implements run.ArchiveDesk. The bytes are stored under a name
+// that nobody knows, and count from the transaction on that commits them.
+func (e *Engine) SaveArchive(ctx context.Context, u run.ArchiveUpload, content io.Reader) (run.ArchiveInfo, error) {
+	if err := e.hasArchives(); err != nil {
+		return run.ArchiveInfo{}, err
+	}
+	ref, err := e.openRef(ctx, u.Ref, actionSave, u.Executor)
+	if err != nil {
+		return run.ArchiveInfo{}, err
+	}
+	if _, err := e.store.ArchivePlace(ctx, ref.Claim); err != nil {
+		return run.ArchiveInfo{}, err // before the bytes come
+	}
+	object := e.archives.NewObject()
+	if err := e.store.PutObject(ctx, object, objectLease); err != nil {
+		return run.ArchiveInfo{}, err
+	}
+	saved, err := e.saveObject(ctx, ref, object, content)
+	e.metrics.archiveSaved(ref.Kind, saved.Size, err)
+	if err != nil {
+		// It is garbage at once; else it would be once its lease ends.
+		_ = e.store.PutObject(context.WithoutCancel(ctx), object, 0) // the error to tell is the first
+		return run.ArchiveInfo{}, err
+	}
+	return infoOf(saved), nil
+}
+
+func (e *Engine) saveObject(ctx context.Context, ref archiveRef, object string, content io.Reader) (records.Archive, error) {
+	in := &incoming{
+		ctx: ctx, r: content, sum: sha256.New(), most: e.archiving.limits(ref.Kind).Size, renewed: time.Now(),
+		renew: func() error { return e.store.PutObject(ctx, object, objectLease) },
+	}
+	if err := e.archives.PutArchive(ctx, object, in); err != nil {
+		return records.Archive{}, err
+	}
+	if in.size == 0 {
+		return records.Archive{}, run.Errorf(run.CodeInvalid, "an archive of no bytes is none")
+	}
+	a := records.Archive{
+		Kind: ref.Kind, Scope: ref.Scope, Name: ref.Name, Object: object, Size: in.size, Digest: digestOf(in.sum),
+	}
+	if ref.Keep > 0 {
+		a.Expires = time.Now().Add(ref.Keep)
+	}
+	if ref.JUnit {
+		summary, err := e.testReports(ctx, object)
+		if err != nil {
+			return records.Archive{}, err
+		}
+		a.Tests = &summary
+	}
+	return e.store.CommitArchive(ctx, ref.Claim, a)
+}
+
+// hasArchives refuses calls where no archives are kept.
+func (e *Engine) hasArchives() error {
+	if e.archives == nil {
+		return run.Errorf(run.CodeNotSupported, "archives are not kept here")
+	}
+	return nil
+}
+
+func infoOf(a records.Archive) run.ArchiveInfo {
+	info := run.ArchiveInfo{Kind: a.Kind, Name: a.Name, Size: a.Size, Digest: a.Digest, Created: a.Created}
+	if a.Kind == run.ArchiveWorkspace {
+		info.Name = a.Task
+	}
+	return info
+}
+
+const digestPrefix = "sha256:"
+
+func digestOf(sum hash.Hash) string { return digestPrefix + hex.EncodeToString(sum.Sum(nil)) }
+
+// incoming is an archive that is being received: it is counted and summed up,
+// and renews the lease of its object.
+type incoming struct {
+	ctx     context.Context //nolint:containedctx // of one call
+	r       io.Reader
+	sum     hash.Hash
+	size    int64
+	most    int64 // 0: no limit
+	renew   func() error
+	renewed time.Time
+}
+
+// Read implements io.Reader.
+func (i *incoming) Read(b []byte) (int, error) {
+	if err := i.ctx.Err(); err != nil {
+		return 0, run.Errorf(run.CodeCanceled, "receiving the archive: %w", context.Cause(i.ctx))
+	}
+	if now := time.Now(); now.Sub(i.renewed) > objectLease/3 {
+		if err := i.renew(); err != nil {
+			return 0, err
+		}
+		i.renewed = now
+	}
+	n, err := i.r.Read(b)
+	i.size += int64(n)
+	i.sum.Write(b[:n])
+	if i.most > 0 && i.size > i.most {
+		return 0, run.Errorf(run.CodeTooLarge, "the archive has more than %d bytes", i.most)
+	}
+	return n, err
+}
+
+// countingReader counts what is read.
+type countingReader struct {
+	r     io.Reader
+	count func(n int)
+}
+
+// Read implements io.Reader.
+func (c *countingReader) Read(b []byte) (int, error) {
+	n, err := c.r.Read(b)
+	c.count(n)
+	return n, err
+}
+
+// checkingReader fails at the end where the whole is not what it should be.
+type checkingReader struct {
+	r    io.Reader
+	sum  hash.Hash
+	want string
+}
+
+// Read implements io.Reader.
+func (c *checkingReader) Read(b []byte) (int, error) {
+	n, err := c.r.Read(b)
+	c.sum.Write(b[:n])
+	if errors.Is(err, io.EOF) && digestOf(c.sum) != c.want {
+		err = run.Errorf(run.CodeInvalid, "the archive is not what was saved: its digest is %s, not %s", digestOf(c.sum), c.want)
+	}
+	return n, err
+}
+
+type readCloser struct {
+	io.Reader
+	io.Closer
 }

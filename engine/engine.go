@@ -11,6 +11,7 @@ import (
 	"context"
 	"iter"
 	"log/slog"
+	"sync/atomic"
 
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
@@ -40,8 +41,7 @@ type LogStore interface {
 	Check(ctx context.Context) error
 }
 
-// Deps are what an Engine works with. Every field is required but
-// Metrics and Secrets.
+// Deps are what an Engine works with. Required are Store, Logs and Logger.
 type Deps struct {
 	Store   records.Store
 	Logs    LogStore
@@ -50,6 +50,9 @@ type Deps struct {
 	// Secrets follows references to secrets. nil, for processes that hand out no
 	// tasks: they are taken as they are.
 	Secrets Secrets
+	// Archives keeps archives; nil: there are none. Archiving bounds them.
+	Archives  ArchiveStore
+	Archiving ArchiveOptions
 }
 
 // Engine implements run.Service and run.Desk. It is safe for concurrent use,
@@ -60,6 +63,10 @@ type Engine struct {
 	logger  *slog.Logger
 	metrics *Metrics
 	secrets Secrets
+
+	archives  ArchiveStore
+	archiving ArchiveOptions
+	refs      atomic.Pointer[[]byte] // the key of references, once it is known
 }
 
 var (
@@ -72,7 +79,10 @@ func New(deps Deps) *Engine {
 	if deps.Metrics == nil {
 		deps.Metrics = NewMetrics()
 	}
-	return &Engine{store: deps.Store, logs: deps.Logs, logger: deps.Logger, metrics: deps.Metrics, secrets: deps.Secrets}
+	return &Engine{
+		store: deps.Store, logs: deps.Logs, logger: deps.Logger, metrics: deps.Metrics, secrets: deps.Secrets,
+		archives: deps.Archives, archiving: deps.Archiving,
+	}
 }
 
 // Ready implements run.Service.

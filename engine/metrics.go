@@ -28,6 +28,12 @@ type Metrics struct {
 	packTime   prometheus.Histogram
 	packBefore prometheus.Counter
 	packAfter  prometheus.Counter
+	saved      *prometheus.CounterVec
+	written    *prometheus.CounterVec
+	read       prometheus.Counter
+	caches     *prometheus.CounterVec
+	expired    *prometheus.CounterVec
+	removed    prometheus.Counter
 }
 
 var (
@@ -76,6 +82,16 @@ func NewMetrics() *Metrics {
 		packAfter: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "drover_log_packing_written_bytes_total", Help: "Bytes that packed logs take in the blob store.",
 		}),
+		saved:   counter("drover_archives_saved_total", "Attempts to save archives, by outcome: saved, refused or broken off.", "kind", "outcome"),
+		written: counter("drover_archive_written_bytes_total", "Bytes of archives that were saved.", "kind"),
+		read: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "drover_archive_read_bytes_total", Help: "Bytes of archives that were read through this process.",
+		}),
+		caches:  counter("drover_cache_lookups_total", "Times that steps looked for a cache, by whether there was one.", "found"),
+		expired: counter("drover_archives_expired_total", "Archives that were kept no longer, by kind of retention: archives or caches.", "retention"),
+		removed: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "drover_archive_objects_removed_total", Help: "Objects of archives that were removed from the blob store, with those that were not completed.",
+		}),
 	}
 }
 
@@ -83,6 +99,7 @@ func (m *Metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.created, m.delivered, m.runQueue, m.runTime, m.runsEnded, m.taskQueue, m.taskTime, m.tasks, m.frames, m.lag,
 		m.packTime, m.packBefore, m.packAfter,
+		m.saved, m.written, m.read, m.caches, m.expired, m.removed,
 	}
 }
 

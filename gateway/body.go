@@ -26,7 +26,8 @@ const (
 // multiples of the limit.
 const drainFactor = 4
 
-// checkBody refuses bodies of the wrong kind and limits the others.
+// checkBody refuses bodies of the wrong kind and limits the others, but for
+// those that are read as they come.
 func (s *Server) checkBody(op operation) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -37,7 +38,7 @@ func (s *Server) checkBody(op operation) echo.MiddlewareFunc {
 			if err := checkMedia(op, r); err != nil {
 				return err
 			}
-			if r.ContentLength > s.opts.MaxBody {
+			if r.ContentLength > s.opts.MaxBody && !op.stream {
 				return s.tooLarge(r)
 			}
 			return next(c)

@@ -57,6 +57,7 @@ func viewRun(r run.Run) api.Run {
 	for _, id := range r.RestartedAs {
 		v.RestartedAs = append(v.RestartedAs, string(id))
 	}
+	v.Tests = viewTests(r.Tests)
 	if r.Tasks == nil {
 		v.TaskCounts = viewCounts(r.TaskCounts)
 		return v

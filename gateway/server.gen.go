@@ -26,6 +26,18 @@ type ServerInterface interface {
 	// StreamEvents Follow what happens
 	// (GET /api/v1/events)
 	StreamEvents(ctx echo.Context, params StreamEventsParams) error
+	// DeskOpenArchive Read an archive that a step may read
+	// (GET /api/v1/executor/archives)
+	DeskOpenArchive(ctx echo.Context, params DeskOpenArchiveParams) error
+	// DeskSaveArchive Save an archive
+	// (PUT /api/v1/executor/archives)
+	DeskSaveArchive(ctx echo.Context, params DeskSaveArchiveParams) error
+	// DeskBeginArchive Prepare to save an archive
+	// (POST /api/v1/executor/archives/begin)
+	DeskBeginArchive(ctx echo.Context) error
+	// DeskFindArchives List what a step is to unpack
+	// (POST /api/v1/executor/archives/find)
+	DeskFindArchives(ctx echo.Context) error
 	// DeskClaim Claim a task and get its definition
 	// (POST /api/v1/executor/claim)
 	DeskClaim(ctx echo.Context) error
@@ -116,6 +128,15 @@ type ServerInterface interface {
 	// PutRunAnnotations Replace the annotations of a run
 	// (PUT /api/v1/runs/{id}/annotations)
 	PutRunAnnotations(ctx echo.Context, id RunID, params PutRunAnnotationsParams) error
+	// ListArtifacts List the artifacts of a run
+	// (GET /api/v1/runs/{id}/artifacts)
+	ListArtifacts(ctx echo.Context, id RunID) error
+	// GetArtifact Get an artifact, whole or one file of it
+	// (GET /api/v1/runs/{id}/artifacts/{task}/{name})
+	GetArtifact(ctx echo.Context, id RunID, task TaskName, name string, params GetArtifactParams) error
+	// ListArtifactEntries List what is in an artifact
+	// (GET /api/v1/runs/{id}/artifacts/{task}/{name}/entries)
+	ListArtifactEntries(ctx echo.Context, id RunID, task TaskName, name string) error
 	// CancelRun End a queued run for good
 	// (POST /api/v1/runs/{id}/cancel)
 	CancelRun(ctx echo.Context, id RunID) error
@@ -302,6 +323,105 @@ func (w *ServerInterfaceWrapper) StreamEvents(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.StreamEvents(ctx, params)
+	return err
+}
+
+// DeskOpenArchive converts echo context to params.
+func (w *ServerInterfaceWrapper) DeskOpenArchive(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeskOpenArchiveParams
+	// ------------- Required query parameter "executor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "executor", ctx.QueryParams(), &params.Executor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter executor: %s", err))
+	}
+
+	// ------------- Optional query parameter "offset" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "offset", ctx.QueryParams(), &params.Offset, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter offset: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Required header parameter "Drover-Archive" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Drover-Archive")]; found {
+		var DroverArchive ArchiveReference
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Drover-Archive, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Drover-Archive", valueList[0], &DroverArchive, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Drover-Archive: %s", err))
+		}
+
+		params.DroverArchive = DroverArchive
+	} else {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Header parameter Drover-Archive is required, but not found"))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeskOpenArchive(ctx, params)
+	return err
+}
+
+// DeskSaveArchive converts echo context to params.
+func (w *ServerInterfaceWrapper) DeskSaveArchive(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeskSaveArchiveParams
+	// ------------- Required query parameter "executor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "executor", ctx.QueryParams(), &params.Executor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter executor: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Required header parameter "Drover-Archive" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Drover-Archive")]; found {
+		var DroverArchive ArchiveReference
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Drover-Archive, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Drover-Archive", valueList[0], &DroverArchive, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Drover-Archive: %s", err))
+		}
+
+		params.DroverArchive = DroverArchive
+	} else {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Header parameter Drover-Archive is required, but not found"))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeskSaveArchive(ctx, params)
+	return err
+}
+
+// DeskBeginArchive converts echo context to params.
+func (w *ServerInterfaceWrapper) DeskBeginArchive(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeskBeginArchive(ctx)
+	return err
+}
+
+// DeskFindArchives converts echo context to params.
+func (w *ServerInterfaceWrapper) DeskFindArchives(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeskFindArchives(ctx)
 	return err
 }
 
@@ -936,6 +1056,112 @@ func (w *ServerInterfaceWrapper) PutRunAnnotations(ctx echo.Context) error {
 	return err
 }
 
+// ListArtifacts converts echo context to params.
+func (w *ServerInterfaceWrapper) ListArtifacts(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id RunID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListArtifacts(ctx, id)
+	return err
+}
+
+// GetArtifact converts echo context to params.
+func (w *ServerInterfaceWrapper) GetArtifact(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id RunID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// ------------- Path parameter "task" -------------
+	var task TaskName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "task", ctx.Param("task"), &task, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter task: %s", err))
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetArtifactParams
+	// ------------- Optional query parameter "path" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "path", ctx.QueryParams(), &params.Path, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter path: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Range" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Range")]; found {
+		var Range string
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Range, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Range", valueList[0], &Range, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Range: %s", err))
+		}
+
+		params.Range = Range
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetArtifact(ctx, id, task, name, params)
+	return err
+}
+
+// ListArtifactEntries converts echo context to params.
+func (w *ServerInterfaceWrapper) ListArtifactEntries(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id RunID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// ------------- Path parameter "task" -------------
+	var task TaskName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "task", ctx.Param("task"), &task, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter task: %s", err))
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListArtifactEntries(ctx, id, task, name)
+	return err
+}
+
 // CancelRun converts echo context to params.
 func (w *ServerInterfaceWrapper) CancelRun(ctx echo.Context) error {
 	var err error
@@ -1473,11 +1699,18 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/api/v1/fleets/:name/resume", wrapper.ResumeFleet, options.OperationMiddlewares["resumeFleet"]...)
 	router.POST(options.BaseURL+"/api/v1/fleets/:name/drain", wrapper.DrainFleet, options.OperationMiddlewares["drainFleet"]...)
 	router.POST(options.BaseURL+"/api/v1/fleets/:name/scale", wrapper.ScaleFleet, options.OperationMiddlewares["scaleFleet"]...)
+	router.GET(options.BaseURL+"/api/v1/runs/:id/artifacts", wrapper.ListArtifacts, options.OperationMiddlewares["listArtifacts"]...)
+	router.GET(options.BaseURL+"/api/v1/runs/:id/artifacts/:task/:name", wrapper.GetArtifact, options.OperationMiddlewares["getArtifact"]...)
+	router.GET(options.BaseURL+"/api/v1/runs/:id/artifacts/:task/:name/entries", wrapper.ListArtifactEntries, options.OperationMiddlewares["listArtifactEntries"]...)
 	router.POST(options.BaseURL+"/api/v1/executor/register", wrapper.DeskRegister, options.OperationMiddlewares["deskRegister"]...)
 	router.POST(options.BaseURL+"/api/v1/executor/renew", wrapper.DeskRenew, options.OperationMiddlewares["deskRenew"]...)
 	router.POST(options.BaseURL+"/api/v1/executor/claim", wrapper.DeskClaim, options.OperationMiddlewares["deskClaim"]...)
 	router.POST(options.BaseURL+"/api/v1/executor/frames", wrapper.DeskShip, options.OperationMiddlewares["deskShip"]...)
 	router.POST(options.BaseURL+"/api/v1/executor/claim-states", wrapper.DeskClaimStates, options.OperationMiddlewares["deskClaimStates"]...)
+	router.POST(options.BaseURL+"/api/v1/executor/archives/find", wrapper.DeskFindArchives, options.OperationMiddlewares["deskFindArchives"]...)
+	router.POST(options.BaseURL+"/api/v1/executor/archives/begin", wrapper.DeskBeginArchive, options.OperationMiddlewares["deskBeginArchive"]...)
+	router.GET(options.BaseURL+"/api/v1/executor/archives", wrapper.DeskOpenArchive, options.OperationMiddlewares["deskOpenArchive"]...)
+	router.PUT(options.BaseURL+"/api/v1/executor/archives", wrapper.DeskSaveArchive, options.OperationMiddlewares["deskSaveArchive"]...)
 	router.GET(options.BaseURL+"/healthz", wrapper.GetHealth, options.OperationMiddlewares["getHealth"]...)
 	router.GET(options.BaseURL+"/readyz", wrapper.GetReady, options.OperationMiddlewares["getReady"]...)
 	router.GET(options.BaseURL+"/metrics", wrapper.GetMetrics, options.OperationMiddlewares["getMetrics"]...)

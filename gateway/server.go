@@ -28,6 +28,8 @@ type Deps struct {
 	Schedules run.Schedules
 	// Fleets likewise.
 	Fleets run.Fleets
+	// Artifacts likewise.
+	Artifacts run.Artifacts
 	// Codec answers /codec/decode and /codec/encode for Temporal's own tools,
 	// where it is not nil.
 	Codec http.Handler
@@ -100,6 +102,7 @@ type Server struct {
 	webhooks  run.Webhooks
 	schedules run.Schedules
 	fleets    run.Fleets
+	artifacts run.Artifacts
 	auth      tokens.Authenticator
 	keys      *tokens.Keys
 	logger    *slog.Logger
@@ -125,7 +128,7 @@ func New(deps Deps, opts Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		runs: deps.Runs, desk: deps.Desk, webhooks: deps.Webhooks, schedules: deps.Schedules, fleets: deps.Fleets, auth: deps.Auth, keys: deps.Keys, logger: deps.Logger,
+		runs: deps.Runs, desk: deps.Desk, webhooks: deps.Webhooks, schedules: deps.Schedules, fleets: deps.Fleets, artifacts: deps.Artifacts, auth: deps.Auth, keys: deps.Keys, logger: deps.Logger,
 		streams: newStreams(), opts: opts.withDefaults(),
 	}
 	if s.metrics, err = newMetrics(deps.Registry, deps.Runs, deps.Stats, deps.Logger); err != nil {

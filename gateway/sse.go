@@ -47,6 +47,10 @@ type streamWriter struct {
 
 // startStream begins an answer that goes on, and sends its header at once.
 func (s *Server) startStream(c echo.Context, media string) (*streamWriter, error) {
+	return s.startStreamStatus(c, http.StatusOK, media)
+}
+
+func (s *Server) startStreamStatus(c echo.Context, status int, media string) (*streamWriter, error) {
 	c.Set(streamedKey, true)
 	w := &streamWriter{response: c.Response(), control: http.NewResponseController(c.Response()), timeout: s.opts.WriteTimeout}
 	// The timeout for reading a request would end the answer as well.
@@ -58,7 +62,7 @@ func (s *Server) startStream(c echo.Context, media string) (*streamWriter, error
 	if err := w.extend(); err != nil {
 		return nil, err
 	}
-	w.response.WriteHeader(http.StatusOK)
+	w.response.WriteHeader(status)
 	return w, w.flush()
 }
 

@@ -31,20 +31,19 @@ type ArchiveDesk interface {
 	// stream: read the rest from where it broke off. The reader fails with
 	// CodeInvalid where the whole of it is not what its digest says; that is
 	// known at its end alone. Errors: gone (the reference expired, or the
-	// archive was removed), forbidden (the reference is not genuine, or another
-	// executor's).
+	// archive was removed), invalid (the reference is not genuine, or for
+	// something else; the offset).
 	OpenArchive(ctx context.Context, r ArchiveRead) (io.ReadCloser, error)
 	// BeginArchive prepares to save an archive. Where Saved is set in what it
 	// returns there is nothing to send: the step has saved it before, or a cache
-	// of that key exists. Errors: invalid (not a save step; a bad key),
-	// forbidden (nothing may be saved there).
+	// of that key exists. Errors: invalid (not a save step; a bad key).
 	BeginArchive(ctx context.Context, s ArchiveSave) (ArchiveUpload, error)
 	// SaveArchive stores content to its end, and then, by one transaction, makes
 	// it be seen. If reading content fails, or anything else, nothing is ever
 	// seen of it; to try again, begin again with content from its start. Content
 	// must fail where its archive is not whole. Errors: too_large, gone (the
-	// reference expired), forbidden, conflict (the claim was closed meanwhile),
-	// and those of content as they are.
+	// reference expired), invalid (it is not genuine; no archive), conflict (the
+	// claim was closed meanwhile), and those of content as they are.
 	SaveArchive(ctx context.Context, u ArchiveUpload, content io.Reader) (ArchiveInfo, error)
 }
 

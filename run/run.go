@@ -28,6 +28,9 @@ type Run struct {
 	Version int64
 	// Tasks in the order of their numbers; nil in lists.
 	Tasks []Task
+	// Tests is what the reports of tests among its artifacts say; nil without
+	// any, and in lists.
+	Tests *TestSummary
 	// TaskCounts has the number of tasks by status; statuses without tasks are absent.
 	TaskCounts map[Status]int
 	// Replayed says that an earlier call with the same idempotency key made it.

@@ -36,6 +36,7 @@ func (p *process) addPump(deps engine.Deps, c client.Client) {
 	p.stages.add("outbox", engine.NewPump(deps, c).Run)
 	p.stages.add("packer", engine.NewPacker(deps).Run)
 	p.stages.add("janitor", engine.NewJanitor(deps).Run)
+	p.stages.add("archive keeper", engine.NewArchiveKeeper(deps).Run)
 }
 
 // addGateway serves clients and executors on listener.
@@ -54,7 +55,7 @@ func (p *process) addGateway(
 		return err
 	}
 	server, err := gateway.New(gateway.Deps{
-		Runs: service, Desk: service, Webhooks: service, Schedules: engine.NewScheduler(service, c), Fleets: service, Codec: payloads, Auth: auth, Keys: keys, Logger: p.logger, Registry: p.telemetry.registry,
+		Runs: service, Desk: service, Webhooks: service, Schedules: engine.NewScheduler(service, c), Fleets: service, Artifacts: service, Codec: payloads, Auth: auth, Keys: keys, Logger: p.logger, Registry: p.telemetry.registry,
 		Stats: func(ctx context.Context) (gateway.Stats, error) {
 			stats, err := s.records.Stats(ctx)
 			return gateway.Stats(stats), err
@@ -118,6 +119,13 @@ func toRetention(r config.Retention) contract.Retention {
 		Interval: run.Duration(r.Interval),
 		Runs:     contract.RunRetention{MaxAge: run.Duration(r.Runs.MaxAge), Keep: r.Runs.Keep},
 		Events:   contract.EventRetention{MaxAge: run.Duration(r.Events.MaxAge), Keep: int64(r.Events.Keep)},
+	}
+}
+
+func toArchiving(a config.Archives) engine.ArchiveOptions {
+	return engine.ArchiveOptions{
+		Limits:    run.ArchiveLimits{Size: a.MaxBytes, Entries: a.MaxEntries, Bytes: a.MaxContentBytes},
+		CacheSize: a.CacheMaxBytes, Artifacts: a.ArtifactMaxAge, Workspaces: a.WorkspaceMaxAge, CacheUnused: a.CacheMaxAge, CacheTotal: a.CacheTotalBytes,
 	}
 }
 

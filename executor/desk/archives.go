@@ -2,31 +2,156 @@ package desk
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
 	"io"
+	"net/http"
+	"time"
 
+	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/run"
 )
 
-func errNoArchives() error {
-	return run.Errorf(run.CodeNotSupported, "this gateway keeps no archives")
-}
+const (
+	mediaZstd = "application/zstd"
+	// trailerDigest tells the gateway what was sent, before that counts.
+	trailerDigest = "Drover-Digest"
+	digestPrefix  = "sha256:"
+	// stall is how long a transfer may make no progress. Who packs may look at
+	// many files before there is a byte to send.
+	stall = 5 * time.Minute
+)
+
+// errStall ends a transfer.
+var errStall = errors.New("nothing came for too long")
 
 // FindArchives implements run.ArchiveDesk.
-func (c *Client) FindArchives(context.Context, run.ArchiveQuery) ([]run.ArchiveRef, error) {
-	return nil, errNoArchives()
-}
-
-// OpenArchive implements run.ArchiveDesk.
-func (c *Client) OpenArchive(context.Context, run.ArchiveRead) (io.ReadCloser, error) {
-	return nil, errNoArchives()
+func (c *Client) FindArchives(ctx context.Context, q run.ArchiveQuery) ([]run.ArchiveRef, error) {
+	var answer api.ArchiveRefs
+	err := c.call(ctx, "looking for archives", c.api.DeskFindArchivesWithBody, q, &answer)
+	return answer.Archives, err
 }
 
 // BeginArchive implements run.ArchiveDesk.
-func (c *Client) BeginArchive(context.Context, run.ArchiveSave) (run.ArchiveUpload, error) {
-	return run.ArchiveUpload{}, errNoArchives()
+func (c *Client) BeginArchive(ctx context.Context, s run.ArchiveSave) (run.ArchiveUpload, error) {
+	var up run.ArchiveUpload
+	err := c.call(ctx, "beginning an archive", c.api.DeskBeginArchiveWithBody, s, &up)
+	return up, err
+}
+
+// OpenArchive implements run.ArchiveDesk.
+func (c *Client) OpenArchive(ctx context.Context, r run.ArchiveRead) (io.ReadCloser, error) {
+	const doing = "reading an archive"
+	watched, dog := newWatchdog(ctx)
+	response, err := c.api.DeskOpenArchive(watched, &api.DeskOpenArchiveParams{Executor: r.Executor, Offset: r.Offset, DroverArchive: r.Ref.Ref})
+	if err != nil {
+		dog.end()
+		return nil, fmt.Errorf("%s: %w", doing, transportError(ctx, watched, err))
+	}
+	if err := answerError(response); err != nil {
+		dog.end()
+		return nil, errors.Join(fmt.Errorf("%s: %w", doing, err), response.Body.Close())
+	}
+	d := &download{caller: ctx, watched: watched, dog: dog, body: response.Body}
+	if r.Offset == 0 {
+		d.want, d.sum = r.Ref.Digest, sha256.New()
+	}
+	return d, nil
+}
+
+// download is the body of an archive.
+type download struct {
+	caller, watched context.Context //nolint:containedctx // of one call
+	dog             *watchdog
+	body            io.ReadCloser
+	sum             hash.Hash // nil where only a part is read
+	want            string    // "" where it is not known
+}
+
+// Read implements io.Reader.
+func (d *download) Read(b []byte) (int, error) {
+	n, err := d.body.Read(b)
+	d.dog.pat()
+	if d.sum != nil {
+		d.sum.Write(b[:n])
+	}
+	switch {
+	case errors.Is(err, io.EOF):
+		if got := sumOf(d.sum); d.sum != nil && d.want != "" && got != d.want {
+			return n, run.Errorf(run.CodeInvalid, "the archive is not what was saved: its digest is %s, not %s", got, d.want)
+		}
+	case err != nil:
+		err = fmt.Errorf("reading an archive: %w", transportError(d.caller, d.watched, err))
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (d *download) Close() error {
+	d.dog.end()
+	return d.body.Close()
 }
 
 // SaveArchive implements run.ArchiveDesk.
-func (c *Client) SaveArchive(context.Context, run.ArchiveUpload, io.Reader) (run.ArchiveInfo, error) {
-	return run.ArchiveInfo{}, errNoArchives()
+func (c *Client) SaveArchive(ctx context.Context, u run.ArchiveUpload, content io.Reader) (run.ArchiveInfo, error) {
+	const doing = "saving an archive"
+	watched, dog := newWatchdog(ctx)
+	defer dog.end()
+	body := &sending{r: content, sum: sha256.New(), dog: dog, trailer: http.Header{trailerDigest: nil}}
+	response, err := c.api.DeskSaveArchiveWithBody(watched, &api.DeskSaveArchiveParams{Executor: u.Executor, DroverArchive: u.Ref}, mediaZstd, body,
+		func(_ context.Context, r *http.Request) error {
+			r.ContentLength, r.Trailer = -1, body.trailer
+			return nil
+		})
+	if err != nil {
+		if failed := body.failure(); failed != nil {
+			return run.ArchiveInfo{}, failed
+		}
+		return run.ArchiveInfo{}, fmt.Errorf("%s: %w", doing, transportError(ctx, watched, err))
+	}
+	defer func() { _ = response.Body.Close() }() // it was only read
+	if err := answerError(response); err != nil {
+		return run.ArchiveInfo{}, fmt.Errorf("%s: %w", doing, err)
+	}
+	var info run.ArchiveInfo
+	if err := json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(&info); err != nil {
+		return info, fmt.Errorf("%s: reading the answer: %w", doing, transportError(ctx, watched, err))
+	}
+	return info, nil
+}
+
+// sending is the body of an archive that is sent. Its digest follows it.
+type sending struct {
+	r       io.Reader
+	sum     hash.Hash
+	dog     *watchdog
+	trailer http.Header
+}
+
+// Read implements io.Reader.
+func (s *sending) Read(b []byte) (int, error) {
+	n, err := s.r.Read(b)
+	s.dog.pat()
+	s.sum.Write(b[:n])
+	switch {
+	case errors.Is(err, io.EOF):
+		s.trailer.Set(trailerDigest, sumOf(s.sum))
+	case err != nil:
+		s.dog.fail(err)
+	}
+	return n, err
+}
+
+// failure returns the error of what is sent, nil for none.
+func (s *sending) failure() error { return s.dog.failure() }
+
+func sumOf(sum hash.Hash) string {
+	if sum == nil {
+		return ""
+	}
+	return digestPrefix + hex.EncodeToString(sum.Sum(nil))
 }

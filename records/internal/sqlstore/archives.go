@@ -154,7 +154,8 @@ func (s *Store) CommitArchive(ctx context.Context, c records.ArchiveClaim, a rec
 		out = a
 		out.Run, out.Step, out.Created = c.Key.Run, c.Step, toTime(t.now)
 		// A claim is closed under this lock, and a run deleted.
-		if _, err := t.lockRun(ctx, c.Key.Run); err != nil {
+		was, err := t.lockRun(ctx, c.Key.Run)
+		if err != nil {
 			return err
 		}
 		x, err := claimed(ctx, t, c)
@@ -179,8 +180,8 @@ func (s *Store) CommitArchive(ctx context.Context, c records.ArchiveClaim, a rec
 		if err := one(done, err, a.Object); err != nil {
 			return err
 		}
-		if a.Tests != nil {
-			t.touch(c.Key.Run)
+		if a.Tests != nil { // readers of the run see them
+			return t.saveRun(ctx, was, was.clone())
 		}
 		return nil
 	})
@@ -295,5 +296,27 @@ func (s *Store) Artifacts(ctx context.Context, id run.ID) ([]records.Archive, er
 			ON t.run_id = a.run_id AND t.number = a.task AND t.attempt = a.attempt AND t.dispatch = a.dispatch
 			WHERE a.run_id = ? AND a.kind = 'artifact' ORDER BY t.name, a.name`, id)
 	})
+	return out, err
+}
+
+// testsOf adds up what the reports of tests of a run say; nil without any.
+func testsOf(ctx context.Context, q Querier, id run.ID) (*run.TestSummary, error) {
+	var out *run.TestSummary
+	err := each(ctx, q, func(row scanner) error {
+		var text string
+		if err := row.Scan(&text); err != nil {
+			return err
+		}
+		var tests run.TestSummary
+		if err := unmarshal(text, &tests); err != nil {
+			return err
+		}
+		if out == nil {
+			out = new(run.TestSummary)
+		}
+		out.Add(tests)
+		return nil
+	}, `SELECT a.tests FROM archives a JOIN tasks t ON t.run_id = a.run_id AND t.number = a.task AND t.attempt = a.attempt AND t.dispatch = a.dispatch
+		WHERE a.run_id = ? AND a.tests <> '' ORDER BY t.number, a.step`, id)
 	return out, err
 }

@@ -34,6 +34,9 @@ func (s *Store) GetRun(ctx context.Context, id run.ID, tokenFor ...string) (run.
 				return err
 			}
 		}
+		if out.Tests, err = testsOf(ctx, q, id); err != nil {
+			return err
+		}
 		return addFindings(ctx, q, id, out.Tasks, "", nil)
 	})
 	return out, err

@@ -1,0 +1,101 @@
+package engine
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// What a reference allows.
+const (
+	actionRead = "read"
+	actionSave = "save"
+)
+
+// archiveRef is what a reference says. It holds nothing that its bearer may not
+// know but the name of the object, which is worth nothing without the bucket.
+type archiveRef struct {
+	Action string               `json:"a"`
+	Until  int64                `json:"u"` // seconds since 1970
+	Claim  records.ArchiveClaim `json:"c"`
+	Object string               `json:"o,omitempty"` // to read
+	Size   int64                `json:"n,omitempty"`
+	Kind   run.ArchiveKind      `json:"k,omitempty"` // to save; likewise below
+	Scope  string               `json:"s,omitempty"`
+	Name   string               `json:"m,omitempty"`
+	Keep   time.Duration        `json:"e,omitempty"`
+	JUnit  bool                 `json:"j,omitempty"`
+}
+
+// signRef writes a reference with a proof that it was made here.
+func (e *Engine) signRef(ctx context.Context, r archiveRef) (string, error) {
+	key, err := e.refKey(ctx)
+	if err != nil {
+		return "", err
+	}
+	r.Until = time.Now().Add(refLife).Unix()
+	data, err := json.Marshal(r)
+	if err != nil {
+		return "", fmt.Errorf("writing a reference: %w", err)
+	}
+	text := base64.RawURLEncoding.EncodeToString(data)
+	return text + "." + base64.RawURLEncoding.EncodeToString(proofOf(key, text)), nil
+}
+
+// openRef reads a reference, for an executor that must have the claim of which
+// it was made: the records see to that. Errors: invalid, gone.
+func (e *Engine) openRef(ctx context.Context, ref, action, executor string) (archiveRef, error) {
+	key, err := e.refKey(ctx)
+	if err != nil {
+		return archiveRef{}, err
+	}
+	var r archiveRef
+	text, proof, _ := strings.Cut(ref, ".")
+	given, err := base64.RawURLEncoding.DecodeString(proof)
+	if err != nil || !hmac.Equal(given, proofOf(key, text)) {
+		return r, run.Errorf(run.CodeInvalid, "the reference to the archive is not genuine")
+	}
+	data, err := base64.RawURLEncoding.DecodeString(text)
+	if err == nil {
+		err = json.Unmarshal(data, &r)
+	}
+	switch {
+	case err != nil:
+		return r, fmt.Errorf("reading a reference: %w", err)
+	case r.Action != action:
+		return r, run.Errorf(run.CodeInvalid, "the reference does not allow to %s an archive", action)
+	case time.Now().Unix() > r.Until:
+		return r, run.Errorf(run.CodeGone, "the reference to the archive expired")
+	}
+	r.Claim.Executor = executor
+	return r, nil
+}
+
+func proofOf(key []byte, text string) []byte {
+	sum := hmac.New(sha256.New, key)
+	sum.Write([]byte("archive\x00" + text))
+	return sum.Sum(nil)
+}
+
+// refKey returns the key of references, which all gateways share.
+func (e *Engine) refKey(ctx context.Context) ([]byte, error) {
+	if key := e.refs.Load(); key != nil {
+		return *key, nil
+	}
+	text, err := e.store.ServiceKey(ctx, "archives", rand.Text()+rand.Text())
+	if err != nil {
+		return nil, err
+	}
+	key := []byte(text)
+	e.refs.Store(&key)
+	return key, nil
+}

@@ -1,0 +1,115 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"slices"
+
+	"github.com/drover-run/drover/archive"
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+var _ run.Artifacts = (*Engine)(nil)
+
+// Artifacts implements run.Artifacts.
+func (e *Engine) Artifacts(ctx context.Context, id run.ID) ([]run.Artifact, error) {
+	found, err := e.store.Artifacts(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]run.Artifact, len(found))
+	for i, a := range found {
+		out[i] = artifactOf(a)
+	}
+	return out, nil
+}
+
+func artifactOf(a records.Archive) run.Artifact {
+	return run.Artifact{
+		Task: a.Task, Name: a.Name, Size: a.Size, Digest: a.Digest, Created: a.Created, Expires: a.Expires, Removed: a.Object == "", Tests: a.Tests,
+	}
+}
+
+// OpenArtifact implements run.Artifacts.
+func (e *Engine) OpenArtifact(ctx context.Context, ref run.ArtifactRef, offset int64) (run.Artifact, io.ReadCloser, error) {
+	if err := e.hasArchives(); err != nil {
+		return run.Artifact{}, nil, err
+	}
+	found, err := e.store.Artifacts(ctx, ref.Run)
+	if err != nil {
+		return run.Artifact{}, nil, err
+	}
+	i := slices.IndexFunc(found, func(a records.Archive) bool { return a.Task == ref.Task && a.Name == ref.Name })
+	switch {
+	case i < 0:
+		return run.Artifact{}, nil, run.Errorf(run.CodeNotFound, "task %s of run %s has no artifact %s", ref.Task, ref.Run, ref.Name)
+	case found[i].Object == "":
+		return run.Artifact{}, nil, run.Errorf(run.CodeGone, "the artifact %s was removed: it was kept until %s", ref.Name, found[i].Expires.UTC())
+	case offset < 0 || offset > found[i].Size:
+		return run.Artifact{}, nil, run.Errorf(run.CodeInvalid, "the artifact has %d bytes; it cannot be read from %d on", found[i].Size, offset)
+	}
+	content, err := e.archives.GetArchive(ctx, found[i].Object, offset)
+	if err != nil {
+		return run.Artifact{}, nil, objectError(err)
+	}
+	return artifactOf(found[i]), readCloser{&countingReader{r: content, count: e.metrics.archiveRead}, content}, nil
+}
+
+// OpenArtifactFile implements run.Artifacts.
+func (e *Engine) OpenArtifactFile(ctx context.Context, ref run.ArtifactRef, path string) (run.ArtifactEntry, io.ReadCloser, error) {
+	_, content, err := e.OpenArtifact(ctx, ref, 0)
+	if err != nil {
+		return run.ArtifactEntry{}, nil, err
+	}
+	f, err := archive.Open(ctx, content, path)
+	if err != nil {
+		return run.ArtifactEntry{}, nil, errors.Join(err, content.Close())
+	}
+	return entryOf(f.Entry), readCloser{f, closers{f, content}}, nil
+}
+
+// ArtifactEntries implements run.Artifacts.
+func (e *Engine) ArtifactEntries(ctx context.Context, ref run.ArtifactRef, n int) (list []run.ArtifactEntry, more bool, err error) {
+	_, content, err := e.OpenArtifact(ctx, ref, 0)
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() { _ = content.Close() }() // it was only read
+	err = archive.List(ctx, content, func(entry archive.Entry, _ io.Reader) bool {
+		if len(list) == n {
+			more = true
+			return false
+		}
+		list = append(list, entryOf(entry))
+		return true
+	})
+	return list, more, err
+}
+
+func entryOf(e archive.Entry) run.ArtifactEntry {
+	out := run.ArtifactEntry{Path: e.Name, Type: run.EntryFile, Mode: uint32(e.Mode.Perm()), Size: e.Size, Modified: e.Time, Target: e.Link}
+	switch {
+	case e.Mode.IsDir():
+		out.Type = run.EntryDirectory
+	case e.Mode&fs.ModeSymlink != 0:
+		out.Type = run.EntrySymlink
+	case e.Link != "":
+		out.Type = run.EntryHardlink
+	}
+	return out
+}
+
+// closers closes one after the other.
+type closers []io.Closer
+
+// Close implements io.Closer.
+func (c closers) Close() error {
+	var errs error
+	for _, closer := range c {
+		errs = errors.Join(errs, closer.Close())
+	}
+	return errs
+}
