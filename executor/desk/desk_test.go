@@ -31,6 +31,11 @@ const runID = "01jd0000000000000000000000"
 // overHTTP returns a client of a real gateway before the desk d.
 func overHTTP(t *testing.T, d *runtest.Desk, token string) *desk.Client {
 	t.Helper()
+	return overHTTPWith(t, d, token, desk.Options{})
+}
+
+func overHTTPWith(t *testing.T, d *runtest.Desk, token string, opts desk.Options) *desk.Client {
+	t.Helper()
 	var list []tokens.Token
 	for _, s := range []tokens.Scope{tokens.Executor, tokens.Write} {
 		list = append(list, tokens.Token{Name: string(s), Hash: tokens.Hash(string(s)), Scopes: []tokens.Scope{s}})
@@ -41,7 +46,7 @@ func overHTTP(t *testing.T, d *runtest.Desk, token string) *desk.Client {
 		Runs: &runtest.Service{}, Desk: d, Auth: known, Logger: slog.New(slog.DiscardHandler),
 	}, gateway.Options{})
 	require.NoError(t, err)
-	return client(t, g.Handler(), token, desk.Options{})
+	return client(t, g.Handler(), token, opts)
 }
 
 func client(t *testing.T, handler http.Handler, token string, opts desk.Options) *desk.Client {
