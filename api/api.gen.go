@@ -1281,7 +1281,7 @@ type Run struct {
 	// Tasks By name. Absent in lists.
 	Tasks map[string]Task `json:"tasks,omitempty,omitzero"`
 
-	// Tests What the reports of tests among its artifacts say. Absent without any
+	// Tests What the reports of tests among its artifacts say. Absent without any, and in lists.
 	Tests TestSummary `json:"tests,omitempty,omitzero"`
 }
 
