@@ -11,7 +11,8 @@ import (
 
 // deskService stands for the gateway and the records.
 type deskService struct {
-	fault  string      // of every definition
+	fault  string // of every definition
+	shelf  shelf
 	wanted run.Wanted  // of every executor
 	last   run.Renewal // that came
 
@@ -42,7 +43,7 @@ func newDeskService(w *world) *deskService {
 	return &deskService{
 		w: w, newest: map[int]run.Key{}, over: map[int]run.Key{}, sets: map[string]string{}, claims: map[run.Key]*claim{}, executors: map[string]string{},
 		removed: map[string]bool{}, frames: map[run.Key][]run.Frame{}, batches: map[run.Key]map[int64]int64{},
-		slots: map[string]int{},
+		slots: map[string]int{}, shelf: shelf{seen: map[string]string{}},
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -42,7 +43,8 @@ type env struct {
 
 	mu      sync.Mutex
 	frames  []run.Frame
-	ended   error // it ended without a task_end
+	waiting *waiting // the step that asks
+	ended   error    // it ended without a task_end
 	stopped bool
 	removed bool
 	changed chan struct{}
@@ -98,9 +100,22 @@ func (e *env) shim(w *world, s script) {
 		e.notify()
 		return
 	}
+	result := run.TaskResult{Status: status}
+	if s.errand != nil && status == run.StatusSuccess {
+		switch a := e.ask(w, s.errand); {
+		case a == nil:
+			result.Status = run.StatusStopped
+		case a.Fault != "":
+			result.Status, result.Reason = run.StatusFailed, a.Fault
+		default:
+			result.Reason = strings.Join(a.Lines, "; ")
+		}
+		status = result.Status
+	}
 	step := run.StepResult{Status: status}
+	result.Steps = []run.StepResult{step}
 	e.add(run.Frame{Kind: run.FrameStepEnd, Status: status})
-	e.add(run.Frame{Kind: run.FrameTaskEnd, Result: &run.TaskResult{Status: status, Steps: []run.StepResult{step}}})
+	e.add(run.Frame{Kind: run.FrameTaskEnd, Result: &result})
 }
 
 // procDriver is the driver as one process has it.

@@ -253,7 +253,7 @@ func TestNewAgent_state_dir(t *testing.T) {
 	open := func(id string) (*executor.Agent, error) {
 		w := &world{t: t}
 		p := &process{w: w}
-		return executor.NewAgent(executor.Deps{Driver: &procDriver{process: p}, Desk: procDesk{process: p}, Tokens: procTokens{p}},
+		return executor.NewAgent(executor.Deps{Driver: &procDriver{process: p}, Desk: procDesk{p}, Tokens: procTokens{p}},
 			executor.Options{ID: id, Pool: "pool", StateDir: dir})
 	}
 	first, err := open("")

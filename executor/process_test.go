@@ -161,10 +161,7 @@ func (p procTokens) Complete(ctx context.Context, token []byte, out executor.Out
 	return telling(ctx, p.process, func() error { return p.w.tokens.complete(token, out) })
 }
 
-type procDesk struct {
-	*process
-	run.ArchiveDesk // no task here has an archive step
-}
+type procDesk struct{ *process }
 
 func (p procDesk) Register(ctx context.Context, e run.Executor) (run.Wanted, error) {
 	return asking(ctx, p.process, func() (run.Wanted, error) { return p.w.desk.Register(ctx, e) })
@@ -209,7 +206,7 @@ func (h *host) launch(p *process, hook func(p *process, point string, key run.Ke
 		logger = slog.New(slog.NewTextHandler(h.w.t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
 	agent, err := executor.NewAgent(executor.Deps{
-		Driver: &procDriver{process: p}, Desk: procDesk{process: p}, Tokens: procTokens{p}, Logger: logger, Journal: j,
+		Driver: &procDriver{process: p}, Desk: procDesk{p}, Tokens: procTokens{p}, Logger: logger, Journal: j,
 	}, o)
 	require.NoError(h.w.t, err)
 	p.agent = agent

@@ -39,8 +39,12 @@ type world struct {
 	adopted  int
 	script   func(key run.Key) script
 	explain  func() string
-	mishaps  func() (mishap, time.Duration) // of calls; nil: there are none
-	log      errorLog                       // of all processes
+
+	packFault error                          // of every packing and unpacking
+	connects  int                            // connections to steps that wait
+	lossy     bool                           // every third of them loses its answer
+	mishaps   func() (mishap, time.Duration) // of calls; nil: there are none
+	log       errorLog                       // of all processes
 }
 
 // errorLog is a handler that keeps the messages of errors.
@@ -89,6 +93,7 @@ type script struct {
 	late    error         // of the first Start, after the launch
 	hang    bool          // ends only when stopped
 	bulk    int           // bytes of a line; 0: few
+	errand  *errand       // what the step asks for after its lines
 }
 
 // mishap is what goes wrong with a call whose caller hears nothing.

@@ -1,0 +1,206 @@
+package executor_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/run"
+)
+
+const content = "all of it"
+
+// asks makes every task one that asks.
+func (w *world) asks(e errand) {
+	w.script = func(run.Key) script { return script{lines: 1, errand: &e} }
+	if e.save == "" {
+		w.desk.shelf.seen["key"] = content
+	}
+}
+
+func saving() errand    { return errand{save: content, keys: []string{"key"}} }
+func restoring() errand { return errand{keys: []string{"other", "key"}} }
+
+// requireMoved checks that what was asked for was done, and told once.
+func (w *world) requireMoved(e errand) {
+	w.t.Helper()
+	r := w.outcome(0)
+	require.Equal(w.t, run.StatusSuccess, r.Status, r.Reason)
+	require.Contains(w.t, r.Reason, "cache key")
+	require.Equal(w.t, content, w.desk.shelf.seen["key"])
+	if e.save == "" {
+		require.Contains(w.t, r.Reason, "restored")
+	}
+	w.requireOnce()
+}
+
+// TestAsk_crash kills the process at every point of a transfer, and starts the
+// next one at once, well within the heartbeat timeout, or long after it.
+func TestAsk_crash(t *testing.T) {
+	t.Parallel()
+	for name, e := range map[string]errand{"save": saving(), "restore": restoring()} {
+		for _, point := range executor.TransferPoints() {
+			for _, away := range []time.Duration{0, 10 * time.Second, 2 * time.Minute} {
+				t.Run(fmt.Sprintf("%s/%s/away_%s", name, point, away), func(t *testing.T) {
+					inWorld(t, func(t *testing.T, w *world) {
+						w.asks(e)
+						h := w.newHost(1)
+						p := h.start(once(point, (*process).kill))
+						w.submit(0)
+						<-p.ended
+						seen := w.desk.shelf.seen["key"]
+						require.True(t, seen == "" || seen == content, "a part is visible: %q", seen)
+						pass(away)
+						h.start(nil)
+						w.awaitEnd(10*time.Minute, 0)
+						w.requireMoved(e)
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestAsk_freeze stops the process for a while at every point of a transfer.
+func TestAsk_freeze(t *testing.T) {
+	t.Parallel()
+	for name, e := range map[string]errand{"save": saving(), "restore": restoring()} {
+		for _, point := range executor.TransferPoints() {
+			t.Run(name+"/"+point, func(t *testing.T) {
+				inWorld(t, func(t *testing.T, w *world) {
+					w.asks(e)
+					h := w.newHost(1)
+					h.start(once(point, func(p *process) { p.freeze(2 * time.Minute) }))
+					w.submit(0)
+					w.awaitEnd(20*time.Minute, 0)
+					w.requireMoved(e)
+				})
+			})
+		}
+	}
+}
+
+// The gateway is away in the midst of a transfer. The step waits, the task is
+// not lost, and nothing partial is visible.
+func TestAsk_gateway_away(t *testing.T) {
+	t.Parallel()
+	for name, e := range map[string]errand{"save": saving(), "restore": restoring()} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.asks(e)
+				h := w.newHost(1)
+				h.start(once("moving", func(*process) { w.desk.setDown(true) }))
+				w.submit(0)
+				pass(5 * time.Minute)
+				require.Empty(t, w.ends(0))
+				w.desk.setDown(false)
+				w.awaitEnd(10*time.Minute, 0)
+				w.requireMoved(e)
+				require.Zero(t, w.adoptions(), "heartbeats went on")
+			})
+		})
+	}
+}
+
+// Answers of the shim get lost on the way: what was done is done again, and the
+// step takes one answer.
+func TestAsk_lost_answers(t *testing.T) {
+	t.Parallel()
+	for name, e := range map[string]errand{"save": saving(), "restore": restoring()} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.asks(e)
+				w.lossy = true
+				w.newHost(1).start(nil)
+				w.submit(0)
+				w.awaitEnd(10*time.Minute, 0)
+				w.requireMoved(e)
+			})
+		})
+	}
+}
+
+func TestAsk_cut_streams(t *testing.T) {
+	t.Parallel()
+	away := run.Errorf(run.CodeUnavailable, "it broke off")
+	t.Run("save", func(t *testing.T) {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.asks(saving())
+			w.desk.shelf.faults = []error{away, run.Errorf(run.CodeGone, "the reference expired"), errors.New("odd")}
+			w.newHost(1).start(nil)
+			w.submit(0)
+			w.awaitEnd(10*time.Minute, 0)
+			w.requireMoved(saving())
+			require.Equal(t, 4, w.desk.shelf.begun)
+		})
+	})
+	t.Run("restore goes on where it broke off", func(t *testing.T) {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.asks(restoring())
+			w.desk.shelf.cut = 2
+			w.newHost(1).start(nil)
+			w.submit(0)
+			w.awaitEnd(10*time.Minute, 0)
+			w.requireMoved(restoring())
+			require.Equal(t, (len(content)+1)/2, w.desk.shelf.opened)
+		})
+	})
+}
+
+// Faults that no further try mends end the step, in words.
+func TestAsk_faults(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		errand errand
+		set    func(w *world)
+		want   string
+	}{
+		"nothing may be saved": {saving(), func(w *world) { w.desk.shelf.refuse = run.Errorf(run.CodeForbidden, "not there") }, "not there"},
+		"too large":            {saving(), func(w *world) { w.desk.shelf.faults = []error{run.Errorf(run.CodeTooLarge, "over the limit")} }, "over the limit"},
+		"gone for good":        {restoring(), func(w *world) { w.desk.shelf.refuse = run.Errorf(run.CodeGone, "was removed") }, "was removed"},
+		"a broken gateway":     {saving(), func(w *world) { w.desk.shelf.refuse = errors.New("a fault of its own") }, "a fault of its own"},
+		"not what it was":      {restoring(), func(w *world) { w.desk.shelf.bad = run.Errorf(run.CodeInvalid, "another digest") }, "another digest"},
+		"files not readable":   {saving(), func(w *world) { w.packFault = run.Errorf(run.CodeUnavailable, "permission denied") }, "permission denied"},
+		"no room":              {restoring(), func(w *world) { w.packFault = run.Errorf(run.CodeUnavailable, "no space left") }, "no space left"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.asks(tt.errand)
+				tt.set(w)
+				w.newHost(1).start(nil)
+				w.submit(0)
+				w.awaitEnd(10*time.Minute, 0)
+				r := w.outcome(0)
+				require.Equal(t, run.StatusFailed, r.Status)
+				require.Contains(t, r.Reason, tt.want)
+				if tt.errand.save != "" {
+					require.Empty(t, w.desk.shelf.seen)
+				}
+			})
+		})
+	}
+}
+
+// A stop ends the step in the midst of its transfer, and nothing of it is seen.
+func TestAsk_stopped(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.asks(saving())
+		h := w.newHost(1)
+		p := h.start(nil)
+		w.submit(0)
+		w.await(time.Minute, func() (bool, string) {
+			w.desk.mu.Lock()
+			defer w.desk.mu.Unlock()
+			return w.desk.shelf.begun > 0, "nothing is saved"
+		})
+		require.True(t, p.agent.Stop(w.desk.lastClaim(0)))
+		w.awaitEnd(time.Minute, 0)
+		require.Equal(t, run.StatusStopped, w.outcome(0).Status)
+		pass(time.Minute)
+		require.Empty(t, w.desk.shelf.seen)
+	})
+}
