@@ -33,6 +33,7 @@ type cloud struct {
 	mu        sync.Mutex
 	instances map[string]fleeting.State
 	made      int
+	opened    int // how often somebody began to speak to it
 	increases []int
 	decreases [][]string
 	ill       map[string]bool
@@ -189,7 +190,10 @@ func newWorldOn(t *testing.T, name string, store records.Store, e *engine.Engine
 func (w *world) newWorker() {
 	w.worker = fleets.New(fleets.Deps{
 		Store: w.store, Logger: slog.New(slog.DiscardHandler),
-		Open: func(context.Context, run.Fleet) (fleets.Group, error) { return w.cloud, nil },
+		Open: func(context.Context, run.Fleet) (fleets.Group, error) {
+			w.cloud.do(func() { w.cloud.opened++ })
+			return w.cloud, nil
+		},
 	})
 }
 
