@@ -63,7 +63,7 @@ image: build plugins ## Build the Drover image FROM scratch, tagged with the ver
 .PHONY: test
 test: build ## Run the tests; those that need Docker or PostgreSQL say so where there is none
 	@mkdir -p .bin
-	DROVER_TEST_TEMPORAL=$${DROVER_TEST_TEMPORAL:-auto} $(GO) test $(TESTFLAGS) -timeout 20m ./test ./... | tee $(REPORT).part # the longest first
+	DROVER_TEST_TEMPORAL=$${DROVER_TEST_TEMPORAL:-auto} DROVER_TEST_S3=$${DROVER_TEST_S3:-auto} $(GO) test $(TESTFLAGS) -timeout 20m ./test ./... | tee $(REPORT).part # the longest first
 	@mv $(REPORT).part $(REPORT)
 	@set -e; for module in $(PLUGIN_MODULES); do (cd $$module && $(GO) test $(TESTFLAGS) -timeout 10m ./... | tee -a $(CURDIR)/$(REPORT)); done
 	@$(GO) run ./internal/testenv/missing
@@ -80,7 +80,7 @@ KUBE_VERSION := v1.34.2
 KUBE_LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(KUBE_VERSION) -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=34
 # The suites that need one: of the root module, and modules of their own.
 CLUSTER_PACKAGES := ./executor/kubernetes/...
-CLUSTER_MODULES  := $(patsubst %/go.mod,%,$(wildcard test/*/go.mod))
+CLUSTER_MODULES  := $(filter-out test/objectstore,$(patsubst %/go.mod,%,$(wildcard test/*/go.mod)))
 
 .PHONY: test-k8s
 test-k8s: build ## Run what needs Kubernetes in a cluster made for it, as root (the first time compiles it for minutes), or in that of KUBECONFIG
@@ -125,6 +125,7 @@ lint: ## Run the linters, gofumpt and the checks of go.mod
 	$(GO) mod tidy -diff
 	@set -e; for module in $(CLUSTER_MODULES) $(PLUGIN_MODULES); do (cd $$module && $(GO) vet ./... && $(GO) mod tidy -diff); done
 	cd plugins && $(GO) tool -modfile=../tools/go.mod golangci-lint run ./...
+	cd test/objectstore && $(GO) mod tidy -diff
 
 .PHONY: fmt
 fmt: ## Format the code

@@ -18,61 +18,49 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-func TestStore_archives(t *testing.T) {
-	t.Parallel()
-	for name, address := range map[string]string{
-		"file": "file://" + filepath.Join(t.TempDir(), "new", "dir"),
-		"mem":  "mem://",
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, err := blobs.Open(t.Context(), address)
-			require.NoError(t, err)
-			t.Cleanup(func() { require.NoError(t, s.Close()) })
-			read := func(object string, offset int64) ([]byte, error) {
-				r, err := s.GetArchive(t.Context(), object, offset)
-				if err != nil {
-					return nil, err
-				}
-				defer func() { require.NoError(t, r.Close()) }()
-				return io.ReadAll(r)
-			}
-			content := make([]byte, 20<<20)
-			_, _ = rand.Read(content)
-			object := s.NewObject()
-			require.NotEqual(t, object, s.NewObject())
-			require.NoError(t, s.PutArchive(t.Context(), object, bytes.NewReader(content)))
-			require.Error(t, s.PutArchive(t.Context(), object, strings.NewReader("other")), "none is ever replaced")
-			for _, offset := range []int64{0, 1, int64(len(content)) - 1, int64(len(content))} {
-				got, err := read(object, offset)
-				require.NoError(t, err)
-				require.True(t, bytes.Equal(content[offset:], got), "from %d on", offset)
-			}
-
-			broken := errors.New("broken")
-			half := s.NewObject()
-			err = s.PutArchive(t.Context(), half, io.MultiReader(bytes.NewReader(content[:12<<20]), iotest.ErrReader(broken)))
-			require.ErrorIs(t, err, broken)
-			_, err = read(half, 0)
-			require.Equal(t, run.CodeNotFound, run.CodeOf(err))
-			ctx, cancel := context.WithCancelCause(t.Context())
-			err = s.PutArchive(ctx, half, io.MultiReader(bytes.NewReader(content[:12<<20]), readerFunc(func([]byte) (int, error) {
-				cancel(broken)
-				return 0, io.EOF
-			})))
-			require.Error(t, err)
-			_, err = read(half, 0)
-			require.Equal(t, run.CodeNotFound, run.CodeOf(err))
-
-			for range 2 {
-				require.NoError(t, s.DeleteArchive(t.Context(), object))
-			}
-			_, err = read(object, 0)
-			require.Equal(t, run.CodeNotFound, run.CodeOf(err))
-			_, err = read("../x", 0)
-			require.Equal(t, run.CodeInternal, run.CodeOf(err))
-		})
+func testArchives(t *testing.T, s *blobs.Store) {
+	read := func(object string, offset int64) ([]byte, error) {
+		r, err := s.GetArchive(t.Context(), object, offset)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { require.NoError(t, r.Close()) }()
+		return io.ReadAll(r)
 	}
+	content := make([]byte, 20<<20)
+	_, _ = rand.Read(content)
+	object := s.NewObject()
+	require.NotEqual(t, object, s.NewObject())
+	require.NoError(t, s.PutArchive(t.Context(), object, bytes.NewReader(content)))
+	require.Error(t, s.PutArchive(t.Context(), object, strings.NewReader("other")), "none is ever replaced")
+	for _, offset := range []int64{0, 1, int64(len(content)) - 1, int64(len(content))} {
+		got, err := read(object, offset)
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(content[offset:], got), "from %d on", offset)
+	}
+
+	broken := errors.New("broken")
+	half := s.NewObject()
+	err := s.PutArchive(t.Context(), half, io.MultiReader(bytes.NewReader(content[:12<<20]), iotest.ErrReader(broken)))
+	require.ErrorIs(t, err, broken)
+	_, err = read(half, 0)
+	require.Equal(t, run.CodeNotFound, run.CodeOf(err))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	err = s.PutArchive(ctx, half, io.MultiReader(bytes.NewReader(content[:12<<20]), readerFunc(func([]byte) (int, error) {
+		cancel(broken)
+		return 0, io.EOF
+	})))
+	require.Error(t, err)
+	_, err = read(half, 0)
+	require.Equal(t, run.CodeNotFound, run.CodeOf(err))
+
+	for range 2 {
+		require.NoError(t, s.DeleteArchive(t.Context(), object))
+	}
+	_, err = read(object, 0)
+	require.Equal(t, run.CodeNotFound, run.CodeOf(err))
+	_, err = read("../x", 0)
+	require.Equal(t, run.CodeInternal, run.CodeOf(err))
 }
 
 type readerFunc func([]byte) (int, error)

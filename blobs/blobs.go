@@ -5,12 +5,18 @@ package blobs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 
+	"github.com/aws/smithy-go"
 	"gocloud.dev/blob"
-	_ "gocloud.dev/blob/fileblob" // file://
-	_ "gocloud.dev/blob/memblob"  // mem://
+	_ "gocloud.dev/blob/azureblob" // azblob://
+	_ "gocloud.dev/blob/fileblob"  // file://
+	_ "gocloud.dev/blob/gcsblob"   // gs://
+	_ "gocloud.dev/blob/memblob"   // mem://
+	_ "gocloud.dev/blob/s3blob"    // s3://
 	"gocloud.dev/gcerrors"
 
 	"github.com/drover-run/drover/run"
@@ -19,12 +25,15 @@ import (
 // Store is a bucket. It is safe for concurrent use, also by several processes.
 type Store struct {
 	bucket  *blob.Bucket
+	name    string // as the URL says, without its parameters
 	dir     string // of a file:// bucket, on this host
 	packers packers
 }
 
-// Open opens the bucket of a URL: file:///dir (made if it does not exist) or
-// mem://. Errors: invalid (a URL that names no bucket), unavailable.
+// Open opens the bucket of a URL: file:///dir (made if it does not exist),
+// mem://, s3://, gs:// or azblob://. Credentials are those of the cloud's own
+// environment and files. Whether the bucket can be reached, Check says. Errors:
+// invalid (a URL that names no bucket).
 func Open(ctx context.Context, address string) (*Store, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -45,19 +54,34 @@ func Open(ctx context.Context, address string) (*Store, error) {
 	if err != nil {
 		return nil, run.Errorf(run.CodeInvalid, "opening the blob store: %w", err)
 	}
-	return &Store{bucket: bucket, dir: dir}, nil
+	return &Store{bucket: bucket, name: u.Scheme + "://" + u.Host + u.Path, dir: dir}, nil
 }
 
 // Check returns nil when the bucket answers. Errors: unavailable.
 func (s *Store) Check(ctx context.Context) error {
 	ok, err := s.bucket.IsAccessible(ctx)
-	if err != nil {
-		return run.Errorf(run.CodeUnavailable, "reaching the blob store: %w", err)
-	}
-	if !ok {
-		return run.Errorf(run.CodeUnavailable, "the blob store is not accessible")
+	switch {
+	case refusesCredentials(err):
+		return run.Errorf(run.CodeUnavailable, "reaching the blob store %s: the credentials are refused: %w", s.name, err)
+	case err != nil:
+		return run.Errorf(run.CodeUnavailable, "reaching the blob store %s: %w", s.name, err)
+	case !ok:
+		return run.Errorf(run.CodeUnavailable, "there is no bucket %s: it must be made beforehand", s.name)
 	}
 	return nil
+}
+
+// refusesCredentials reports whether a store knows them not, or they do not
+// suffice. What S3 calls them by name is unknown to gocloud.dev.
+func refusesCredentials(err error) bool {
+	switch gcerrors.Code(err) { //nolint:exhaustive // others are looked at below
+	case gcerrors.PermissionDenied:
+		return true
+	case gcerrors.OK:
+		return false
+	}
+	named, ok := errors.AsType[smithy.APIError](err)
+	return ok && slices.Contains([]string{"InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken"}, named.ErrorCode())
 }
 
 // Close releases the bucket.

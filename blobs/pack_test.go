@@ -69,42 +69,44 @@ func logOf(seed uint64, chunks int) []run.Frame {
 	return frames
 }
 
-func TestPack(t *testing.T) {
-	t.Parallel()
-	for name, address := range map[string]string{"file": "file://" + t.TempDir(), "mem": "mem://"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			ctx := t.Context()
-			s, err := blobs.Open(ctx, address)
+func testPack(t *testing.T, s *blobs.Store) {
+	ctx := t.Context()
+	_, err := s.PackedBlocks(ctx, packKey, 9, 100)
+	require.Equal(t, run.CodeNotFound, run.CodeOf(err))
+	for _, chunks := range []int{0, 1, 3000} {
+		frames := logOf(uint64(chunks), chunks)
+		last := frames[len(frames)-1].N
+		size, err := s.PackFrames(ctx, packKey, last, frameSeq(frames, nil))
+		require.NoError(t, err)
+		blocks, err := s.PackedBlocks(ctx, packKey, last, size)
+		require.NoError(t, err)
+		require.Equal(t, chunks > 1000, len(blocks) > 8)
+		var got []run.Frame
+		for _, b := range blocks {
+			part, err := s.PackedFrames(ctx, packKey, last, b)
 			require.NoError(t, err)
-			t.Cleanup(func() { require.NoError(t, s.Close()) })
-			_, err = s.PackedBlocks(ctx, packKey, 9, 100)
-			require.Equal(t, run.CodeNotFound, run.CodeOf(err))
-			for _, chunks := range []int{0, 1, 3000} {
-				frames := logOf(uint64(chunks), chunks)
-				last := frames[len(frames)-1].N
-				size, err := s.PackFrames(ctx, packKey, last, frameSeq(frames, nil))
-				require.NoError(t, err)
-				blocks, err := s.PackedBlocks(ctx, packKey, last, size)
-				require.NoError(t, err)
-				require.Equal(t, chunks > 1000, len(blocks) > 8)
-				var got []run.Frame
-				for _, b := range blocks {
-					part, err := s.PackedFrames(ctx, packKey, last, b)
-					require.NoError(t, err)
-					require.Equal(t, b.First, part[0].N)
-					require.Equal(t, b.Last, part[len(part)-1].N)
-					require.Equal(t, run.OutlineOf(part), b.LogOutline)
-					got = append(got, part...)
-				}
-				require.Equal(t, frames, got)
-				require.NoError(t, s.DeletePacked(ctx, packKey, last))
-				require.NoError(t, s.DeletePacked(ctx, packKey, last))
-				_, err = s.PackedFrames(ctx, packKey, last, blocks[0])
-				require.Equal(t, run.CodeNotFound, run.CodeOf(err))
-			}
-		})
+			require.Equal(t, b.First, part[0].N)
+			require.Equal(t, b.Last, part[len(part)-1].N)
+			require.Equal(t, run.OutlineOf(part), b.LogOutline)
+			got = append(got, part...)
+		}
+		require.Equal(t, frames, got)
+		require.NoError(t, s.DeletePacked(ctx, packKey, last))
+		require.NoError(t, s.DeletePacked(ctx, packKey, last))
+		_, err = s.PackedFrames(ctx, packKey, last, blocks[0])
+		require.Equal(t, run.CodeNotFound, run.CodeOf(err))
 	}
+}
+
+// testPackBroken lets the source of the frames fail late: nothing is visible.
+func testPackBroken(t *testing.T, s *blobs.Store) {
+	key := keyOf(12)
+	frames := logOf(2, 3000)
+	broken := errors.New("broken")
+	_, err := s.PackFrames(t.Context(), key, 3002, frameSeq(frames[:2900], broken))
+	require.ErrorIs(t, err, broken)
+	_, err = s.PackedBlocks(t.Context(), key, 3002, 1000)
+	require.Equal(t, run.CodeNotFound, run.CodeOf(err))
 }
 
 // TestPack_zstd reads a packed log with nothing but zstd.
