@@ -97,13 +97,13 @@ func TestFleet_quota_is_kept_while_workers_race(t *testing.T) {
 	}
 	left := map[*world]int{small: tasks, large: tasks}
 	for left[small]+left[large] > 0 {
+		// Whoever has machines plays: the other may wait for them to go.
+		small.await("a machine for the next task", func() bool {
+			return left[small] > 0 && len(small.in(run.InstanceReady)) > 0 || left[large] > 0 && len(large.in(run.InstanceReady)) > 0
+		})
 		for w := range left {
-			if left[w] == 0 {
-				continue
-			}
-			w.await("a machine for the next task", func() bool { return len(w.in(run.InstanceReady)) > 0 })
-			machine := w.in(run.InstanceReady)[0].Instance
-			if w.claim(runs[w], tasks-left[w], machine) != nil { // it is about to go
+			ready := w.in(run.InstanceReady)
+			if left[w] == 0 || len(ready) == 0 || w.claim(runs[w], tasks-left[w], ready[0].Instance) != nil { // it is about to go
 				continue
 			}
 			w.finish(runs[w], tasks-left[w])
