@@ -85,6 +85,10 @@ func (s *Store) GetArchive(ctx context.Context, object string, offset int64) (io
 	}
 	r, err := s.bucket.NewRangeReader(ctx, key, offset, -1, nil)
 	if err != nil {
+		// Some object stores refuse to read nothing from the end on.
+		if a, missing := s.bucket.Attributes(ctx, key); missing == nil && offset > 0 && a.Size == offset {
+			return io.NopCloser(strings.NewReader("")), nil
+		}
 		return nil, run.Errorf(codeOf(err), "reading archive %s: %w", object, err)
 	}
 	return r, nil
