@@ -216,11 +216,6 @@ func checkStep(l *faultList, p Path, s *Step) {
 	case len(kinds) > 1:
 		l.add(p, FaultContradiction, "a step does one thing; this one has %s", strings.Join(kinds, " and "))
 	}
-	for _, kind := range kinds {
-		if kind != StepRun {
-			l.add(p.Key(kind), CodeNotSupported, "%s is not supported yet", kind)
-		}
-	}
 	if s.Run != "" && strings.TrimSpace(s.Run) == "" {
 		l.add(p.Key("run"), FaultRequired, "the script is blank")
 	}
