@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"path/filepath"
 	"slices"
 
 	"github.com/aws/smithy-go"
@@ -89,6 +90,15 @@ func (s *Store) Close() error { return s.bucket.Close() }
 
 // putIfAbsent writes an object unless one of its name exists.
 func (s *Store) putIfAbsent(ctx context.Context, key string, data []byte) error {
+	if s.dir != "" {
+		err := linkIfAbsent(filepath.Join(s.dir, filepath.FromSlash(key)), data)
+		switch {
+		case err == nil:
+			return nil
+		case !errors.Is(err, errNoLinks):
+			return run.Errorf(run.CodeUnavailable, "writing blob %s: %w", key, err)
+		}
+	}
 	err := s.bucket.WriteAll(ctx, key, data, &blob.WriterOptions{
 		IfNotExist: true, ContentType: "application/octet-stream", DisableContentTypeDetection: true,
 	})

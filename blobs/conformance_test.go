@@ -18,6 +18,7 @@ import (
 
 // conformance is what every blob store must do.
 var conformance = map[string]func(t *testing.T, s *blobs.Store){
+	"archives":                   testArchives,
 	"batches":                    testBatches,
 	"batches are written once":   testBatchesOnce,
 	"batches are deleted":        testBatchesDeleted,
