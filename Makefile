@@ -82,15 +82,16 @@ KUBE_LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(KUBE_VERSION
 CLUSTER_PACKAGES := ./executor/kubernetes/...
 CLUSTER_MODULES  := $(filter-out test/objectstore,$(patsubst %/go.mod,%,$(wildcard test/*/go.mod)))
 
-.PHONY: test-k8s
-test-k8s: build ## Run what needs Kubernetes in a cluster made for it, as root (the first time compiles it for minutes), or in that of KUBECONFIG
 ifdef KUBECONFIG
-	DROVER_TEST_KUBECONFIG=$(KUBECONFIG) $(MAKE) --no-print-directory test-k8s-suites
+IN_CLUSTER := DROVER_TEST_KUBECONFIG=$(KUBECONFIG)
 else
-	@$(MAKE) --no-print-directory cluster
-	$(CLUSTER)/cluster up --bin $(CLUSTER) --image $(CLUSTER)/images/busybox.tar --image $(CLUSTER)/images/drover.tar -- \
-		$(MAKE) --no-print-directory test-k8s-suites
+AND_CLUSTER := cluster
+IN_CLUSTER  := $(CLUSTER)/cluster up --bin $(CLUSTER) --image $(CLUSTER)/images/busybox.tar --image $(CLUSTER)/images/drover.tar --
 endif
+
+.PHONY: test-k8s
+test-k8s: build $(AND_CLUSTER) ## Run what needs Kubernetes in a cluster made for it, as root (the first time compiles it for minutes), or in that of KUBECONFIG
+	$(IN_CLUSTER) $(MAKE) --no-print-directory test-k8s-suites
 
 .PHONY: test-k8s-suites
 test-k8s-suites: export DROVER_REQUIRE := kubernetes
@@ -98,7 +99,7 @@ test-k8s-suites: export DROVER_TEST_CLUSTER := $(CURDIR)/$(CLUSTER)
 test-k8s-suites:
 	@set -e; for module in $(CLUSTER_MODULES); do (cd $$module && $(GO) test $(TESTFLAGS) -timeout 10m ./...); done
 	$(GO) test $(TESTFLAGS) -parallel 8 -timeout 20m $(CLUSTER_PACKAGES) # they wait for the cluster, mostly
-	$(GO) test $(TESTFLAGS) -timeout 20m -run TestSet_ ./test
+	$(GO) test $(TESTFLAGS) -timeout 20m -run 'TestSet_|TestMembers_' ./test
 
 .PHONY: cluster
 cluster: $(KUBERNETES) $(CLUSTER)/cluster $(CLUSTER)/images/busybox.tar ## Build what test-k8s starts: the Kubernetes programs and the images
@@ -148,8 +149,8 @@ check-clean: generate ## Fail where generated code or go.mod is not what is comm
 	git diff --exit-code -- api gateway fleeting go.mod go.sum
 
 .PHONY: soak
-soak: build ## The long runs: ten kills in a row, chaos, fuzzing, the full self-build
-	DROVER_SOAK=1 $(GO) test -count=1 -v -parallel 8 -timeout 60m ./test/...
+soak: build $(AND_CLUSTER) ## The long runs: ten kills in a row, chaos, also in a cluster as test-k8s has it, fuzzing, the full self-build
+	$(IN_CLUSTER) env DROVER_SOAK=1 $(GO) test -count=1 -v -parallel 8 -timeout 60m ./test/...
 	$(GO) test -fuzz FuzzRead -fuzztime 5m ./spec/
 	$(GO) test -run '^$$' -fuzz FuzzUnpack -fuzztime 10m -fuzzminimizetime 10x ./archive/
 	examples/with-dev.sh shell bin/drover run examples/full-build.yaml --env SOURCE="$$PWD" --follow

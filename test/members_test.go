@@ -75,7 +75,7 @@ func (m *member) befall(t *testing.T, during context.Context) string {
 		m.process.Kill()
 		m.process = m.start()
 	case "restart":
-		require.NoError(t, m.process.Stop(), "executor %s", m.name)
+		m.stop(t)
 		m.process = m.start()
 	case "freeze":
 		m.process.Freeze()
@@ -94,6 +94,13 @@ func (m *member) befall(t *testing.T, during context.Context) string {
 		}
 	}
 	return what
+}
+
+// stop ends the member as SIGTERM does one that has come so far as to hear it.
+func (m *member) stop(t *testing.T) {
+	t.Helper()
+	m.process.AwaitReady()
+	require.NoError(t, m.process.Stop(), "executor %s", m.name)
 }
 
 // somewhile lasts up to longer than the heartbeat timeout, mostly much shorter.
@@ -189,19 +196,23 @@ func TestMembers_chaos(t *testing.T) {
 	requireNothingLeft(t, daemon, members)
 	lives.requireOnce(t, runs*(work.tasks+1))
 	if pods != nil {
+		pods.requireRan(runs * work.pods)
 		pods.requireOnce()
 		pods.requireCleanBut(len(tormented) - len(members))
 	}
 	for _, m := range members {
 		// Keys that were given back are remembered until a sweep finds them closed.
 		testenv.Await(t, 2*time.Minute, func() (bool, string) {
-			left, err := filepath.Glob(filepath.Join(parts.Dir, m.name, "journal", "*.jsonl"))
+			left, err := filepath.Glob(filepath.Join(parts.Dir, m.name, "journal", "*"))
 			require.NoError(t, err)
 			return len(left) == 0, fmt.Sprintf("the journal of %s has %v", m.name, left)
 		})
 	}
 	for _, m := range tormented {
-		require.NoError(t, m.process.Stop())
+		m.stop(t)
+	}
+	if pods != nil {
+		pods.requireCleanBut(0)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
@@ -163,13 +164,14 @@ const taskContainer = "task"
 
 // follow waits until the shim of a pod writes, or the pod ends.
 func (h *herd) follow(pod *corev1.Pod) {
-	log, err := h.client.CoreV1().Pods(h.namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Container: taskContainer, Follow: true}).Stream(h.t.Context())
-	if err != nil {
-		return // it was removed at once
-	}
-	defer func() { _ = log.Close() }()
-	if _, err := io.ReadFull(log, make([]byte, 1)); err != nil {
-		return
+	for {
+		now, err := h.client.CoreV1().Pods(h.namespace).Get(h.t.Context(), pod.Name, metav1.GetOptions{})
+		if h.writes(pod) {
+			break
+		}
+		if apierrors.IsNotFound(err) || h.t.Context().Err() != nil || err == nil && (now.UID != pod.UID || now.Status.Phase != corev1.PodRunning) {
+			return
+		}
 	}
 	key, err := run.ParseKey(pod.Labels[kubernetes.LabelKey])
 	if err != nil {
@@ -179,6 +181,27 @@ func (h *herd) follow(pod *corev1.Pod) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.lives[key]++
+}
+
+// writes reads the log of a pod until there is something in it, or its end.
+func (h *herd) writes(pod *corev1.Pod) bool {
+	log, err := h.client.CoreV1().Pods(h.namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Container: taskContainer, Follow: true}).Stream(h.t.Context())
+	if err != nil {
+		return false
+	}
+	defer func() { _ = log.Close() }()
+	_, err = io.ReadFull(log, make([]byte, 1))
+	return err == nil
+}
+
+// requireRan waits until it is known that steps of so many tasks ran.
+func (h *herd) requireRan(tasks int) {
+	h.t.Helper()
+	testenv.Await(h.t, time.Minute, func() (bool, string) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return len(h.lives) == tasks, fmt.Sprintf("steps ran in the pods of %d keys", len(h.lives))
+	})
 }
 
 // spec returns tasks that print a line a second.
