@@ -381,7 +381,8 @@ type Registry interface {
 	// with what it had.
 	RemoveExecutor(ctx context.Context, id string, why run.Removal) (run.Executor, error)
 	// ExpireExecutor removes a temporary executor that was offline for its
-	// time, but not the last one of a set that has tasks. again is when to look
+	// time, but not the last one of a set that has tasks, nor at the first look:
+	// for another ExecutorTimeout it may show that the clock had jumped. again is when to look
 	// next, 0 where that can wait until something is told. Errors: not_found.
 	ExpireExecutor(ctx context.Context, id string) (_ run.Executor, again time.Duration, _ error)
 	// LostExecutors returns which of the executors were removed, with the

@@ -68,6 +68,7 @@ func openHerd(t *testing.T, parts *harness.Parts, slots string) *herd {
 	cluster := testenv.RequireKubernetes(t)
 	config, err := clientcmd.BuildConfigFromFlags("", cluster.Kubeconfig)
 	require.NoError(t, err)
+	config.QPS = -1 // it looks at every pod
 	client, err := clientset.NewForConfig(config)
 	require.NoError(t, err)
 	h := &herd{

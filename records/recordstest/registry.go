@@ -31,6 +31,7 @@ func registryTests() map[string]func(t *testing.T, d *database) {
 		"one_default_of_each_kind":       testDefaultPool,
 		"an_executor_tells_its_workflow": testExecutorTold,
 		"the_clock_jumps":                testClockJumps,
+		"nor_expire_by_a_jump":           testExpireClockJumps,
 	}
 }
 
@@ -334,6 +335,14 @@ func testExpire(t *testing.T, d *database) {
 	d.clock.advance(time.Hour)
 	got, again, err = s.ExpireExecutor(ctx, "a")
 	require.NoError(t, err)
+	require.Equal(t, []any{run.ExecutorOffline, run.ExecutorTimeout}, []any{got.State, again}, "it may be the clock alone")
+	d.clock.advance(again - time.Second)
+	got, again, err = s.ExpireExecutor(ctx, "a")
+	require.NoError(t, err)
+	require.Equal(t, []any{run.ExecutorOffline, time.Second}, []any{got.State, again.Round(time.Second)})
+	d.clock.advance(again)
+	got, again, err = s.ExpireExecutor(ctx, "a")
+	require.NoError(t, err)
 	require.Equal(t, run.ExecutorRemoved, got.State)
 	require.Contains(t, got.Reason, "it was temporary, and offline since")
 	require.Zero(t, again)
@@ -351,18 +360,24 @@ func testExpireLast(t *testing.T, d *database) {
 	require.NoError(t, register(t, s, member("b", "s")))
 	id := holding(t, s, "a")
 	d.clock.advance(run.ExecutorTimeout + run.TemporaryOffline + time.Second)
-	got, _, err := s.ExpireExecutor(ctx, "a")
-	require.NoError(t, err)
-	require.Equal(t, run.ExecutorRemoved, got.State)
+	removed := func(id string) {
+		t.Helper()
+		_, again, err := s.ExpireExecutor(ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, run.ExecutorTimeout, again)
+		d.clock.advance(again)
+		got, _, err := s.ExpireExecutor(ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, run.ExecutorRemoved, got.State)
+	}
+	removed("a")
 	got, again, err := s.ExpireExecutor(ctx, "b")
 	require.NoError(t, err)
 	require.Equal(t, run.ExecutorOffline, got.State, "the task is with its set")
 	require.Equal(t, run.TemporaryOffline, again)
 	require.Empty(t, removalsTold(t, s))
 	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}})
-	got, _, err = s.ExpireExecutor(ctx, "b")
-	require.NoError(t, err)
-	require.Equal(t, run.ExecutorRemoved, got.State)
+	removed("b")
 }
 
 // testHeldUnclaimed notes who a workflow waits for, though that one has claimed
@@ -499,4 +514,45 @@ func testPoolDefinition(t *testing.T, d *database) {
 	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
 	definition := claim(t, s, run.Key{Run: r.ID, Attempt: 1, Dispatch: 1})
 	require.Empty(t, cmp.Diff(p.Kubernetes, definition.Kubernetes))
+}
+
+// testExpireClockJumps sets the clock forwards by more than a temporary executor
+// may be offline, again and again, while it is in contact: it is not removed.
+// Once it is silent it is, also where the clock is set back meanwhile.
+func testExpireClockJumps(t *testing.T, d *database) {
+	s := d.store(t)
+	ctx := t.Context()
+	e := executor("a")
+	e.Temporary, e.RemoveAfter = true, time.Minute
+	require.NoError(t, register(t, s, e))
+	id := holding(t, s, "a")
+	removalsTold(t, s)
+	look := func() (run.ExecutorState, time.Duration) {
+		t.Helper()
+		got, again, err := s.ExpireExecutor(ctx, "a")
+		require.NoError(t, err)
+		return got.State, again
+	}
+	for range 3 {
+		d.clock.advance(time.Hour)
+		state, again := look()
+		require.Equal(t, []any{run.ExecutorOffline, run.ExecutorTimeout}, []any{state, again})
+		d.clock.advance(run.ExecutorRenew)
+		require.NoError(t, renew(t, s, run.Renewal{Executor: "a", JournalID: "j-a", SlotsUsed: 1}))
+		d.clock.advance(again - run.ExecutorRenew)
+		state, again = look()
+		require.Equal(t, run.ExecutorOnline, state)
+		require.Greater(t, again, run.ExecutorTimeout)
+	}
+	require.Empty(t, removalsTold(t, s))
+
+	d.clock.advance(time.Hour)
+	look()
+	d.clock.advance(-30 * time.Minute)
+	_, again := look()
+	require.Equal(t, run.ExecutorTimeout, again, "who looked first did so in what is now the future")
+	d.clock.advance(again)
+	state, _ := look()
+	require.Equal(t, run.ExecutorRemoved, state)
+	require.Len(t, removalsTold(t, s)[id], 1)
 }

@@ -11,7 +11,7 @@ import (
 
 const executorColumns = `id, pool, driver, os, arch, labels, privileged, slots, slots_used, version, journal_id, draining, removed,
 	registered_at, last_contact, set_name, temporary, remove_after, drain_wanted, drained, reason, removed_at,
-	fleet, instance, uses, max_uses`
+	fleet, instance, uses, max_uses, doubted_at`
 
 type executorRow struct {
 	run.Executor
@@ -23,12 +23,13 @@ type executorRow struct {
 	registered int64
 	contact    int64
 	removedAt  int64
+	doubted    int64 // when its silence was first found to last too long; 0: it was not
 }
 
 func (e *executorRow) scan(row scanner) error {
 	return row.Scan(&e.ID, &e.Pool, &e.Driver, &e.OS, &e.Arch, &e.labels, &e.Privileged, &e.Slots, &e.SlotsUsed, &e.Version,
 		&e.JournalID, &e.draining, &e.removed, &e.registered, &e.contact, &e.Set, &e.Temporary, &e.RemoveAfter, &e.wanted,
-		&e.drained, &e.Reason, &e.removedAt, &e.Fleet, &e.Instance, &e.Uses, &e.MaxUses)
+		&e.drained, &e.Reason, &e.removedAt, &e.Fleet, &e.Instance, &e.Uses, &e.MaxUses, &e.doubted)
 }
 
 // executor makes what clients see at the given time.
@@ -109,15 +110,15 @@ func (s *Store) RegisterExecutor(ctx context.Context, e run.Executor) (run.Wante
 		}
 		// What a client wanted of it stands, and so does what it took.
 		if _, err = t.Exec(ctx, `INSERT INTO executors (`+executorColumns+`)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (id) DO UPDATE SET pool = excluded.pool, driver = excluded.driver, os = excluded.os, arch = excluded.arch,
 			labels = excluded.labels, privileged = excluded.privileged, slots = excluded.slots, slots_used = excluded.slots_used,
 			version = excluded.version, journal_id = excluded.journal_id, draining = excluded.draining, last_contact = excluded.last_contact,
 			set_name = excluded.set_name, temporary = excluded.temporary, remove_after = excluded.remove_after, drained = excluded.drained,
-			fleet = excluded.fleet, instance = excluded.instance, max_uses = excluded.max_uses`,
+			fleet = excluded.fleet, instance = excluded.instance, max_uses = excluded.max_uses, doubted_at = excluded.doubted_at`,
 			e.ID, e.Pool, e.Driver, e.OS, e.Arch, labels, e.Privileged, e.Slots, e.SlotsUsed, e.Version, e.JournalID,
 			e.State == run.ExecutorDraining, false, t.now, t.now, e.Set, e.Temporary || e.Set != "", int64(e.RemoveAfter),
-			false, false, "", 0, e.Fleet, e.Instance, 0, e.MaxUses); err != nil {
+			false, false, "", 0, e.Fleet, e.Instance, 0, e.MaxUses, 0); err != nil {
 			return err
 		}
 		return t.tellExecutor(ctx, e.ID)
@@ -163,7 +164,7 @@ func (s *Store) RenewExecutor(ctx context.Context, r run.Renewal) (run.Wanted, e
 			return run.Errorf(run.CodeNotFound, "executor %s was registered with another journal", r.Executor)
 		}
 		wanted = run.Wanted{Drain: known.wanted}
-		_, err = t.Exec(ctx, `UPDATE executors SET slots_used = ?, draining = ?, drained = ?, last_contact = ? WHERE id = ?`,
+		_, err = t.Exec(ctx, `UPDATE executors SET slots_used = ?, draining = ?, drained = ?, last_contact = ?, doubted_at = 0 WHERE id = ?`,
 			r.SlotsUsed, r.Draining, r.Drained, t.now, r.Executor)
 		if known.Fleet != "" && r.Drained && !known.drained { // it is waited for
 			t.touch(run.ID(fleetKey + known.Fleet))

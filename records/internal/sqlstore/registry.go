@@ -97,11 +97,29 @@ func (s *Store) ExpireExecutor(ctx context.Context, id string) (out run.Executor
 			again = limit
 			return err
 		}
+		if again, err = t.doubt(ctx, e); again > 0 || err != nil {
+			return err
+		}
 		out, err = t.removeExecutor(ctx, e, fmt.Sprintf("it was temporary, and offline since %s",
 			toTime(e.contact).Add(run.ExecutorTimeout).Format(time.RFC3339)))
 		return err
 	})
 	return out, again, err
+}
+
+// doubt returns how long an executor that has been silent for too long may yet
+// give a sign of life: its silence may be nothing but a clock that was set
+// forwards.
+func (t *tx) doubt(ctx context.Context, e *executorRow) (left time.Duration, err error) {
+	since := time.Duration(t.now - e.doubted)
+	switch {
+	case e.doubted == 0, since < 0: // the clock was set back
+		_, err = t.Exec(ctx, `UPDATE executors SET doubted_at = ? WHERE id = ?`, t.now, e.ID)
+		return run.ExecutorTimeout, err
+	case since < run.ExecutorTimeout:
+		return run.ExecutorTimeout - since, nil
+	}
+	return 0, nil
 }
 
 // lastWithTasks reports whether an executor is all that is left of a set that
