@@ -76,7 +76,7 @@ func (t *task) ours(ctx context.Context, journalID string) (bool, error) {
 		if err != nil {
 			return false, fmt.Errorf("asking whose the claim is: %w", err)
 		}
-		if states[t.key] != run.ClaimUnknown {
+		if s := states[t.key]; s == run.ClaimOpen || s == run.ClaimClosed {
 			return false, nil
 		}
 	}

@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -268,15 +269,16 @@ func (t *task) complete(ctx context.Context) bool {
 		t.mu.Lock()
 		token, refused, answered, changed := t.entry.Token, t.refused, t.entry.Answered, t.changed
 		outcome := Outcome{Executor: t.a.who.id, Ended: t.entry.Result}
-		if t.entry.State == stateClosed {
-			outcome = Outcome{Executor: t.a.who.id, GivenBack: t.entry.Reason}
+		closed := t.entry.State == stateClosed
+		if closed { // the token may be that of an order to adopt, which can not be given back
+			outcome = Outcome{Executor: t.a.who.id, NeverStarted: fmt.Sprintf("executor %s gave it back: %s", t.a.who.id, t.entry.Reason)}
 		}
 		t.mu.Unlock()
 		if answered {
 			return true
 		}
 		if refused || token == nil {
-			if outcome.GivenBack != "" {
+			if closed {
 				return false // who adopts the key finds it closed
 			}
 			select {

@@ -62,7 +62,8 @@ type Outcome struct {
 	Ended *run.TaskResult
 	// NeverStarted says why no step of the key ran or will ever run.
 	NeverStarted string
-	// GivenBack says why the task was not started; it may be queued again.
+	// GivenBack says why the task was not started; it may be queued again. It
+	// answers a delivery, and no order to adopt.
 	GivenBack string
 	// Claimed: another has the task. Its Executor is "" where it is not known who.
 	Claimed *HeartbeatDetails

@@ -229,8 +229,11 @@ func (w *world) adoptions() int {
 	return w.adopted
 }
 
-// again reports whether the key is to be queued again.
-func (w *world) again(d *delivery) bool { return d.out.GivenBack != "" || d.out.NeverStarted != "" }
+// again reports whether the key is to be queued again. What was ordered to be
+// adopted can not be given back.
+func (w *world) again(d *delivery) bool {
+	return d.out.NeverStarted != "" || d.out.GivenBack != "" && d.kind == "execute"
+}
 
 func (w *world) sleep(d time.Duration) {
 	select {
