@@ -156,7 +156,7 @@ soak: build $(AND_CLUSTER) ## The long runs: ten kills in a row, chaos, also in 
 	examples/with-dev.sh shell bin/drover run examples/full-build.yaml --env SOURCE="$$PWD" --follow
 
 .PHONY: bench
-bench: build ## Measure Drover beside a bare Temporal workflow on the same server
+bench: build plugins ## Measure Drover beside a bare Temporal workflow on the same server
 	$(GO) run ./test/bench
 	$(if $(DROVER_TEST_KUBECONFIG),$(GO) test -run '^$$' -bench Task -benchtime 20x ./executor/kubernetes)
 

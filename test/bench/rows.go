@@ -65,6 +65,9 @@ func rows(scale int) []row {
 			}
 			return hot(ctx, d, t, 5000/scale, idle)
 		}},
+		{"reaction of a fleet", func(ctx context.Context, d *dev, _ *bare, t *table) error {
+			return reaction(ctx, d, t, max(3, 30/scale))
+		}},
 		{"docker task", func(ctx context.Context, d *dev, _ *bare, t *table) error {
 			return container(ctx, d, t, max(3, 20/scale))
 		}},
