@@ -110,6 +110,18 @@ func states(t *testing.T, h *fleeting.Host) map[string]fleeting.State {
 	return of
 }
 
+// TestHost_sends_large_messages goes beyond what gRPC takes by default, 4 MiB,
+// which plugins of the ecosystem do not keep to.
+func TestHost_sends_large_messages(t *testing.T) {
+	t.Parallel()
+	config, err := json.Marshal(map[string]any{"MaxSize": 7, "Padding": strings.Repeat("x", 6<<20)})
+	require.NoError(t, err)
+	h := open(t, fleeting.Options{Plugin: dummy(t), Dir: t.TempDir(), Config: config})
+	info, err := h.Init(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 7, info.MaxSize)
+}
+
 func TestHost_launches_a_killed_plugin_again(t *testing.T) {
 	t.Parallel()
 	o := fleeting.Options{Plugin: dummy(t), Dir: t.TempDir(), Config: json.RawMessage(`{"MaxSize": 7}`)}
