@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/archive"
+	"github.com/drover-run/drover/cli/remote"
+)
+
+func artifactsCommand(env Env) *cobra.Command {
+	f := &runsFlags{env: env, conn: &connection{env: env}}
+	c := &cobra.Command{
+		Use:     "artifacts",
+		Short:   "List and get what runs saved for people",
+		Example: "  drover artifacts list RUN\n  drover artifacts get RUN TASK NAME -o DIR",
+	}
+	parent(c)
+	f.conn.addTo(c)
+	c.AddCommand(listArtifactsCommand(f), getArtifactCommand(f))
+	return c
+}
+
+func listArtifactsCommand(f *runsFlags) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "list RUN [TASK NAME]",
+		Short: "List the artifacts of a run, or what is in one of them",
+		Example: `  drover artifacts list 01k8z3m6w4v6q2d1c9x7b5a3n1
+  drover artifacts list 01k8z3m6w4v6q2d1c9x7b5a3n1 test report`,
+		Args:              cobra.MatchAll(cobra.RangeArgs(1, 3), noneOrBoth),
+		ValidArgsFunction: f.completeTasks(nil),
+		RunE: func(c *cobra.Command, args []string) error {
+			client, err := f.conn.open()
+			if err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				return f.listArtifacts(c.Context(), client, args[0])
+			}
+			return f.listEntries(c.Context(), client, remote.Artifact{Run: args[0], Task: args[1], Name: args[2]})
+		},
+	}
+	f.output.addTo(c, formatTable)
+	return c
+}
+
+// noneOrBoth refuses a task without the name of its artifact.
+func noneOrBoth(_ *cobra.Command, args []string) error {
+	if len(args) == 2 {
+		return errors.New("a TASK goes together with the NAME of one of its artifacts")
+	}
+	return nil
+}
+
+func (f *runsFlags) listArtifacts(ctx context.Context, client *remote.Client, id string) error {
+	answer, err := client.Artifacts(ctx, id)
+	if err != nil {
+		return err
+	}
+	if f.output == formatJSON {
+		return printLine(f.env.Stdout, answer.Raw)
+	}
+	t := newTable(f.env.Stdout, "TASK", "NAME", "BYTES", "TESTS", "EXPIRES")
+	for _, a := range answer.Value.Artifacts {
+		expires := "with the run"
+		switch {
+		case a.Removed:
+			expires = "removed"
+		case !a.ExpiresAt.IsZero():
+			expires = a.ExpiresAt.UTC().Format("2006-01-02 15:04")
+		}
+		t.row(a.Task, a.Name, fmt.Sprint(a.Size), testsText(a.Tests), expires)
+	}
+	return t.flush()
+}
+
+// testsText tells a summary of tests in a few words.
+func testsText(s api.TestSummary) string {
+	switch {
+	case s.Tests == 0 && len(s.Faults) > 0:
+		return "unreadable"
+	case s.Tests == 0:
+		return ""
+	}
+	return fmt.Sprintf("%d of %d failed", s.Failed, s.Tests)
+}
+
+func (f *runsFlags) listEntries(ctx context.Context, client *remote.Client, of remote.Artifact) error {
+	answer, err := client.ArtifactEntries(ctx, of)
+	if err != nil {
+		return err
+	}
+	if f.output == formatJSON {
+		return printLine(f.env.Stdout, answer.Raw)
+	}
+	t := newTable(f.env.Stdout, "MODE", "BYTES", "PATH")
+	for _, e := range answer.Value.Entries {
+		path := e.Path
+		if e.Type == api.ArtifactEntryTypeDirectory {
+			path += "/"
+		}
+		if e.Target != "" {
+			path += " -> " + e.Target
+		}
+		t.row(e.Mode, fmt.Sprint(e.Size), path)
+	}
+	if err := t.flush(); err != nil || !answer.Value.More {
+		return err
+	}
+	_, err = fmt.Fprintln(f.env.Stderr, "There is more than is listed here.")
+	return err
+}
+
+func getArtifactCommand(f *runsFlags) *cobra.Command {
+	var path, out string
+	c := &cobra.Command{
+		Use:   "get RUN TASK NAME",
+		Short: "Get an artifact, or one file of it",
+		Long: `Unpacks an artifact into a directory, the current one without --out: what is there stays, but for files of the same names, and
+nothing is written outside of it, whatever the artifact holds. With --path it is one file of it, which goes to standard output or to the file
+that --out names. With --out - the whole goes to standard output, as a tar stream compressed by zstd.`,
+		Example: `  drover artifacts get 01k8z3m6w4v6q2d1c9x7b5a3n1 test report -o report
+  drover artifacts get 01k8z3m6w4v6q2d1c9x7b5a3n1 test report --path report/tests.xml`,
+		Args:              cobra.ExactArgs(3),
+		ValidArgsFunction: f.completeTasks(nil),
+		RunE: func(c *cobra.Command, args []string) error {
+			client, err := f.conn.open()
+			if err != nil {
+				return err
+			}
+			of := remote.Artifact{Run: args[0], Task: args[1], Name: args[2], Path: path}
+			switch {
+			case out == "-" || path != "" && out == "":
+				return client.GetArtifact(c.Context(), of, copyTo(f.env.Stdout))
+			case path != "":
+				return getFile(c.Context(), client, of, out)
+			case out == "":
+				out = "."
+			}
+			return client.GetArtifact(c.Context(), of, func(ctx context.Context, r io.Reader) error {
+				_, err := archive.Unpack(ctx, out, r, archive.Unpacking{})
+				return err
+			})
+		},
+	}
+	c.Flags().StringVar(&path, "path", "", "only this file of the artifact")
+	c.Flags().StringVarP(&out, "out", "o", "", "directory to unpack into, or file to write; - for standard output")
+	return c
+}
+
+func copyTo(w io.Writer) func(context.Context, io.Reader) error {
+	return func(_ context.Context, r io.Reader) error {
+		_, err := io.Copy(w, r)
+		return err
+	}
+}
+
+// getFile writes one file of an artifact, which is whole or not there.
+func getFile(ctx context.Context, client *remote.Client, of remote.Artifact, out string) error {
+	part := out + ".part"
+	w, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666) //nolint:gosec // the umask decides, as for any file that a user makes
+	if err != nil {
+		return fmt.Errorf("writing the file: %w", err)
+	}
+	if err := errors.Join(client.GetArtifact(ctx, of, copyTo(w)), w.Close()); err != nil {
+		return errors.Join(err, os.Remove(part))
+	}
+	return os.Rename(part, out)
+}

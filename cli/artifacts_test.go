@@ -1,0 +1,142 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/archive"
+	"github.com/drover-run/drover/cli"
+	"github.com/drover-run/drover/gateway"
+	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/run/runtest"
+)
+
+// shelf is artifacts of one run, of which the first reading breaks off.
+type shelf struct {
+	content []byte
+	opened  atomic.Int32
+}
+
+func (s *shelf) Artifacts(context.Context, run.ID) ([]run.Artifact, error) {
+	return []run.Artifact{
+		{Task: "test", Name: "report", Size: 1234, Expires: time.Date(2026, 2, 3, 4, 5, 0, 0, time.UTC), Tests: &run.TestSummary{Tests: 5, Failed: 2}},
+		{Task: "test", Name: "old", Removed: true},
+		{Task: "test[GO=1.26]", Name: "report", Size: 7},
+	}, nil
+}
+
+func (s *shelf) OpenArtifact(_ context.Context, ref run.ArtifactRef, offset int64) (run.Artifact, io.ReadCloser, error) {
+	if ref.Name != "report" {
+		return run.Artifact{}, nil, run.Errorf(run.CodeNotFound, "there is no artifact %s", ref.Name)
+	}
+	a := run.Artifact{Size: int64(len(s.content)), Digest: "sha256:x"}
+	var r io.Reader = bytes.NewReader(s.content[offset:])
+	if s.opened.Add(1) == 1 {
+		r = io.MultiReader(io.LimitReader(r, int64(len(s.content)/2)), iotest.ErrReader(errors.New("gone")))
+	}
+	return a, io.NopCloser(r), nil
+}
+
+func (s *shelf) OpenArtifactFile(ctx context.Context, _ run.ArtifactRef, path string) (run.ArtifactEntry, io.ReadCloser, error) {
+	f, err := archive.Open(ctx, bytes.NewReader(s.content), path)
+	if err != nil {
+		return run.ArtifactEntry{}, nil, err
+	}
+	return run.ArtifactEntry{Path: path, Size: f.Size}, f, nil
+}
+
+func (s *shelf) ArtifactEntries(context.Context, run.ArtifactRef, int) ([]run.ArtifactEntry, bool, error) {
+	return []run.ArtifactEntry{
+		{Path: "a", Type: run.EntryDirectory, Mode: 0o755}, {Path: "a/b", Type: run.EntryFile, Mode: 0o644, Size: 3},
+		{Path: "a/c", Type: run.EntrySymlink, Mode: 0o777, Target: "b"},
+	}, true, nil
+}
+
+func TestArtifacts(t *testing.T) {
+	t.Parallel()
+	random := make([]byte, 2<<20)
+	_, _ = rand.Read(random)
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "large"), random, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "small"), []byte("hello\n"), 0o600))
+	var packed bytes.Buffer
+	_, err := archive.Pack(t.Context(), &packed, archive.Selection{Root: dir}, archive.Limits{})
+	require.NoError(t, err)
+	s := &shelf{content: packed.Bytes()}
+	g, err := gateway.New(gateway.Deps{Runs: &runtest.Service{}, Artifacts: s, Logger: slog.New(slog.DiscardHandler)}, gateway.Options{})
+	require.NoError(t, err)
+	server := httptest.NewServer(g.Handler())
+	t.Cleanup(server.Close)
+	const id = "01jd0000000000000000000000"
+	get := func(args ...string) (cli.ExitCode, string, string) {
+		return execute(t, server.URL, nil, append([]string{"artifacts"}, args...)...)
+	}
+
+	code, stdout, _ := get("list", id)
+	require.Zero(t, code)
+	require.Equal(t, `TASK            NAME     BYTES   TESTS           EXPIRES
+test            report   1234    2 of 5 failed   2026-02-03 04:05
+test            old      0       -               removed
+test[GO=1.26]   report   7       -               with the run
+`, stdout)
+	code, stdout, _ = get("list", id, "-o", "json")
+	require.Zero(t, code)
+	require.Contains(t, stdout, `"failed":2`)
+	code, stdout, stderr := get("list", id, "test", "report")
+	require.Zero(t, code)
+	require.Equal(t, "MODE   BYTES   PATH\n0755   0       a/\n0644   3       a/b\n0777   0       a/c -> b\n", stdout)
+	require.Contains(t, stderr, "more than is listed")
+	code, _, _ = get("list", id, "test")
+	require.Equal(t, cli.ExitInvalid, code)
+
+	out := filepath.Join(t.TempDir(), "new", "dir")
+	code, _, stderr = get("get", id, "test", "report", "-o", out)
+	require.Zero(t, code, stderr)
+	require.Equal(t, int32(2), s.opened.Load(), "it went on where it broke off")
+	got, err := os.ReadFile(filepath.Join(out, "large"))
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(random, got))
+	code, stdout, _ = get("get", id, "test", "report", "--out", "-")
+	require.Zero(t, code)
+	require.True(t, bytes.Equal(s.content, []byte(stdout)))
+	code, stdout, _ = get("get", id, "test", "report", "--path", "small")
+	require.Zero(t, code)
+	require.Equal(t, "hello\n", stdout)
+	file := filepath.Join(t.TempDir(), "file")
+	code, _, _ = get("get", id, "test", "report", "--path", "small", "-o", file)
+	require.Zero(t, code)
+	got, err = os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, "hello\n", string(got))
+	code, _, stderr = get("get", id, "test", "report", "--path", "nope", "-o", file+"2")
+	require.NotZero(t, code)
+	require.Contains(t, stderr, `no file "nope"`)
+	left, err := filepath.Glob(file + "2*")
+	require.NoError(t, err)
+	require.Empty(t, left)
+	code, _, stderr = get("get", id, "test", "other")
+	require.NotZero(t, code)
+	require.Contains(t, stderr, "there is no artifact other")
+	code, _, _ = get("get", id, "test")
+	require.Equal(t, cli.ExitInvalid, code)
+
+	answer, err := server.Client().Get(server.URL + "/api/v1/runs/" + id + "/artifacts/test/report?path=small") //nolint:noctx // a test's
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	require.Equal(t, "sandbox", answer.Header.Get("Content-Security-Policy"), "no browser runs what a task saved")
+	require.Equal(t, http.StatusOK, answer.StatusCode)
+}
