@@ -255,6 +255,7 @@ func TestValidate_Faults(t *testing.T) {
 		"null step":               {minimal + "  b:\n    steps:\n      -\n", []string{"8 tasks.b.steps[0] wrong_type"}, ""},
 		"step as a string":        {minimal + "  b:\n    steps: [go test]\n", []string{"7 tasks.b.steps[0] wrong_type"}, ""},
 		"two kinds":               {minimal + "  b:\n    steps:\n      - run: a\n        save_cache: {}\n", []string{"8 tasks.b.steps[0] contradiction", "9 tasks.b.steps[0].save_cache.key required"}, ""},
+		"archive without value":   {minimal + "  b:\n    steps:\n      - save_artifacts:\n", []string{"8 tasks.b.steps[0].save_artifacts.name required"}, ""},
 		"task is a list":          {minimal + "  b: []\n", []string{"6 tasks.b wrong_type"}, ""},
 		"dependents of a bad one": {minimal + "    depends: [b]\n  b: []\n", []string{"7 tasks.b wrong_type"}, ""},
 		"empty axis":              {minimal + "    matrix: {A: []}\n", []string{"6 tasks.a.matrix.A required"}, ""},
