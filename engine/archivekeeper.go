@@ -23,7 +23,7 @@ const (
 // those that nothing refers to. Any number of processes may run one: each takes
 // others, and what one leaves undone the next does.
 type ArchiveKeeper struct {
-	store   records.Archives
+	store   records.ArchiveRetention
 	objects ArchiveStore
 	opts    ArchiveOptions
 	metrics *Metrics

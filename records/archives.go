@@ -11,6 +11,7 @@ import (
 // who may read it. The bytes are written first, under a row that PutObject
 // makes, and count from the one transaction of CommitArchive on.
 type Archives interface {
+	ArchiveRetention
 	// ArchivePlace tells about a step for which an executor has an open claim.
 	// Errors: not_found (no such claim, not of this executor, no such step),
 	// conflict (the claim is closed). They are those of all calls that take an
@@ -41,6 +42,13 @@ type Archives interface {
 	// Artifacts returns the artifacts of a run, by task and name; those that were
 	// removed have no object. Errors: not_found.
 	Artifacts(ctx context.Context, id run.ID) ([]Archive, error)
+	// ServiceKey returns the secret of the service of that name; the first call
+	// of all stores that one.
+	ServiceKey(ctx context.Context, name, first string) (string, error)
+}
+
+// ArchiveRetention removes archives that are kept no longer.
+type ArchiveRetention interface {
 	// ExpireArchives removes up to n workspaces and artifacts that are kept no
 	// longer. Tried again it goes on where it was.
 	ExpireArchives(ctx context.Context, q ExpireArchives, n int) (Expired, error)
@@ -53,9 +61,6 @@ type Archives interface {
 	DoneObjects(ctx context.Context, objects []string) error
 	// ArchiveStats counts what is kept.
 	ArchiveStats(ctx context.Context) (map[run.ArchiveKind]ArchiveStat, error)
-	// ServiceKey returns the secret of the service of that name; the first call
-	// of all stores that one.
-	ServiceKey(ctx context.Context, name, first string) (string, error)
 }
 
 // ArchiveClaim names a step on behalf of an executor.

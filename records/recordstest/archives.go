@@ -34,7 +34,8 @@ const lease = time.Minute
 func pipeline() *run.Spec {
 	task := func(depends ...string) *run.TaskSpec {
 		t := &run.TaskSpec{Pool: "linux", Steps: []run.Step{
-			{ArchiveStep: run.ArchiveStep{SaveWorkspace: &run.SaveWorkspace{To: "x"}}}, {Run: "true"},
+			{ArchiveStep: run.ArchiveStep{SaveWorkspace: &run.SaveWorkspace{To: "x"}}},
+			{Run: "true"},
 			{ArchiveStep: run.ArchiveStep{SaveArtifacts: &run.SaveArtifacts{Name: "report", JUnit: true}}},
 		}}
 		for _, name := range depends {

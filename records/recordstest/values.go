@@ -83,7 +83,7 @@ func batch(key run.Key, executor string, first int64, kinds ...run.FrameKind) ru
 			f.Status, f.ExitCode = run.StatusSuccess, &code
 		case run.FrameOutputs:
 			f.Outputs = map[string]string{"n" + strconv.FormatInt(f.N, 10): "v"}
-		case run.FrameStepStart, run.FrameTaskEnd:
+		case run.FrameStepStart, run.FrameTaskEnd, run.FrameAsk:
 		}
 		b.Frames = append(b.Frames, f)
 	}
