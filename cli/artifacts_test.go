@@ -61,7 +61,8 @@ func (s *shelf) OpenArtifactFile(ctx context.Context, _ run.ArtifactRef, path st
 
 func (s *shelf) ArtifactEntries(context.Context, run.ArtifactRef, int) ([]run.ArtifactEntry, bool, error) {
 	return []run.ArtifactEntry{
-		{Path: "a", Type: run.EntryDirectory, Mode: 0o755}, {Path: "a/b", Type: run.EntryFile, Mode: 0o644, Size: 3},
+		{Path: "a", Type: run.EntryDirectory, Mode: 0o755},
+		{Path: "a/b", Type: run.EntryFile, Mode: 0o644, Size: 3},
 		{Path: "a/c", Type: run.EntrySymlink, Mode: 0o777, Target: "b"},
 	}, true, nil
 }
@@ -134,7 +135,7 @@ test[GO=1.26]   report   7       -               with the run
 	code, _, _ = get("get", id, "test")
 	require.Equal(t, cli.ExitInvalid, code)
 
-	answer, err := server.Client().Get(server.URL + "/api/v1/runs/" + id + "/artifacts/test/report?path=small") //nolint:noctx // a test's
+	answer, err := server.Client().Get(server.URL + "/api/v1/runs/" + id + "/artifacts/test/report?path=small")
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
 	require.Equal(t, "sandbox", answer.Header.Get("Content-Security-Policy"), "no browser runs what a task saved")

@@ -131,8 +131,13 @@ func testArchiveOnce(t *testing.T, d *database) {
 	_, err = s.Artifacts(t.Context(), "01jd0000000000000000000000")
 	requireCode(t, run.CodeNotFound, err)
 
-	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{ended(0, 2, 1, run.StatusSuccess), {Task: 1, Status: run.StatusSkipped},
-		{Task: 2, Status: run.StatusSkipped}, {Task: 3, Status: run.StatusSkipped}, {Task: 4, Status: run.StatusSkipped}}, Result: run.ResultSuccess, Finish: true})
+	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{
+		ended(0, 2, 1, run.StatusSuccess),
+		{Task: 1, Status: run.StatusSkipped},
+		{Task: 2, Status: run.StatusSkipped},
+		{Task: 3, Status: run.StatusSkipped},
+		{Task: 4, Status: run.StatusSkipped},
+	}, Result: run.ResultSuccess, Finish: true})
 	require.NoError(t, s.DeleteRun(t.Context(), id))
 	require.ElementsMatch(t, []string{"o1", "o3", "o4"}, leftObjects(t, s), "of all attempts")
 	stats, err := s.ArchiveStats(t.Context())
