@@ -528,6 +528,27 @@ func (e When) Valid() bool {
 	}
 }
 
+// Defines values for GetTaskLogsParamsStream.
+const (
+	GetTaskLogsParamsStreamStderr GetTaskLogsParamsStream = "stderr"
+	GetTaskLogsParamsStreamStdout GetTaskLogsParamsStream = "stdout"
+	GetTaskLogsParamsStreamSystem GetTaskLogsParamsStream = "system"
+)
+
+// Valid indicates whether the value is a known member of the GetTaskLogsParamsStream enum.
+func (e GetTaskLogsParamsStream) Valid() bool {
+	switch e {
+	case GetTaskLogsParamsStreamStderr:
+		return true
+	case GetTaskLogsParamsStreamStdout:
+		return true
+	case GetTaskLogsParamsStreamSystem:
+		return true
+	default:
+		return false
+	}
+}
+
 // Admission defines model for Admission.
 type Admission string
 
@@ -1050,6 +1071,12 @@ type LogChunk struct {
 
 // LogChunkStream defines model for LogChunk.Stream.
 type LogChunkStream string
+
+// LogStart defines model for LogStart.
+type LogStart struct {
+	// Offset Where the log begins that was asked for.
+	Offset int64 `json:"offset"`
+}
 
 // OnBusy What becomes of a run that finds no free slot: it waits (`queue`), the runs that hold longest are stopped to
 // make room (`stop_running`), those that wait are cancelled (`cancel_queued`), or it is refused (`reject`).
@@ -2029,12 +2056,31 @@ type GetTaskLogsParams struct {
 	// Follow Go on until the step, or the task, has ended.
 	Follow bool `form:"follow,omitempty" json:"follow,omitempty,omitzero"`
 
-	// Offset Bytes to pass over at the start of what is selected.
+	// Offset Bytes to pass over at the start of what is selected. Not with `since` and `tail`.
 	Offset *int64 `form:"offset,omitempty" json:"offset,omitempty"`
 
-	// LastEventID As `offset`, and stronger, for clients that come back.
+	// Stream Only what was written to these streams.
+	Stream []GetTaskLogsParamsStream `form:"stream,omitempty" json:"stream,omitempty,omitzero"`
+
+	// Since From the first output of this time on, by the clock of the executor: RFC 3339, or a duration before now,
+	// such as `10m`.
+	Since string `form:"since,omitempty" json:"since,omitempty,omitzero"`
+
+	// Tail The last so many lines of what is selected; what follows the last line break is a line too.
+	Tail *int `form:"tail,omitempty" json:"tail,omitempty"`
+
+	// Timestamps Begin each line of plain text with the time of its first byte, RFC 3339, and a blank. Events have times anyway.
+	Timestamps *bool `form:"timestamps,omitempty" json:"timestamps,omitempty"`
+
+	// Download Answer plain text with a name for the file, in `Content-Disposition`.
+	Download *bool `form:"download,omitempty" json:"download,omitempty"`
+
+	// LastEventID As `offset`, and stronger than that, `since` and `tail`, for clients that come back.
 	LastEventID string `json:"Last-Event-ID,omitempty,omitzero"`
 }
+
+// GetTaskLogsParamsStream defines parameters for GetTaskLogs.
+type GetTaskLogsParamsStream string
 
 // ListSchedulesParams defines parameters for ListSchedules.
 type ListSchedulesParams struct {
@@ -2980,10 +3026,12 @@ type ClientInterface interface {
 
 	// GetTaskLogs Read the log of a task
 	//
-	// As plain text, the bytes that the steps wrote. With `Accept: text/event-stream`, server-sent events: each
-	// `log` event holds a `LogChunk`, and its id is the offset that follows the chunk, so that a client that
-	// comes back with `Last-Event-ID` misses nothing; an `end` event says that the log is complete, and a `problem`
-	// event, that it breaks off. A plain text answer that breaks off has no final chunk.
+	// As plain text, the bytes that the steps wrote. With `Accept: text/event-stream`, server-sent events: a `start`
+	// event at once, whose id is the offset at which the log begins that was asked for; then `log` events, each of
+	// which holds a `LogChunk`, and whose id is the offset that follows the chunk, so that a client that comes back
+	// with `Last-Event-ID` misses nothing, whatever it asked for at first; an `end` event says that the log is
+	// complete, and a `problem` event, that it breaks off. A plain text answer that breaks off has no final chunk;
+	// its header `Drover-Log-Offset` is the offset at which it begins.
 	//
 	// Corresponds with GET /api/v1/runs/{id}/tasks/{task}/logs (the `GetTaskLogs` operationId).
 	GetTaskLogs(ctx context.Context, id RunID, task TaskName, params *GetTaskLogsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4530,10 +4578,12 @@ func (c *Client) ApproveTask(ctx context.Context, id RunID, task TaskName, body 
 
 // GetTaskLogs Read the log of a task
 //
-// As plain text, the bytes that the steps wrote. With `Accept: text/event-stream`, server-sent events: each
-// `log` event holds a `LogChunk`, and its id is the offset that follows the chunk, so that a client that
-// comes back with `Last-Event-ID` misses nothing; an `end` event says that the log is complete, and a `problem`
-// event, that it breaks off. A plain text answer that breaks off has no final chunk.
+// As plain text, the bytes that the steps wrote. With `Accept: text/event-stream`, server-sent events: a `start`
+// event at once, whose id is the offset at which the log begins that was asked for; then `log` events, each of
+// which holds a `LogChunk`, and whose id is the offset that follows the chunk, so that a client that comes back
+// with `Last-Event-ID` misses nothing, whatever it asked for at first; an `end` event says that the log is
+// complete, and a `problem` event, that it breaks off. A plain text answer that breaks off has no final chunk;
+// its header `Drover-Log-Offset` is the offset at which it begins.
 //
 // Corresponds with GET /api/v1/runs/{id}/tasks/{task}/logs (the `GetTaskLogs` operationId).
 func (c *Client) GetTaskLogs(ctx context.Context, id RunID, task TaskName, params *GetTaskLogsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7569,6 +7619,62 @@ func NewGetTaskLogsRequest(server string, id RunID, task TaskName, params *GetTa
 
 		}
 
+		if params.Stream != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "stream", params.Stream, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "since", params.Since, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if params.Tail != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tail", *params.Tail, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Timestamps != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "timestamps", *params.Timestamps, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Download != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "download", *params.Download, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if encoded := queryValues.Encode(); encoded != "" {
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
@@ -8888,10 +8994,12 @@ type ClientWithResponsesInterface interface {
 
 	// GetTaskLogsWithResponse Read the log of a task
 	//
-	// As plain text, the bytes that the steps wrote. With `Accept: text/event-stream`, server-sent events: each
-	// `log` event holds a `LogChunk`, and its id is the offset that follows the chunk, so that a client that
-	// comes back with `Last-Event-ID` misses nothing; an `end` event says that the log is complete, and a `problem`
-	// event, that it breaks off. A plain text answer that breaks off has no final chunk.
+	// As plain text, the bytes that the steps wrote. With `Accept: text/event-stream`, server-sent events: a `start`
+	// event at once, whose id is the offset at which the log begins that was asked for; then `log` events, each of
+	// which holds a `LogChunk`, and whose id is the offset that follows the chunk, so that a client that comes back
+	// with `Last-Event-ID` misses nothing, whatever it asked for at first; an `end` event says that the log is
+	// complete, and a `problem` event, that it breaks off. A plain text answer that breaks off has no final chunk;
+	// its header `Drover-Log-Offset` is the offset at which it begins.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11729,6 +11837,11 @@ func (r ApproveTaskResponse) ContentType() string {
 	return ""
 }
 
+// GetTaskLogsResponse200Headers the declared response headers of an HTTP 200 response for GetTaskLogs
+type GetTaskLogsResponse200Headers struct {
+	DroverLogOffset int64
+}
+
 // GetTaskLogsResponseDefaultHeaders the declared response headers of an HTTP default response for GetTaskLogs
 type GetTaskLogsResponseDefaultHeaders struct {
 	RetryAfter int
@@ -11739,6 +11852,8 @@ type GetTaskLogsResponse struct {
 	HTTPResponse *http.Response
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetTaskLogsResponse200Headers
 	// HeadersDefault the parsed response headers for an HTTP default response
 	HeadersDefault *GetTaskLogsResponseDefaultHeaders
 }
@@ -13630,10 +13745,12 @@ func (c *ClientWithResponses) ApproveTaskWithResponse(ctx context.Context, id Ru
 
 // GetTaskLogsWithResponse Read the log of a task
 //
-// As plain text, the bytes that the steps wrote. With `Accept: text/event-stream`, server-sent events: each
-// `log` event holds a `LogChunk`, and its id is the offset that follows the chunk, so that a client that
-// comes back with `Last-Event-ID` misses nothing; an `end` event says that the log is complete, and a `problem`
-// event, that it breaks off. A plain text answer that breaks off has no final chunk.
+// As plain text, the bytes that the steps wrote. With `Accept: text/event-stream`, server-sent events: a `start`
+// event at once, whose id is the offset at which the log begins that was asked for; then `log` events, each of
+// which holds a `LogChunk`, and whose id is the offset that follows the chunk, so that a client that comes back
+// with `Last-Event-ID` misses nothing, whatever it asked for at first; an `end` event says that the log is
+// complete, and a `problem` event, that it breaks off. A plain text answer that breaks off has no final chunk;
+// its header `Drover-Log-Offset` is the offset at which it begins.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -16278,6 +16395,16 @@ func ParseGetTaskLogsResponse(rsp *http.Response) (*GetTaskLogsResponse, error) 
 	}
 
 	switch {
+	case rsp.StatusCode == 200:
+		var headers GetTaskLogsResponse200Headers
+		if values := rsp.Header.Values("Drover-Log-Offset"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "Drover-Log-Offset", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.DroverLogOffset = value
+		}
+		response.Headers200 = &headers
 	case true:
 		var headers GetTaskLogsResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {

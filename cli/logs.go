@@ -2,8 +2,11 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,69 +16,158 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
+// logsFlags say what is printed of logs, and how.
+type logsFlags struct {
+	*runsFlags
+	query      remote.LogQuery
+	tail       int
+	timestamps bool
+	save       string
+}
+
 func logsCommand(f *runsFlags) *cobra.Command {
-	var q remote.LogQuery
+	l := logsFlags{runsFlags: f}
 	c := &cobra.Command{
 		Use:   "logs ID [TASK]",
 		Short: "Print the log of a task",
 		Long: `Prints what the steps of a task wrote, as they wrote it; with -o json, piece by piece with time, step and stream, the bytes in
-base64. Without TASK it prints the logs of all tasks that have begun, one after the other, each line after the name of its task.`,
-		Example: `  drover runs logs 01k8z3m6w4v6q2d1c9x7b5a3n1 build --follow
-  drover runs logs 01k8z3m6w4v6q2d1c9x7b5a3n1 build --step setup
-  drover runs logs 01k8z3m6w4v6q2d1c9x7b5a3n1 'test[GO=1.26]' --attempt 1`,
+base64. Without TASK it prints the logs of all tasks that have begun, one after the other, each line after the name of its task; with --save, it
+writes each to a file of its own in a directory.`,
+		Example: `  drover runs logs 01k8z3m6w4v6q2d1c9x7b5a3n1 build --follow --tail 20
+  drover runs logs 01k8z3m6w4v6q2d1c9x7b5a3n1 build --step setup --timestamps
+  drover runs logs 01k8z3m6w4v6q2d1c9x7b5a3n1 build --since 10m --stream stderr
+  drover runs logs 01k8z3m6w4v6q2d1c9x7b5a3n1 'test[GO=1.26]' --attempt 1
+  drover runs logs 01k8z3m6w4v6q2d1c9x7b5a3n1 --save logs/`,
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: f.completeTasks(nil),
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := l.check(c); err != nil {
+				return err
+			}
 			client, err := f.conn.open()
 			if err != nil {
 				return err
 			}
-			q.Run = args[0]
+			l.query.Run = args[0]
 			if len(args) == 1 {
-				return f.printAllLogs(c, client, q)
+				return l.all(c, client)
 			}
-			q.Task = args[1]
-			return f.printLog(c, client, q, f.env.Stdout)
+			l.query.Task = args[1]
+			return l.one(c, client)
 		},
 	}
 	flags := c.Flags()
-	flags.StringVar(&q.Step, "step", "", "only this step: its number, from 0, or setup")
-	flags.IntVar(&q.Attempt, "attempt", 0, "this attempt, from 1 (the newest)")
-	flags.BoolVarP(&q.Follow, "follow", "f", false, "go on until the step, or the task, has ended")
-	flags.Int64Var(&q.Offset, "offset", 0, "bytes to pass over")
+	flags.StringVar(&l.query.Step, "step", "", "only this step: its number, from 0, or setup")
+	flags.StringSliceVar(&l.query.Streams, "stream", nil, "only this stream: stdout, stderr or system")
+	flags.IntVar(&l.query.Attempt, "attempt", 0, "this attempt, from 1 (the newest)")
+	flags.BoolVarP(&l.query.Follow, "follow", "f", false, "go on until the step, or the task, has ended")
+	flags.Int64Var(&l.query.Offset, "offset", 0, "bytes to pass over")
+	flags.StringVar(&l.query.Since, "since", "", "from this time on: RFC 3339, or a duration before now like 10m")
+	flags.IntVar(&l.tail, "tail", 0, "only the last lines, so many")
+	flags.BoolVar(&l.timestamps, "timestamps", false, "begin each line with its time")
+	flags.StringVar(&l.save, "save", "", "write to this file, or to files in this directory")
 	return c
 }
 
-// printLog writes one log. A gateway that is away is waited for only where the
-// log is followed.
-func (f *runsFlags) printLog(c *cobra.Command, client *remote.Client, q remote.LogQuery, w io.Writer) error {
-	if q.Offset < 0 {
+func (l *logsFlags) check(c *cobra.Command) error {
+	if c.Flags().Changed("tail") {
+		l.query.Tail = &l.tail
+	}
+	switch {
+	case l.query.Offset < 0:
 		return invalid("--offset must not be negative")
-	}
-	if q.Attempt < 0 {
+	case l.query.Attempt < 0:
 		return invalid("--attempt must not be negative")
+	case l.tail < 0:
+		return invalid("--tail must not be negative")
+	case l.query.Offset > 0 && (l.query.Since != "" || l.query.Tail != nil):
+		return invalid("--offset goes neither with --since nor with --tail")
+	case l.timestamps && l.output == formatJSON:
+		return invalid("--timestamps is for text: JSON has times anyway")
 	}
+	return nil
+}
+
+// one prints or saves the log of the task that is named.
+func (l *logsFlags) one(c *cobra.Command, client *remote.Client) error {
+	if l.save == "" {
+		return l.print(c, client, l.query, l.env.Stdout, "")
+	}
+	path := l.save
+	if info, err := os.Stat(path); err == nil && info.IsDir() || strings.HasSuffix(path, "/") {
+		path = filepath.Join(path, l.file(l.query.Task))
+	}
+	return l.saveTo(c, client, l.query, path)
+}
+
+// saveTo writes a log to a file. What is there after an error is the beginning.
+func (l *logsFlags) saveTo(c *cobra.Command, client *remote.Client, q remote.LogQuery, path string) (err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		return err
+	}
+	file, err := os.Create(path) //nolint:gosec // the user named it
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(l.print(c, client, q, file, ""), file.Close()); err != nil {
+		return fmt.Errorf("saving the log of %s to %s: %w", q.Task, path, err)
+	}
+	return nil
+}
+
+// file names the file for the log of a task.
+func (l *logsFlags) file(task string) string {
+	name := strings.Map(func(r rune) rune {
+		if strings.ContainsRune(`/\:*?"<>|`, r) {
+			return '-'
+		}
+		return r
+	}, task)
+	if l.output == formatJSON {
+		return name + ".jsonl"
+	}
+	return name + ".log"
+}
+
+// print prints one log, each line after a prefix. A gateway that is away is
+// waited for only where the log is followed.
+func (l *logsFlags) print(c *cobra.Command, client *remote.Client, q remote.LogQuery, w io.Writer, prefix string) error {
 	q.Impatient = !q.Follow
+	p := &prefixer{w: w, prefix: prefix}
 	for chunk, err := range client.Log(c.Context(), q) {
 		if err != nil {
 			return err
 		}
-		if f.output == formatJSON {
+		switch {
+		case l.output == formatJSON:
 			err = printLine(w, struct {
 				Task string `json:"task"`
 				api.LogChunk
 			}{q.Task, chunk})
-		} else {
+		case l.timestamps:
+			p.prefix = prefix + chunk.Time.UTC().Format(timestampFormat) + " "
+			_, err = p.Write(chunk.Data)
+		case prefix != "":
+			_, err = p.Write(chunk.Data)
+		default:
 			_, err = w.Write(chunk.Data)
 		}
 		if err != nil {
 			return err
 		}
 	}
+	if prefix != "" {
+		return p.endLine()
+	}
 	return nil
 }
 
-func (f *runsFlags) printAllLogs(c *cobra.Command, client *remote.Client, q remote.LogQuery) error {
+// timestampFormat is RFC 3339 with nanoseconds in columns.
+const timestampFormat = "2006-01-02T15:04:05.000000000Z07:00"
+
+// all prints or saves the logs of all tasks that have begun.
+func (l *logsFlags) all(c *cobra.Command, client *remote.Client) error {
+	q := l.query
 	if q.Follow || q.Step != "" || q.Offset != 0 || q.Attempt != 0 {
 		return invalid("--follow, --step, --offset and --attempt need a TASK; drover runs get %s --follow shows all that runs", q.Run)
 	}
@@ -88,17 +180,13 @@ func (f *runsFlags) printAllLogs(c *cobra.Command, client *remote.Client, q remo
 			continue // it has not begun
 		}
 		q.Task = name
-		w := f.env.Stdout
-		if f.output == formatTable {
-			w = &prefixer{w: w, prefix: name + " | "}
+		if l.save != "" {
+			err = l.saveTo(c, client, q, filepath.Join(l.save, l.file(name)))
+		} else {
+			err = l.print(c, client, q, l.env.Stdout, name+" | ")
 		}
-		if err := f.printLog(c, client, q, w); err != nil {
+		if err != nil {
 			return fmt.Errorf("reading the log of %s: %w", name, err)
-		}
-		if p, ok := w.(*prefixer); ok {
-			if err := p.endLine(); err != nil {
-				return err
-			}
 		}
 	}
 	return nil

@@ -1,11 +1,16 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
+	"mime"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -18,9 +23,14 @@ const stepSetup = "setup"
 
 // GetTaskLogs implements ServerInterface.
 func (s *Server) GetTaskLogs(c echo.Context, id api.RunID, task api.TaskName, params api.GetTaskLogsParams) error {
-	q, err := logQuery(id, task, params)
+	q, err := logQuery(id, task, params, time.Now())
 	if err != nil {
 		return err
+	}
+	download, timestamps := params.Download != nil && *params.Download, params.Timestamps != nil && *params.Timestamps
+	events := wantsEvents(c.Request()) && !download
+	if events && timestamps {
+		return invalidLog("timestamps", "timestamps are for plain text: events have times anyway")
 	}
 	ctx, closeStream := s.streams.open(c.Request().Context())
 	defer closeStream()
@@ -30,11 +40,39 @@ func (s *Server) GetTaskLogs(c echo.Context, id api.RunID, task api.TaskName, pa
 	}
 	defer s.closeLog(c, reader)
 	defer s.metrics.stream(c.Path())()
-	c.Response().Header().Set("Vary", "Accept")
-	if wantsEvents(c.Request()) {
+	header := c.Response().Header()
+	header.Set("Vary", "Accept")
+	header.Set(headerLogOffset, strconv.FormatInt(reader.Offset(), 10))
+	if events {
 		return s.sendLogEvents(ctx, c, reader)
 	}
-	return s.sendLogText(ctx, c, reader)
+	if download {
+		header.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": logFile(q)}))
+	}
+	return s.sendLogText(ctx, c, reader, timestamps)
+}
+
+// headerLogOffset says at which offset a log begins.
+const headerLogOffset = "Drover-Log-Offset"
+
+// logFile names the file of a log that is downloaded.
+func logFile(q run.LogQuery) string {
+	name := fmt.Sprintf("%s-%s", q.Run, q.Task)
+	if q.Attempt > 0 {
+		name += fmt.Sprintf("-%d", q.Attempt)
+	}
+	if q.Step != nil {
+		name += fmt.Sprintf(".step%d", *q.Step)
+		if *q.Step == run.SetupStep {
+			name = strings.TrimSuffix(name, fmt.Sprintf("step%d", *q.Step)) + stepSetup
+		}
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || strings.ContainsRune(`/\:*?"<>|`, r) {
+			return '-'
+		}
+		return r
+	}, name) + ".log"
 }
 
 func (s *Server) closeLog(c echo.Context, reader run.LogReader) {
@@ -44,14 +82,19 @@ func (s *Server) closeLog(c echo.Context, reader run.LogReader) {
 }
 
 // sendLogText sends each chunk as it comes.
-func (s *Server) sendLogText(ctx context.Context, c echo.Context, reader run.LogReader) error {
+func (s *Server) sendLogText(ctx context.Context, c echo.Context, reader run.LogReader, timestamps bool) error {
 	w, err := s.startStream(c, "text/plain; charset=utf-8")
 	if err != nil {
 		return err
 	}
+	var stamp stamper
 	for chunk, err := range logChunks(ctx, reader) {
 		if err == nil {
-			if err = w.write(chunk.Data); err == nil {
+			data := chunk.Data
+			if timestamps {
+				data = stamp.lines(chunk.Time, data)
+			}
+			if err = w.write(data); err == nil {
 				err = w.flush()
 			}
 		}
@@ -72,7 +115,14 @@ func (s *Server) sendLogEvents(ctx context.Context, c echo.Context, reader run.L
 	if err != nil {
 		return err
 	}
-	next := int64(0)
+	next := reader.Offset()
+	// At once: who is cut off before the first chunk must know where to go on.
+	if err := w.event(next, "start", api.LogStart{Offset: next}); err != nil {
+		return endEvents(ctx, c, w, err)
+	}
+	if err := w.flush(); err != nil {
+		return endEvents(ctx, c, w, err)
+	}
 	source := func(ctx context.Context) iter.Seq2[run.LogChunk, error] { return logChunks(ctx, reader) }
 	err = relay(ctx, w, s.opts.Heartbeat, source, func(chunk run.LogChunk) error {
 		next = chunk.Offset + int64(len(chunk.Data))
@@ -102,20 +152,28 @@ func logChunks(ctx context.Context, reader run.LogReader) iter.Seq2[run.LogChunk
 	}
 }
 
-func logQuery(id, task string, params api.GetTaskLogsParams) (run.LogQuery, error) {
-	q := run.LogQuery{Run: run.ID(id), Task: task, Follow: params.Follow}
+func logQuery(id, task string, params api.GetTaskLogsParams, now time.Time) (run.LogQuery, error) {
+	q := run.LogQuery{Run: run.ID(id), Task: task, Follow: params.Follow, Tail: params.Tail}
 	if params.Attempt != nil {
 		q.Attempt = *params.Attempt
 	}
 	if params.Offset != nil {
 		q.Offset = *params.Offset
 	}
-	if params.LastEventID != "" {
-		offset, err := lastEventID(params.LastEventID)
-		if err != nil {
+	for _, stream := range params.Stream {
+		q.Streams = append(q.Streams, run.Stream(stream))
+	}
+	var err error
+	if params.Since != "" {
+		if q.Since, err = parseSince(params.Since, now); err != nil {
 			return q, err
 		}
-		q.Offset = offset
+	}
+	if params.LastEventID != "" {
+		if q.Offset, err = lastEventID(params.LastEventID); err != nil {
+			return q, err
+		}
+		q.Tail, q.Since = nil, time.Time{}
 	}
 	if params.Step == "" {
 		return q, nil
@@ -125,6 +183,22 @@ func logQuery(id, task string, params api.GetTaskLogsParams) (run.LogQuery, erro
 	return q, err
 }
 
+// parseSince reads a time, or a duration before now.
+func parseSince(text string, now time.Time) (time.Time, error) {
+	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
+		return now.Add(-ago), nil
+	}
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return at, invalidLog("since", "since must be a time like 2026-01-02T15:04:05Z, or a duration before now like 10m, not "+strconv.Quote(text))
+	}
+	return at, nil
+}
+
+func invalidLog(path, detail string) error {
+	return run.InvalidError(detail, []run.Fault{{Path: path, Code: run.CodeInvalid, Detail: detail}})
+}
+
 func parseStep(text string) (int, error) {
 	if text == stepSetup {
 		return run.SetupStep, nil
@@ -132,7 +206,7 @@ func parseStep(text string) (int, error) {
 	step, err := strconv.Atoi(text)
 	if err != nil || step < 0 {
 		detail := "step must be the number of a step, from 0, or setup, not " + strconv.Quote(text)
-		return 0, run.InvalidError(detail, []run.Fault{{Path: "step", Code: run.CodeInvalid, Detail: detail}})
+		return 0, invalidLog("step", detail)
 	}
 	return step, nil
 }
@@ -143,3 +217,22 @@ func viewLogChunk(chunk run.LogChunk) api.LogChunk {
 		Stream: api.LogChunkStream(chunk.Stream), Data: chunk.Data,
 	}
 }
+
+// stamper puts times before lines. A line that goes on in another chunk has the
+// time of its first.
+type stamper struct{ inside bool }
+
+func (s *stamper) lines(at time.Time, data []byte) []byte {
+	var out []byte
+	for line := range bytes.Lines(data) {
+		if !s.inside {
+			out = append(at.UTC().AppendFormat(out, stampFormat), ' ')
+		}
+		out = append(out, line...)
+		s.inside = !bytes.HasSuffix(line, []byte("\n"))
+	}
+	return out
+}
+
+// stampFormat is RFC 3339 with nanoseconds in columns.
+const stampFormat = "2006-01-02T15:04:05.000000000Z07:00"

@@ -99,6 +99,57 @@ func TestServer_logs_as_text(t *testing.T) {
 	<-l.Closed()
 }
 
+func TestServer_logs_in_part(t *testing.T) {
+	t.Parallel()
+	l, queries := runtest.NewLog(), make(chan run.LogQuery, 1)
+	l.Begin = 77
+	base := serve(t, gateway.Deps{Runs: logService(l, queries)}, gateway.Options{})
+	s := open(t, base+logPath+"?stream=stdout&stream=stderr&tail=0&since=2026-01-02T03:04:05.5Z&timestamps=true&download=true", map[string]string{"Accept": "text/event-stream"})
+	since := time.Date(2026, 1, 2, 3, 4, 5, 5e8, time.UTC)
+	require.Equal(t, run.LogQuery{
+		Run: runID, Task: "a", Streams: []run.Stream{run.StreamStdout, run.StreamStderr}, Tail: new(0), Since: since,
+	}, <-queries)
+	require.Equal(t, "77", s.Header.Get("Drover-Log-Offset"))
+	require.Equal(t, `attachment; filename=`+runID+`-a.log`, s.Header.Get("Content-Disposition"))
+	require.Equal(t, "text/plain; charset=utf-8", s.Header.Get("Content-Type"), "a download is a file, whatever is accepted")
+	l.Send(run.LogChunk{Time: since, Data: []byte("one\ntw")})
+	l.Send(run.LogChunk{Time: since.Add(time.Second), Data: []byte("o\r\nthree\r")})
+	l.Send(run.LogChunk{Time: since.Add(time.Minute), Data: []byte("\xff\n")})
+	l.End(nil)
+	all, err := io.ReadAll(s.lines)
+	require.NoError(t, err)
+	require.Equal(t, "2026-01-02T03:04:05.500000000Z one\n2026-01-02T03:04:05.500000000Z two\r\n2026-01-02T03:04:06.500000000Z three\r\xff\n", string(all))
+}
+
+func TestServer_logs_since_a_while_ago(t *testing.T) {
+	t.Parallel()
+	l, queries := runtest.NewLog(), make(chan run.LogQuery, 1)
+	l.End(nil)
+	base := serve(t, gateway.Deps{Runs: logService(l, queries)}, gateway.Options{})
+	require.Equal(t, http.StatusOK, call{path: logPath + "?since=1h30m"}.do(t, base).status)
+	require.WithinDuration(t, time.Now().Add(-90*time.Minute), (<-queries).Since, time.Minute)
+}
+
+func TestServer_logs_refused(t *testing.T) {
+	t.Parallel()
+	base := serve(t, gateway.Deps{Runs: logService(runtest.NewLog(), make(chan run.LogQuery, 1))}, gateway.Options{})
+	events := map[string]string{"Accept": "text/event-stream"}
+	for query, detail := range map[string]string{
+		"since=yesterday": "since must be a time",
+		"since=-10m":      "since must be a time",
+		"tail=-1":         "tail",
+		"tail=some":       "tail",
+		"stream=stdin":    "stream",
+		"timestamps=true": "events have times anyway",
+		"timestamps=2":    "timestamps",
+		"download=maybe":  "download",
+	} {
+		got := call{path: logPath + "?" + query, header: events}.do(t, base)
+		require.Equal(t, http.StatusBadRequest, got.status, "%s: %s", query, got.body)
+		require.Contains(t, string(got.body), detail)
+	}
+}
+
 func TestServer_logs_of_setup(t *testing.T) {
 	t.Parallel()
 	l, queries := runtest.NewLog(), make(chan run.LogQuery, 1)
@@ -125,9 +176,11 @@ func TestServer_logs_as_text_break_off(t *testing.T) {
 func TestServer_logs_as_events(t *testing.T) {
 	t.Parallel()
 	l, queries := runtest.NewLog(), make(chan run.LogQuery, 1)
+	l.Begin = 5
 	base := serve(t, gateway.Deps{Runs: logService(l, queries)}, gateway.Options{})
-	s := open(t, base+logPath+"?follow=true&offset=1", map[string]string{"Accept": "text/event-stream", "Last-Event-ID": "5"})
-	require.Equal(t, int64(5), (<-queries).Offset)
+	s := open(t, base+logPath+"?follow=true&offset=1&tail=3&since=1m", map[string]string{"Accept": "text/event-stream", "Last-Event-ID": "5"})
+	require.Equal(t, run.LogQuery{Run: runID, Task: "a", Offset: 5, Follow: true}, <-queries, "who comes back goes on where it was")
+	require.Equal(t, event{"5", "start", `{"offset":5}`}, s.next(t), "before there is anything to send")
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	l.Send(run.LogChunk{Offset: 5, Time: at, Step: -1, Stream: run.StreamSystem, Data: []byte("a\nb")})
 	got := s.next(t)
@@ -148,6 +201,7 @@ func TestServer_logs_as_events_break_off(t *testing.T) {
 	base := serve(t, gateway.Deps{Runs: logService(l, make(chan run.LogQuery, 1))}, gateway.Options{})
 	s := open(t, base+logPath, map[string]string{"Accept": "text/event-stream"})
 	l.End(run.Errorf(run.CodeUnavailable, "the blob store is out of reach"))
+	require.Equal(t, "start", s.next(t).name)
 	got := s.next(t)
 	require.Equal(t, "problem", got.name)
 	conforms(t, "Problem", got.data)

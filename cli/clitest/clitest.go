@@ -3,6 +3,7 @@
 package clitest
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -161,6 +162,19 @@ func (g *Gateway) Write(run, task string, attempt int, text string) {
 		Offset: l.size, Time: Start(), Stream: api.LogChunkStreamStdout, Data: []byte(text),
 	})
 	l.size += int64(len(text))
+}
+
+// lastLines returns where the last n lines begin.
+func (l *taskLog) lastLines(n int) int64 {
+	var all []byte
+	for _, chunk := range l.chunks {
+		all = append(all, chunk.Data...)
+	}
+	lines := slices.Collect(bytes.Lines(all))
+	for _, line := range lines[:max(0, len(lines)-n)] {
+		all = all[len(line):]
+	}
+	return l.size - int64(len(all))
 }
 
 // EndLog says that the log of a task is complete.

@@ -270,7 +270,13 @@ func (g *Gateway) streamLog(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	offset, _ := strconv.ParseInt(q.Get("offset"), 10, 64)
+	if tail, err := strconv.Atoi(q.Get("tail")); err == nil {
+		g.mu.Lock()
+		offset = g.log(key).lastLines(tail)
+		g.mu.Unlock()
+	}
 	begin(w)
+	send(w, offset, "start", api.LogStart{Offset: offset})
 	for {
 		g.mu.Lock()
 		l, changed := *g.log(key), g.changed

@@ -205,6 +205,26 @@ func TestLog_goes_on_where_it_was(t *testing.T) {
 	require.Equal(t, []string{"follow=true&offset=0", "follow=true&offset=3", "follow=true&offset=3", "follow=true&offset=6"}, *requests)
 }
 
+func start(offset int) string {
+	return fmt.Sprintf("id: %d\nevent: start\ndata: {\"offset\": %d}\n\n", offset, offset)
+}
+
+func TestLog_goes_on_from_where_the_last_lines_began(t *testing.T) {
+	t.Parallel()
+	server, requests := script(t, start(40), start(40), chunk(40, "YWJj"), start(43)+end)
+	var got strings.Builder
+	q := remote.LogQuery{Run: "r1", Task: "a", Follow: true, Tail: new(2), Since: "10m", Streams: []string{"stderr"}}
+	for c, err := range client(t, server.URL, nil).Log(t.Context(), q) {
+		require.NoError(t, err)
+		got.Write(c.Data)
+	}
+	require.Equal(t, "abc", got.String())
+	require.Equal(t, []string{
+		"follow=true&since=10m&stream=stderr&tail=2", "follow=true&offset=40&stream=stderr", "follow=true&offset=40&stream=stderr",
+		"follow=true&offset=43&stream=stderr",
+	}, *requests)
+}
+
 func TestLog_impatient(t *testing.T) {
 	t.Parallel()
 	server, requests := script(t, chunk(0, "YWJj"))

@@ -71,6 +71,9 @@ type LogQuery struct {
 	Attempt int    // 0: the newest
 	Step    string // a number from 0, or "setup"; "": all
 	Offset  int64
+	Streams []string // nil: all
+	Since   string   // a time, or a duration before now; "": from the beginning
+	Tail    *int     // the last lines; nil: all
 	Follow  bool
 	// Impatient makes a gateway that is away an error at once.
 	Impatient bool
@@ -82,12 +85,25 @@ type LogQuery struct {
 func (c *Client) Log(ctx context.Context, q LogQuery) iter.Seq2[api.LogChunk, error] {
 	return func(yield func(api.LogChunk, error) bool) {
 		offset := q.Offset
-		params := api.GetTaskLogsParams{Step: q.Step, Follow: q.Follow}
+		params := api.GetTaskLogsParams{Step: q.Step, Follow: q.Follow, Since: q.Since, Tail: q.Tail}
+		for _, stream := range q.Streams {
+			params.Stream = append(params.Stream, api.GetTaskLogsParamsStream(stream))
+		}
 		if q.Attempt > 0 {
 			params.Attempt = &q.Attempt
 		}
+		// Where the log begins that is asked for is told once: whoever comes
+		// back goes on from there, and does not ask for the last lines anew.
+		placed := q.Since == "" && q.Tail == nil
+		place := func(at int64) {
+			if !placed {
+				offset, placed, params.Since, params.Tail = at, true, "", nil
+			}
+		}
 		open := func(ctx context.Context) (*http.Response, error) {
-			params.Offset = &offset
+			if placed {
+				params.Offset = &offset
+			}
 			return c.api.GetTaskLogs(ctx, q.Run, q.Task, &params, acceptEvents)
 		}
 		for message, err := range c.stream(ctx, open, q.Away, q.Impatient) {
@@ -102,6 +118,7 @@ func (c *Client) Log(ctx context.Context, q LogQuery) iter.Seq2[api.LogChunk, er
 				yield(chunk, err)
 				return
 			}
+			place(chunk.Offset)
 			if seen := offset - chunk.Offset; seen > 0 {
 				chunk.Data = chunk.Data[min(seen, int64(len(chunk.Data))):]
 				chunk.Offset = offset
