@@ -105,7 +105,7 @@ func (l *logsFlags) saveTo(c *cobra.Command, client *remote.Client, q remote.Log
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return err
 	}
-	file, err := os.Create(path) //nolint:gosec // the user named it
+	file, err := os.Create(path)
 	if err != nil {
 		return err
 	}

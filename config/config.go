@@ -15,6 +15,7 @@ type Config struct {
 	Temporal  Temporal  `koanf:"temporal" yaml:"temporal"`
 	Records   Records   `koanf:"records" yaml:"records"`
 	Blobs     Blobs     `koanf:"blobs" yaml:"blobs"`
+	Logs      Logs      `koanf:"logs" yaml:"logs"`
 	Archives  Archives  `koanf:"archives" yaml:"archives"`
 	Retention Retention `koanf:"retention" yaml:"retention"`
 	Control   Control   `koanf:"control" yaml:"control"`
@@ -65,6 +66,11 @@ type Records struct {
 // Blobs says where logs and archives are.
 type Blobs struct {
 	URL string `koanf:"url" yaml:"url"` // file:///dir, mem://, s3://bucket, gs://bucket, azblob://container
+}
+
+// Logs says what gateways keep of the logs of tasks.
+type Logs struct {
+	MaxMiB int `koanf:"max_mib" yaml:"max_mib"` // of one task; 0: all
 }
 
 // Retention says what control workers delete, and how often they look. All of
@@ -214,6 +220,7 @@ func Default() Config {
 	return Config{
 		Log:     Log{Level: "info", Format: "text"},
 		Records: Records{Driver: "sqlite"},
+		Logs:    Logs{MaxMiB: 256},
 		Archives: Archives{
 			MaxBytes: 10 << 30, MaxEntries: 1_000_000, MaxContentBytes: 50 << 30, CacheMaxBytes: 5 << 30, CacheTotalBytes: 50 << 30,
 			CacheMaxAge: 14 * 24 * time.Hour, WorkspaceMaxAge: 3 * 24 * time.Hour, ArtifactMaxAge: 30 * 24 * time.Hour,

@@ -52,6 +52,9 @@ func (c Config) Validate(parts ...Part) error {
 	v.exclusive("records.keys", c.Records.Keys != "", "records.keys_file", c.Records.KeysFile != "")
 	v.blobURL(c.Blobs.URL)
 	c.Archives.validate(v)
+	if c.Logs.MaxMiB < 0 {
+		v.fail("logs.max_mib", "it must not be negative; 0 is no limit")
+	}
 	c.Retention.validate(v)
 	c.Control.validate(v)
 	c.Gateway.validate(v)

@@ -34,6 +34,11 @@ func TestConfig_Validate(t *testing.T) {
 			},
 		},
 		{
+			name:   "logs",
+			change: func(c *config.Config) { c.Logs.MaxMiB = -1 },
+			want:   []string{"logs.max_mib: it must not be negative"},
+		},
+		{
 			name: "retention",
 			change: func(c *config.Config) {
 				c.Retention.Interval, c.Retention.Runs.MaxAge, c.Retention.Runs.Keep = 0, -1, -1

@@ -23,6 +23,7 @@ func (e *Engine) Claim(ctx context.Context, c run.ClaimRequest) (run.Definition,
 	if err != nil {
 		return run.Definition{}, err
 	}
+	d.LogLimit = e.limit
 	return e.supply(ctx, d)
 }
 

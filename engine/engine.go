@@ -53,6 +53,8 @@ type Deps struct {
 	// Archives keeps archives; nil: there are none. Archiving bounds them.
 	Archives  ArchiveStore
 	Archiving ArchiveOptions
+	// LogLimit is how many bytes of output are kept of a task; 0 for all.
+	LogLimit int64
 }
 
 // Engine implements run.Service and run.Desk. It is safe for concurrent use,
@@ -67,6 +69,7 @@ type Engine struct {
 	archives  ArchiveStore
 	archiving ArchiveOptions
 	refs      atomic.Pointer[[]byte] // the key of references, once it is known
+	limit     int64                  // of a log
 }
 
 var (
@@ -81,7 +84,7 @@ func New(deps Deps) *Engine {
 	}
 	return &Engine{
 		store: deps.Store, logs: deps.Logs, logger: deps.Logger, metrics: deps.Metrics, secrets: deps.Secrets,
-		archives: deps.Archives, archiving: deps.Archiving,
+		archives: deps.Archives, archiving: deps.Archiving, limit: deps.LogLimit,
 	}
 }
 

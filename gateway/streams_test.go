@@ -146,7 +146,7 @@ func TestServer_logs_refused(t *testing.T) {
 	} {
 		got := call{path: logPath + "?" + query, header: events}.do(t, base)
 		require.Equal(t, http.StatusBadRequest, got.status, "%s: %s", query, got.body)
-		require.Contains(t, string(got.body), detail)
+		require.Contains(t, got.body, detail)
 	}
 }
 

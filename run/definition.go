@@ -37,10 +37,13 @@ type Definition struct {
 	Registries  map[string]Registry  `json:"-"`
 	// Fault, where not "", says in words for people what the task needs and
 	// cannot have: it fails before it begins, and nothing else here counts.
-	Fault   string        `json:"fault,omitempty"`
-	Steps   []StepDef     `json:"steps"`
-	Timeout time.Duration `json:"timeout,omitempty"`
-	Grace   time.Duration `json:"grace"`
+	Fault string `json:"fault,omitempty"`
+	// LogLimit is how many bytes of output are kept, 0 for all: what the steps
+	// write beyond it is passed over, and they go on.
+	LogLimit int64         `json:"log_limit,omitempty"`
+	Steps    []StepDef     `json:"steps"`
+	Timeout  time.Duration `json:"timeout,omitempty"`
+	Grace    time.Duration `json:"grace"`
 }
 
 // StepDef is a step as an executor runs it.

@@ -120,7 +120,7 @@ func (d *dev) start(ctx context.Context) (net.Listener, error) {
 	}
 	d.stores, d.deps, err = d.openStores(ctx,
 		config.Records{Driver: "sqlite", Path: filepath.Join(d.dir, "records.db"), KeysFile: keys},
-		config.Blobs{URL: "file://" + filepath.Join(d.dir, "blobs")}, d.cfg.Archives)
+		config.Blobs{URL: "file://" + filepath.Join(d.dir, "blobs")}, d.cfg.Archives, d.cfg.Logs)
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func newService(
 		return nil, err
 	}
 	s := &service{process: p}
-	if s.stores, s.deps, err = p.openStores(ctx, cfg.Records, cfg.Blobs, cfg.Archives); err != nil {
+	if s.stores, s.deps, err = p.openStores(ctx, cfg.Records, cfg.Blobs, cfg.Archives, cfg.Logs); err != nil {
 		return nil, err
 	}
 	if s.temporal, err = temporalOptions(cfg.Temporal, p.logger, p.telemetry); err == nil {
@@ -45,7 +45,7 @@ func newService(
 }
 
 // openStores opens the stores, measured by metrics that the process serves.
-func (p *process) openStores(ctx context.Context, r config.Records, b config.Blobs, a config.Archives) (*stores, engine.Deps, error) {
+func (p *process) openStores(ctx context.Context, r config.Records, b config.Blobs, a config.Archives, l config.Logs) (*stores, engine.Deps, error) {
 	metrics := engine.NewMetrics()
 	s, err := openStores(ctx, r, b, metrics)
 	if err != nil {
@@ -57,6 +57,7 @@ func (p *process) openStores(ctx context.Context, r config.Records, b config.Blo
 	p.telemetry.registry.MustRegister(metrics)
 	return s, engine.Deps{
 		Store: s.records, Logs: s.blobs, Logger: p.logger, Metrics: metrics, Archives: s.blobs, Archiving: toArchiving(a),
+		LogLimit: int64(l.MaxMiB) << 20,
 	}, nil
 }
 

@@ -30,6 +30,49 @@ type journal struct {
 	timer *time.Timer // writes them
 	ended bool        // the task_end frame was taken
 	copy  *stdoutCopy
+	limit logLimit
+}
+
+// logLimit lets so much output pass and no more.
+type logLimit struct {
+	most int64 // bytes; 0: all
+	used int64
+	over bool
+	line bool // what passed ends within a line
+}
+
+// pass returns what passes of output frames, and whether the limit is reached
+// now.
+func (l *logLimit) pass(data []byte) (_ []byte, reached bool) {
+	if l.most == 0 {
+		return data, false
+	}
+	if l.over {
+		return nil, false
+	}
+	if room := l.most - l.used; int64(len(data)) > room {
+		data, l.over = data[:room], true
+	}
+	if l.used += int64(len(data)); len(data) > 0 {
+		l.line = data[len(data)-1] != '\n'
+	}
+	return data, l.over
+}
+
+// last is the last line of a log that was too long.
+func (l *logLimit) last() []byte {
+	text := fmt.Sprintf("drover: the log ends here, at its limit of %s; the task goes on\n", size(l.most))
+	if l.line {
+		text = "\n" + text
+	}
+	return []byte(text)
+}
+
+func size(bytes int64) string {
+	if bytes%(1<<20) == 0 {
+		return fmt.Sprintf("%d MiB", bytes>>20)
+	}
+	return fmt.Sprintf("%d bytes", bytes)
 }
 
 // createJournal begins a journal, with errExists where there is one.
@@ -92,11 +135,26 @@ func (j *journal) take(frames []run.Frame) {
 			return
 		}
 		f := &frames[i]
-		f.Version, f.N = f.Kind.Version(), j.next
-		j.next++
-		j.buf = appendFrame(j.buf, f)
-		j.ended = f.Kind == run.FrameTaskEnd
+		if f.Kind != run.FrameOutput {
+			j.number(f)
+			continue
+		}
+		data, reached := j.limit.pass(f.Data)
+		if len(data) > 0 {
+			f.Data = data
+			j.number(f)
+		}
+		if reached {
+			j.number(&run.Frame{Time: f.Time, Kind: run.FrameOutput, Step: f.Step, Stream: run.StreamSystem, Data: j.limit.last()})
+		}
 	}
+}
+
+func (j *journal) number(f *run.Frame) {
+	f.Version, f.N = f.Kind.Version(), j.next
+	j.next++
+	j.buf = appendFrame(j.buf, f)
+	j.ended = f.Kind == run.FrameTaskEnd
 }
 
 // write writes buf behind the frames of the file. What a failed write left is

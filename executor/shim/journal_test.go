@@ -162,3 +162,42 @@ func TestStdoutCopy_survives_its_reader(t *testing.T) {
 	c.add([]byte("end\n"), true)
 	c.close(nil)
 }
+
+// TestJournal_limit lets as much output pass as the limit allows, to the byte,
+// then one line that says so, and all that is no output.
+func TestJournal_limit(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		limit  int64
+		writes []string
+		want   string
+	}{
+		"none":           {0, []string{"abc", "def"}, "abcdef"},
+		"not reached":    {6, []string{"abc", "def"}, "abcdef"},
+		"within a line":  {5, []string{"abc", "def", "ghi"}, "abcde\ndrover: the log ends here, at its limit of 5 bytes; the task goes on\n"},
+		"between lines":  {4, []string{"abc\n", "def", "ghi"}, "abc\ndrover: the log ends here, at its limit of 4 bytes; the task goes on\n"},
+		"by large write": {1 << 20, []string{strings.Repeat("x", 1<<20) + "y"}, strings.Repeat("x", 1<<20) + "\ndrover: the log ends here, at its limit of 1 MiB; the task goes on\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			j, err := createJournal(dir, 1, nil)
+			require.NoError(t, err)
+			j.limit.most = tt.limit
+			for _, text := range tt.writes {
+				j.append(run.Frame{Kind: run.FrameOutput, Stream: run.StreamStdout, Data: []byte(text)})
+			}
+			j.append(run.Frame{Kind: run.FrameStepEnd}, run.Frame{Kind: run.FrameTaskEnd})
+			require.NoError(t, j.close())
+			got := frames(t, dir, 1)
+			var text string
+			for i, f := range got {
+				require.Equal(t, int64(i+1), f.N)
+				text += string(f.Data)
+			}
+			require.Equal(t, tt.want, text)
+			require.Equal(t, run.FrameTaskEnd, got[len(got)-1].Kind)
+			require.Equal(t, run.FrameStepEnd, got[len(got)-2].Kind)
+		})
+	}
+}

@@ -111,6 +111,7 @@ func Run(ctx context.Context, o Options) int {
 		o.Log.ErrorContext(ctx, "using the directory", "error", err)
 		return ExitFiles
 	}
+	j.limit.most = order.Definition.LogLimit
 	if o.OrderFile != "" {
 		_ = os.Remove(o.OrderFile)
 	}
