@@ -20,8 +20,16 @@ const ActivityDeleteRuns = "delete-runs"
 type Retention struct {
 	// Interval is how long it waits from one look to the next.
 	Interval run.Duration   `json:"interval"`
+	Logs     LogRetention   `json:"logs,omitzero"`
 	Runs     RunRetention   `json:"runs,omitzero"`
 	Events   EventRetention `json:"events,omitzero"`
+}
+
+// LogRetention says which logs expire: those of runs that ended longer ago.
+type LogRetention struct {
+	MaxAge run.Duration `json:"max_age,omitempty"` // 0 is no bound
+	// PerSecond is of how many runs logs are removed in a second; 0 is no bound.
+	PerSecond int `json:"per_second,omitempty"`
 }
 
 // RunRetention says which runs that have ended are deleted: those that all
@@ -39,7 +47,9 @@ type EventRetention struct {
 }
 
 // Off reports whether everything is kept.
-func (r Retention) Off() bool { return r.Runs == RunRetention{} && r.Events == EventRetention{} }
+func (r Retention) Off() bool {
+	return r.Runs == RunRetention{} && r.Events == EventRetention{} && r.Logs.MaxAge == 0
+}
 
 // RetentionInput starts the workflow.
 type RetentionInput struct {
@@ -53,6 +63,23 @@ type RetentionState struct {
 	Retention Retention `json:"retention"`
 	Runs      int       `json:"runs"`   // deleted
 	Events    int       `json:"events"` // deleted
+	Logs      int       `json:"logs"`   // runs whose logs were removed
+}
+
+// ActivityExpireLogs removes the logs of runs that are kept no longer, for a
+// bounded time.
+const ActivityExpireLogs = "expire-logs"
+
+// ExpireLogsInput is the input of expire-logs.
+type ExpireLogsInput struct {
+	Keep LogRetention `json:"keep"`
+}
+
+// ExpireLogsResult is the result of expire-logs.
+type ExpireLogsResult struct {
+	Runs  int   `json:"runs"` // whose logs were removed
+	Bytes int64 `json:"bytes"`
+	More  bool  `json:"more,omitempty"` // to be called again at once
 }
 
 // DeleteRunsInput is the input of delete-runs.

@@ -35,6 +35,9 @@ func (e *Engine) Logs(ctx context.Context, q run.LogQuery) (run.LogReader, error
 	if q.Attempt > t.Attempt {
 		return nil, run.Errorf(run.CodeNotFound, "task %s has no attempt %d; its newest is %d", q.Task, q.Attempt, t.Attempt)
 	}
+	if t.LogsExpired {
+		return nil, expiredLog(q)
+	}
 	if q.Attempt == 0 {
 		q.Attempt = t.Attempt // still 0 where nothing has begun
 	}
@@ -45,6 +48,10 @@ func (e *Engine) Logs(ctx context.Context, q run.LogQuery) (run.LogReader, error
 		return nil, err
 	}
 	return r, nil
+}
+
+func expiredLog(q run.LogQuery) error {
+	return run.Errorf(run.CodeGone, "the log of task %s was removed: logs are kept for a time only", q.Task)
 }
 
 func checkLogQuery(q run.LogQuery) error {
@@ -183,6 +190,9 @@ func (r *logReader) load(ctx context.Context) (bool, error) {
 		if len(r.listed) == 0 {
 			var err error
 			r.listed, err = r.engine.store.Batches(ctx, r.query.Run, r.task.Number, r.query.Attempt, r.at)
+			if err == nil && len(r.listed) == 0 && try > 1 {
+				err = r.vanished(ctx)
+			}
 			if err != nil || len(r.listed) == 0 {
 				return false, err
 			}
@@ -205,6 +215,16 @@ func (r *logReader) load(ctx context.Context) (bool, error) {
 		}
 		return true, nil
 	}
+}
+
+// vanished is for what is not there any more: it expired, or its run was
+// deleted.
+func (r *logReader) vanished(ctx context.Context) error {
+	t, err := r.engine.store.GetTask(ctx, r.query.Run, r.query.Task)
+	if err == nil && t.LogsExpired {
+		err = expiredLog(r.query)
+	}
+	return err
 }
 
 // seen returns the last frame of a key that was read.

@@ -34,6 +34,9 @@ type Metrics struct {
 	caches     *prometheus.CounterVec
 	expired    *prometheus.CounterVec
 	removed    prometheus.Counter
+
+	logsExpired      prometheus.Counter
+	logsExpiredBytes prometheus.Counter
 }
 
 var (
@@ -79,6 +82,12 @@ func NewMetrics() *Metrics {
 		packBefore: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "drover_log_packing_read_bytes_total", Help: "Bytes that logs took in the blob store before they were packed.",
 		}),
+		logsExpired: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "drover_retention_logs_expired_total", Help: "Runs whose logs were removed since they had expired.",
+		}),
+		logsExpiredBytes: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "drover_retention_logs_expired_bytes_total", Help: "Bytes that these logs took in the blob store.",
+		}),
 		packAfter: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "drover_log_packing_written_bytes_total", Help: "Bytes that packed logs take in the blob store.",
 		}),
@@ -98,7 +107,7 @@ func NewMetrics() *Metrics {
 func (m *Metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.created, m.delivered, m.runQueue, m.runTime, m.runsEnded, m.taskQueue, m.taskTime, m.tasks, m.frames, m.lag,
-		m.packTime, m.packBefore, m.packAfter,
+		m.packTime, m.packBefore, m.packAfter, m.logsExpired, m.logsExpiredBytes,
 		m.saved, m.written, m.read, m.caches, m.expired, m.removed,
 	}
 }
@@ -155,4 +164,10 @@ func (m *Metrics) logPacked(log records.PackingLog, size int64, took time.Durati
 	for _, b := range log.Batches {
 		m.packBefore.Add(float64(b.Bytes))
 	}
+}
+
+// LogsExpired implements records.Observer.
+func (m *Metrics) LogsExpired(bytes int64) {
+	m.logsExpired.Inc()
+	m.logsExpiredBytes.Add(float64(bytes))
 }

@@ -30,6 +30,7 @@ type Store interface {
 	Garbage
 	Packing
 	Archives
+	Logs
 	Webhooks
 	Schedules
 	Fleets
@@ -324,6 +325,22 @@ type Packing interface {
 	// PackingWake is signalled (coalesced) when this process has made logs due.
 	// All callers get the same channel: one of them should read.
 	PackingWake() <-chan struct{}
+}
+
+// Logs removes logs that have expired.
+type Logs interface {
+	// ExpireLogs removes the logs of up to n runs that ended before a time, the
+	// oldest first, each in a transaction of its own; also from the tasks of
+	// other runs that keep them. Fewer than n say that there are no more.
+	ExpireLogs(ctx context.Context, before time.Time, n int) (ExpiredLogs, error)
+	// ExpirableLogs counts what ExpireLogs would remove.
+	ExpirableLogs(ctx context.Context, before time.Time) (ExpiredLogs, error)
+}
+
+// ExpiredLogs is of how many runs logs were removed, and what they took.
+type ExpiredLogs struct {
+	Runs  int
+	Bytes int64
 }
 
 // PackingLog is a log to be packed.

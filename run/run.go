@@ -61,6 +61,9 @@ type Task struct {
 	Approval    Approval
 	ApprovedBy  []string
 	Steps       []StepState
+	// LogsExpired says that its logs were removed. It is told of a task that is
+	// read alone.
+	LogsExpired bool
 }
 
 // StepState is a step of a task as clients see it.

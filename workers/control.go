@@ -23,6 +23,7 @@ type ControlDeps struct {
 	Registry activities.Expirer
 	Events   activities.EventRemover
 	Runs     activities.RunDeleter
+	Logs     activities.LogExpirer
 }
 
 // ControlOptions tune a control worker. Zero values mean the defaults.
@@ -104,6 +105,8 @@ func RegisterControl(r worker.Registry, deps ControlDeps) {
 	r.RegisterActivityWithOptions(s.EndRun, activity.RegisterOptions{Name: contract.ActivityEndRun})
 	d := activities.NewRetention(deps.Runs, nil)
 	r.RegisterActivityWithOptions(d.DeleteRuns, activity.RegisterOptions{Name: contract.ActivityDeleteRuns})
+	l := activities.NewLogs(deps.Logs, nil)
+	r.RegisterActivityWithOptions(l.ExpireLogs, activity.RegisterOptions{Name: contract.ActivityExpireLogs})
 	e := activities.NewEvents(deps.Events, nil)
 	r.RegisterActivityWithOptions(e.RemoveEvents, activity.RegisterOptions{Name: contract.ActivityRemoveEvents})
 }

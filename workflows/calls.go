@@ -122,6 +122,12 @@ func deleteRuns(ctx workflow.Context, keep contract.RunRetention) (out contract.
 	return out, err
 }
 
+func expireLogs(ctx workflow.Context, keep contract.LogRetention) (out contract.ExpireLogsResult, err error) {
+	ctx = workflow.WithActivityOptions(ctx, sweepOptions("remove expired logs"))
+	err = workflow.ExecuteActivity(ctx, contract.ActivityExpireLogs, contract.ExpireLogsInput{Keep: keep}).Get(ctx, &out)
+	return out, err
+}
+
 // progress calls the records: by a local activity, which costs the history one
 // marker, and where that does not get through, by an activity that is tried
 // until it does. So an outage of the records delays a run and never fails it.

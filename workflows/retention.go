@@ -57,6 +57,9 @@ func (s *sweeper) run(ctx workflow.Context) error {
 		if err := s.heed(ctx); err != nil {
 			return err
 		}
+		if err := s.expireLogs(ctx); err != nil {
+			return err
+		}
 		if err := s.deleteRuns(ctx); err != nil {
 			return err
 		}
@@ -79,6 +82,23 @@ func (s *sweeper) heed(ctx workflow.Context) error {
 		return errEverythingKept
 	case s.in.Retention != s.state.Retention || s.forced || info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() > s.most:
 		return errFull
+	}
+	return nil
+}
+
+// expireLogs is an activity of its own: it keeps to a rate.
+func (s *sweeper) expireLogs(ctx workflow.Context) error {
+	keep := s.state.Retention.Logs
+	for more := keep.MaxAge != 0; more; {
+		if err := s.heed(ctx); err != nil {
+			return err
+		}
+		out, err := expireLogs(ctx, keep)
+		if err != nil {
+			return err
+		}
+		s.state.Logs += out.Runs
+		more = out.More
 	}
 	return nil
 }
@@ -121,8 +141,8 @@ func (s *sweeper) deleteEvents(ctx workflow.Context) error {
 // knows changes nothing.
 func (s *sweeper) sleep(ctx workflow.Context) error {
 	next := workflow.Now(ctx).Add(s.state.Retention.Interval.Std())
-	workflow.SetCurrentDetails(ctx, fmt.Sprintf("Deleted %d runs and %d events since %s. It looks again at %s.",
-		s.state.Runs, s.state.Events, clock(workflow.GetInfo(ctx).WorkflowStartTime), clock(next)))
+	workflow.SetCurrentDetails(ctx, fmt.Sprintf("Deleted %d runs and %d events, and the logs of %d runs, since %s. It looks again at %s.",
+		s.state.Runs, s.state.Events, s.state.Logs, clock(workflow.GetInfo(ctx).WorkflowStartTime), clock(next)))
 	timer := workflow.NewTimerWithOptions(ctx, s.state.Retention.Interval.Std(), workflow.TimerOptions{Summary: "until the next look"})
 	for !timer.IsReady() {
 		if err := workflow.Await(ctx, func() bool { return timer.IsReady() || s.inbox.waiting() }); err != nil {

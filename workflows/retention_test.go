@@ -29,6 +29,15 @@ type archive struct {
 	down   int // calls that fail before it answers
 	asked  []run.DeleteQuery
 	looks  int // for events
+	logs   int // runs with logs that have expired
+}
+
+func (a *archive) ExpireLogs(_ context.Context, _ time.Time, n int) (records.ExpiredLogs, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n = min(a.logs, n)
+	a.logs -= n
+	return records.ExpiredLogs{Runs: n, Bytes: int64(n)}, nil
 }
 
 func (a *archive) DeleteRuns(_ context.Context, q run.DeleteQuery) (run.Deleted, error) {
@@ -61,13 +70,25 @@ func newRetentionEnv(t *testing.T, a *archive) *testsuite.TestWorkflowEnvironmen
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetTestTimeout(20 * time.Second)
 	env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: contract.RetentionWorkflowID, TaskQueue: contract.ControlQueue})
-	workers.RegisterControl(env, workers.ControlDeps{Runs: a, Events: a})
+	workers.RegisterControl(env, workers.ControlDeps{Runs: a, Events: a, Logs: a})
 	return env
 }
 
 // keepThree keeps the newest three runs of each group.
 func keepThree() contract.Retention {
 	return contract.Retention{Interval: run.Duration(time.Hour), Runs: contract.RunRetention{Keep: 3}}
+}
+
+func TestRetention_removes_logs_that_have_expired(t *testing.T) {
+	t.Parallel()
+	a := &archive{logs: 47}
+	env := newRetentionEnv(t, a)
+	turnOff(env, 90*time.Minute)
+	keep := contract.Retention{Interval: run.Duration(time.Hour), Logs: contract.LogRetention{MaxAge: run.Duration(time.Hour)}}
+	require.NoError(t, playRetention(env, keep, nil))
+	require.Zero(t, a.logs)
+	require.Zero(t, a.looks, "nothing is said of events")
+	require.Empty(t, a.asked)
 }
 
 func playRetention(env *testsuite.TestWorkflowEnvironment, r contract.Retention, limits *contract.Limits) error {
@@ -185,4 +206,26 @@ func (f *farm) playRetention(t *testing.T) {
 	asked(5)
 	tell(contract.Retention{})
 	f.keep(t, contract.RetentionWorkflow, "configured-anew", contract.RetentionWorkflowID)
+}
+
+// playExpiry has logs removed, more than one call does, and then everything kept.
+func (f *farm) playExpiry(t *testing.T) {
+	tell := func(r contract.Retention) {
+		_, err := f.client.SignalWithStartWorkflow(t.Context(), contract.RetentionWorkflowID, contract.SignalRetention, r,
+			client.StartWorkflowOptions{ID: contract.RetentionWorkflowID, TaskQueue: contract.ControlQueue},
+			contract.RetentionWorkflow, contract.RetentionInput{Retention: r})
+		require.NoError(t, err)
+	}
+	left := func() int {
+		f.archive.mu.Lock()
+		defer f.archive.mu.Unlock()
+		return f.archive.logs
+	}
+	f.archive.mu.Lock()
+	f.archive.logs = 25
+	f.archive.mu.Unlock()
+	tell(contract.Retention{Interval: run.Duration(time.Hour), Logs: contract.LogRetention{MaxAge: run.Duration(time.Hour), PerSecond: 100}})
+	testenv.Await(t, 30*time.Second, func() (bool, string) { return left() == 0, "logs are left" })
+	tell(contract.Retention{})
+	f.keep(t, contract.RetentionWorkflow, "logs-expire", contract.RetentionWorkflowID)
 }

@@ -86,7 +86,7 @@ func (p *process) addControl(cfg config.Config, s *stores, deps engine.Deps, c c
 	scheduler := engine.NewScheduler(engine.New(deps), c)
 	deployed := toVersion(cfg.Control)
 	p.addWorker("control worker", deployed, func(opts workers.ControlOptions) worker.Worker {
-		return workers.NewControl(c, workers.ControlDeps{Progress: s.records, Groups: s.records, Firings: scheduler, Registry: s.records, Events: s.records, Runs: s.records}, opts)
+		return workers.NewControl(c, workers.ControlDeps{Progress: s.records, Groups: s.records, Firings: scheduler, Registry: s.records, Events: s.records, Runs: s.records, Logs: s.records}, opts)
 	})
 	delivered := webhooks.NewMetrics()
 	p.telemetry.registry.MustRegister(delivered)
@@ -118,6 +118,7 @@ func toRetention(r config.Retention) contract.Retention {
 	return contract.Retention{
 		Interval: run.Duration(r.Interval),
 		Runs:     contract.RunRetention{MaxAge: run.Duration(r.Runs.MaxAge), Keep: r.Runs.Keep},
+		Logs:     contract.LogRetention{MaxAge: run.Duration(r.Logs.MaxAge), PerSecond: r.Logs.PerSecond},
 		Events:   contract.EventRetention{MaxAge: run.Duration(r.Events.MaxAge), Keep: int64(r.Events.Keep)},
 	}
 }

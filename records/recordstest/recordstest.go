@@ -34,6 +34,7 @@ func Run(t *testing.T, newDatabase func(t *testing.T) Open) {
 		{"Claims", claimTests()},
 		{"Frames", frameTests()},
 		{"Packing", packingTests()},
+		{"Expire", expireTests()},
 		{"Outputs", outputTests()},
 		{"Foreach", foreachTests()},
 		{"Contact", contactTests()},

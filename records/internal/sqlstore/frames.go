@@ -73,6 +73,9 @@ func (t *tx) insertBatch(ctx context.Context, b run.FrameBatch) (known bool, err
 	case first <= stored:
 		return false, run.Errorf(run.CodeInvalid, "frames %d to %d of %s come in other bounds than before: %d is stored", first, last, k, stored)
 	case first > stored+1:
+		if expired, err := logsExpired(ctx, t, k.Run, k.Task); err != nil || expired {
+			return expired, errors.Join(err, t.discard(ctx, records.GarbageBatch{Key: k, Frame: first})) // too late for what went long ago
+		}
 		return false, run.Errorf(run.CodeInvalid, "frames %d to %d of %s leave out those from %d on", first, last, k, stored+1)
 	}
 	end := b.Frames[len(b.Frames)-1].Kind == run.FrameTaskEnd

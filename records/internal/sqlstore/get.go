@@ -74,8 +74,11 @@ func (s *Store) GetTask(ctx context.Context, id run.ID, name string) (run.Task, 
 		if tasks[0], err = row.task(spec); err != nil {
 			return err
 		}
-		err = addFindings(ctx, q, id, tasks, ` AND task = ?`, []any{row.number})
+		if err := addFindings(ctx, q, id, tasks, ` AND task = ?`, []any{row.number}); err != nil {
+			return err
+		}
 		out = tasks[0]
+		out.LogsExpired, err = logsExpired(ctx, q, id, row.number)
 		return err
 	})
 	return out, err

@@ -77,6 +77,9 @@ func (t *tx) restart(ctx context.Context, r *runRow, how *records.Restart, old *
 	if err := t.lockSharing(ctx); err != nil {
 		return err
 	}
+	if err := t.keepExpired(ctx, r.id, how.From, kept); err != nil {
+		return err
+	}
 	return inChunks(kept, func(placeholders string, args []any) error {
 		args = append([]any{r.id, how.From}, args...)
 		if _, err := t.Exec(ctx, `INSERT INTO task_outputs (run_id, task, attempt, dispatch, outputs)

@@ -20,3 +20,10 @@ CREATE INDEX log_packing_due ON log_packing (due_at) WHERE due_at > 0;
 INSERT INTO log_packing (run_id, task, attempt, dispatch, due_at)
     SELECT run_id, task, attempt, dispatch, MAX(CASE WHEN task_end THEN 1 ELSE 0 END) FROM log_batches WHERE source_run = ''
     GROUP BY run_id, task, attempt, dispatch HAVING COUNT(*) > 1 OR MAX(CASE WHEN task_end THEN 1 ELSE 0 END) = 0;
+
+-- Tasks whose logs were removed; -1 stands for all of a run.
+CREATE TABLE expired_logs (
+    run_id TEXT    NOT NULL,
+    task   INTEGER NOT NULL,
+    PRIMARY KEY (run_id, task)
+) WITHOUT ROWID;

@@ -1,0 +1,148 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// allTasks stands for all tasks of a run in expired_logs.
+const allTasks = -1
+
+// expireLook is how many runs are looked at in one snapshot.
+const expireLook = 200
+
+// ExpireLogs implements records.Logs.
+func (s *Store) ExpireLogs(ctx context.Context, before time.Time, n int) (out records.ExpiredLogs, err error) {
+	for after := run.ID(""); out.Runs < n; {
+		ids, last, err := s.expirable(ctx, before, after)
+		if err != nil {
+			return out, err
+		}
+		for _, id := range ids {
+			if out.Runs == n {
+				return out, nil
+			}
+			bytes, err := s.expireLogs(ctx, id)
+			if run.CodeOf(err) == run.CodeNotFound {
+				continue // it was deleted
+			}
+			if err != nil {
+				return out, err
+			}
+			out.Runs++
+			out.Bytes += bytes
+		}
+		if last == "" {
+			return out, nil
+		}
+		after = last
+	}
+	return out, nil
+}
+
+// expirable returns runs with logs that ended before a time, of those after an
+// id, and how far it looked: "" is to the end.
+func (s *Store) expirable(ctx context.Context, before time.Time, after run.ID) (ids []run.ID, last run.ID, err error) {
+	err = s.read(ctx, "looking for logs that have expired", func(q Querier) error {
+		ids, last = nil, after
+		for range expireLook {
+			var created, ended int64
+			err := q.QueryRow(ctx, `SELECT id, created_at, ended_at FROM runs WHERE id = (SELECT run_id FROM log_batches WHERE run_id > ?
+				ORDER BY run_id LIMIT 1)`, last).Scan(&last, &created, &ended)
+			if errors.Is(err, sql.ErrNoRows) || err == nil && created >= before.UnixNano() {
+				last = "" // those that follow were made later still
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if ended > 0 && ended < before.UnixNano() {
+				ids = append(ids, last)
+			}
+		}
+		return nil
+	})
+	return ids, last, err
+}
+
+// expireLogs removes the logs of a run that is final, also from the tasks of other
+// runs that keep them, and returns how many bytes they took.
+func (s *Store) expireLogs(ctx context.Context, id run.ID) (bytes int64, err error) {
+	err = s.write(ctx, "removing the logs of a run", func(t *tx) error {
+		r, err := t.lockRun(ctx, id)
+		if err != nil {
+			return err
+		}
+		if !r.phase.Final() {
+			return wrongPhase(r, "only the logs of a run that is final expire")
+		}
+		if err := t.lockSharing(ctx); err != nil {
+			return err
+		}
+		if err := t.QueryRow(ctx, `SELECT COALESCE(SUM(bytes), 0) FROM log_batches WHERE run_id = ? AND source_run = ''`, id).Scan(&bytes); err != nil {
+			return err
+		}
+		if err := t.forgetPacking(ctx, id); err != nil {
+			return err
+		}
+		for _, statement := range []string{
+			`INSERT INTO expired_logs (run_id, task) SELECT DISTINCT run_id, task FROM log_batches WHERE source_run = ? AND source_run <> '' ON CONFLICT DO NOTHING`,
+			`DELETE FROM log_batches WHERE source_run = ? AND source_run <> ''`,
+		} {
+			if _, err := t.Exec(ctx, statement, id); err != nil {
+				return err
+			}
+		}
+		if err := t.discardLogs(ctx, id); err != nil {
+			return err
+		}
+		if _, err := t.Exec(ctx, `DELETE FROM log_batches WHERE run_id = ?`, id); err != nil {
+			return err
+		}
+		if _, err := t.Exec(ctx, `INSERT INTO expired_logs (run_id, task) VALUES (?, ?) ON CONFLICT DO NOTHING`, id, allTasks); err != nil {
+			return err
+		}
+		t.touch(id)
+		removed := bytes
+		t.observe(func(o records.Observer) { o.LogsExpired(removed) })
+		return nil
+	})
+	return bytes, err
+}
+
+// logsExpired reports whether the logs of a task were removed.
+func logsExpired(ctx context.Context, q Querier, id run.ID, task int) (expired bool, err error) {
+	err = q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM expired_logs WHERE run_id = ? AND task IN (?, ?))`, id, allTasks, task).Scan(&expired)
+	return expired, err
+}
+
+// keepExpired notes for tasks that a new run keeps that their logs were removed.
+func (t *tx) keepExpired(ctx context.Context, id, from run.ID, tasks []int) error {
+	for _, task := range tasks {
+		expired, err := logsExpired(ctx, t, from, task)
+		if err != nil {
+			return err
+		}
+		if !expired {
+			continue
+		}
+		if _, err := t.Exec(ctx, `INSERT INTO expired_logs (run_id, task) VALUES (?, ?) ON CONFLICT DO NOTHING`, id, task); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ExpirableLogs implements records.Logs.
+func (s *Store) ExpirableLogs(ctx context.Context, before time.Time) (out records.ExpiredLogs, err error) {
+	err = s.read(ctx, "counting logs that have expired", func(q Querier) error {
+		return q.QueryRow(ctx, `SELECT COUNT(DISTINCT b.run_id), COALESCE(SUM(CASE WHEN b.source_run = '' THEN b.bytes ELSE 0 END), 0)
+			FROM log_batches b JOIN runs r ON r.id = b.run_id WHERE r.ended_at > 0 AND r.ended_at < ?`, before.UnixNano()).Scan(&out.Runs, &out.Bytes)
+	})
+	return out, err
+}

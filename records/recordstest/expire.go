@@ -1,0 +1,114 @@
+package recordstest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+func expireTests() map[string]func(t *testing.T, d *database) {
+	return map[string]func(t *testing.T, d *database){
+		"oldest_first":    testExpireOldest,
+		"kept_logs":       testExpireKept,
+		"while_it_packs":  testExpirePacking,
+		"frames_too_late": testExpireLate,
+	}
+}
+
+// soon is after all that a test has done.
+func soon() time.Time { return time.Now().Add(time.Hour) }
+
+func expireLogs(t *testing.T, s records.Store, before time.Time, n int) records.ExpiredLogs {
+	t.Helper()
+	out, err := s.ExpireLogs(t.Context(), before, n)
+	require.NoError(t, err)
+	return out
+}
+
+func expired(t *testing.T, s records.Store, id run.ID, task string) bool {
+	t.Helper()
+	got, err := s.GetTask(t.Context(), id, task)
+	require.NoError(t, err)
+	return got.LogsExpired
+}
+
+func testExpireOldest(t *testing.T, d *database) {
+	s := d.store(t)
+	open, _ := running(t, s, oneTask("/a/b"))
+	var ids []run.ID
+	for range 3 {
+		id, _ := endedLog(t, s)
+		ids = append(ids, id)
+	}
+	require.Zero(t, expireLogs(t, s, get(t, s, ids[0]).EndedAt, 10))
+	for _, log := range taken(t, s) {
+		require.NoError(t, s.SwitchPacked(t.Context(), log, 100))
+	}
+	garbage(t, s)
+	plan, err := s.ExpirableLogs(t.Context(), soon())
+	require.NoError(t, err)
+	require.Equal(t, records.ExpiredLogs{Runs: 3, Bytes: 300}, plan)
+	require.Equal(t, records.ExpiredLogs{Runs: 2, Bytes: 200}, expireLogs(t, s, soon(), 2))
+	for i, id := range ids {
+		require.Equal(t, i < 2, expired(t, s, id, "build"))
+		require.Equal(t, i < 2, len(batches(t, s, id, 0, records.BatchRef{})) == 0)
+	}
+	require.Len(t, garbage(t, s), 2)
+	require.Equal(t, records.ExpiredLogs{Runs: 1, Bytes: 100}, expireLogs(t, s, soon(), 2))
+	require.Zero(t, expireLogs(t, s, soon(), 2))
+	require.Len(t, garbage(t, s), 1)
+	require.False(t, expired(t, s, open, "build"))
+	require.NoError(t, s.DeleteRun(t.Context(), ids[0]))
+	require.Empty(t, garbage(t, s))
+}
+
+// testExpireKept removes a log that another run keeps, and makes a third run of
+// each: in none of them it is there.
+func testExpireKept(t *testing.T, d *database) {
+	s := d.store(t)
+	old, key := halfFailed(t, s)
+	first := restarted(t, s, old.ID)
+	require.False(t, expired(t, s, first.ID, "build"))
+	require.Equal(t, 1, expireLogs(t, s, soon(), 1).Runs)
+	require.Equal(t, []records.GarbageBatch{{Key: key, Frame: 1}, {Key: key, Frame: 4}}, garbage(t, s))
+	require.True(t, expired(t, s, old.ID, "build"))
+	require.True(t, expired(t, s, first.ID, "build"), "the bytes are the first run's")
+	require.False(t, expired(t, s, first.ID, "later"), "it runs again")
+	require.NoError(t, s.CancelRun(t.Context(), first.ID, nil))
+	for _, of := range []run.ID{old.ID, first.ID} {
+		again := restarted(t, s, of)
+		require.True(t, expired(t, s, again.ID, "build"))
+		require.False(t, expired(t, s, again.ID, "later"))
+	}
+}
+
+// testExpirePacking removes a log while it is packed.
+func testExpirePacking(t *testing.T, d *database) {
+	s := d.store(t)
+	id, key := endedLog(t, s)
+	log := taken(t, s)[0]
+	require.Equal(t, 1, expireLogs(t, s, soon(), 10).Runs)
+	require.Equal(t, []records.GarbageBatch{{Key: key, Frame: 1}, {Key: key, Frame: 3}}, garbage(t, s))
+	requireCode(t, run.CodeConflict, s.SwitchPacked(t.Context(), log, 9))
+	require.Equal(t, []records.GarbageBatch{{Key: key, Frame: 4, Packed: true}}, garbage(t, s))
+	require.True(t, expired(t, s, id, "build"))
+	require.Empty(t, batches(t, s, id, 0, records.BatchRef{}))
+}
+
+// testExpireLate ships the rest of a log that has expired: it is taken, so that
+// its executor comes to an end, and goes at once.
+func testExpireLate(t *testing.T, d *database) {
+	s := d.store(t)
+	id, key := running(t, s, oneTask("/a/b"))
+	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 1, run.FrameOutput)))
+	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusFailed)}, Result: run.ResultFailed, Finish: true})
+	require.Equal(t, 1, expireLogs(t, s, soon(), 10).Runs)
+	garbage(t, s)
+	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 2, run.FrameOutput, run.FrameTaskEnd)))
+	require.Empty(t, batches(t, s, id, 0, records.BatchRef{}))
+	require.Equal(t, []records.GarbageBatch{{Key: key, Frame: 2}}, garbage(t, s))
+}
