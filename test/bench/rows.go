@@ -65,6 +65,9 @@ func rows(scale int) []row {
 			}
 			return hot(ctx, d, t, 5000/scale, idle)
 		}},
+		{"workspaces", func(ctx context.Context, d *dev, _ *bare, t *table) error {
+			return archives(ctx, d, t, treeFiles/scale)
+		}},
 		{"reaction of a fleet", func(ctx context.Context, d *dev, _ *bare, t *table) error {
 			return reaction(ctx, d, t, max(3, 30/scale))
 		}},
