@@ -49,7 +49,7 @@ func TestBadInput(t *testing.T) {
 		"9 MiB":                     {"POST", "/runs", yaml, ok + "#" + strings.Repeat("x", 9<<20), "", 413, "too_large", ""},
 		"a wrong content type":      {"POST", "/runs", "text/plain", ok, "", 415, "unsupported_media_type", ""},
 		"a group of one element":    {"POST", "/runs", yaml, strings.Replace(ok, "/a/b", "/a", 1), "", 422, "invalid", "group"},
-		"archives":                  {"POST", "/runs", yaml, spec("  t: {steps: [{save_workspace: {paths: ['**'], to: ../up}}]}\n"), "", 422, "bad_value", "tasks.t.steps[0].save_workspace.to"},
+		"archives":                  {"POST", "/runs", yaml, spec("  t: {steps: [{save_workspace: {paths: ['**'], to: ../up}}]}\n"), "", 422, "invalid", "tasks.t.steps[0].save_workspace.to"},
 		"foreach":                   {"POST", "/runs", yaml, spec("  t: {foreach: '[1]', steps: [{run: 'true'}]}\n"), "", 422, "invalid", "tasks.t.foreach"},
 		"an unknown run":            {"GET", "/runs/01jd0000000000000000000000", "", "", "", 404, "not_found", ""},
 		"the wrong phase":           {"POST", "/runs/" + manual + "/stop", "application/json", "{}", "", 409, "wrong_phase", ""},
