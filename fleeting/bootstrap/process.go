@@ -36,7 +36,7 @@ done
 func processes(p place) string {
 	return `# pids lists the processes whose command line ends in $1.
 pids() {
-  for f in $(grep -lsF -e "${1##* }" /proc/[0-9]*/cmdline); do
+  for f in $(grep -ls -e "${1##* }" /proc/[0-9]*/cmdline); do
     case "$(tr '\0' ' ' 2> /dev/null < $f)" in *"$1 ") f=${f%/cmdline}; echo "${f#/proc/}";; esac
   done
 }
