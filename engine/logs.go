@@ -114,7 +114,9 @@ func (r *logReader) Close() error {
 // Next implements run.LogReader.
 func (r *logReader) Next(ctx context.Context) (run.LogChunk, error) {
 	for {
-		for len(r.frames) > 0 {
+		// What comes after the end, such as a late word about the environment, is
+		// not told, whichever piece it lies in.
+		for len(r.frames) > 0 && !r.ended {
 			f := r.frames[0]
 			r.frames = r.frames[1:]
 			if chunk, ok := r.take(f); ok {

@@ -69,7 +69,7 @@ func (s schedules) act(name, verb, body string) {
 func (s schedules) await(name string, wanted func(api.Schedule) bool) api.Schedule {
 	s.t.Helper()
 	var x api.Schedule
-	testenv.Await(s.t, 30*time.Second, func() (bool, string) {
+	testenv.Await(s.t, 2*time.Minute, func() (bool, string) {
 		x = s.call(http.MethodGet, name, "", http.StatusOK)
 		return wanted(x), fmt.Sprintf("paused %v (%s), fired %d, skipped %d, recent %+v", x.Paused, x.Note, x.Fired, x.OverlapSkipped, x.Recent)
 	})

@@ -60,6 +60,7 @@ type Driver struct {
 
 	silence       time.Duration // silenceFirst, but in tests
 	setupPatience time.Duration // likewise
+	serviceWatch  time.Duration // likewise
 
 	mu       sync.Mutex
 	attached map[run.Key]*attachment // made by Start, until Events takes it
@@ -99,6 +100,7 @@ func New(options Options) (*Driver, error) {
 
 		silence:       silenceFirst,
 		setupPatience: setupPatience,
+		serviceWatch:  serviceWatch,
 	}, nil
 }
 

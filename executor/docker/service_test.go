@@ -2,6 +2,7 @@ package docker_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -69,6 +70,7 @@ func TestDriver_services(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
+			b.driver.SetServiceWatch(time.Minute)
 			def := b.definition(t, "echo must not run")
 			def.Services = []run.ServiceSpec{{Name: "fine", Image: b.image, Command: []string{"sleep", "60"}}, c.service}
 			var log setupLog

@@ -78,7 +78,7 @@ func (s *starting) startService(ctx context.Context, i int, service run.ServiceS
 func (s *starting) awaitService(ctx context.Context, id string, service run.ServiceSpec, ports []string) error {
 	d := s.driver
 	if len(ports) == 0 {
-		ended, err := d.endsWithin(ctx, id, serviceWatch)
+		ended, err := d.endsWithin(ctx, id, d.serviceWatch)
 		if err != nil || !ended {
 			return err
 		}

@@ -63,7 +63,7 @@ func live(t *testing.T, s records.Store, like run.Run) run.ID {
 	key := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
 	_, err = s.Claim(ctx, run.ClaimRequest{Key: key, Executor: "host-1", JournalID: "j"})
 	require.NoError(t, err)
-	require.NoError(t, s.ApplyFrames(ctx, run.FrameBatch{Key: key, Executor: "host-1", Frames: []run.Frame{
+	require.NoError(t, s.ApplyFrames(ctx, run.FrameBatch{Key: key, Executor: "host-1", Stored: 100, Frames: []run.Frame{
 		{Version: 1, N: 1, Kind: run.FrameStepStart, Time: time.Now()}, {Version: 1, N: 2, Kind: run.FrameTaskEnd, Time: time.Now()},
 	}}))
 	code := 0
