@@ -97,9 +97,16 @@ func (m *member) befall(t *testing.T, during context.Context) string {
 }
 
 // stop ends the member as SIGTERM does one that has come so far as to hear it.
+// One that could not reach its set when it started has ended, and is started
+// again, as a Deployment does.
 func (m *member) stop(t *testing.T) {
 	t.Helper()
-	m.process.AwaitReady()
+	testenv.Await(t, 5*time.Minute, func() (bool, string) {
+		if !m.process.Running() {
+			m.process = m.start()
+		}
+		return m.process.Ready(), "executor " + m.name + " does not get ready"
+	})
 	require.NoError(t, m.process.Stop(), "executor %s", m.name)
 }
 

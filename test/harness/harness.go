@@ -5,6 +5,7 @@ package harness
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
@@ -127,18 +128,24 @@ func (p *Process) AwaitReady() {
 			p.t.Fatalf("drover %s ended while starting: %v\n%s", p.name, p.err, p.tail())
 		default:
 		}
-		data, err := os.ReadFile(p.log)
-		if err != nil {
-			return false, err.Error()
-		}
-		scanner := bufio.NewScanner(strings.NewReader(string(data)))
-		for scanner.Scan() {
-			if strings.HasPrefix(scanner.Text(), "ready") {
-				return true, ""
-			}
-		}
-		return false, "drover " + p.name + " is not ready:\n" + string(data)
+		return p.Ready(), "drover " + p.name + " is not ready:\n" + p.tail()
 	})
+}
+
+// Ready reports whether the process has written the line that begins with
+// "ready".
+func (p *Process) Ready() bool {
+	data, err := os.ReadFile(p.log)
+	if err != nil {
+		return false
+	}
+	scanner := bufio.NewScanner(bytes.NewReader(data))
+	for scanner.Scan() {
+		if strings.HasPrefix(scanner.Text(), "ready") {
+			return true
+		}
+	}
+	return false
 }
 
 // Kill ends the process with SIGKILL and waits until it is gone.
