@@ -107,7 +107,7 @@ func (w *porterWork) feed(to io.Writer, in io.Reader) error {
 		}
 		switch {
 		case fault != nil, errors.Is(err, io.EOF):
-			return nil
+			return nil //nolint:nilerr // the porter tells why it has ended
 		case err != nil:
 			w.abort()
 			return err
