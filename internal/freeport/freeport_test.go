@@ -22,3 +22,14 @@ func TestOn(t *testing.T) {
 	_, err = freeport.On(t.Context(), "not a host")
 	require.ErrorContains(t, err, "finding a free port of not a host")
 }
+
+func TestOn_gives_no_port_twice(t *testing.T) {
+	t.Parallel()
+	seen := map[int]bool{}
+	for range 400 { // of 17,000: by chance alone some would come again
+		port, err := freeport.On(t.Context(), "127.0.0.1")
+		require.NoError(t, err)
+		require.False(t, seen[port], port)
+		seen[port] = true
+	}
+}
