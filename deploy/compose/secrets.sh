@@ -14,6 +14,7 @@ password=$(od -An -N24 -tx1 /dev/urandom | tr -d ' \n')
 printf '%s' "$password" > "$dir/postgres.password"
 printf 'postgres://postgres:%s@postgres:5432/drover?sslmode=disable' "$password" > "$dir/drover.dsn"
 printf 'POSTGRES_PWD=%s\n' "$password" > "$dir/temporal.env"
+bin/drover records key --id "$(date +%Y-%m)" --file "$dir/records.keys"
 : > "$dir/tokens.yaml"
 bin/drover token new --name admin --scopes admin --file "$dir/tokens.yaml" > "$dir/admin.token"
 bin/drover token new --name executor --scopes executor --file "$dir/tokens.yaml" > "$dir/executor.token"

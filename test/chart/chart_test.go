@@ -208,10 +208,36 @@ func TestChart_runs_one_fleet_worker(t *testing.T) {
 				secrets = append(secrets, v.Secret.SecretName)
 			}
 		}
-		require.ElementsMatch(t, []string{"records", "fleet-keys", "relay-keys"}, secrets)
+		require.ElementsMatch(t, []string{"records", "fleet-keys", "relay-keys", "codec"}, secrets)
 		return
 	}
 	t.Fatal("there is no fleet worker")
+}
+
+// Who gets the keys of secrets is who reads them; the keys of payloads go to
+// all who reach Temporal themselves.
+func TestChart_hands_keys_to_who_needs_them(t *testing.T) {
+	t.Parallel()
+	has := map[string][]string{}
+	for _, d := range ofKind[appsv1.Deployment](t, render(t, valuesOf(t, "most.yaml")), "Deployment") {
+		pod := d.Spec.Template.Spec
+		for _, v := range pod.Volumes {
+			if v.Secret == nil || !slices.Contains([]string{"codec", "records-keys"}, v.Secret.SecretName) {
+				continue
+			}
+			has[v.Secret.SecretName] = append(has[v.Secret.SecretName], strings.TrimPrefix(d.Name, "runs-drover-"))
+			require.True(t, slices.ContainsFunc(pod.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool {
+				return m.Name == v.Name && m.ReadOnly
+			}), d.Name)
+		}
+	}
+	require.ElementsMatch(t, []string{"control", "gateway"}, has["records-keys"])
+	require.ElementsMatch(t, []string{"control", "executor-linux", "fleets", "gateway", "relay"}, has["codec"])
+	for _, c := range ofKind[corev1.ConfigMap](t, render(t, valuesOf(t, "most.yaml")), "ConfigMap") {
+		name := strings.TrimPrefix(c.Name, "runs-drover-")
+		require.Equal(t, slices.Contains(has["records-keys"], name), strings.Contains(c.Data["drover.yaml"], "/etc/drover-secrets/records-keys/keys"), name)
+		require.Equal(t, slices.Contains(has["codec"], name), strings.Contains(c.Data["drover.yaml"], "/etc/drover-secrets/codec/codec.keys"), name)
+	}
 }
 
 func TestChart_refuses(t *testing.T) {

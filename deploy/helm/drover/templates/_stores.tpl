@@ -1,11 +1,37 @@
 {{/* drover.temporal: how a process reaches Temporal, as configuration. */}}
 {{- define "drover.temporal" -}}
-temporal: {address: {{ .Values.temporal.address | quote }}, namespace: {{ .Values.temporal.namespace | quote }}}
+{{- $temporal := dict "address" .Values.temporal.address "namespace" .Values.temporal.namespace }}
+{{- with .Values.temporal.codecKeys }}
+{{- if .secret }}{{ $_ := set $temporal "codec_keys_file" (printf "/etc/drover-secrets/codec/%s" .key) }}{{ end }}
+{{- end }}
+{{- dict "temporal" $temporal | toYaml }}
 {{- end }}
 
-{{/* drover.stores: Temporal, the records and the blobs. */}}
-{{- define "drover.stores" -}}
-{{ include "drover.temporal" . }}
+{{/* drover.temporalSecrets: the volumes that this takes: their names, and the secrets. */}}
+{{- define "drover.temporalSecrets" -}}
+{{- $secrets := dict }}
+{{- with .Values.temporal.codecKeys.secret }}{{ $_ := set $secrets "codec" . }}{{ end }}
+{{- $secrets | toYaml }}
+{{- end }}
+
+{{/* drover.records: the records, for a process that reads no secrets in them. */}}
+{{- define "drover.records" -}}
 records: {driver: postgres, dsn_file: {{ printf "/etc/drover-secrets/records/%s" .Values.records.dsnSecret.key | quote }}}
-blobs: {url: {{ .Values.blobs.url | quote }}}
+{{- end }}
+
+{{/* drover.stores: Temporal, the records with their secrets, and the blobs. */}}
+{{- define "drover.stores" -}}
+{{- $records := include "drover.records" . | fromYaml }}
+{{- with .Values.records.keys }}
+{{- if .secret }}{{ $_ := set $records.records "keys_file" (printf "/etc/drover-secrets/records-keys/%s" .key) }}{{ end }}
+{{- end }}
+{{- mergeOverwrite (include "drover.temporal" . | fromYaml) $records (dict "blobs" (dict "url" .Values.blobs.url)) | toYaml }}
+{{- end }}
+
+{{/* drover.storesSecrets: the volumes that this takes. */}}
+{{- define "drover.storesSecrets" -}}
+{{- $secrets := include "drover.temporalSecrets" . | fromYaml }}
+{{- $_ := set $secrets "records" .Values.records.dsnSecret.name }}
+{{- with .Values.records.keys.secret }}{{ $_ := set $secrets "records-keys" . }}{{ end }}
+{{- $secrets | toYaml }}
 {{- end }}
