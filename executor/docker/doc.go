@@ -25,6 +25,10 @@
 //	running     waited for until it begins or gives up; killed if it does neither
 //	ended       started again if there is no journal; else only read
 //
+// Whoever attaches to a container that has ended, and is gone before it runs,
+// has closed its stdin for the time that it runs next: its order does not reach
+// the shim, and it is started once more.
+//
 // # Frames
 //
 // Frames come over the attached stdout, which costs nothing while a task is

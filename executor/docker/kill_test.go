@@ -35,9 +35,11 @@ type victimOrder struct {
 	ExecutorID, Prefix, Shim string
 	Definition               run.Definition
 	Launched                 string // a file that is made by Launch
-	Request                  int    // which request to the daemon, from 1
+	Request                  int    // which request to the daemon, from 1; else
+	Path                     string // has this in its first line
 	Answered                 bool   // die when it is answered, not when it would be sent
 	DieInLaunch              bool   // die right after the launch was recorded
+	Resume                   bool   // go on where another victim died in its launch
 }
 
 // victim is a process that starts a task and kills itself at some point of it;
@@ -58,7 +60,7 @@ func victim(text string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	_, err = d.Start(context.Background(), executor.Task{Definition: order.Definition, Launch: func() (int64, error) {
+	_, err = d.Start(context.Background(), executor.Task{Definition: order.Definition, Resume: order.Resume, Launch: func() (int64, error) {
 		if err := os.WriteFile(order.Launched, nil, 0o600); err != nil {
 			return 0, err
 		}
@@ -107,7 +109,8 @@ func (c *dyingConn) Write(p []byte) (int, error) {
 		}
 		c.mu.Lock()
 		*c.sent++
-		if *c.sent == c.order.Request {
+		line, _, _ := bytes.Cut(p, []byte("\r\n"))
+		if *c.sent == c.order.Request || c.order.Path != "" && bytes.Contains(line, []byte(c.order.Path)) {
 			if !c.order.Answered {
 				die()
 			}
@@ -151,24 +154,28 @@ func TestDriver_Start_survives_kills(t *testing.T) {
 		t.Parallel()
 		require.True(t, b.killed(t, victimOrder{DieInLaunch: true}))
 	})
+	for _, path := range []string{"/attach", "/start"} {
+		for _, answered := range []bool{false, true} {
+			t.Run(fmt.Sprintf("launch_then%s_answered_%t", path, answered), func(t *testing.T) {
+				t.Parallel()
+				require.True(t, b.killed(t, victimOrder{DieInLaunch: true}, victimOrder{Resume: true, Path: path, Answered: answered}))
+			})
+		}
+	}
 }
 
-// killed lets a victim start a task with a prefix of its own, so that also the
-// filling of the shared volume is interrupted, and goes on where it died. It
-// reports whether the victim died.
-func (b *bench) killed(t *testing.T, order victimOrder) (died bool) {
+// killed lets victims start a task one after the other, with a prefix of its
+// own, so that also the filling of the shared volume is interrupted, and goes on
+// where the last one died. It reports whether that one did.
+func (b *bench) killed(t *testing.T, orders ...victimOrder) (died bool) {
 	t.Helper()
-	order.ExecutorID, order.Prefix = b.id, "drover-test-"+newID(t)
-	order.Shim, order.Launched = testenv.BuildShim(t), filepath.Join(t.TempDir(), "launched")
-	order.Definition = b.definition(t, "echo once >>/count; cat /count")
-	text, err := json.Marshal(order)
-	require.NoError(t, err)
-	process := exec.CommandContext(t.Context(), os.Args[0])
-	process.Env = append(os.Environ(), victimVariable+"="+string(text))
-	out, err := process.CombinedOutput()
-	died = err != nil
-	if died {
-		require.Contains(t, err.Error(), "killed", string(out))
+	order := victimOrder{
+		ExecutorID: b.id, Prefix: "drover-test-" + newID(t), Shim: testenv.BuildShim(t), Launched: filepath.Join(t.TempDir(), "launched"),
+		Definition: b.definition(t, "echo once >>/count; cat /count"),
+	}
+	for _, o := range orders {
+		order.Request, order.Path, order.Answered, order.DieInLaunch, order.Resume = o.Request, o.Path, o.Answered, o.DieInLaunch, o.Resume
+		died = dies(t, order)
 	}
 	_, missing := os.Stat(order.Launched)
 
@@ -182,6 +189,20 @@ func (b *bench) killed(t *testing.T, order victimOrder) (died bool) {
 	require.NoError(t, h.Remove(t.Context()))
 	b.requirePrefixGone(t, order.Prefix)
 	return died
+}
+
+// dies runs a victim, and reports whether it died.
+func dies(t *testing.T, order victimOrder) bool {
+	t.Helper()
+	text, err := json.Marshal(order)
+	require.NoError(t, err)
+	process := exec.CommandContext(t.Context(), os.Args[0])
+	process.Env = append(os.Environ(), victimVariable+"="+string(text))
+	out, err := process.CombinedOutput()
+	if err != nil {
+		require.Contains(t, err.Error(), "killed", string(out))
+	}
+	return err != nil
 }
 
 // requirePrefixGone removes the shared volume of a prefix and fails where

@@ -27,6 +27,9 @@ const (
 	// are not cut short when the caller gives up: it would not be known what
 	// there is to remove.
 	certain = 2 * time.Minute
+	// orderTries is how often a container that was found ended is started to
+	// take its order.
+	orderTries = 3
 	// cleanup bounds the removal of what a failed start made.
 	cleanup = 30 * time.Second
 )
@@ -92,6 +95,7 @@ type starting struct {
 	found    string // the image of a container that was there before
 	idle     bool   // no step has run, and none can until the order is given
 	launched bool   // task.Launch has agreed
+	first    int64  // number of the shim's first frame, as Launch said
 	attached *attachment
 }
 
@@ -250,23 +254,56 @@ func (s *starting) settle(ctx context.Context, state container.ContainerState) (
 // launch starts the containers, tells the executor, and hands the order over.
 func (s *starting) launch(ctx context.Context) (_ *handle, err error) {
 	d := s.driver
-	if err := s.startMain(ctx); err != nil {
-		return nil, err
+	for try := 1; ; try++ {
+		if err := s.startMain(ctx); err != nil {
+			return nil, err
+		}
+		if err := s.startServices(ctx); err != nil {
+			return nil, err
+		}
+		if err := s.hand(ctx); err != nil {
+			return nil, err
+		}
+		lost, err := s.lost(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if !lost || try == orderTries {
+			d.keep(s.key(), s.attached)
+			return s.handle(), nil
+		}
+		s.attached.close()
+		if err := d.removeServices(ctx, s.key()); err != nil {
+			return nil, err
+		}
 	}
-	if err := s.startServices(ctx); err != nil {
-		return nil, err
+}
+
+// hand tells the executor, once, and writes the order.
+func (s *starting) hand(ctx context.Context) error {
+	if !s.launched {
+		first, err := s.task.Launch()
+		if err != nil {
+			return run.Errorf(codeOf(err), "recording the launch: %w", err)
+		}
+		s.launched, s.first = true, first
 	}
-	first, err := s.task.Launch()
-	if err != nil {
-		return nil, run.Errorf(codeOf(err), "recording the launch: %w", err)
+	if err := s.attached.send(ctx, s.order(s.first)); err != nil {
+		return &run.Error{Code: run.CodeUnavailable, Message: "handing the definition to the shim failed", Err: err}
 	}
-	s.launched = true
-	if err := s.attached.send(ctx, s.order(first)); err != nil {
-		return nil, &run.Error{Code: run.CodeUnavailable, Message: "handing the definition to the shim failed", Err: err}
+	s.attached.first = s.first
+	return nil
+}
+
+// lost reports whether the order did not reach the shim, which has ended then.
+// Whoever attached to a container that had ended, and was killed before it was
+// started, has closed its stdin for the time that it runs next.
+func (s *starting) lost(ctx context.Context) (bool, error) {
+	if s.found == "" {
+		return false, nil // nobody else had to do with it
 	}
-	s.attached.first = first
-	d.keep(s.key(), s.attached)
-	return s.handle(), nil
+	begun, state, err := s.settle(ctx, container.StateRunning)
+	return err == nil && !begun && state == container.StateExited, err
 }
 
 // startMain attaches to the main container and starts it. Where the volume
