@@ -33,5 +33,8 @@ func waiting(ts *testscript.TestScript, _ bool, _ []string) {
 	}
 	g.Put(api.Run{ID: "busy", Phase: api.PhaseRunning, Tasks: tasks})
 	g.Put(api.Run{ID: "idle", Phase: api.PhaseRunning, Tasks: map[string]api.Task{"a": {Status: api.StatusRunning}}})
-	g.Put(api.Run{ID: "ended", Phase: api.PhaseFinished, Reason: "a: step 0 exited with code 3", Tasks: map[string]api.Task{"a": {Status: api.StatusFailed, Reason: "x"}}})
+	g.Put(api.Run{
+		ID: "ended", Phase: api.PhaseFinished, Reason: "a: step 0 exited with code 3", Tasks: map[string]api.Task{"a": {Status: api.StatusFailed, Reason: "x"}},
+		Tests: api.TestSummary{Tests: 5, Failed: 2, FailedNames: []string{"shop.Cart", "shop.Till"}},
+	})
 }

@@ -269,6 +269,10 @@ func (f *runsFlags) printRun(r api.Run) error {
 	t.field("started", f.env.clock(r.StartedAt))
 	t.field("ended", f.env.clock(r.EndedAt))
 	t.field("took", f.took(r))
+	t.field("tests", testsText(r.Tests))
+	for _, name := range r.Tests.FailedNames {
+		t.field("failed test", name)
+	}
 	t.field("priority", strconv.Itoa(r.Priority))
 	t.field("changegroups", strings.Join(r.Changegroups, ", "))
 	t.field("update token", r.ChangegroupToken)

@@ -305,7 +305,7 @@ func (l *live) end(m *model, settled bool) {
 			l.screen.print("  " + line.text + "\n")
 		}
 	}
-	for _, text := range failures(m) {
+	for _, text := range append(failures(m), failedTests(m)...) {
 		l.screen.print(l.paint(red, text) + "\n")
 	}
 	l.screen.print(l.paint(bold, summary(l.screen, m)) + "\n")

@@ -35,6 +35,7 @@ type model struct {
 	tasks           []*task // by number
 	byName          map[string]*task
 	counts          map[run.Status]int
+	tests           api.TestSummary // once it has ended
 }
 
 // newModel returns the run as it was before its first event.
@@ -107,7 +108,7 @@ func (m *model) merge(r api.Run) {
 // settle takes the final state of the run as it was recorded.
 func (m *model) settle(r api.Run) {
 	m.phase, m.result, m.reason = run.Phase(r.Phase), run.Result(r.Result), r.Reason
-	m.started, m.ended = r.StartedAt, r.EndedAt
+	m.started, m.ended, m.tests = r.StartedAt, r.EndedAt, r.Tests
 	clear(m.counts)
 	for name, s := range r.Tasks {
 		t := m.byName[name]

@@ -263,7 +263,7 @@ func (p *plain) end(m *model, settled bool) {
 	if !settled {
 		return
 	}
-	for _, text := range failures(m) {
+	for _, text := range append(failures(m), failedTests(m)...) {
 		p.print(text)
 	}
 	p.print(summary(p.screen, m))
@@ -282,6 +282,22 @@ func failures(m *model) []string {
 		default:
 			all = append(all, clean("failed: "+t.name+": "+t.reason))
 		}
+	}
+	return all
+}
+
+// failedTests lists what the reports of tests among the artifacts tell of
+// failures.
+func failedTests(m *model) []string {
+	if m.tests.Failed == 0 {
+		return nil
+	}
+	all := []string{fmt.Sprintf("tests: %d of %d failed", m.tests.Failed, m.tests.Tests)}
+	for i, name := range m.tests.FailedNames {
+		if i == maxTold {
+			return append(all, fmt.Sprintf("failed test: %d more", m.tests.Failed-maxTold))
+		}
+		all = append(all, clean("failed test: "+name))
 	}
 	return all
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -203,4 +204,25 @@ func TestPlain_many_failures(t *testing.T) {
 	s.plain.end(s.model, true)
 	require.Equal(t, maxTold+2, strings.Count(s.out.String(), "\n"))
 	require.Contains(t, s.out.String(), "failed: 20 more\n")
+}
+
+// The reports of tests are known once the run has ended.
+func TestPlain_failed_tests(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		tests api.TestSummary
+		want  string
+	}{
+		{api.TestSummary{Tests: 7}, ""},
+		{api.TestSummary{Tests: 7, Failed: 2, FailedNames: []string{"shop.Cart", "esc\x1b[2Jape"}}, "tests: 2 of 7 failed\nfailed test: shop.Cart\nfailed test: escape\n"},
+		{
+			api.TestSummary{Tests: 400, Failed: 300, FailedNames: slices.Repeat([]string{"x"}, 100)},
+			"tests: 300 of 400 failed\n" + strings.Repeat("failed test: x\n", maxTold) + "failed test: 290 more\n",
+		},
+	} {
+		s := newStage("a")
+		s.model.settle(api.Run{ID: "r1", Phase: api.PhaseFinished, Result: api.ResultFailed, Tests: tc.tests})
+		s.plain.end(s.model, true)
+		require.Equal(t, tc.want+summary(s.plain.screen, s.model)+"\n", s.out.String())
+	}
 }
