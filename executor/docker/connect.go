@@ -21,6 +21,7 @@ func (h *handle) Connect(ctx context.Context) (io.ReadWriteCloser, error) {
 	made, err := h.driver.client.ContainerExecCreate(ctx, h.id, container.ExecOptions{
 		User: "0:0", WorkingDir: "/", AttachStdin: true, AttachStdout: true, AttachStderr: true,
 		Cmd: []string{path.Join(toolDir, shimFile), "connect", "--dir", taskDir},
+		Env: []string{"GOMAXPROCS=1"}, // it copies, and the kernel does most of that; its threads count against the task's limit
 	})
 	if err != nil {
 		return nil, h.unconnected(err)

@@ -15,9 +15,10 @@ import (
 )
 
 const (
-	// shimProcesses is what the shim and one reader of its journal need of a
-	// limit on processes, which counts threads, beside the steps' own.
-	shimProcesses = 32
+	// shimProcesses is what the shim, one reader of its journal, and those who
+	// move an archive need of a limit on processes, which counts threads, beside
+	// the steps' own: some ten each.
+	shimProcesses = 64
 
 	// Roles of containers, in a label.
 	roleMain    = "main"

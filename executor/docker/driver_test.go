@@ -95,7 +95,7 @@ func TestDriver_limits(t *testing.T) {
 		require.EqualValues(t, 5e8, c.HostConfig.NanoCPUs)
 		require.EqualValues(t, 64<<20, c.HostConfig.Memory)
 		require.EqualValues(t, 64<<20, c.HostConfig.MemorySwap)
-		require.EqualValues(t, 20+32, *c.HostConfig.PidsLimit)
+		require.EqualValues(t, 20+64, *c.HostConfig.PidsLimit)
 		tell(t, h, 1)
 	})
 	t.Run("that are wrong are told", func(t *testing.T) {

@@ -26,6 +26,7 @@ func archiveCases() []testCase {
 	return []testCase{
 		{name: "archive_round_trip", needs: archives, run: archiveRoundTrip},
 		{name: "archive_of_nothing", needs: archives, run: archiveNothing},
+		{name: "archive_within_few_processes", needs: func(f executor.Features) bool { return f.Archives && f.PIDs }, run: archiveFewProcesses},
 		{name: "archive_belongs_to_the_user", needs: func(f executor.Features) bool { return f.Archives && f.User }, run: archiveUser},
 		{name: "archive_stays_inside", needs: archives, run: archiveInside},
 		{name: "archive_is_not_all", needs: archives, run: archiveNotAll},
@@ -182,6 +183,17 @@ func archiveNothing(b *bench) {
 	s := b.serve(b.steps(script("mkdir none; pwd"), saves("none", ""), restores("new/deep"), script("ls new/deep | wc -l | tr -d ' '")), relay(&saved))
 	require.Equal(b, run.StatusSuccess, s.result().Status, s.result().Reason)
 	require.Equal(b, "0\n", s.stepOutput(3))
+}
+
+// archiveFewProcesses moves an archive where the steps may have hardly a process:
+// whoever moves it needs none of theirs.
+func archiveFewProcesses(b *bench) {
+	var saved []byte
+	d := b.steps(script("head -c 20000000 /dev/urandom > noise"), saves("", "", "noise"), restores("copy"), script("cmp noise copy/noise && echo same"))
+	d.Resources = run.Resources{PIDs: 1}
+	s := b.serve(d, relay(&saved))
+	require.Equal(b, run.StatusSuccess, s.result().Status, s.result().Reason)
+	require.Equal(b, "same\n", s.stepOutput(3))
 }
 
 // archiveUser moves files as the task's user, who gets what is unpacked and

@@ -11,9 +11,15 @@ import (
 	"sync"
 )
 
-// porterMemory is what the runtime of a porter keeps to where it can: packing
-// and unpacking take about half of it.
-const porterMemory = "GOMEMLIMIT=96MiB"
+const (
+	// porterMemory is what the runtime of a porter keeps to where it can: packing
+	// and unpacking take about half of it.
+	porterMemory = "GOMEMLIMIT=96MiB"
+	// porterThreads bounds the threads of a porter on hosts of many processors,
+	// since they count against the task's limit of processes: one for the files,
+	// two for the compression, and one for the rest.
+	porterThreads = "GOMAXPROCS=4"
+)
 
 // porterWork is one porter at work, or before it, or after.
 type porterWork struct {
@@ -133,7 +139,7 @@ func (w *porterWork) start() (p pipes, err error) {
 			w.abort() // closes ours
 		}
 	}()
-	c := command{path: self, args: []string{self, porterCommand}, dir: string(os.PathSeparator), env: []string{porterMemory}, user: w.task.user}
+	c := command{path: self, args: []string{self, porterCommand}, dir: string(os.PathSeparator), env: porterEnvironment(), user: w.task.user}
 	for _, pipe := range []struct {
 		ours, theirs **os.File
 		write        bool // ours
@@ -161,6 +167,14 @@ func (w *porterWork) start() (p pipes, err error) {
 		return p, fmt.Errorf("starting drover-shim: %w", plain(err))
 	}
 	return p, nil
+}
+
+// porterEnvironment is what a porter gets of an environment.
+func porterEnvironment() []string {
+	if runtime.NumCPU() <= 4 {
+		return []string{porterMemory}
+	}
+	return []string{porterMemory, porterThreads}
 }
 
 // thisProgram returns where this program can be started from, also where its
