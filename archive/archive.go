@@ -61,12 +61,17 @@ func (s *Stats) count(l Limits, size int64) error {
 	return nil
 }
 
+// newCompressor takes some 10 MiB of memory. With less, all that the stream may
+// look back on would be moved in memory for every block of it, which took most of
+// the time of packing.
 func newCompressor(w io.Writer) (*zstd.Encoder, error) {
-	return zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(workers), zstd.WithLowerEncoderMem(true))
+	return zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(workers),
+		zstd.WithAllLitEntropyCompression(true)) // text such as base64 has few repetitions, and few letters
 }
 
-// newDecompressor refuses a stream of no bytes: it is no archive of nothing, but
-// one of which all is missing.
+// newDecompressor takes twice the window of the stream of memory, for the same
+// reason. It refuses a stream of no bytes: it is no archive of nothing, but one of
+// which all is missing.
 func newDecompressor(r io.Reader) (*zstd.Decoder, error) {
 	from := bufio.NewReaderSize(r, copyBuffer)
 	if _, err := from.Peek(1); err != nil {
@@ -75,7 +80,7 @@ func newDecompressor(r io.Reader) (*zstd.Decoder, error) {
 		}
 		return nil, err
 	}
-	return zstd.NewReader(from, zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderConcurrency(workers), zstd.WithDecoderLowmem(true))
+	return zstd.NewReader(from, zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderConcurrency(workers), zstd.WithDecoderLowmem(false))
 }
 
 // interrupted is the error of a context that ended.
