@@ -12,31 +12,70 @@ import (
 )
 
 const (
-	// treeFile is the size of one file of the tree, about half of which
-	// compression saves.
-	treeFile = 256 << 10
-	// treeFiles is how many there are: together 512 MiB.
-	treeFiles = 2048
+	// smallFile is the size of the smallest files of the tree; those of each of
+	// the next fileSizes sizes are twice as large.
+	smallFile = 16 << 10
+	fileSizes = 7
+	// treeFiles is how many files there are: together some 500 MiB, of which
+	// compression saves about half.
+	treeFiles = 1792
+	// archiveRounds is how often all is done, one way after the other.
+	archiveRounds = 3
 )
 
 // archives compares a workspace that is saved and restored with plain tar and
-// zstd of the same tree, on the same disk.
+// zstd of the same tree, on the same disk, in turns.
 func archives(ctx context.Context, d *dev, t *table, files int) error {
 	dir, err := os.MkdirTemp("", "drover-bench-*")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	tree := filepath.Join(dir, "tree")
+	tree, size := filepath.Join(dir, "tree"), int64(0)
+	words := newVocabulary()
 	for i := range files {
-		if err := writeFile(filepath.Join(tree, fmt.Sprint(i%16), fmt.Sprint(i)), uint64(i)); err != nil {
+		n, err := words.writeFile(filepath.Join(tree, fmt.Sprint(i%16), fmt.Sprint(i)), i)
+		if err != nil {
+			return err
+		}
+		size += n
+	}
+	usage := d.usage()
+	ways := []*archiveWay{
+		{task: "save", name: "saved", plain: "tar -C tree -cf - . | zstd -1 -T2 -q -f -o packed"},
+		{task: "restore", name: "restored", plain: "rm -rf plain && mkdir plain && zstd -dc -q packed | tar -C plain -xf -"},
+	}
+	for range archiveRounds {
+		if err := moveWorkspace(ctx, d, dir, ways); err != nil {
 			return err
 		}
 	}
-	usage := d.usage()
+	used := d.usage().since(usage)
+	for _, way := range ways {
+		took, bare := percentile(way.ours, 50), percentile(way.bare, 50)
+		t.add(line{
+			name:   fmt.Sprintf("a workspace of %d MiB %s, median of %d; bare is tar and zstd", size>>20, way.name, archiveRounds),
+			drover: speed(size, took), bare: speed(size, bare), ratio: ratio(took, bare), usage: used,
+		})
+	}
+	return nil
+}
+
+// archiveWay is a direction, and how long it took.
+type archiveWay struct {
+	task, name, plain string
+	ours, bare        []time.Duration
+}
+
+// moveWorkspace saves and restores the tree once, and does the same by hand.
+func moveWorkspace(ctx context.Context, d *dev, dir string, ways []*archiveWay) error {
+	restored := filepath.Join(dir, "restored")
+	if err := os.RemoveAll(restored); err != nil {
+		return err
+	}
 	id, _, err := d.run(ctx, fmt.Sprintf("name: archives\ngroup: /bench/archives\ntasks:\n"+
 		"  save: {steps: [{save_workspace: {root: %s}}]}\n  restore: {depends: [save], steps: [{restore_workspace: {to: %s}}]}\n",
-		tree, filepath.Join(dir, "restored")))
+		filepath.Join(dir, "tree"), restored))
 	if err != nil {
 		return err
 	}
@@ -44,45 +83,67 @@ func archives(ctx context.Context, d *dev, t *table, files int) error {
 	if err != nil {
 		return err
 	}
-	used, packed := d.usage().since(usage), filepath.Join(dir, "packed")
-	for _, way := range []struct{ task, name, plain string }{
-		{"save", "saved", "tar -C " + tree + " -cf - . | zstd -1 -T2 -q -o " + packed},
-		{"restore", "restored", "mkdir " + dir + "/plain && zstd -dc -q " + packed + " | tar -C " + dir + "/plain -xf -"},
-	} {
-		step := r.Tasks[way.task].Steps[0]
-		took := step.EndedAt.Sub(step.StartedAt)
+	for _, way := range ways {
+		task := r.Tasks[way.task]
+		if task.Status != "success" {
+			return fmt.Errorf("task %s: %s: %s", way.task, task.Status, task.Reason)
+		}
+		way.ours = append(way.ours, task.Steps[0].EndedAt.Sub(task.Steps[0].StartedAt))
 		begin := time.Now()
-		if out, err := exec.CommandContext(ctx, "sh", "-c", way.plain).CombinedOutput(); err != nil {
+		cmd := exec.CommandContext(ctx, "sh", "-c", way.plain)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w: %s", way.plain, err, out)
 		}
-		plain := time.Since(begin)
-		t.add(line{
-			name:   fmt.Sprintf("a workspace of %d MiB %s; bare is tar and zstd", files*treeFile>>20, way.name),
-			drover: speed(files, took), bare: speed(files, plain), ratio: ratio(took, plain), usage: used,
-		})
+		way.bare = append(way.bare, time.Since(begin))
 	}
 	return nil
 }
 
-func speed(files int, took time.Duration) string {
-	return fmt.Sprintf("%.0f MiB/s", float64(files)*treeFile/(1<<20)/took.Seconds())
+func speed(size int64, took time.Duration) string {
+	return fmt.Sprintf("%.0f MiB/s", float64(size)/(1<<20)/took.Seconds())
 }
 
-// writeFile writes a file of digits, that is always the same.
-func writeFile(path string, seed uint64) error {
+// vocabulary is the words of the files, the frequent ones first.
+type vocabulary []string
+
+func newVocabulary() vocabulary {
+	source := rand.New(rand.NewPCG(1, 1))
+	words := make(vocabulary, 3000)
+	for i := range words {
+		word := make([]byte, 2+source.IntN(9))
+		for j := range word {
+			word[j] = byte('a' + source.IntN(26))
+		}
+		words[i] = string(word)
+	}
+	return words
+}
+
+// writeFile writes file n, which is always the same, and returns its size. Of
+// four files three are text, and one is of what is compressed already.
+func (v vocabulary) writeFile(path string, n int) (size int64, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
+		return 0, err
 	}
 	f, err := os.Create(path)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	source, w := rand.New(rand.NewPCG(seed, seed)), bufio.NewWriter(f)
-	for range treeFile / 16 {
-		_, _ = fmt.Fprintf(w, "%016x", source.Uint64()) // told by Flush
+	source, w := rand.New(rand.NewPCG(uint64(n), uint64(n))), bufio.NewWriter(f)
+	often := rand.NewZipf(source, 1.2, 4, uint64(len(v)-1))
+	for most := int64(smallFile) << (n % fileSizes); size < most; {
+		piece := []byte(v[often.Uint64()] + " ")
+		if n%4 == 3 {
+			for i := range piece {
+				piece[i] = byte(source.Uint32())
+			}
+		}
+		_, _ = w.Write(piece) // told by Flush
+		size += int64(len(piece))
 	}
 	if err := w.Flush(); err != nil {
-		return err
+		return 0, err
 	}
-	return f.Close()
+	return size, f.Close()
 }
