@@ -1,0 +1,26 @@
+package engine_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/engine"
+	"github.com/drover-run/drover/run"
+)
+
+// A claim hands out how much output is kept of a task, as the gateways are
+// configured and not as the run was submitted.
+func TestEngine_claim_tells_the_limit_of_the_log(t *testing.T) {
+	t.Parallel()
+	d := newDepot(t, engine.ArchiveOptions{})
+	first, _ := d.begin(t, "/a/b", false)
+	for _, limit := range []int64{0, 7 << 20} {
+		deps := d.deps
+		deps.LogLimit = limit
+		got, err := engine.New(deps).Claim(t.Context(), run.ClaimRequest{Key: first, Executor: executorID, JournalID: "j1"})
+		require.NoError(t, err)
+		require.Equal(t, first, got.Key)
+		require.Equal(t, limit, got.LogLimit)
+	}
+}
