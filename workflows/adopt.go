@@ -24,6 +24,10 @@ func (j *job) adopt(ctx workflow.Context, last contract.Heartbeat) outcome {
 		if why, removed := j.crew.removed[last.Executor]; removed {
 			return j.lost(ctx, last.Executor, why)
 		}
+		if why := j.forsaken; why != "" {
+			j.forsaken = ""
+			return outcome{kind: outcomeLost, reason: why}
+		}
 		if n > 1 && j.crew.spent(ctx) {
 			return outcome{kind: outcomeHandedBack}
 		}

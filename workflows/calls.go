@@ -38,10 +38,9 @@ func (c calls) holders(ctx workflow.Context, tasks ...int) (contract.HoldersResu
 	return progress[contract.HoldersResult](ctx, contract.ActivityHolders, contract.HoldersInput{Run: c.run, Tasks: tasks})
 }
 
-// ofExecutor is like holders, and asks whether an executor was removed.
-func (c calls) ofExecutor(ctx workflow.Context, executor string, tasks ...int) (contract.HoldersResult, error) {
-	return progress[contract.HoldersResult](ctx, contract.ActivityHolders,
-		contract.HoldersInput{Run: c.run, Tasks: tasks, Executors: []string{executor}})
+// ofExecutors is like holders, and asks which of the executors were removed.
+func (c calls) ofExecutors(ctx workflow.Context, executors []string, tasks ...int) (contract.HoldersResult, error) {
+	return progress[contract.HoldersResult](ctx, contract.ActivityHolders, contract.HoldersInput{Run: c.run, Tasks: tasks, Executors: executors})
 }
 
 // execute returns the future of a contract.ExecuteResult.

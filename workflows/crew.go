@@ -123,6 +123,7 @@ func (c *crew) remove(ctx workflow.Context, gone contract.ExecutorRemoved) {
 	c.removed[gone.Executor] = gone.Reason
 	c.each(func(j *job) { j.executorRemoved(gone.Executor) })
 	c.loseRunning(ctx, gone)
+	c.loseSets(ctx, gone)
 }
 
 // removals returns what remove was told, sorted.

@@ -208,11 +208,15 @@ func doVanish(executor string) duty {
 }
 
 // doVanishOf does so as a member of an executor set.
-func doVanishOf(executor, set string) duty {
+func doVanishOf(executor, set string) duty { return doVanishLast(executor, executor, set) }
+
+// doVanishLast claims the task for one executor and falls silent as another one,
+// of a set or of none.
+func doVanishLast(claimant, last, set string) duty {
 	return func(ctx context.Context, f *farm, in contract.ExecuteInput) (contract.ExecuteResult, error) {
-		last := contract.Heartbeat{Executor: executor, Set: set, JournalID: "j-" + set, Key: in.Key.String()}
-		if err := f.client.RecordActivityHeartbeat(ctx, activity.GetInfo(ctx).TaskToken, last); err == nil {
-			f.of(in.Key.Run).claim(in.Key, executor)
+		beat := contract.Heartbeat{Executor: last, Set: set, JournalID: "j-" + set, Key: in.Key.String()}
+		if err := f.client.RecordActivityHeartbeat(ctx, activity.GetInfo(ctx).TaskToken, beat); err == nil {
+			f.of(in.Key.Run).claim(in.Key, claimant)
 		}
 		return contract.ExecuteResult{}, activity.ErrResultPending
 	}

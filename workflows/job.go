@@ -32,6 +32,7 @@ type job struct {
 	answer   workflow.Future // to execute-task; nil while that is not scheduled
 	holder   string          // executor that fell out of contact, "" before
 	set      string          // that it is a member of, "" for none
+	forsaken string          // why nobody is left who could adopt it, "" before
 	gone     bool            // the records have it as skipped
 	ended    bool
 	careful  bool                // somebody may have claimed it: queue it only if nobody did

@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"slices"
+
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/drover-run/drover/contract"
@@ -10,6 +12,16 @@ import (
 // changeRemovals is that the records are asked about executors that were
 // removed. It may go when no run is left that began without it.
 const changeRemovals = "executor-removals"
+
+// changeSets is that a task of a set is the whole set's to adopt also where the
+// records name who has it, and that the removal of a set ends the wait for any
+// of its members. It may go when no run is left that began without it.
+const changeSets = "set-removals"
+
+// knowsSets reports whether this execution knows that of sets.
+func knowsSets(ctx workflow.Context) bool {
+	return workflow.GetVersion(ctx, changeSets, workflow.DefaultVersion, 1) != workflow.DefaultVersion
+}
 
 // asksRemovals reports whether this execution asks the records.
 func asksRemovals(ctx workflow.Context) bool {
@@ -31,7 +43,7 @@ func (j *job) askRemoved(ctx workflow.Context, executor string) {
 		if j.ended {
 			return
 		}
-		out, err := j.crew.calls.ofExecutor(ctx, executor, j.Task)
+		out, err := j.crew.calls.ofExecutors(ctx, []string{executor}, j.Task)
 		if err != nil {
 			workflow.GetLogger(ctx).Warn("asking whether an executor was removed failed", "task", j.Name, "executor", executor, "error", err)
 		}
@@ -56,7 +68,11 @@ func (j *job) lost(ctx workflow.Context, executor, why string) outcome {
 		if _, removed := j.crew.removed[h.Executor]; removed || h.Executor == executor {
 			return outcome{kind: outcomeLost, reason: reason}
 		}
-		return j.adopt(ctx, contract.Heartbeat{Executor: h.Executor})
+		next := contract.Heartbeat{Executor: h.Executor}
+		if h.Set != "" && knowsSets(ctx) {
+			next.Set = h.Set // whichever member has it by now
+		}
+		return j.adopt(ctx, next)
 	}
 	if err != nil { // the records refuse: there is no such run any more
 		return outcome{kind: outcomeLost, reason: reason}
@@ -87,6 +103,47 @@ func (c *crew) loseRunning(ctx workflow.Context, gone contract.ExecutorRemoved) 
 				continue
 			}
 			j.lose(ctx, lostReason(gone.Executor, gone.Reason))
+		}
+	})
+}
+
+// loseSets ends the wait for sets that are gone. A removal is told with the member
+// that had the task as far as the records know; the run may wait for another
+// one, which took the task over later, or for whichever comes.
+func (c *crew) loseSets(ctx workflow.Context, gone contract.ExecutorRemoved) {
+	var tasks []int
+	c.each(func(j *job) {
+		if j.abandon != nil && j.set != "" && j.holder != gone.Executor {
+			tasks = append(tasks, j.Task)
+		}
+	})
+	if len(tasks) == 0 || !knowsSets(ctx) {
+		return
+	}
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		had, err := c.calls.holders(ctx, tasks...)
+		var members []string // that claimed the tasks
+		for _, h := range had.Holders {
+			if !slices.Contains(members, h.Executor) {
+				members = append(members, h.Executor)
+			}
+		}
+		var out contract.HoldersResult
+		if err == nil && len(members) > 0 {
+			out, err = c.calls.ofExecutors(ctx, members, tasks...)
+		}
+		if err != nil {
+			workflow.GetLogger(ctx).Warn("asking whether sets are gone failed", "error", err)
+		}
+		for _, member := range out.Removed {
+			for _, h := range had.Holders {
+				j := c.jobs[h.Task]
+				if h.Executor != member.Executor || j == nil || j.abandon == nil || j.set != h.Set || j.Attempt != h.Attempt || j.Dispatch != h.Dispatch {
+					continue
+				}
+				j.forsaken = lostReason(member.Executor, member.Reason)
+				j.abandon()
+			}
 		}
 	})
 }

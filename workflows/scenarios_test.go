@@ -257,6 +257,25 @@ func contacts() []scenario {
 			},
 		},
 		{
+			// A set is removed while the run waits for another member than the one
+			// that the removal names; and a member of one has a task that an
+			// executor was handed as well.
+			name: "set-removed", slow: true, plan: newPlan(node("a"), node("b")),
+			duties: map[string][]duty{
+				"execute a": {doVanishLast(goneExecutor, "pod-2", "red")},
+				"execute b": {doVanishLast("pod-1", "host-9", "")}, "adopt b": {doAnswer(ended(run.StatusSuccess, "", ""))},
+			},
+			before: func(g *game) { g.sets = map[string]string{goneExecutor: "red", "pod-1": "blue"} },
+			drive: func(g *game) {
+				g.await("both are to be out of contact", func(f *fakeRecords) bool { return f.tasks[0].Reason != "" && f.tasks[1].Reason != "" })
+				g.signal(contract.SignalExecutorRemoved, contract.ExecutorRemoved{Executor: goneExecutor, Reason: "it burnt"})
+				g.await("task 0 is to fail", func(f *fakeRecords) bool { return f.tasks[0].Status == run.StatusFailed })
+				g.signal(contract.SignalExecutorRemoved, contract.ExecutorRemoved{Executor: "host-9", Reason: "it burnt"})
+				g.finished(run.ResultFailed, run.StatusFailed, run.StatusSuccess)
+				require.Equal(g.t, "executor "+goneExecutor+" was removed while it had the task: it burnt", g.tasks[0].Reason)
+			},
+		},
+		{
 			name: "stop-out-of-contact", slow: true, plan: newPlan(node("a")),
 			duties: map[string][]duty{"execute a": {doVanish("host-1")}, "adopt a": {doUntil(false, never)}},
 			drive: func(g *game) {

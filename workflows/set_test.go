@@ -12,11 +12,15 @@ import (
 )
 
 // silentMember claims the task on a member of a set that then falls silent.
-func silentMember(executor, set string) behaviour {
+func silentMember(executor, set string) behaviour { return silentSibling(executor, executor, set) }
+
+// silentSibling claims it on one member, and falls silent on another one that
+// took it over.
+func silentSibling(claimant, last, set string) behaviour {
 	return func(w *world, key run.Key) (contract.ExecuteResult, error) {
-		w.claim(key, executor)
+		w.claim(key, claimant)
 		return contract.ExecuteResult{}, temporal.NewHeartbeatTimeoutError(contract.Heartbeat{
-			Executor: executor, Set: set, JournalID: "j-" + set, Key: key.String(),
+			Executor: last, Set: set, JournalID: "j-" + set, Key: key.String(),
 		})
 	}
 }
@@ -87,4 +91,63 @@ func TestSet_removed(t *testing.T) {
 	w.signal(time.Minute, contract.SignalExecutorRemoved, contract.ExecutorRemoved{Executor: "pod-1", Reason: "the cluster is gone"})
 	require.Equal(t, run.ResultFailed, w.run().Result)
 	require.Equal(t, "executor pod-1 was removed while it had the task: the cluster is gone", w.tasks[0].Reason)
+}
+
+// TestSet_removed_that_waits_for_another_member ends the wait for a set whose
+// removal names the member that the records know of.
+func TestSet_removed_that_waits_for_another_member(t *testing.T) {
+	t.Parallel()
+	for name, execute := range map[string]behaviour{
+		"that took the task over": silentSibling("pod-1", "pod-2", "blue"),
+		"that comes first": func(w *world, key run.Key) (contract.ExecuteResult, error) {
+			w.claim(key, "pod-1")
+			return contract.ExecuteResult{Claimed: &contract.Heartbeat{Set: "blue"}}, nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, newPlan(node("a")))
+			w.sets = map[string]string{"pod-1": "blue"}
+			w.on("a", execute)
+			w.onAdopt("a", nobody)
+			w.at(time.Minute, func() { w.lost = map[string]string{"pod-1": "the cluster is gone"} })
+			w.signal(2*time.Minute, contract.SignalExecutorRemoved, contract.ExecutorRemoved{Executor: "pod-1", Reason: "the cluster is gone"})
+			require.Equal(t, run.ResultFailed, w.run().Result)
+			require.Equal(t, "executor pod-1 was removed while it had the task: the cluster is gone", w.tasks[0].Reason)
+		})
+	}
+}
+
+// TestSet_removed_that_is_back goes on waiting where a member of the set has come
+// meanwhile, or where another one was removed.
+func TestSet_removed_that_is_back(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newPlan(node("a")))
+	w.sets = map[string]string{"pod-1": "blue"}
+	w.on("a", silentSibling("pod-1", "pod-2", "blue"))
+	w.onAdopt("a", hold)
+	w.signal(time.Minute, contract.SignalExecutorRemoved, contract.ExecutorRemoved{Executor: "pod-1"})
+	w.signal(time.Minute, contract.SignalExecutorRemoved, contract.ExecutorRemoved{Executor: "pod-9"})
+	w.at(2*time.Minute, func() {
+		w.complete(0, 1, 1, ended(run.StatusSuccess, "", ""), nil)
+	})
+	require.Equal(t, run.ResultSuccess, w.run().Result)
+}
+
+// TestSet_has_what_another_was_handed asks the whole set where a member has
+// claimed what was handed to an executor that was removed.
+func TestSet_has_what_another_was_handed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newPlan(node("a")))
+	w.sets = map[string]string{"pod-1": "blue"}
+	w.on("a", func(w *world, key run.Key) (contract.ExecuteResult, error) {
+		w.claim(key, "pod-1")
+		return silentBefore("host-7")(w, key)
+	})
+	w.onAdopt("a", nobody, answer(run.StatusSuccess, "", ""))
+	w.signal(time.Hour, contract.SignalExecutorRemoved, contract.ExecutorRemoved{Executor: "host-7"})
+	require.Equal(t, run.ResultSuccess, w.run().Result)
+	require.Equal(t, []string{
+		"execute a 1.1 on pool:linux", "adopt a 1.1 on executor:host-7", "adopt a 1.1 on set:blue",
+	}, w.requests())
 }
