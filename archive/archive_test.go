@@ -158,6 +158,34 @@ func TestPack_takes_absolute_globs(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(to, from, "a"))
 }
 
+func TestPack_never(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, "a", "own/hidden/key", "own/hidden/deep/key", "own/seen")
+	hidden := filepath.Join(dir, "own", "hidden")
+	require.NoError(t, os.Symlink("own/hidden", filepath.Join(dir, "link")))
+	require.NoError(t, os.Symlink(dir, filepath.Join(dir, "self")))
+	never := []string{hidden, filepath.Join(dir, "gone")}
+	for name, s := range map[string]archive.Selection{
+		"everything":     {Root: dir},
+		"all by a glob":  {Root: dir, Paths: []string{"**"}},
+		"by its name":    {Root: dir, Paths: []string{"a", "own/seen", "own/hidden/**", "own/hidden/key", "link", "self"}},
+		"through a link": {Root: filepath.Join(dir, "self")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s.Never = never
+			to := t.TempDir()
+			unpack(t, to, pack(t, s))
+			require.Equal(t, []string{"a", "link", "own/", "own/seen", "self"}, names(t, to))
+		})
+	}
+	for _, root := range []string{hidden, filepath.Join(hidden, "deep"), filepath.Join(dir, "link"), filepath.Join(dir, "self", "link", "deep")} {
+		_, err := archive.Pack(t.Context(), io.Discard, archive.Selection{Root: root, Never: never}, archive.Limits{})
+		require.Equal(t, run.CodeInvalid, run.CodeOf(err), "%s: %v", root, err)
+	}
+}
+
 func TestPack_errors(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 
 	"github.com/drover-run/drover/run"
 )
@@ -96,6 +97,7 @@ type packer struct {
 	to      string
 	apart   bool
 	limits  Limits
+	never   []fs.FileInfo
 	out     *tar.Writer
 	stats   Stats
 	buffer  []byte
@@ -118,10 +120,53 @@ func newPacker(ctx context.Context, w io.Writer, s Selection, l Limits) (*packer
 	case err != nil:
 		return nil, run.Errorf(run.CodeUnavailable, "opening the directory: %w", err)
 	}
-	return &packer{
+	p := &packer{
 		ctx: ctx, root: root, files: root.FS(), matcher: m, to: path.Clean(s.To), apart: s.Apart, limits: l,
 		out: tar.NewWriter(w), buffer: make([]byte, copyBuffer), links: make(map[inode]string),
-	}, nil
+	}
+	if err := p.leave(s.Never); err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// leave takes note of the directories that are not packed. The root must not
+// lie in one of them.
+func (p *packer) leave(never []string) error {
+	for _, dir := range never {
+		info, err := os.Stat(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return run.Errorf(run.CodeUnavailable, "looking at a directory that is not packed: %w", plain(err))
+		}
+		p.never = append(p.never, info)
+	}
+	if len(p.never) == 0 {
+		return nil
+	}
+	at, err := filepath.EvalSymlinks(p.root.Name())
+	if err == nil {
+		at, err = filepath.Abs(at)
+	}
+	if err != nil {
+		return run.Errorf(run.CodeUnavailable, "opening the directory: %w", plain(err))
+	}
+	for ; ; at = filepath.Dir(at) {
+		if info, err := os.Stat(at); err == nil && p.isLeft(info) {
+			return run.Errorf(run.CodeInvalid, "nothing of %s is packed", at)
+		}
+		if at == filepath.Dir(at) {
+			return nil
+		}
+	}
+}
+
+// isLeft reports whether a directory is one of those that are not packed.
+func (p *packer) isLeft(info fs.FileInfo) bool {
+	return slices.ContainsFunc(p.never, func(n fs.FileInfo) bool { return os.SameFile(n, info) })
 }
 
 func (p *packer) close() { _ = p.root.Close() }
@@ -187,6 +232,9 @@ func (p *packer) add(name string, judged decision) error {
 }
 
 func (p *packer) addDir(name string, info fs.FileInfo, judged decision) error {
+	if p.isLeft(info) {
+		return nil
+	}
 	if judged.selected {
 		if err := p.write(name, info, "", nil); err != nil {
 			return err

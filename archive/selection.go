@@ -24,6 +24,9 @@ type Selection struct {
 	To string
 	// Apart makes each name of a file with several a file of its own.
 	Apart bool
+	// Never are directories that are not packed, by whatever name they are
+	// reached, whatever the globs say.
+	Never []string
 }
 
 // Check tells what is wrong with globs, without a look at any file. A root
