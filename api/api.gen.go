@@ -703,8 +703,12 @@ type ClaimRequest struct {
 	JournalID string `json:"journal_id"`
 
 	// Key One dispatch of one attempt of one task.
-	Key Key    `json:"key"`
-	Set string `json:"set,omitempty,omitzero"`
+	Key Key `json:"key"`
+
+	// Knows What the executor knows of tasks: 1 scripts, 2 steps that move archives, 3 secrets as files. A task that has more is
+	// refused with 409, and queued again. An executor that does not say knows scripts alone.
+	Knows int    `json:"knows,omitempty,omitzero"`
+	Set   string `json:"set,omitempty,omitzero"`
 
 	// Ticket The proof that a relay handed the task to the executor. A token that is bound to an executor needs it where the gateway knows the relays' keys.
 	Ticket string `json:"ticket,omitempty,omitzero"`
@@ -1556,6 +1560,10 @@ type Spec struct {
 		PasswordSecret string `json:"password_secret"`
 		Username       string `json:"username"`
 	} `json:"registries,omitempty,omitzero"`
+
+	// SecretFiles Names of secrets that steps get as files in memory, which only the user of the steps may read: the variable of that
+	// name is the path of the file.
+	SecretFiles []string `json:"secret_files,omitempty,omitzero"`
 
 	// Secrets Environment too. Never shown again, and masked in logs.
 	Secrets map[string]string `json:"secrets,omitempty,omitzero"`

@@ -169,10 +169,14 @@ type Executor struct {
 	Token     Secret `koanf:"token" yaml:"token"`
 	TokenFile string `koanf:"token_file" yaml:"token_file"`
 	// Relay is how Temporal is reached by an executor that is not trusted.
-	Relay      RelayClient `koanf:"relay" yaml:"relay"`
-	ShimPath   string      `koanf:"shim_path" yaml:"shim_path"` // "": drover-shim beside the drover binary
-	Docker     Docker      `koanf:"docker" yaml:"docker"`
-	Kubernetes Kubernetes  `koanf:"kubernetes" yaml:"kubernetes"`
+	Relay    RelayClient `koanf:"relay" yaml:"relay"`
+	ShimPath string      `koanf:"shim_path" yaml:"shim_path"` // "": drover-shim beside the drover binary
+	// SecretsDir is a directory in memory for the secrets of tasks that are
+	// files, of the driver shell alone; "": /dev/shm, or the user's runtime
+	// directory.
+	SecretsDir string     `koanf:"secrets_dir" yaml:"secrets_dir"`
+	Docker     Docker     `koanf:"docker" yaml:"docker"`
+	Kubernetes Kubernetes `koanf:"kubernetes" yaml:"kubernetes"`
 }
 
 // Docker is for executors of the driver docker.

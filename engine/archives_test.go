@@ -82,7 +82,7 @@ func (d *depot) begin(t *testing.T, group string, untrusted bool) (first, second
 		*key = run.Key{Run: r.ID, Task: task, Attempt: 1, Dispatch: 1}
 		_, _, err = d.store.Apply(t.Context(), r.ID, records.Changes{Tasks: []records.TaskChange{{Task: task, Attempt: 1, Dispatch: 1, Status: run.StatusQueued}}})
 		require.NoError(t, err)
-		_, err = d.Claim(t.Context(), run.ClaimRequest{Key: *key, Executor: executorID, JournalID: "j1"})
+		_, err = d.Claim(t.Context(), run.ClaimRequest{Key: *key, Executor: executorID, JournalID: "j1", Knows: run.NewestOrder})
 		require.NoError(t, err)
 	}
 	return first, second

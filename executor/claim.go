@@ -173,6 +173,7 @@ func (t *task) askDefinition(ctx context.Context) (run.Definition, error) {
 			Executor:  t.a.who.id,
 			Set:       t.a.set(),
 			JournalID: t.a.who.journalID,
+			Knows:     run.NewestOrder,
 			Ticket:    t.ticket,
 		})
 		if err == nil || codeOf(err) != run.CodeUnavailable {

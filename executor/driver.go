@@ -112,4 +112,6 @@ type Features struct {
 	Privileged bool // privileged tasks are allowed by this executor
 	Copy       bool // CopyTo and CopyFrom
 	Archives   bool // handles are Couriers
+	// SecretFiles: secrets as files, in memory
+	SecretFiles bool
 }

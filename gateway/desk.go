@@ -137,7 +137,7 @@ func (s *Server) DeskClaim(c echo.Context) error {
 		return err
 	}
 	d, err := desk.Claim(c.Request().Context(), run.ClaimRequest{
-		Key: body.Key, Executor: body.Executor, Set: body.Set, JournalID: body.JournalID,
+		Key: body.Key, Executor: body.Executor, Set: body.Set, JournalID: body.JournalID, Knows: body.Knows,
 		Pool: principal(c).Binding.Pool, Repeat: !handed,
 	})
 	if err != nil {

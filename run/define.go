@@ -35,6 +35,7 @@ func Define(header *Spec, t *TaskSpec, x ExpandedTask, key Key, counter int64) D
 		Services: t.Services, WorkingDir: t.WorkingDir, Shell: t.Shell, User: t.User, Privileged: t.Privileged,
 		Resources: t.Resources, Volumes: t.Volumes, Timeout: t.Timeout.Std(), Grace: StopGrace,
 		Environment: environment(header, t, x, key, counter),
+		SecretFiles: secretFiles(header),
 		Secrets:     masked(header.Secrets),
 		Auth:        auth(header),
 		Steps:       make([]StepDef, len(t.Steps)),
@@ -59,7 +60,11 @@ func Define(header *Spec, t *TaskSpec, x ExpandedTask, key Key, counter int64) D
 // those of the run itself.
 func (d *Definition) Supply(secrets map[string]Secret) {
 	for name, secret := range secrets {
-		d.Environment[name] = secret.Reveal()
+		if _, file := d.SecretFiles[name]; file {
+			d.SecretFiles[name] = secret.Reveal()
+		} else {
+			d.Environment[name] = secret.Reveal()
+		}
 	}
 	d.Secrets = longestFirst(append(slices.Clone(d.Secrets), masked(secrets)...))
 	for host, r := range d.Registries {
@@ -77,12 +82,28 @@ func environment(header *Spec, t *TaskSpec, x ExpandedTask, key Key, counter int
 	for name, secret := range header.Secrets {
 		env[name] = secret.Reveal()
 	}
+	for _, name := range header.SecretFiles {
+		delete(env, name) // who runs the steps tells where the file is
+	}
 	env[VariableRunID] = string(key.Run)
 	env[VariableRunCounter] = strconv.FormatInt(counter, 10)
 	env[VariableRunGroup] = header.Group
 	env[VariableTaskName] = x.Name
 	env[VariableTaskAttempt] = strconv.Itoa(key.Attempt)
 	return env
+}
+
+// secretFiles returns the contents of the secrets that are files. Those that
+// Supply is to add are empty until then.
+func secretFiles(header *Spec) map[string]string {
+	if len(header.SecretFiles) == 0 {
+		return nil
+	}
+	files := make(map[string]string, len(header.SecretFiles))
+	for _, name := range header.SecretFiles {
+		files[name] = header.Secrets[name].Reveal()
+	}
+	return files
 }
 
 // masked returns the texts to mask, longest first, so that one that holds

@@ -29,6 +29,9 @@ type Definition struct {
 	// Environment holds run, task, axis and secret variables, merged in that
 	// order, without those that the executor sets itself (DROVER_OUTPUT).
 	Environment map[string]string `json:"environment,omitempty"`
+	// SecretFiles are the contents of the secrets that steps get as files, by the
+	// variables that tell where these lie. They are not in Environment.
+	SecretFiles map[string]string `json:"secret_files,omitempty"`
 	// Secrets names the values that must be masked in the log.
 	Secrets []string `json:"secrets,omitempty"`
 	// SecretsFrom are the secrets that Supply is to add, by name, and Registries

@@ -40,3 +40,21 @@ func checkSecretRefs(l *faultList, s *Spec) {
 		}
 	}
 }
+
+// checkSecretFiles checks the names of secrets that are files.
+func checkSecretFiles(l *faultList, s *Spec) {
+	names := s.SecretNames()
+	seen := make(map[string]bool, len(s.SecretFiles))
+	for i, name := range s.SecretFiles {
+		path := Path("secret_files").Index(i)
+		switch {
+		case name == "":
+			l.add(path, FaultRequired, "it is the name of a secret")
+		case seen[name]:
+			l.add(path, FaultDuplicate, "the secret %s is named twice", brief(name))
+		case !slices.Contains(names, name):
+			l.add(path, FaultUnknownSecret, "there is no secret %s%s", brief(name), l.meant(name, names))
+		}
+		seen[name] = true
+	}
+}

@@ -253,8 +253,8 @@ type Desk interface {
 	// Claim gives the definition of a key to one executor only, whatever
 	// Temporal does. A repeated claim by the same executor and journal gets
 	// it again. Errors: conflict (another has it, or the claim is closed, or
-	// the key is not the newest dispatch of its task), not_found (also where
-	// the request does not allow the claim).
+	// the key is not the newest dispatch of its task, or the executor is too old
+	// for it), not_found (also where the request does not allow the claim).
 	Claim(ctx context.Context, c ClaimRequest) (Definition, error)
 	// Ship stores frames: they are idempotent by their number, and must be
 	// sent in order without gaps. Errors: conflict (the claim is not this
@@ -290,6 +290,9 @@ type ClaimRequest struct {
 	Executor  string
 	Set       string
 	JournalID string
+	// Knows is the newest version of an order (see OrderVersion) that the
+	// executor knows; 0 where it does not say.
+	Knows int
 	// Ticket proves that the key was handed to the executor, to a gateway that
 	// does not believe the executor itself.
 	Ticket string

@@ -36,10 +36,13 @@ type Spec struct {
 	// SecretsFrom are secrets that are read elsewhere whenever a task is handed
 	// out, and kept nowhere.
 	SecretsFrom map[string]SecretRef `json:"secrets_from,omitempty"`
-	Registries  map[string]Registry  `json:"registries,omitempty"`
-	Timeout     Duration             `json:"timeout,omitempty"` // of the whole run from its start; 0: none
-	FailFast    bool                 `json:"fail_fast,omitempty"`
-	SetupErrors []string             `json:"setup_errors,omitempty"`
+	// SecretFiles names secrets that steps get as files in memory: the variable
+	// of that name is the path of the file.
+	SecretFiles []string            `json:"secret_files,omitempty"`
+	Registries  map[string]Registry `json:"registries,omitempty"`
+	Timeout     Duration            `json:"timeout,omitempty"` // of the whole run from its start; 0: none
+	FailFast    bool                `json:"fail_fast,omitempty"`
+	SetupErrors []string            `json:"setup_errors,omitempty"`
 	// Untrusted says that the run is of somebody whom others of its group do not
 	// trust: it may read their caches, and writes to such of its own.
 	Untrusted bool                 `json:"untrusted,omitempty"`

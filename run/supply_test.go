@@ -24,3 +24,44 @@ func TestDefinition_Supply(t *testing.T) {
 	require.Equal(t, []string{"over the plain one", "line one\nline two", "line one", "line two", "inlined"}, d.Secrets)
 	require.Equal(t, map[string]run.Auth{"own": {Username: "u", Password: "inlined"}, "other": {Username: "v", Password: "line one\nline two"}}, d.Auth)
 }
+
+// TestDefinition_secret_files keeps what is a file out of the environment.
+func TestDefinition_secret_files(t *testing.T) {
+	t.Parallel()
+	header := &run.Spec{
+		Environment: map[string]string{"A": "plain", "S": "plain"}, Secrets: map[string]run.Secret{"S": "inlined", "V": "variable"},
+		SecretsFrom: map[string]run.SecretRef{"A": {Provider: "p", Name: "a"}, "B": {Provider: "p", Name: "b"}},
+		SecretFiles: []string{"S", "A"},
+	}
+	d := run.Define(header, &run.TaskSpec{Steps: []run.Step{{Run: "true"}}}, run.ExpandedTask{Name: "t"}, run.Key{Run: "r", Attempt: 1, Dispatch: 1}, 1)
+	d.Supply(map[string]run.Secret{"A": "supplied", "B": "another"})
+	require.Equal(t, map[string]string{"S": "inlined", "A": "supplied"}, d.SecretFiles)
+	require.NotContains(t, d.Environment, "S")
+	require.NotContains(t, d.Environment, "A")
+	require.Equal(t, "variable", d.Environment["V"])
+	require.Equal(t, "another", d.Environment["B"])
+	require.ElementsMatch(t, []string{"inlined", "variable", "supplied", "another"}, d.Secrets, "all are masked")
+}
+
+// TestOrderVersion has a task need whoever knows all that it has.
+func TestOrderVersion(t *testing.T) {
+	t.Parallel()
+	plain := run.Definition{Steps: []run.StepDef{{Script: "true"}}}
+	archives := run.Definition{Steps: []run.StepDef{{Script: "true"}, {ArchiveStep: run.ArchiveStep{RestoreWorkspace: &run.RestoreWorkspace{}}}}}
+	files := run.Definition{Steps: plain.Steps, SecretFiles: map[string]string{"A": ""}}
+	for name, tt := range map[string]struct {
+		d     run.Definition
+		wants int
+	}{"scripts": {plain, 1}, "archives": {archives, 2}, "secret files": {files, 3}} {
+		require.Equal(t, tt.wants, run.OrderVersion(&tt.d), name)
+		require.NoError(t, run.CheckOrder(&tt.d, run.NewestOrder), name)
+		for knows := range tt.wants {
+			err := run.CheckOrder(&tt.d, knows)
+			if tt.wants == 1 {
+				require.NoError(t, err, "an executor that does not say knows scripts")
+			} else {
+				require.Equal(t, run.CodeConflict, run.CodeOf(err), name)
+			}
+		}
+	}
+}

@@ -84,6 +84,7 @@ func checkHeader(l *faultList, s *Spec) {
 		checkVariable(l, Path("secrets").Key(name), name, s.Secrets[name].Reveal())
 	}
 	checkSecretRefs(l, s)
+	checkSecretFiles(l, s)
 	checkRegistries(l, s)
 	checkTimeout(l, "timeout", s.Timeout)
 	for i, e := range s.SetupErrors {

@@ -17,7 +17,8 @@ func valid() *run.Spec {
 		Name: "build", Group: "/project/42/branch/feature_1", Priority: 2, Admission: run.AdmissionManual,
 		Annotations: map[string]string{"commit": "4f2a"},
 		Environment: map[string]string{"GOFLAGS": "-trimpath", "BRACES": "{{ .Name }}"},
-		Secrets:     map[string]run.Secret{"TOKEN": "hunter2"},
+		Secrets:     map[string]run.Secret{"TOKEN": "hunter2", "KUBECONFIG": "clusters: []"},
+		SecretFiles: []string{"KUBECONFIG"},
 		Registries:  map[string]run.Registry{"ghcr.io": {Username: "u", PasswordSecret: "TOKEN"}, "localhost:5000": {Username: "u", PasswordSecret: "TOKEN"}},
 		Timeout:     run.Duration(1),
 		Tasks: map[string]*run.TaskSpec{
@@ -115,6 +116,7 @@ func TestValidate_Faults(t *testing.T) {
 		"reserved secret":         {func(s spec) { s.Secrets["DROVER_X"] = "x" }, []string{"secrets.DROVER_X reserved"}},
 		"secret with NUL":         {func(s spec) { s.Secrets["A"] = nul }, []string{"secrets.A bad_format"}},
 		"registry":                {func(s spec) { s.Registries["a/b"] = run.Registry{} }, []string{"registries.a/b bad_format", "registries.a/b.username required", "registries.a/b.password_secret required"}},
+		"secret files":            {func(s spec) { s.SecretFiles = []string{"KUBECONFIG", "KUBECONFG", "", "KUBECONFIG"} }, []string{"secret_files[1] unknown_secret", "secret_files[2] required", "secret_files[3] duplicate"}},
 		"registry secret":         {func(s spec) { s.Registries["a"] = run.Registry{Username: "u", PasswordSecret: "TOKN"} }, []string{"registries.a.password_secret unknown_secret"}},
 		"blank setup error":       {func(s spec) { s.SetupErrors = []string{""} }, []string{"setup_errors[0] required"}},
 		"no tasks":                {func(s spec) { s.Tasks = nil }, []string{"tasks required"}},

@@ -78,7 +78,7 @@ func newDriver(ctx context.Context, cfg config.Executor, journal executor.Journa
 	switch cfg.Driver {
 	case "shell":
 		return shell.New(shell.Options{
-			StateDir: cfg.StateDir, ShimPath: shim, Logger: p.logger,
+			StateDir: cfg.StateDir, ShimPath: shim, SecretsDir: cfg.SecretsDir, Logger: p.logger,
 			// Of the executor's own environment tasks get the search path
 			// alone: what is installed beside it is meant for them.
 			Environment: map[string]string{"PATH": os.Getenv("PATH")},

@@ -164,7 +164,7 @@ func wanted(w api.Wanted) run.Wanted { return run.Wanted{Drain: w.Drain} }
 func (c *Client) Claim(ctx context.Context, r run.ClaimRequest) (run.Definition, error) {
 	var d run.Definition
 	body := api.ClaimRequest{
-		Key: r.Key, Executor: r.Executor, Set: r.Set, JournalID: r.JournalID, Ticket: r.Ticket,
+		Key: r.Key, Executor: r.Executor, Set: r.Set, JournalID: r.JournalID, Knows: r.Knows, Ticket: r.Ticket,
 	}
 	err := c.call(ctx, "claiming the task", c.api.DeskClaimWithBody, body, &d)
 	return d, err

@@ -57,6 +57,9 @@ func (d *Driver) newPlan(definition run.Definition) (*plan, error) {
 	if p.resources, err = limits(definition.Resources); err != nil {
 		return nil, err
 	}
+	if len(definition.SecretFiles) > 0 {
+		p.tmpfs = map[string]string{secretsDir: secretsOptions}
+	}
 	for _, v := range definition.Volumes {
 		target := path.Clean(v.Path)
 		if !path.IsAbs(target) || target == "/" || target == "/.drover" || strings.HasPrefix(target, "/.drover/") {

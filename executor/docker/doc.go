@@ -12,7 +12,8 @@
 // The shim lies on a volume that all tasks share read-only,
 // "drover-shim-<digest>"; its journal lies on an anonymous volume of the main
 // container. The definition, with its secrets, goes over the container's stdin
-// and is nowhere to be inspected.
+// and is nowhere to be inspected. Secrets that are files lie on a tmpfs of the main
+// container, which goes when it ends.
 //
 // # At most once
 //

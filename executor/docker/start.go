@@ -338,10 +338,14 @@ func (s *starting) order(first int64) run.ShimOrder {
 	if _, ok := base["PATH"]; !ok {
 		base["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	}
-	return run.ShimOrder{
+	order := run.ShimOrder{
 		Version: run.OrderVersion(&def), FirstFrame: first, Definition: def,
 		User: s.image.user, WorkingDir: s.image.workingDir, BaseEnvironment: base,
 	}
+	if len(def.SecretFiles) > 0 {
+		order.SecretsDir = secretsDir
+	}
+	return order
 }
 
 // create makes a container, also when the context ends meanwhile.

@@ -72,12 +72,13 @@ func unsupported(b *bench) {
 		has bool
 		ask func(*run.Definition)
 	}{
-		"image":     {f.Images, func(d *run.Definition) { d.Image = "busybox" }},
-		"services":  {f.Services, func(d *run.Definition) { d.Services = []run.ServiceSpec{{Name: "db", Image: "busybox"}} }},
-		"user":      {f.User, func(d *run.Definition) { d.User = "1000" }},
-		"tmpfs":     {f.Tmpfs, func(d *run.Definition) { d.Volumes = []run.Volume{{Path: "/scratch", Tmpfs: &run.Tmpfs{}}} }},
-		"resources": {f.Resources, func(d *run.Definition) { d.Resources.Memory = "64Mi" }},
-		"pids":      {f.PIDs, func(d *run.Definition) { d.Resources.PIDs = 64 }},
+		"image":        {f.Images, func(d *run.Definition) { d.Image = "busybox" }},
+		"services":     {f.Services, func(d *run.Definition) { d.Services = []run.ServiceSpec{{Name: "db", Image: "busybox"}} }},
+		"user":         {f.User, func(d *run.Definition) { d.User = "1000" }},
+		"tmpfs":        {f.Tmpfs, func(d *run.Definition) { d.Volumes = []run.Volume{{Path: "/scratch", Tmpfs: &run.Tmpfs{}}} }},
+		"resources":    {f.Resources, func(d *run.Definition) { d.Resources.Memory = "64Mi" }},
+		"secret files": {f.SecretFiles, func(d *run.Definition) { d.SecretFiles = map[string]string{"TOKEN": "x"} }},
+		"pids":         {f.PIDs, func(d *run.Definition) { d.Resources.PIDs = 64 }},
 	}
 	for name, a := range asks {
 		if a.has {

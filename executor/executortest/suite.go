@@ -46,6 +46,12 @@ type Harness struct {
 	// Vanish kills the environment of a key, shim and all, from outside of
 	// the driver.
 	Vanish func(t testing.TB, key run.Key)
+	// Memory is a directory of the environment above that of the secrets that are
+	// files, for drivers whose environment is the host; "" is the root.
+	Memory string
+	// Driven returns all that the host, or the cluster, tells of the environment
+	// of a key; nil where there is nothing that could be asked.
+	Driven func(t testing.TB, key run.Key) string
 	// Leftovers returns what the host still has of any of the harness's
 	// environments: containers, networks, volumes, directories, processes.
 	Leftovers func(t testing.TB) []string
@@ -62,7 +68,7 @@ type NamedUser struct {
 // declare what it needs.
 func Run(t *testing.T, open Open, harness func(t *testing.T) Harness) {
 	t.Helper()
-	for _, group := range [][]testCase{lifeCases(), crashCases(), stepCases(), outputCases(), environmentCases(), containerCases(), archiveCases()} {
+	for _, group := range [][]testCase{lifeCases(), crashCases(), stepCases(), outputCases(), environmentCases(), containerCases(), archiveCases(), secretFileCases()} {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()

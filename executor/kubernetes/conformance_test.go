@@ -44,6 +44,12 @@ func TestDriver_conformance(t *testing.T) {
 			Image:  b.cluster.Image,
 			User:   executortest.NamedUser{Name: "tester", ID: "1000", Groups: "1000 2000"},
 			Vanish: b.vanish,
+			Driven: func(t testing.TB, key run.Key) string {
+				t.Helper()
+				told, err := json.Marshal(b.pod(t, key))
+				require.NoError(t, err)
+				return string(told)
+			},
 			Leftovers: func(t testing.TB) []string {
 				t.Helper()
 				return b.leftOf(t, kubernetes.LabelExecutor+"="+b.id)

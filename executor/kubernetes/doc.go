@@ -17,7 +17,8 @@
 // Never), and its journal is a volume of its own. The shim waits at a socket
 // for its order, which "drover-shim hand", run in the container, takes there
 // from its stdin: so the definition, with its secrets, is in no argument, no
-// variable and no object of the cluster. The shim takes the first order that is
+// variable and no object of the cluster. Secrets that are files are written by
+// the shim onto a volume in memory. The shim takes the first order that is
 // whole, begins its journal, says so, and takes no other. Whoever is not sure
 // whether an order has arrived hands it over again.
 //

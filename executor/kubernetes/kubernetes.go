@@ -120,6 +120,7 @@ func (d *Driver) Features() executor.Features {
 	return executor.Features{
 		Name: "kubernetes", Images: true, Services: true, User: true, Tmpfs: true,
 		Resources: true, Privileged: d.options.AllowPrivileged, Copy: true, Archives: true,
+		SecretFiles: true,
 	}
 }
 

@@ -37,16 +37,19 @@ const (
 	serviceContainer = "service-" // and its number, from 0
 	toolVolume       = "drover-bin"
 	taskVolume       = "drover-task"
+	secretsVolume    = "drover-secrets"
 	scratchVolume    = "volume-"                // and its number, from 0
 	secretGate       = "drover.run/pull-secret" //nolint:gosec // a name
 )
 
 // Where things lie in the task's container.
 const (
-	toolDir  = "/.drover/bin"  // the shim
-	taskDir  = "/.drover/task" // the shim's directory
-	shimFile = "drover-shim"
-	shimPath = toolDir + "/" + shimFile
+	toolDir = "/.drover/bin"  // the shim
+	taskDir = "/.drover/task" // the shim's directory
+	// secretsDir is in memory, where the task has secrets that are files.
+	secretsDir = "/.drover/secrets"
+	shimFile   = "drover-shim"
+	shimPath   = toolDir + "/" + shimFile
 	// helperPath is the shim in the helper image.
 	helperPath = "/bin/" + shimFile
 )

@@ -22,6 +22,10 @@ import (
 // from outside may take: the shim has to tell of it.
 const graceBeyond = 5 * time.Second
 
+// maxSecrets bounds the volume of secrets that are files; a gateway hands out
+// less. It takes what is used of it, of the memory of the task.
+const maxSecrets = 64 << 20
+
 // newPod describes the pod of a task. The error has CodeInvalid.
 func (d *Driver) newPod(def run.Definition) (*corev1.Pod, error) {
 	if err := d.check(def); err != nil {
@@ -65,6 +69,12 @@ func (d *Driver) newPod(def run.Definition) (*corev1.Pod, error) {
 		pod.Spec.SecurityContext = &corev1.PodSecurityContext{
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		}
+	}
+	if len(def.SecretFiles) > 0 {
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: secretsVolume, VolumeSource: corev1.VolumeSource{
+			EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory, SizeLimit: resource.NewQuantity(maxSecrets, resource.BinarySI)},
+		}})
+		main.VolumeMounts = append(main.VolumeMounts, corev1.VolumeMount{Name: secretsVolume, MountPath: secretsDir})
 	}
 	if err := addVolumes(pod, &main, def.Volumes); err != nil {
 		return nil, err

@@ -136,6 +136,19 @@ func TestNewPod(t *testing.T) {
 				require.Empty(t, pod.Spec.Volumes[3].EmptyDir.Medium)
 			},
 		},
+		"secret files": {
+			ask: func(d *run.Definition) {
+				d.SecretFiles = map[string]string{"KEY": "planted-content"}
+			},
+			check: func(t *testing.T, pod *corev1.Pod) {
+				t.Helper()
+				require.Equal(t, secretsDir, mainOf(pod).VolumeMounts[2].MountPath)
+				require.Equal(t, corev1.StorageMediumMemory, pod.Spec.Volumes[2].EmptyDir.Medium)
+				told, err := json.Marshal(pod)
+				require.NoError(t, err)
+				require.NotContains(t, string(told), "planted-content")
+			},
+		},
 		"volume over the shim":     {ask: func(d *run.Definition) { d.Volumes = []run.Volume{{Path: "/.drover/bin"}} }, fault: "path of a volume"},
 		"volume at the root":       {ask: func(d *run.Definition) { d.Volumes = []run.Volume{{Path: "/x/.."}} }, fault: "path of a volume"},
 		"tmpfs of a strange size":  {ask: func(d *run.Definition) { d.Volumes = []run.Volume{{Path: "/x", Tmpfs: &run.Tmpfs{Size: "big"}}} }, fault: "tmpfs size"},

@@ -303,7 +303,11 @@ func (s *starting) launch(ctx context.Context) (_ *handle, err error) {
 func (s *starting) order(first int64) ([]byte, error) {
 	def := s.task.Definition
 	def.Auth, def.Services, def.Kubernetes = nil, nil, nil
-	text, err := json.Marshal(run.ShimOrder{Version: run.OrderVersion(&def), FirstFrame: first, Definition: def})
+	order := run.ShimOrder{Version: run.OrderVersion(&def), FirstFrame: first, Definition: def}
+	if len(def.SecretFiles) > 0 {
+		order.SecretsDir = secretsDir
+	}
+	text, err := json.Marshal(order)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the shim's order: %w", err)
 	}

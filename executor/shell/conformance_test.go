@@ -37,7 +37,8 @@ func TestConformance(t *testing.T) {
 	executortest.Run(t, open, func(t *testing.T) executortest.Harness {
 		t.Helper()
 		state := t.TempDir()
-		config, err := json.Marshal(shell.Options{StateDir: state, ShimPath: testenv.BuildShim(t)})
+		memory := memoryDir(t)
+		config, err := json.Marshal(shell.Options{StateDir: state, ShimPath: testenv.BuildShim(t), SecretsDir: memory})
 		require.NoError(t, err)
 		return executortest.Harness{
 			Config: string(config),
@@ -47,7 +48,12 @@ func TestConformance(t *testing.T) {
 				require.NoError(t, err)
 				require.True(t, killed)
 			},
-			Leftovers: func(t testing.TB) []string { return leftovers(t, state) },
+			Memory: memory,
+			Leftovers: func(t testing.TB) []string {
+				secrets, err := filepath.Glob(filepath.Join(memory, "*"))
+				require.NoError(t, err)
+				return append(leftovers(t, state), secrets...)
+			},
 		}
 	})
 }
@@ -74,4 +80,18 @@ func leftovers(t testing.TB, state string) []string {
 		}
 	}
 	return out
+}
+
+// memoryDir returns a directory in memory of the test's own; "" where the host
+// has none.
+func memoryDir(t *testing.T) string {
+	t.Helper()
+	const memory = "/dev/shm"
+	if !shim.InMemory(memory) {
+		return ""
+	}
+	dir, err := os.MkdirTemp(memory, "drover-test-*") //nolint:usetesting // in memory
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	return dir
 }

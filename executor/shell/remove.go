@@ -126,6 +126,9 @@ func (d *Driver) discard(h *handle) error {
 	if err := removeAll(away); err != nil {
 		return err
 	}
+	if err := d.secrets.remove(h.key); err != nil {
+		return err
+	}
 	err := os.Rename(h.dir, away)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -38,6 +38,11 @@ type Options struct {
 	// not inherited; what is missing here of PATH, HOME, USER, LOGNAME, SHELL
 	// and LANG gets a default. TMPDIR is a directory of the task.
 	Environment map[string]string
+	// SecretsDir is a directory in memory in which the secrets of tasks lie that
+	// are files; the driver makes one of its own in it, for its user alone. ""
+	// is /dev/shm or the user's runtime directory, whichever is there. Where
+	// none is in memory, tasks with such secrets are refused.
+	SecretsDir string
 	// Logger gets what operators need to know; nil means none.
 	Logger *slog.Logger
 }
@@ -46,6 +51,7 @@ type Options struct {
 type Driver struct {
 	tasks   string // one directory a key
 	trash   string // what is being removed
+	secrets secretsPlace
 	shim    string
 	base    map[string]string
 	who     string
@@ -82,12 +88,14 @@ func New(o Options) (*Driver, error) {
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
+	d.secrets = findSecretsPlace(o.SecretsDir, state)
 	d.base, d.who = baseEnvironment(o.Environment)
 	for _, dir := range []string{d.tasks, d.trash} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fmt.Errorf("making the state directory: %w", err)
 		}
 	}
+	d.secrets.tidy(d.tasks)
 	return d, nil
 }
 
@@ -110,7 +118,7 @@ func (d *Driver) Close() error {
 
 // Features implements executor.Driver.
 func (d *Driver) Features() executor.Features {
-	return executor.Features{Name: Name, Copy: true, Archives: true}
+	return executor.Features{Name: Name, Copy: true, Archives: true, SecretFiles: d.secrets.dir != ""}
 }
 
 // Check implements executor.Driver: the shim must be executable and the state

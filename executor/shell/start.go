@@ -33,7 +33,7 @@ const (
 // the shim begins its journal by exclusive create, and under the lock of the
 // directory, which it inherits: there is no moment in which it lives unseen.
 func (d *Driver) Start(ctx context.Context, task executor.Task) (executor.Handle, error) {
-	if err := check(task.Definition); err != nil {
+	if err := d.check(task.Definition); err != nil {
 		return nil, err
 	}
 	key := task.Definition.Key
@@ -50,6 +50,11 @@ func (d *Driver) Start(ctx context.Context, task executor.Task) (executor.Handle
 	for _, dir := range []string{h.dir, filepath.Join(h.dir, workDir), filepath.Join(h.dir, tempDir)} {
 		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, d.giveUp(h, task, run.Errorf(run.CodeUnavailable, "making the task's directory: %w", err))
+		}
+	}
+	if len(task.Definition.SecretFiles) > 0 {
+		if err := d.secrets.make(key); err != nil {
+			return nil, d.giveUp(h, task, err)
 		}
 	}
 	lock, err := h.lock(ctx)
@@ -81,26 +86,28 @@ func (d *Driver) Start(ctx context.Context, task executor.Task) (executor.Handle
 }
 
 // check refuses what the driver can not do.
-func check(d run.Definition) error {
+func (d *Driver) check(def run.Definition) error {
 	refuse := func(what string) error {
 		return run.Errorf(run.CodeInvalid, "the shell driver can not run a task with %s", what)
 	}
 	switch {
-	case d.Image != "":
+	case def.Image != "":
 		return refuse("an image")
-	case len(d.Services) > 0:
+	case len(def.Services) > 0:
 		return refuse("services")
-	case d.User != "":
+	case def.User != "":
 		return refuse("a user: steps run as the executor's")
-	case d.Privileged:
+	case def.Privileged:
 		return refuse("privileges")
-	case d.Platform != "" && d.Platform != runtime.GOOS+"/"+runtime.GOARCH:
-		return refuse("platform " + d.Platform + ": this host is " + runtime.GOOS + "/" + runtime.GOARCH)
-	case d.Resources != (run.Resources{}):
+	case def.Platform != "" && def.Platform != runtime.GOOS+"/"+runtime.GOARCH:
+		return refuse("platform " + def.Platform + ": this host is " + runtime.GOOS + "/" + runtime.GOARCH)
+	case def.Resources != (run.Resources{}):
 		return refuse("limits of resources")
-	case len(d.Volumes) > 0:
+	case len(def.Volumes) > 0:
 		return refuse("volumes")
-	case len(d.Steps) == 0:
+	case len(def.SecretFiles) > 0 && d.secrets.dir == "":
+		return refuse("secrets as files: no directory in memory was found on this host (see executor.secrets_dir)")
+	case len(def.Steps) == 0:
 		return refuse("no steps")
 	}
 	return nil
@@ -149,14 +156,18 @@ func (d *Driver) launch(h *handle, definition run.Definition, first int64, lock 
 	base := maps.Clone(d.base)
 	base["TMPDIR"] = filepath.Join(h.dir, tempDir)
 	definition.Auth = nil
-	order, err := json.Marshal(run.ShimOrder{
+	order := run.ShimOrder{
 		Version: run.OrderVersion(&definition), FirstFrame: first, Definition: definition,
 		WorkingDir: filepath.Join(h.dir, workDir), BaseEnvironment: base,
-	})
+	}
+	if len(definition.SecretFiles) > 0 {
+		order.SecretsDir = d.secrets.of(h.key)
+	}
+	text, err := json.Marshal(order)
 	if err != nil {
 		return fmt.Errorf("encoding the order: %w", err)
 	}
-	stdin, err := orderFile(h.dir, order)
+	stdin, err := orderFile(h.dir, text)
 	if err != nil {
 		return run.Errorf(run.CodeUnavailable, "writing the order: %w", err)
 	}

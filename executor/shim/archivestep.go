@@ -122,6 +122,9 @@ func (t *task) errand(n int, clock *stepClock) (e errand, by interruption, err e
 // shim's own in an environment of the task's.
 func (t *task) selection(p run.ArchivePaths, dir string) *archive.Selection {
 	s := &archive.Selection{Root: p.In(filepath.ToSlash(dir)), Paths: p.Paths}
+	if t.order.SecretsDir != "" {
+		s.Never = []string{t.order.SecretsDir}
+	}
 	if rel, err := filepath.Rel(s.Root, t.dir); !t.host && err == nil && filepath.IsLocal(rel) {
 		s.Paths = append(append([]string(nil), s.Paths...), "!"+filepath.ToSlash(rel))
 	}

@@ -29,6 +29,7 @@ func environment(o run.ShimOrder, who account, step run.StepDef, outputs string)
 	}
 	maps.Copy(env, o.BaseEnvironment)
 	maps.Copy(env, d.Environment)
+	maps.Copy(env, secretPaths(o))
 	maps.Copy(env, step.Environment)
 	maps.Copy(env, map[string]string{
 		"DROVER_RUN_ID":       string(d.Key.Run),

@@ -17,8 +17,8 @@ func ReadOrder(r io.Reader) (run.ShimOrder, error) {
 		return o, fmt.Errorf("reading the order: %w", err)
 	}
 	switch {
-	case o.Version < 1 || o.Version > run.FrameVersion:
-		return o, fmt.Errorf("the order has version %d, this shim knows 1 to %d", o.Version, run.FrameVersion)
+	case o.Version < 1 || o.Version > run.NewestOrder:
+		return o, fmt.Errorf("the order has version %d, this shim knows 1 to %d", o.Version, run.NewestOrder)
 	case o.FirstFrame < 1:
 		return o, fmt.Errorf("the order's first frame has number %d", o.FirstFrame)
 	case len(o.Definition.Steps) == 0:

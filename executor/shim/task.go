@@ -50,6 +50,7 @@ func (t *task) run() run.TaskResult {
 		t.runSteps(&r)
 	}
 	t.reaper.sweep(leftoverGrace)
+	t.dropSecrets()
 	for _, p := range t.background {
 		p.finish()
 	}
@@ -58,7 +59,8 @@ func (t *task) run() run.TaskResult {
 	return r
 }
 
-// setUp finds the user and makes the place for the scripts.
+// setUp finds the user, and makes the places for the scripts and for secrets
+// that are files.
 func (t *task) setUp() error {
 	name := t.order.User
 	if t.order.Definition.User != "" {
@@ -68,6 +70,9 @@ func (t *task) setUp() error {
 	if home := t.order.BaseEnvironment["HOME"]; name == "" && home != "" {
 		t.user = account{home: home} // all that a look into the user database would tell
 	} else if t.user, err = lookUpAccount(name); err != nil {
+		return err
+	}
+	if err := t.writeSecrets(); err != nil {
 		return err
 	}
 	t.steps = t.dir

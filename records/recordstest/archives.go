@@ -181,7 +181,7 @@ func testArchiveClaims(t *testing.T, d *database) {
 	require.NoError(t, register(t, s, member("m2")))
 	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{queued(1, 1, 1)}})
 	key.Task = 1
-	_, err = s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "m1", Set: "set", JournalID: "j"})
+	_, err = s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "m1", Set: "set", JournalID: "j", Knows: run.NewestOrder})
 	require.NoError(t, err)
 	_, err = s.ArchivePlace(t.Context(), records.ArchiveClaim{Key: key, Executor: "m2"})
 	require.NoError(t, err)

@@ -18,6 +18,7 @@ func claimTests() map[string]func(t *testing.T, d *database) {
 		"has_one_winner":            testClaimRace,
 		"a_newer_key_is_accepted":   testClaimNewer,
 		"is_refused":                testClaimRefused,
+		"is_refused_to_the_old":     testClaimTooOld,
 		"a_wanted_stop_keeps_claim": testClaimStopWanted,
 		"only_what_is_allowed":      testClaimAllowed,
 		"states":                    testClaimStates,
@@ -86,6 +87,44 @@ func testClaimNewer(t *testing.T, d *database) {
 	require.Equal(t, []any{run.StatusRunning, 1, 3, "y"}, []any{task.Status, task.Attempt, task.Dispatch, task.Executor})
 	_, tasks := apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 3)}})
 	require.Equal(t, run.StatusRunning, tasks[0].Status)
+}
+
+// testClaimTooOld has an executor get no task that it would take for less than
+// it is.
+func testClaimTooOld(t *testing.T, d *database) {
+	s := d.store(t)
+	for name, tt := range map[string]struct {
+		needs  int
+		change func(*run.Spec)
+	}{
+		"archives": {2, func(x *run.Spec) {
+			x.Tasks["build"].Steps = append(x.Tasks["build"].Steps, run.Step{ArchiveStep: run.ArchiveStep{RestoreWorkspace: &run.RestoreWorkspace{}}})
+		}},
+		"secret files": {3, func(x *run.Spec) {
+			x.Secrets, x.SecretFiles = map[string]run.Secret{"TOKEN": "hunter2"}, []string{"TOKEN"}
+		}},
+	} {
+		spec := oneTask("/a/b")
+		tt.change(spec)
+		r := create(t, s, spec)
+		begin(t, s, r.ID)
+		key := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
+		before := get(t, s, r.ID)
+		for knows := range tt.needs {
+			_, err := s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "x", JournalID: "jx", Knows: knows})
+			requireCode(t, run.CodeConflict, err)
+			require.ErrorContains(t, err, "executor x: the task has ", name)
+			states, err := s.ClaimStates(t.Context(), "x", []run.Key{key})
+			require.NoError(t, err)
+			require.NotEqual(t, run.ClaimOpen, states[key], "it may give it back")
+		}
+		require.Equal(t, before, get(t, s, r.ID), "nothing has happened")
+		first := claim(t, s, key)
+		require.Equal(t, tt.needs, run.OrderVersion(&first))
+		again, err := s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "x", JournalID: "jx"})
+		require.NoError(t, err, "what it has stays its own")
+		require.Equal(t, first, again)
+	}
 }
 
 func testClaimRefused(t *testing.T, d *database) {

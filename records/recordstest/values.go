@@ -95,7 +95,7 @@ func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 // claim claims a key for the executor "x".
 func claim(t testing.TB, s records.Store, key run.Key) run.Definition {
 	t.Helper()
-	d, err := s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "x", JournalID: "jx"})
+	d, err := s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "x", JournalID: "jx", Knows: run.NewestOrder})
 	require.NoError(t, err)
 	return d
 }

@@ -29,6 +29,9 @@ func (s *Store) Claim(ctx context.Context, c run.ClaimRequest) (run.Definition, 
 		if d, err = t.define(ctx, was, x, c.Key); err != nil {
 			return err
 		}
+		if err := t.mayRun(ctx, c, &d); err != nil {
+			return err
+		}
 		d.Last, err = t.claim(ctx, c, was, x)
 		return err
 	})
@@ -86,6 +89,23 @@ func (t *tx) mayClaim(ctx context.Context, c run.ClaimRequest, r *runRow, x *tas
 		return run.Errorf(run.CodeConflict, "executor %s has taken its %d tasks", c.Executor, most)
 	}
 	return nil
+}
+
+// mayRun refuses a task to an executor that does not know all that it has,
+// unless it is the executor's already.
+func (t *tx) mayRun(ctx context.Context, c run.ClaimRequest, d *run.Definition) error {
+	old := run.CheckOrder(d, c.Knows)
+	if old == nil {
+		return nil
+	}
+	by, err := t.claimant(ctx, c.Key)
+	switch {
+	case err != nil:
+		return err
+	case by.is(c.Executor, c.Set):
+		return nil
+	}
+	return run.Errorf(run.CodeConflict, "executor %s: %w", c.Executor, old)
 }
 
 // claimant is who has claimed a key; executor is "" for nobody.

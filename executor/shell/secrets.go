@@ -1,0 +1,96 @@
+package shell
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/run"
+)
+
+// secretsPlace is where the secrets lie that are files: a directory a task, in
+// one of this driver's own in memory. Its name comes from the state directory,
+// so that the next process finds it.
+type secretsPlace struct{ dir string } // "" where there is no memory for it
+
+// makeTries is how often the driver's own directory is made anew that another
+// process has just found empty, and removed.
+const makeTries = 3
+
+// findSecretsPlace looks for a directory in memory: the one given, or else one
+// of those that systems have.
+func findSecretsPlace(given, state string) secretsPlace {
+	candidates := []string{"/dev/shm", filepath.Join("/run/user", strconv.Itoa(os.Getuid()))}
+	if given != "" {
+		candidates = []string{given}
+	}
+	sum := sha256.Sum256([]byte(state))
+	const short = 8
+	name := fmt.Sprintf("drover-%d-%s", os.Getuid(), hex.EncodeToString(sum[:short]))
+	for _, dir := range candidates {
+		if shim.InMemory(dir) {
+			return secretsPlace{dir: filepath.Join(dir, name)}
+		}
+	}
+	return secretsPlace{}
+}
+
+// of returns the directory of a task.
+func (p secretsPlace) of(key run.Key) string { return filepath.Join(p.dir, key.String()) }
+
+// make makes the directory of a task. Others may write to where the driver's
+// own lies: one that is not its own is refused.
+func (p secretsPlace) make(key run.Key) error {
+	var err error
+	for range makeTries {
+		if err = os.Mkdir(p.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return run.Errorf(run.CodeUnavailable, "making the directory of secrets: %w", err)
+		}
+		info, look := os.Lstat(p.dir)
+		if look == nil && (!info.IsDir() || info.Mode().Perm() != 0o700 || !isOwn(info)) {
+			return run.Errorf(run.CodeInvalid, "%s, where secrets as files would lie, is not the executor's own", p.dir)
+		}
+		err = os.Mkdir(p.of(key), 0o700)
+		if err == nil || errors.Is(err, fs.ErrExist) {
+			return nil
+		}
+	}
+	return run.Errorf(run.CodeUnavailable, "making the directory of the task's secrets: %w", err)
+}
+
+// remove removes the secrets of a task, and the driver's directory with the
+// last of them.
+func (p secretsPlace) remove(key run.Key) error {
+	if p.dir == "" {
+		return nil
+	}
+	if err := os.RemoveAll(p.of(key)); err != nil {
+		return fmt.Errorf("removing the task's secrets: %w", err)
+	}
+	_ = os.Remove(p.dir) // refused where there are others
+	return nil
+}
+
+// tidy removes the secrets of tasks whose directories are gone, as where
+// somebody wiped the state directory.
+func (p secretsPlace) tidy(tasks string) {
+	if p.dir == "" {
+		return
+	}
+	entries, _ := os.ReadDir(p.dir) // nothing, mostly
+	for _, e := range entries {
+		key, err := run.ParseKey(e.Name())
+		if err != nil {
+			continue
+		}
+		if _, err := os.Lstat(filepath.Join(tasks, e.Name())); errors.Is(err, fs.ErrNotExist) {
+			_ = p.remove(key) // the next process tries again
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package shell_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/shell"
+	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/run"
+)
+
+// withSecret returns a definition with a secret as a file.
+func withSecret(n int, scripts ...string) run.Definition {
+	d := definition(n, scripts...)
+	d.SecretFiles = map[string]string{"KEY": "content"}
+	return d
+}
+
+// TestDriver_secret_files_on_disk never writes one to a disk.
+func TestDriver_secret_files_on_disk(t *testing.T) {
+	t.Parallel()
+	d, err := shell.New(shell.Options{StateDir: t.TempDir(), ShimPath: testenv.BuildShim(t), SecretsDir: "/proc"})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	require.False(t, d.Features().SecretFiles)
+	_, err = d.Start(t.Context(), executor.Task{Definition: withSecret(1, "true")})
+	require.Equal(t, run.CodeInvalid, run.CodeOf(err))
+	require.ErrorContains(t, err, "no directory in memory")
+}
+
+// TestDriver_secret_files_place trusts no directory of others, and removes what
+// belongs to no task any more.
+func TestDriver_secret_files_place(t *testing.T) {
+	t.Parallel()
+	memory := memoryDir(t)
+	if memory == "" {
+		t.Skip("the host has no directory in memory")
+	}
+	state := t.TempDir()
+	open := func() *shell.Driver {
+		d, err := shell.New(shell.Options{StateDir: state, ShimPath: testenv.BuildShim(t), SecretsDir: memory})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, d.Close()) })
+		return d
+	}
+	d := open()
+	h := start(t, d, withSecret(1, "sleep 300"))
+	places, err := filepath.Glob(filepath.Join(memory, "*"))
+	require.NoError(t, err)
+	require.Len(t, places, 1)
+	own := places[0]
+	orphan := withSecret(2).Key
+	require.NoError(t, os.Mkdir(filepath.Join(own, orphan.String()), 0o700))
+	d = open()
+	require.NoDirExists(t, filepath.Join(own, orphan.String()))
+	require.DirExists(t, filepath.Join(own, withSecret(1).Key.String()), "its task is there")
+	require.NoError(t, h.Remove(t.Context()))
+	require.NoDirExists(t, own)
+
+	elsewhere := t.TempDir()
+	for name, squat := range map[string]func(){
+		"a link to elsewhere":    func() { require.NoError(t, os.Symlink(elsewhere, own)) },
+		"one that all may enter": func() { require.NoError(t, os.Mkdir(own, 0o700)); require.NoError(t, os.Chmod(own, 0o777)) },
+		"a file in place of it":  func() { require.NoError(t, os.WriteFile(own, nil, 0o600)) },
+	} {
+		squat()
+		_, err := d.Start(t.Context(), executor.Task{Definition: withSecret(3, "true")})
+		require.Equal(t, run.CodeInvalid, run.CodeOf(err), "%s: %v", name, err)
+		require.ErrorContains(t, err, "is not the executor's own", name)
+		require.NoError(t, os.RemoveAll(own))
+	}
+	left, err := os.ReadDir(elsewhere)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}

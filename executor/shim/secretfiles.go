@@ -1,0 +1,64 @@
+package shim
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/drover-run/drover/run"
+)
+
+// writeSecrets writes the secrets that are files, where the user of the steps
+// alone may read them. The directory must be in memory: none of them ever gets
+// to a disk, whoever made the directory.
+func (t *task) writeSecrets() error {
+	files, dir := t.order.Definition.SecretFiles, t.order.SecretsDir
+	if len(files) == 0 {
+		return nil
+	}
+	if dir == "" || !InMemory(dir) {
+		return errors.New("secrets as files need a directory in memory, and there is none here")
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := t.writeSecret(filepath.Join(dir, name), files[name]); err != nil {
+			return fmt.Errorf("writing the secret %s as a file: %w", name, plain(err))
+		}
+	}
+	// Where others made the directory, as a cluster does for a shim that is not
+	// root, nobody but the user of the steps is in the environment.
+	_ = os.Chmod(dir, 0o700) //nolint:gosec // a directory
+	return t.user.own(dir)
+}
+
+func (t *task) writeSecret(path, content string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o400)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(content)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return t.user.own(path)
+}
+
+// dropSecrets removes those files once nothing of the task runs any more.
+func (t *task) dropSecrets() {
+	for name := range t.order.Definition.SecretFiles {
+		if dir := t.order.SecretsDir; dir != "" {
+			_ = os.Remove(filepath.Join(dir, name)) // the environment takes along what is left
+		}
+	}
+}
+
+// secretPaths returns the variables of the secrets that are files.
+func secretPaths(o run.ShimOrder) map[string]string {
+	paths := make(map[string]string, len(o.Definition.SecretFiles))
+	for name := range o.Definition.SecretFiles {
+		paths[name] = filepath.Join(o.SecretsDir, name)
+	}
+	return paths
+}
