@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/events"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/volume"
 	dockerclient "github.com/docker/docker/client"
@@ -23,7 +21,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/drover-run/drover/internal/testenv"
-	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/test/harness"
 )
 
@@ -167,17 +164,17 @@ func TestMembers_chaos(t *testing.T) {
 			"DROVER_EXECUTOR__DRIVER=docker", "DROVER_EXECUTOR__POOL=containers", "DROVER_EXECUTOR__SLOTS=8"))
 	}
 	var pods *herd
-	tormented, work := slices.Clone(members), works{image: image, tasks: tasks}
+	var began marks
+	tormented, work := slices.Clone(members), works{image: image, tasks: tasks, mark: began.listen(t, bridgeAddress(t, daemon))}
 	if os.Getenv(testenv.KubeconfigVariable) != "" {
 		pods = openHerd(t, parts, "8")
 		for i := range 3 {
 			tormented = append(tormented, pods.newMember(fmt.Sprintf("pods-%d", i)))
 		}
-		work.podImage, work.pods = pods.cluster.Image, tasks/2
+		work.podImage, work.pods, work.podMark = pods.cluster.Image, tasks/2, began.listen(t, pods.host())
 		work.tasks -= work.pods
 	}
 	parts.AwaitExecutor("online")
-	lives := watchLives(t, daemon, members)
 
 	during, done := context.WithTimeout(t.Context(), length)
 	defer done()
@@ -195,13 +192,15 @@ func TestMembers_chaos(t *testing.T) {
 				want = "failed"
 			}
 			require.Equal(t, want, string(task.Status), "%s of %s: %s", name, id, task.Reason)
-			if name != "fails" {
-				parts.AwaitLogs(id, name, "begin\nend\n")
+			if name == "fails" {
+				require.Equal(t, 3, *task.ExitCode)
+				continue
 			}
+			parts.AwaitLogs(id, name, "begin\nend\n")
 		}
 	}
 	requireNothingLeft(t, daemon, members)
-	lives.requireOnce(t, runs*(work.tasks+1))
+	began.requireOnce(t, runs*(work.tasks+1+work.pods))
 	if pods != nil {
 		pods.requireOnce()
 		pods.requireCleanBut(len(tormented) - len(members))
@@ -225,7 +224,8 @@ func TestMembers_chaos(t *testing.T) {
 // works is what the runs of a torment do.
 type works struct {
 	image, podImage string
-	tasks, pods     int // of each image
+	mark, podMark   string // commands
+	tasks, pods     int    // of each image
 }
 
 // spec is a run of tasks of 2 to 20 seconds, 5 to 30 in a soak, and of one that
@@ -237,103 +237,14 @@ func (w works) spec(name string) string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "name: %s\ngroup: /test/members\ntasks:\n", name)
-	fmt.Fprintf(&b, "  fails: {pool: containers, image: %q, steps: [{run: 'sleep 3; exit 3'}]}\n", w.image)
+	fmt.Fprintf(&b, "  fails: {pool: containers, image: %q, steps: [{run: '%s; sleep 3; exit 3'}]}\n", w.image, w.mark)
 	for i := range w.tasks {
-		fmt.Fprintf(&b, "  work-%d: {pool: containers, image: %q, steps: [{run: 'echo begin; sleep %d; echo end'}]}\n", i, w.image, seconds())
+		fmt.Fprintf(&b, "  work-%d: {pool: containers, image: %q, steps: [{run: 'echo begin; %s; sleep %d; echo end'}]}\n", i, w.image, w.mark, seconds())
 	}
 	for i := range w.pods {
-		fmt.Fprintf(&b, "  pod-%d: {pool: blue, image: %q, pull_policy: never, steps: [{run: 'echo begin; sleep %d; echo end'}]}\n", i, w.podImage, seconds())
+		fmt.Fprintf(&b, "  pod-%d: {pool: blue, image: %q, pull_policy: never, steps: [{run: 'echo begin; %s; sleep %d; echo end'}]}\n", i, w.podImage, w.podMark, seconds())
 	}
 	return b.String()
-}
-
-// lives counts, for each key, the containers' lives in which steps ran: those
-// whose shim wrote frames. How a container ended does not tell: one that is
-// given up is killed while its shim waits for an order.
-type lives struct {
-	t       *testing.T
-	daemon  *dockerclient.Client
-	mu      sync.Mutex
-	count   map[string]int
-	watched map[string]bool // by container
-}
-
-func watchLives(t *testing.T, daemon *dockerclient.Client, members []*member) *lives {
-	t.Helper()
-	l := &lives{t: t, daemon: daemon, count: map[string]int{}, watched: map[string]bool{}}
-	ours := map[string]bool{}
-	for _, m := range members {
-		ours[m.name] = true
-	}
-	messages, faults := daemon.Events(t.Context(), events.ListOptions{Filters: filters.NewArgs(
-		filters.Arg("type", "container"), filters.Arg("event", "create"), filters.Arg("event", "start"), filters.Arg("label", "drover.role=main"))})
-	go func() {
-		for {
-			select {
-			case err := <-faults:
-				if t.Context().Err() == nil {
-					t.Errorf("following the daemon's events: %v", err)
-				}
-				return
-			case m := <-messages:
-				if ours[m.Actor.Attributes["drover.executor"]] {
-					l.watch(m.Actor.ID, m.Actor.Attributes["drover.key"])
-				}
-			}
-		}
-	}()
-	return l
-}
-
-// watch reads what the shim of a container writes until that ends.
-func (l *lives) watch(id, key string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.watched[id] {
-		return
-	}
-	l.watched[id] = true
-	go func() {
-		defer func() {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			delete(l.watched, id)
-		}()
-		streams, err := l.daemon.ContainerAttach(l.t.Context(), id, container.AttachOptions{Stream: true, Stdout: true})
-		if err != nil {
-			return // it was removed at once
-		}
-		defer streams.Close()
-		if _, err := streams.Reader.ReadByte(); err != nil {
-			return
-		}
-		l.mu.Lock()
-		l.count[key]++
-		l.mu.Unlock()
-		_, _ = io.Copy(io.Discard, streams.Reader)
-	}()
-}
-
-// requireOnce checks that so many tasks ran, and none of them twice.
-func (l *lives) requireOnce(t *testing.T, tasks int) {
-	t.Helper()
-	testenv.Await(t, time.Minute, func() (bool, string) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return len(l.count) >= tasks, fmt.Sprintf("steps ran in %d containers", len(l.count))
-	})
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	ran := map[string]bool{}
-	for text, n := range l.count {
-		key, err := run.ParseKey(text)
-		require.NoError(t, err)
-		require.Equal(t, 1, n, "lives of %s", text)
-		task := fmt.Sprint(key.Run, ".", key.Task)
-		require.False(t, ran[task], "another dispatch of %s ran too", text)
-		ran[task] = true
-	}
-	require.Len(t, ran, tasks)
 }
 
 // requireNothingLeft waits until no container, network or volume of the

@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	clientset "k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -49,13 +50,13 @@ type herd struct {
 	lives   map[run.Key]int // pods in which steps ran
 }
 
-// newHerd starts a Drover and the members.
-func newHerd(t *testing.T, members int, slots string) *herd {
+// newHerd starts a Drover and the members; more is added to their environment.
+func newHerd(t *testing.T, members int, slots string, more ...string) *herd {
 	t.Helper()
 	testenv.RequireKubernetes(t)
 	h := openHerd(t, harness.StartPartsWithout(t, slots), slots)
 	for range members {
-		h.members = append(h.members, h.join())
+		h.members = append(h.members, h.join(more...))
 	}
 	for _, m := range h.members {
 		m.AwaitReady()
@@ -124,6 +125,23 @@ func (h *herd) newMember(name string) *member {
 	m.process = m.start()
 	m.process.AwaitReady()
 	return m
+}
+
+// host returns the address of this host that pods reach: that at which it
+// reaches the cluster.
+func (h *herd) host() string {
+	h.t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", h.cluster.Kubeconfig)
+	require.NoError(h.t, err)
+	server, _, err := rest.DefaultServerUrlFor(config)
+	require.NoError(h.t, err)
+	way, err := (&net.Dialer{}).DialContext(h.t.Context(), "udp", net.JoinHostPort(server.Hostname(), "443")) // which sends nothing
+	require.NoError(h.t, err)
+	defer func() { _ = way.Close() }()
+	host, _, err := net.SplitHostPort(way.LocalAddr().String())
+	require.NoError(h.t, err)
+	require.False(h.t, net.ParseIP(host).IsLoopback(), "pods can not reach this host by the way to their cluster, %s", server)
+	return host
 }
 
 // count counts the pods in which steps run: those whose shim writes. A member
