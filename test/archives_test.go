@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -92,7 +93,14 @@ func killMovers(t *testing.T, driver string, victim harness.Part) {
 	for range rounds {
 		id := parts.Submit(fmt.Sprintf(movers, where, size)).ID
 		for _, task := range []string{"save-workspace", "restore-workspace", "save-cache", "restore-cache", "save-artifacts"} {
-			killMover(t, parts, victim, once, id, task)
+			executor := parts.Processes[harness.Executor]
+			killMover(t, parts, once, id, task, func() *harness.Process { return frozen(executor) }, func(*harness.Process) {
+				parts.Processes[victim].Kill()
+				parts.Launch(victim).AwaitReady()
+				if victim != harness.Executor {
+					executor.Thaw()
+				}
+			})
 		}
 		r := parts.AwaitPhase(id, "finished", time.Minute)
 		require.Equal(t, api.Result("success"), r.Result, harness.Describe(r))
@@ -108,28 +116,96 @@ func killMovers(t *testing.T, driver string, victim harness.Part) {
 	}
 }
 
-// killMover lets one task begin to move, freezes its executor there, kills the
-// victim and starts it again.
-func killMover(t *testing.T, parts *harness.Parts, victim harness.Part, once, id, task string) {
+// frozen returns the first of the processes that stands still, nil if all go on.
+func frozen(processes ...*harness.Process) *harness.Process {
+	for _, p := range processes {
+		if p.Frozen() {
+			return p
+		}
+	}
+	return nil
+}
+
+// killMover lets one task begin to move, by an executor that freezes there, and
+// strikes.
+func killMover(t *testing.T, parts *harness.Parts, once, id, task string, mover func() *harness.Process, strike func(mover *harness.Process)) {
 	t.Helper()
 	parts.Await(id, time.Minute, func(r api.Run) bool { return r.Tasks[task].Status == "waiting_approval" })
 	require.NoError(t, os.Remove(once))
 	parts.Post(id + "/tasks/" + task + "/approve")
-	executor := parts.Processes[harness.Executor]
+	var executor *harness.Process
 	testenv.Await(t, time.Minute, func() (bool, string) {
-		return executor.Frozen(), "nothing is moved: " + harness.Describe(parts.Get(id))
+		executor = mover()
+		return executor != nil, "nothing is moved: " + harness.Describe(parts.Get(id))
 	})
 	_, listed, err := parts.Do(t.Context(), http.MethodGet, "/api/v1/runs/"+id+"/artifacts", "", "")
 	require.NoError(t, err)
 	require.NotContains(t, listed, "save-artifacts", "what is not whole is listed")
-	parts.Processes[victim].Kill()
-	parts.Launch(victim).AwaitReady()
-	if victim != harness.Executor {
-		executor.Thaw()
-	}
+	strike(executor)
 	r := parts.Await(id, 2*time.Minute, func(r api.Run) bool { return !r.Tasks[task].EndedAt.IsZero() })
 	require.Equal(t, api.StatusSuccess, r.Tasks[task].Status, "%s: %s", task, r.Tasks[task].Reason)
 	require.Equal(t, 1, r.Tasks[task].Attempt)
+}
+
+// TestSet_archives passes a workspace from a host to the pods of a set and back.
+// A member is killed in the midst of a transfer in each direction, and another
+// one goes on with it.
+func TestSet_archives(t *testing.T) {
+	t.Parallel()
+	size := 4 << 20
+	if soak() {
+		size = 256 << 20
+	}
+	once := filepath.Join(t.TempDir(), "once")
+	require.NoError(t, os.WriteFile(once, nil, 0o600))
+	chaos := []string{"DROVER_CHAOS_FREEZE=moving", "DROVER_CHAOS_ONCE=" + once}
+	h := newHerd(t, 2, "4", chaos...)
+	h.parts.AddExecutor("host", "1").AwaitReady()
+	h.parts.AwaitPath("/api/v1/pools/shell", time.Minute, func(body string) bool { return strings.Contains(body, `"online":1`) })
+	pod := fmt.Sprintf("pool: blue\n    image: %s\n    pull_policy: never\n    working_dir: /work/place", h.cluster.Image)
+	id := h.parts.Submit(fmt.Sprintf(`name: there-and-back
+group: /test/archives
+tasks:
+  make:
+    pool: shell
+    steps:
+      - run: head -c %[2]d /dev/urandom > noise; sha256sum noise > sum
+      - save_workspace:
+  turn:
+    approval: true
+    %[1]s
+    depends: [make]
+    steps:
+      - restore_workspace:
+      - run: sha256sum -c sum; mv noise turned
+      - save_workspace: {paths: [turned], to: next}
+  more:
+    approval: true
+    %[1]s
+    depends: [turn]
+    steps:
+      - run: head -c %[2]d /dev/urandom > more; sha256sum more > sum-of-more
+      - save_workspace:
+  check:
+    pool: shell
+    depends: [make, turn, more]
+    steps:
+      - restore_workspace:
+      - run: sha256sum -c sum; sha256sum -c sum-of-more; cmp noise next/turned; wc -c < next/turned
+`, pod, size)).ID
+	for _, task := range []string{"turn", "more"} {
+		killMover(t, h.parts, once, id, task, func() *harness.Process { return frozen(h.members...) }, func(mover *harness.Process) {
+			mover.Kill()
+			m := slices.Index(h.members, mover)
+			h.members[m] = h.join(chaos...)
+			h.members[m].AwaitReady()
+		})
+	}
+	r := h.parts.AwaitPhase(id, "finished", time.Minute)
+	require.Equal(t, api.Result("success"), r.Result, harness.Describe(r))
+	require.Contains(t, h.parts.Logs(id, "check"), "noise: OK\nmore: OK\n"+strconv.Itoa(size)+"\n")
+	h.requireOnce()
+	h.requireClean()
 }
 
 // mostMemory is how much memory any process may take while archives pass.
