@@ -2,45 +2,134 @@ package activities
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"go.temporal.io/sdk/activity"
 
 	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 )
 
-// RunDeleter deletes runs, each in a transaction of its own.
-type RunDeleter interface {
+// RetentionStore removes what is kept no longer. What one call has removed
+// stands when it fails.
+type RetentionStore interface {
+	// ExpireLogs and DeleteRuns take a transaction for each run.
+	ExpireLogs(ctx context.Context, before time.Time, n int) (records.ExpiredLogs, error)
 	DeleteRuns(ctx context.Context, q run.DeleteQuery) (run.Deleted, error)
+	ExpireArchives(ctx context.Context, kind run.ArchiveKind, keep run.ArchiveRetention, n int) (records.Expired, error)
+	RemoveEvents(ctx context.Context, keep records.KeepEvents, n int) (removed int, err error)
 }
 
-var _ RunDeleter = records.Store(nil)
+var _ RetentionStore = records.Store(nil)
 
-// Retention holds the activity that deletes runs.
+// What is removed in one call of the records, at most: a write of some
+// milliseconds, that holds nobody up. A run takes a transaction of its own.
+const (
+	runsAtOnce     = 10
+	archivesAtOnce = 50
+	eventsAtOnce   = 10 // hundreds
+	hundred        = 100
+)
+
+// Retention holds the activities that remove what is kept no longer. Each of
+// them goes on for a bounded time, at the rate that it is given, and goes on
+// where it was when it is tried again. Errors are those of toTemporal.
 type Retention struct {
-	deleter RunDeleter
+	store   RetentionStore
+	metrics *RetentionMetrics
 	now     func() time.Time
 }
 
-// NewRetention returns the activity over the records. now is the clock; nil
-// means time.Now.
-func NewRetention(deleter RunDeleter, now func() time.Time) *Retention {
+// NewRetention returns the activities over the records. Nil metrics are a set
+// that nobody reads; now is the clock, and nil means time.Now.
+func NewRetention(store RetentionStore, metrics *RetentionMetrics, now func() time.Time) *Retention {
+	if metrics == nil {
+		metrics = NewRetentionMetrics()
+	}
 	if now == nil {
 		now = time.Now
 	}
-	return &Retention{deleter: deleter, now: now}
+	return &Retention{store: store, metrics: metrics, now: now}
 }
 
-// DeleteRuns is contract.ActivityDeleteRuns. Tried again it goes on where it
-// was.
-func (a *Retention) DeleteRuns(ctx context.Context, in contract.DeleteRunsInput) (contract.DeleteRunsResult, error) {
+// ExpireLogs is contract.ActivityExpireLogs.
+func (a *Retention) ExpireLogs(ctx context.Context, in contract.ExpireLogsInput) (out contract.ExpireLogsResult, err error) {
+	if in.Keep.MaxAge <= 0 {
+		return out, toTemporal(run.Errorf(run.CodeInvalid, "nothing says which logs to remove"))
+	}
+	before := a.now().Add(-in.Keep.MaxAge.Std())
+	out.More, err = paced(ctx, func(ctx context.Context) error {
+		return newPace(a.now, in.Keep.PerSecond, runsAtOnce).repeat(ctx, func(n int) (bool, error) {
+			done, err := a.store.ExpireLogs(ctx, before, n)
+			a.metrics.did(ctx, run.RetentionLogs, done.Runs, done.Bytes, err)
+			out.Runs += done.Runs
+			out.Bytes += done.Bytes
+			return done.Runs == n, err
+		})
+	})
+	return out, err
+}
+
+// ExpireArchives is contract.ActivityExpireArchives.
+func (a *Retention) ExpireArchives(ctx context.Context, in contract.ExpireArchivesInput) (out contract.ExpireArchivesResult, err error) {
+	out.More, err = paced(ctx, func(ctx context.Context) error {
+		return newPace(a.now, in.PerSecond, archivesAtOnce).repeat(ctx, func(n int) (bool, error) {
+			done, err := a.store.ExpireArchives(ctx, in.Kind, in.Keep, n)
+			a.metrics.did(ctx, in.Kind.Retention(), done.Archives, done.Bytes, err)
+			out.Archives += done.Archives
+			out.Bytes += done.Bytes
+			return done.More, err
+		})
+	})
+	return out, err
+}
+
+// DeleteRuns is contract.ActivityDeleteRuns.
+func (a *Retention) DeleteRuns(ctx context.Context, in contract.DeleteRunsInput) (out contract.DeleteRunsResult, err error) {
 	q := run.DeleteQuery{Keep: in.Keep.Keep}
 	if in.Keep.MaxAge > 0 {
 		q.Before = a.now().Add(-in.Keep.MaxAge.Std())
 	}
 	if q.Keep <= 0 && q.Before.IsZero() {
-		return contract.DeleteRunsResult{}, toTemporal(run.Errorf(run.CodeInvalid, "nothing says which runs to delete"))
+		return out, toTemporal(run.Errorf(run.CodeInvalid, "nothing says which runs to delete"))
 	}
-	out, err := a.deleter.DeleteRuns(ctx, q)
-	return contract.DeleteRunsResult{Deleted: out.Runs, More: out.More}, toTemporal(err)
+	// To find them may take longer than to delete them, so it is one call.
+	p := newPace(a.now, in.PerSecond, runsAtOnce)
+	q.Pace = func(ctx context.Context) error { return p.wait(ctx, 1) }
+	var more bool
+	out.More, err = paced(ctx, func(ctx context.Context) error {
+		done, err := a.store.DeleteRuns(ctx, q)
+		if errors.Is(err, errEnough) {
+			done.More, err = true, nil
+		}
+		a.metrics.did(ctx, run.RetentionRuns, done.Runs, 0, err)
+		out.Deleted, more = done.Runs, done.More
+		return err
+	})
+	out.More = out.More || more
+	return out, err
+}
+
+// RemoveEvents is contract.ActivityRemoveEvents.
+func (a *Retention) RemoveEvents(ctx context.Context, in contract.RemoveEventsInput) (out contract.RemoveEventsResult, err error) {
+	keep := records.KeepEvents{Newest: in.Newest}
+	if in.MaxAge > 0 {
+		keep.Since = a.now().Add(-in.MaxAge.Std())
+	}
+	some := func(ctx context.Context, n int) (bool, error) {
+		removed, err := a.store.RemoveEvents(ctx, keep, n*hundred)
+		a.metrics.did(ctx, run.RetentionEvents, removed, 0, err)
+		out.Removed += removed
+		return removed == n*hundred, err
+	}
+	if activity.IsActivity(ctx) && activity.GetInfo(ctx).IsLocalActivity {
+		out.More, err = some(ctx, eventsAtOnce) // it must be back within a workflow task
+		return out, toTemporal(err)
+	}
+	out.More, err = paced(ctx, func(ctx context.Context) error {
+		return newPace(a.now, in.PerSecond, eventsAtOnce).repeat(ctx, func(n int) (bool, error) { return some(ctx, n) })
+	})
+	return out, err
 }

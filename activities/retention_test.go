@@ -2,44 +2,243 @@ package activities_test
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/activities"
 	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 )
 
-type deleter struct {
-	asked []run.DeleteQuery
-	out   run.Deleted
-	err   error
+// shelf is a store with things that are kept no longer.
+type shelf struct {
+	now     time.Time
+	took    time.Duration // how long a call takes
+	left    map[run.RetentionKind]int
+	asked   []any // what for
+	batches []int // how many at once
+	err     error
 }
 
-func (d *deleter) DeleteRuns(_ context.Context, q run.DeleteQuery) (run.Deleted, error) {
-	d.asked = append(d.asked, q)
-	return d.out, d.err
+func (s *shelf) clock() time.Time { return s.now }
+
+func (s *shelf) take(kind run.RetentionKind, n int, ask any) int {
+	s.now = s.now.Add(s.took)
+	if len(s.asked) == 0 || s.asked[len(s.asked)-1] != ask {
+		s.asked = append(s.asked, ask)
+	}
+	s.batches = append(s.batches, n)
+	n = min(n, s.left[kind])
+	s.left[kind] -= n
+	return n
 }
 
-func TestRetention_DeleteRuns(t *testing.T) {
+func (s *shelf) ExpireLogs(_ context.Context, before time.Time, n int) (records.ExpiredLogs, error) {
+	n = s.take(run.RetentionLogs, n, before)
+	return records.ExpiredLogs{Runs: n, Bytes: int64(n) * 10}, s.err
+}
+
+func (s *shelf) ExpireArchives(_ context.Context, kind run.ArchiveKind, keep run.ArchiveRetention, n int) (records.Expired, error) {
+	done := s.take(kind.Retention(), n, keep)
+	return records.Expired{Archives: done, Bytes: int64(done) * 10, More: done == n}, s.err
+}
+
+// DeleteRuns deletes at the pace that it is given, as a store does.
+func (s *shelf) DeleteRuns(ctx context.Context, q run.DeleteQuery) (out run.Deleted, _ error) {
+	pace := q.Pace
+	q.Pace = nil
+	s.asked = append(s.asked, q.Before, q.Keep)
+	for ; s.left[run.RetentionRuns] > 0; s.left[run.RetentionRuns]-- {
+		if out.Runs == run.MaxDelete {
+			out.More = true
+			break
+		}
+		if err := pace(ctx); err != nil {
+			return out, err
+		}
+		s.now = s.now.Add(s.took)
+		out.Runs++
+	}
+	return out, s.err
+}
+
+func (s *shelf) RemoveEvents(_ context.Context, keep records.KeepEvents, n int) (int, error) {
+	return s.take(run.RetentionEvents, n, keep), s.err
+}
+
+func newShelf(kind run.RetentionKind, n int) *shelf {
+	return &shelf{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), left: map[run.RetentionKind]int{kind: n}}
+}
+
+// sweep calls the activity of a kind, and returns what it did.
+func sweep(t *testing.T, kind run.RetentionKind, a *activities.Retention, perSecond int) (n int, more bool, err error) {
+	t.Helper()
+	hour := run.Duration(time.Hour)
+	switch kind {
+	case run.RetentionLogs:
+		out, err := a.ExpireLogs(t.Context(), contract.ExpireLogsInput{Keep: run.LogRetention{MaxAge: hour, PerSecond: perSecond}})
+		return out.Runs, out.More, err
+	case run.RetentionRuns:
+		out, err := a.DeleteRuns(t.Context(), contract.DeleteRunsInput{Keep: run.RunsRetention{MaxAge: hour, Keep: 3}, PerSecond: perSecond})
+		return out.Deleted, out.More, err
+	case run.RetentionEvents:
+		out, err := a.RemoveEvents(t.Context(), contract.RemoveEventsInput{MaxAge: hour, Newest: 7, PerSecond: perSecond})
+		return out.Removed, out.More, err
+	case run.RetentionWorkspaces, run.RetentionArtifacts, run.RetentionCaches:
+		archive := map[run.RetentionKind]run.ArchiveKind{
+			run.RetentionWorkspaces: run.ArchiveWorkspace, run.RetentionArtifacts: run.ArchiveArtifact, run.RetentionCaches: run.ArchiveCache,
+		}[kind]
+		out, err := a.ExpireArchives(t.Context(), contract.ExpireArchivesInput{
+			Kind: archive, Keep: run.ArchiveRetention{Workspaces: hour}, PerSecond: perSecond,
+		})
+		return out.Archives, out.More, err
+	}
+	t.Fatalf("%s is no kind", kind)
+	return 0, false, nil
+}
+
+func counters(t *testing.T, m *activities.RetentionMetrics) map[string]float64 {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	require.NoError(t, registry.Register(m))
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	all := map[string]float64{}
+	for _, f := range families {
+		for _, x := range f.GetMetric() {
+			if v := x.GetCounter().GetValue(); v != 0 {
+				all[f.GetName()+" "+x.GetLabel()[0].GetValue()] = v
+			}
+		}
+	}
+	problems, err := testutil.CollectAndLint(m)
+	require.NoError(t, err)
+	require.Empty(t, problems)
+	return all
+}
+
+// TestRetention removes all there is of a kind, in small steps, and counts it.
+func TestRetention(t *testing.T) {
 	t.Parallel()
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	d := &deleter{out: run.Deleted{Runs: 7, More: true}}
-	a := activities.NewRetention(d, func() time.Time { return now })
-	out, err := a.DeleteRuns(t.Context(), contract.DeleteRunsInput{Keep: contract.RunRetention{MaxAge: run.Duration(time.Hour), Keep: 3}})
-	require.NoError(t, err)
-	require.Equal(t, contract.DeleteRunsResult{Deleted: 7, More: true}, out)
-	_, err = a.DeleteRuns(t.Context(), contract.DeleteRunsInput{Keep: contract.RunRetention{Keep: 3}})
-	require.NoError(t, err)
-	require.Equal(t, []run.DeleteQuery{{Before: now.Add(-time.Hour), Keep: 3}, {Keep: 3}}, d.asked)
+	for _, kind := range run.RetentionKinds() {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			s := newShelf(kind, 2_345)
+			m := activities.NewRetentionMetrics()
+			a := activities.NewRetention(s, m, s.clock)
+			all := 0
+			for more := true; more; {
+				n, left, err := sweep(t, kind, a, 0)
+				require.NoError(t, err)
+				require.True(t, !left || kind == run.RetentionRuns, "of runs alone there are at most a thousand in a call")
+				all += n
+				more = left
+			}
+			require.Equal(t, 2_345, all)
+			want := map[string]float64{"drover_retention_removed_total " + string(kind): 2_345}
+			switch kind {
+			case run.RetentionRuns:
+			case run.RetentionEvents:
+				require.LessOrEqual(t, slices.Max(s.batches), 1_000)
+			default:
+				want["drover_retention_removed_bytes_total "+string(kind)] = 23_450
+				require.LessOrEqual(t, slices.Max(s.batches), 50)
+			}
+			require.Equal(t, want, counters(t, m))
+			before := s.now.Add(-time.Hour)
+			require.Subset(t, map[run.RetentionKind][]any{
+				run.RetentionLogs: {before}, run.RetentionRuns: {before, 3}, run.RetentionEvents: {records.KeepEvents{Since: before, Newest: 7}},
+				run.RetentionWorkspaces: {run.ArchiveRetention{Workspaces: run.Duration(time.Hour)}},
+				run.RetentionArtifacts:  {run.ArchiveRetention{Workspaces: run.Duration(time.Hour)}},
+				run.RetentionCaches:     {run.ArchiveRetention{Workspaces: run.Duration(time.Hour)}},
+			}[kind], s.asked)
+		})
+	}
+}
 
-	_, err = a.DeleteRuns(t.Context(), contract.DeleteRunsInput{})
+// TestRetention_comes_back after some seconds, with something done, so that the
+// workflow can heed what it was told.
+func TestRetention_comes_back(t *testing.T) {
+	t.Parallel()
+	for _, kind := range run.RetentionKinds() {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			s := newShelf(kind, 100_000)
+			s.took = 3 * time.Second
+			n, more, err := sweep(t, kind, activities.NewRetention(s, nil, s.clock), 0)
+			require.NoError(t, err)
+			require.True(t, more)
+			require.Equal(t, 100_000-s.left[kind], n)
+			require.Equal(t, 12*time.Second, s.now.Sub(newShelf(kind, 0).now), "four calls of three seconds")
+		})
+	}
+}
+
+// TestRetention_keeps_to_the_rate removes twelve at fifty in a second; of events
+// they are hundreds.
+func TestRetention_keeps_to_the_rate(t *testing.T) {
+	t.Parallel()
+	for _, kind := range run.RetentionKinds() {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			want := 12
+			if kind == run.RetentionEvents {
+				want *= 100
+			}
+			s := newShelf(kind, want)
+			begin := time.Now()
+			n, more, err := sweep(t, kind, activities.NewRetention(s, nil, s.clock), 50)
+			require.NoError(t, err)
+			require.False(t, more)
+			require.Equal(t, want, n)
+			require.GreaterOrEqual(t, time.Since(begin), 220*time.Millisecond)
+		})
+	}
+}
+
+func TestRetention_fails(t *testing.T) {
+	t.Parallel()
+	for _, kind := range run.RetentionKinds() {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			s := newShelf(kind, 5)
+			s.err = run.Errorf(run.CodeUnavailable, "away")
+			m := activities.NewRetentionMetrics()
+			_, _, err := sweep(t, kind, activities.NewRetention(s, m, s.clock), 0)
+			require.Equal(t, run.CodeUnavailable, run.CodeOf(activities.FromTemporal(err)))
+			got := counters(t, m)
+			require.InDelta(t, 1, got["drover_retention_failures_total "+string(kind)], 0)
+			require.InDelta(t, 5, got["drover_retention_removed_total "+string(kind)], 0, "what was done counts")
+		})
+	}
+}
+
+func TestRetention_needs_bounds(t *testing.T) {
+	t.Parallel()
+	s := newShelf(run.RetentionRuns, 5)
+	a := activities.NewRetention(s, nil, s.clock)
+	_, err := a.DeleteRuns(t.Context(), contract.DeleteRunsInput{})
 	require.Equal(t, run.CodeInvalid, run.CodeOf(activities.FromTemporal(err)), "that would be all of them")
-	require.Len(t, d.asked, 2)
+	_, err = a.ExpireLogs(t.Context(), contract.ExpireLogsInput{})
+	require.Equal(t, run.CodeInvalid, run.CodeOf(activities.FromTemporal(err)))
+	require.Empty(t, s.asked)
+}
 
-	d.err = run.Errorf(run.CodeUnavailable, "away")
-	_, err = a.DeleteRuns(t.Context(), contract.DeleteRunsInput{Keep: contract.RunRetention{Keep: 3}})
-	require.Equal(t, run.CodeUnavailable, run.CodeOf(activities.FromTemporal(err)))
+func TestRetention_stops_with_its_worker(t *testing.T) {
+	t.Parallel()
+	s := newShelf(run.RetentionLogs, 5)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("the worker is gone"))
+	m := activities.NewRetentionMetrics()
+	a := activities.NewRetention(s, m, s.clock)
+	_, err := a.ExpireLogs(ctx, contract.ExpireLogsInput{Keep: run.LogRetention{MaxAge: 1, PerSecond: 1}})
+	require.Error(t, err)
+	require.Empty(t, counters(t, m), "that is no failure")
 }

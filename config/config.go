@@ -76,16 +76,18 @@ type Logs struct {
 // Retention says what control workers delete, and how often they look. All of
 // them should be configured alike: the one that starts last decides.
 type Retention struct {
-	Interval time.Duration  `koanf:"interval" yaml:"interval"`
-	Logs     LogRetention   `koanf:"logs" yaml:"logs"`
-	Runs     RunRetention   `koanf:"runs" yaml:"runs"`
-	Events   EventRetention `koanf:"events" yaml:"events"`
+	Interval time.Duration `koanf:"interval" yaml:"interval"`
+	// PerSecond is how many runs, logs of runs and archives are removed in a
+	// second, and how many hundreds of events; 0: no bound.
+	PerSecond int            `koanf:"per_second" yaml:"per_second"`
+	Logs      LogRetention   `koanf:"logs" yaml:"logs"`
+	Runs      RunRetention   `koanf:"runs" yaml:"runs"`
+	Events    EventRetention `koanf:"events" yaml:"events"`
 }
 
 // LogRetention bounds the logs of runs that have ended.
 type LogRetention struct {
-	MaxAge    time.Duration `koanf:"max_age" yaml:"max_age"`       // since the end of the run; 0: no bound
-	PerSecond int           `koanf:"per_second" yaml:"per_second"` // runs whose logs are removed in a second; 0: no bound
+	MaxAge time.Duration `koanf:"max_age" yaml:"max_age"` // since the end of the run; 0: no bound
 }
 
 // RunRetention bounds the runs that have ended. A run goes with its tasks and
@@ -236,7 +238,7 @@ func Default() Config {
 			MaxBytes: 10 << 30, MaxEntries: 1_000_000, MaxContentBytes: 50 << 30, CacheMaxBytes: 5 << 30, CacheTotalBytes: 50 << 30,
 			CacheMaxAge: 14 * 24 * time.Hour, WorkspaceMaxAge: 3 * 24 * time.Hour, ArtifactMaxAge: 30 * 24 * time.Hour,
 		},
-		Retention: Retention{Interval: time.Hour, Logs: LogRetention{PerSecond: 100}},
+		Retention: Retention{Interval: time.Hour, PerSecond: 100},
 		Gateway:   Gateway{Listen: "127.0.0.1:8080", Hosts: []string{}, CodecOrigins: []string{}, ShutdownTimeout: 10 * time.Second},
 		Relay:     Relay{Listen: "127.0.0.1:7234", MaxPolls: 200, ShutdownTimeout: 10 * time.Second},
 		Executor: Executor{

@@ -86,8 +86,8 @@ func (r Retention) validate(v *validator) {
 		key string
 		bad bool
 	}{
+		{"retention.per_second", r.PerSecond < 0},
 		{"retention.logs.max_age", r.Logs.MaxAge < 0},
-		{"retention.logs.per_second", r.Logs.PerSecond < 0},
 		{"retention.runs.max_age", r.Runs.MaxAge < 0},
 		{"retention.runs.keep", r.Runs.Keep < 0},
 		{"retention.events.max_age", r.Events.MaxAge < 0},

@@ -43,10 +43,10 @@ func TestConfig_Validate(t *testing.T) {
 			change: func(c *config.Config) {
 				c.Retention.Interval, c.Retention.Runs.MaxAge, c.Retention.Runs.Keep = 0, -1, -1
 				c.Retention.Events.MaxAge, c.Retention.Events.Keep = -1, -1
-				c.Retention.Logs.MaxAge, c.Retention.Logs.PerSecond = -1, -1
+				c.Retention.Logs.MaxAge, c.Retention.PerSecond = -1, -1
 			},
 			want: []string{
-				"retention.interval: it must be at least 1s", "retention.logs.max_age: it must not be negative", "retention.logs.per_second: it must not be negative", "retention.runs.max_age: it must not be negative",
+				"retention.interval: it must be at least 1s", "retention.per_second: it must not be negative", "retention.logs.max_age: it must not be negative", "retention.runs.max_age: it must not be negative",
 				"retention.runs.keep: it must not be negative", "retention.events.max_age: it must not be negative",
 				"retention.events.keep: it must not be negative",
 			},

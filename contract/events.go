@@ -2,7 +2,8 @@ package contract
 
 import "github.com/drover-run/drover/run"
 
-// ActivityRemoveEvents removes old events, a bounded number at a time.
+// ActivityRemoveEvents removes old events: as a local activity a bounded number,
+// else for a bounded time.
 const ActivityRemoveEvents = "remove-events"
 
 // RemoveEventsInput is the input of remove-events: which events are kept,
@@ -10,6 +11,8 @@ const ActivityRemoveEvents = "remove-events"
 type RemoveEventsInput struct {
 	MaxAge run.Duration `json:"max_age,omitempty"` // 0 is no limit; likewise below
 	Newest int64        `json:"newest,omitempty"`
+	// PerSecond is how many hundreds are removed in a second; 0 is no bound.
+	PerSecond int `json:"per_second,omitempty"`
 }
 
 // RemoveEventsResult is the result of remove-events.

@@ -11,21 +11,25 @@ import (
 
 const (
 	// archiveSweepEvery is how often the ArchiveKeeper looks for objects that are
-	// garbage, and archiveExpireEvery for archives that are kept no longer.
-	archiveSweepEvery  = time.Minute
-	archiveExpireEvery = 5 * time.Minute
+	// garbage.
+	archiveSweepEvery = time.Minute
 	// archiveBatch bounds one transaction, and archivePause paces them.
 	archiveBatch = 100
 	archivePause = 200 * time.Millisecond
 )
 
-// ArchiveKeeper removes archives that are kept no longer, and the bytes of
-// those that nothing refers to. Any number of processes may run one: each takes
-// others, and what one leaves undone the next does.
+// ArchiveKeeper removes the bytes of archives that nothing refers to: of those
+// that were removed, and what a killed process left of an upload. Any number of
+// processes may run one: each takes others, and what one leaves undone the next
+// does.
+//
+// It is no part of the retention's workflow, as the Janitor is none: whether an
+// object is garbage is no policy but a fact of the records, it goes also while
+// Temporal is away or everything is kept, and a bucket fills with what is broken
+// off whatever the interval of the retention is.
 type ArchiveKeeper struct {
 	store   records.ArchiveRetention
 	objects ArchiveStore
-	opts    ArchiveOptions
 	metrics *Metrics
 	logger  *slog.Logger
 	pause   time.Duration
@@ -36,57 +40,21 @@ func NewArchiveKeeper(deps Deps) *ArchiveKeeper {
 	if deps.Metrics == nil {
 		deps.Metrics = NewMetrics()
 	}
-	return &ArchiveKeeper{
-		store: deps.Store, objects: deps.Archives, opts: deps.Archiving, metrics: deps.Metrics, logger: deps.Logger, pause: archivePause,
-	}
+	return &ArchiveKeeper{store: deps.Store, objects: deps.Archives, metrics: deps.Metrics, logger: deps.Logger, pause: archivePause}
 }
 
 // Run looks now and then, until ctx ends.
 func (k *ArchiveKeeper) Run(ctx context.Context) error {
 	ticker := time.NewTicker(archiveSweepEvery)
 	defer ticker.Stop()
-	var expired time.Time
 	for {
-		var err error
-		if time.Since(expired) >= archiveExpireEvery {
-			expired = time.Now()
-			err = k.Expire(ctx)
-		}
-		if err = errors.Join(err, k.Sweep(ctx)); err != nil && ctx.Err() == nil {
-			k.logger.WarnContext(ctx, "removing archives that are kept no longer failed", "error", err)
+		if err := k.Sweep(ctx); err != nil && ctx.Err() == nil {
+			k.logger.WarnContext(ctx, "removing the bytes of archives that are gone failed", "error", err)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
-		}
-	}
-}
-
-// Expire removes all archives that are kept no longer.
-func (k *ArchiveKeeper) Expire(ctx context.Context) error {
-	return errors.Join(
-		k.expire(ctx, "archives", func() (records.Expired, error) {
-			return k.store.ExpireArchives(ctx, records.ExpireArchives{Workspaces: k.opts.Workspaces}, archiveBatch)
-		}),
-		k.expire(ctx, "caches", func() (records.Expired, error) {
-			return k.store.ExpireCaches(ctx, records.ExpireCaches{Unused: k.opts.CacheUnused, Bytes: k.opts.CacheTotal}, archiveBatch)
-		}),
-	)
-}
-
-func (k *ArchiveKeeper) expire(ctx context.Context, what string, some func() (records.Expired, error)) error {
-	for {
-		out, err := some()
-		if err != nil {
-			return err
-		}
-		k.metrics.expired.WithLabelValues(what).Add(float64(out.Archives))
-		if out.Archives > 0 {
-			k.logger.InfoContext(ctx, "removed archives that are kept no longer", "what", what, "archives", out.Archives, "bytes", out.Bytes)
-		}
-		if !out.More || !k.wait(ctx) {
-			return ctx.Err()
 		}
 	}
 }

@@ -36,20 +36,16 @@ type ArchiveStore interface {
 	DeleteArchive(ctx context.Context, object string) error
 }
 
-// ArchiveOptions bound archives, and say how long they are kept. Zero means no
-// bound.
+// ArchiveOptions bound archives. Zero means no bound.
 type ArchiveOptions struct {
 	Limits run.ArchiveLimits // of a workspace or artifact
 	// CacheSize is the most that one cache may have; Limits hold for it too.
 	CacheSize int64
 	// Artifacts is how long artifacts are kept that do not say it themselves.
 	Artifacts time.Duration
-	// Workspaces is how long workspaces are kept after the end of their run.
+	// Workspaces is how long workspaces are kept after the end of their run: what
+	// those are told who miss one.
 	Workspaces time.Duration
-	// CacheUnused is how long caches are kept that nobody uses, and CacheTotal
-	// how much they may take together.
-	CacheUnused time.Duration
-	CacheTotal  int64
 }
 
 func (o ArchiveOptions) limits(kind run.ArchiveKind) run.ArchiveLimits {

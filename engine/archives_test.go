@@ -313,9 +313,7 @@ func TestArtifacts(t *testing.T) {
 	require.Equal(t, run.CodeInvalid, run.CodeOf(err))
 
 	d.now = d.now.Add(2 * time.Hour)
-	keeper := engine.NewArchiveKeeper(d.deps)
-	require.NoError(t, keeper.Expire(t.Context()))
-	require.NoError(t, keeper.Sweep(t.Context()))
+	d.expire(t, run.ArchiveRetention{})
 	require.Zero(t, d.objects(t))
 	list, err = d.Artifacts(t.Context(), key.Run)
 	require.NoError(t, err)
@@ -324,11 +322,22 @@ func TestArtifacts(t *testing.T) {
 	require.Equal(t, run.CodeGone, run.CodeOf(err))
 }
 
+// expire removes what is kept no longer, with its bytes.
+func (d *depot) expire(t *testing.T, keep run.ArchiveRetention) {
+	t.Helper()
+	for _, kind := range []run.ArchiveKind{run.ArchiveWorkspace, run.ArchiveArtifact, run.ArchiveCache} {
+		_, err := d.store.ExpireArchives(t.Context(), kind, keep, 100)
+		require.NoError(t, err)
+	}
+	require.NoError(t, engine.NewArchiveKeeper(d.deps).Sweep(t.Context()))
+}
+
 // TestArchiveKeeper has garbage of every kind: of an upload whose process was
 // killed, of archives that are too old, and of caches that are too many.
 func TestArchiveKeeper(t *testing.T) {
 	t.Parallel()
-	d := newDepot(t, engine.ArchiveOptions{Workspaces: time.Hour, CacheTotal: 10})
+	d := newDepot(t, engine.ArchiveOptions{})
+	keep := run.ArchiveRetention{Workspaces: run.Duration(time.Hour), CacheBytes: 10}
 	key, _ := d.begin(t, "/a/b", false)
 	d.save(t, key, stepWorkspace, "", []byte("workspace"))
 	d.save(t, key, stepCache, "old", []byte("1234567"))
@@ -340,23 +349,20 @@ func TestArchiveKeeper(t *testing.T) {
 	require.NoError(t, bucket.PutArchive(t.Context(), lost, strings.NewReader("nobody commits it")))
 	require.Equal(t, 4, d.objects(t))
 
-	keeper := engine.NewArchiveKeeper(d.deps)
-	require.NoError(t, keeper.Expire(t.Context()))
-	require.NoError(t, keeper.Sweep(t.Context()))
+	d.expire(t, keep)
 	require.Equal(t, 3, d.objects(t), "the cache that was used longest ago")
 	d.now = d.now.Add(2 * time.Minute)
+	keeper := engine.NewArchiveKeeper(d.deps)
 	require.NoError(t, keeper.Sweep(t.Context()))
 	require.Equal(t, 2, d.objects(t), "the upload")
 	_, _, err := d.store.Apply(t.Context(), key.Run, records.Changes{Tasks: []records.TaskChange{
 		{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusSuccess}, {Task: 1, Attempt: 1, Dispatch: 1, Status: run.StatusSuccess},
 	}, Result: run.ResultSuccess, Finish: true})
 	require.NoError(t, err)
-	require.NoError(t, keeper.Expire(t.Context()))
-	require.NoError(t, keeper.Sweep(t.Context()))
+	d.expire(t, keep)
 	require.Equal(t, 2, d.objects(t))
 	d.now = d.now.Add(2 * time.Hour)
-	require.NoError(t, keeper.Expire(t.Context()))
-	require.NoError(t, keeper.Sweep(t.Context()))
+	d.expire(t, keep)
 	require.Equal(t, 1, d.objects(t), "the workspace")
 	require.NoError(t, keeper.Sweep(t.Context()), "there is no more to do")
 }

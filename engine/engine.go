@@ -70,6 +70,7 @@ type Engine struct {
 	archiving ArchiveOptions
 	refs      atomic.Pointer[[]byte] // the key of references, once it is known
 	limit     int64                  // of a log
+	stats     archiveStats
 }
 
 var (

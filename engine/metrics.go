@@ -32,11 +32,7 @@ type Metrics struct {
 	written    *prometheus.CounterVec
 	read       prometheus.Counter
 	caches     *prometheus.CounterVec
-	expired    *prometheus.CounterVec
 	removed    prometheus.Counter
-
-	logsExpired      prometheus.Counter
-	logsExpiredBytes prometheus.Counter
 }
 
 var (
@@ -82,12 +78,6 @@ func NewMetrics() *Metrics {
 		packBefore: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "drover_log_packing_read_bytes_total", Help: "Bytes that logs took in the blob store before they were packed.",
 		}),
-		logsExpired: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "drover_retention_logs_expired_total", Help: "Runs whose logs were removed since they had expired.",
-		}),
-		logsExpiredBytes: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "drover_retention_logs_expired_bytes_total", Help: "Bytes that these logs took in the blob store.",
-		}),
 		packAfter: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "drover_log_packing_written_bytes_total", Help: "Bytes that packed logs take in the blob store.",
 		}),
@@ -96,8 +86,7 @@ func NewMetrics() *Metrics {
 		read: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "drover_archive_read_bytes_total", Help: "Bytes of archives that were read through this process.",
 		}),
-		caches:  counter("drover_cache_lookups_total", "Times that steps looked for a cache, by whether there was one.", "found"),
-		expired: counter("drover_archives_expired_total", "Archives that were kept no longer, by kind of retention: archives or caches.", "retention"),
+		caches: counter("drover_cache_lookups_total", "Times that steps looked for a cache, by whether there was one.", "found"),
 		removed: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "drover_archive_objects_removed_total", Help: "Objects of archives that were removed from the blob store, with those that were not completed.",
 		}),
@@ -107,8 +96,8 @@ func NewMetrics() *Metrics {
 func (m *Metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.created, m.delivered, m.runQueue, m.runTime, m.runsEnded, m.taskQueue, m.taskTime, m.tasks, m.frames, m.lag,
-		m.packTime, m.packBefore, m.packAfter, m.logsExpired, m.logsExpiredBytes,
-		m.saved, m.written, m.read, m.caches, m.expired, m.removed,
+		m.packTime, m.packBefore, m.packAfter,
+		m.saved, m.written, m.read, m.caches, m.removed,
 	}
 }
 
@@ -164,10 +153,4 @@ func (m *Metrics) logPacked(log records.PackingLog, size int64, took time.Durati
 	for _, b := range log.Batches {
 		m.packBefore.Add(float64(b.Bytes))
 	}
-}
-
-// LogsExpired implements records.Observer.
-func (m *Metrics) LogsExpired(bytes int64) {
-	m.logsExpired.Inc()
-	m.logsExpiredBytes.Add(float64(bytes))
 }

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/run"
 )
 
 // RetentionClient is what a RetentionKeeper needs of a Temporal client.
@@ -23,13 +24,13 @@ type RetentionClient interface {
 // configured to keep, and sees to it that it runs. Where everything is kept
 // there is none: one that runs is told so once, and ends.
 type RetentionKeeper struct {
-	retention contract.Retention
+	retention run.Retention
 	client    RetentionClient
 	logger    *slog.Logger
 }
 
 // NewRetentionKeeper returns a RetentionKeeper that does nothing until Run.
-func NewRetentionKeeper(deps Deps, c RetentionClient, r contract.Retention) *RetentionKeeper {
+func NewRetentionKeeper(deps Deps, c RetentionClient, r run.Retention) *RetentionKeeper {
 	return &RetentionKeeper{retention: r, client: c, logger: deps.Logger}
 }
 

@@ -12,7 +12,6 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
-	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/engine"
 	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/run"
@@ -49,10 +48,10 @@ func (c *retentionCalls) SignalWorkflow(_ context.Context, id, _, signal string,
 
 func TestRetentionKeeper(t *testing.T) {
 	t.Parallel()
-	on := contract.Retention{Interval: run.Duration(time.Hour), Runs: contract.RunRetention{Keep: 3}}
-	off := contract.Retention{Interval: run.Duration(time.Hour)}
+	on := run.Retention{Interval: run.Duration(time.Hour), Runs: run.RunsRetention{Keep: 3}}
+	off := run.Retention{Interval: run.Duration(time.Hour)}
 	for name, tt := range map[string]struct {
-		retention contract.Retention
+		retention run.Retention
 		err       error
 		want      []string
 	}{

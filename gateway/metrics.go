@@ -28,11 +28,15 @@ type Stats struct {
 // StatsFunc counts.
 type StatsFunc func(ctx context.Context) (Stats, error)
 
+// ArchivesFunc counts the archives that are stored.
+type ArchivesFunc func(ctx context.Context) (map[run.ArchiveKind]run.ArchiveStat, error)
+
 // metrics are what the gateway measures.
 type metrics struct {
 	registry *prometheus.Registry
 	runs     run.Service
 	stats    StatsFunc
+	archives ArchivesFunc
 	logger   *slog.Logger
 
 	requests *prometheus.CounterVec
@@ -41,12 +45,13 @@ type metrics struct {
 	panics   prometheus.Counter
 }
 
-func newMetrics(registry *prometheus.Registry, runs run.Service, stats StatsFunc, logger *slog.Logger) (*metrics, error) {
+func newMetrics(deps Deps) (*metrics, error) {
+	registry := deps.Registry
 	if registry == nil {
 		registry = prometheus.NewRegistry()
 	}
 	m := &metrics{
-		registry: registry, runs: runs, stats: stats, logger: logger,
+		registry: registry, runs: deps.Runs, stats: deps.Stats, archives: deps.Archives, logger: deps.Logger,
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "drover_gateway_requests_total", Help: "Requests answered, by route, method and HTTP status.",
 		}, []string{"route", "method", "code"}),

@@ -33,7 +33,10 @@ func TestServer_metrics(t *testing.T) {
 			Outbox: 1, OldestOutbox: 2 * time.Second,
 		}, nil
 	}
-	base := serve(t, gateway.Deps{Runs: service, Stats: stats}, gateway.Options{})
+	archives := func(context.Context) (map[run.ArchiveKind]run.ArchiveStat, error) {
+		return map[run.ArchiveKind]run.ArchiveStat{run.ArchiveCache: {Archives: 3, Bytes: 1 << 20}, run.ArchiveWorkspace: {}}, nil
+	}
+	base := serve(t, gateway.Deps{Runs: service, Stats: stats, Archives: archives}, gateway.Options{})
 	call{path: "/api/v1/runs/" + runID}.do(t, base)
 	call{path: "/api/v1/nothing/" + runID}.do(t, base)
 	got := call{path: "/metrics"}.do(t, base)
@@ -46,6 +49,9 @@ func TestServer_metrics(t *testing.T) {
 		`drover_runs{phase="running"} 0`,
 		`drover_tasks{status="waiting_approval"} 4`,
 		`drover_outbox_rows 1`,
+		`drover_archives{kind="cache"} 3`,
+		`drover_archives{kind="workspace"} 0`,
+		`drover_archives_bytes{kind="cache"} 1.048576e+06`,
 		`drover_outbox_oldest_seconds 2`,
 		`drover_pool_tasks_queued{pool="linux"} 2`,
 		`drover_executors{pool="linux",state="online"} 2`,

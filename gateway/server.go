@@ -30,6 +30,8 @@ type Deps struct {
 	Fleets run.Fleets
 	// Artifacts likewise.
 	Artifacts run.Artifacts
+	// Retention likewise.
+	Retention run.RetentionOffice
 	// Codec answers /codec/decode and /codec/encode for Temporal's own tools,
 	// where it is not nil.
 	Codec http.Handler
@@ -43,8 +45,10 @@ type Deps struct {
 	// Registry takes the gateway's metrics, and is what /metrics shows; nil
 	// means one of its own.
 	Registry *prometheus.Registry
-	// Stats gives the figures of the store for /metrics; nil: there are none.
-	Stats StatsFunc
+	// Stats gives the figures of the store for /metrics, and Archives those of the
+	// archives that are stored; nil: there are none.
+	Stats    StatsFunc
+	Archives ArchivesFunc
 }
 
 // Options are the settings of a Server. The zero value of each means its
@@ -103,6 +107,7 @@ type Server struct {
 	schedules run.Schedules
 	fleets    run.Fleets
 	artifacts run.Artifacts
+	retention run.RetentionOffice
 	auth      tokens.Authenticator
 	keys      *tokens.Keys
 	logger    *slog.Logger
@@ -128,10 +133,11 @@ func New(deps Deps, opts Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		runs: deps.Runs, desk: deps.Desk, webhooks: deps.Webhooks, schedules: deps.Schedules, fleets: deps.Fleets, artifacts: deps.Artifacts, auth: deps.Auth, keys: deps.Keys, logger: deps.Logger,
+		runs: deps.Runs, desk: deps.Desk, webhooks: deps.Webhooks, schedules: deps.Schedules, fleets: deps.Fleets, artifacts: deps.Artifacts, retention: deps.Retention,
+		auth: deps.Auth, keys: deps.Keys, logger: deps.Logger,
 		streams: newStreams(), opts: opts.withDefaults(),
 	}
-	if s.metrics, err = newMetrics(deps.Registry, deps.Runs, deps.Stats, deps.Logger); err != nil {
+	if s.metrics, err = newMetrics(deps); err != nil {
 		return nil, fmt.Errorf("registering the metrics of the gateway: %w", err)
 	}
 	s.echo = s.router(ops, deps.Codec)

@@ -12,7 +12,7 @@ import (
 // read is left out and logged: the rest of the metrics is then needed most.
 func (m *metrics) snapshot(ctx context.Context) prometheus.Gatherer {
 	registry := prometheus.NewRegistry()
-	for _, add := range []func(context.Context, *prometheus.Registry) error{m.addStats, m.addPools, m.addExecutors} {
+	for _, add := range []func(context.Context, *prometheus.Registry) error{m.addStats, m.addArchives, m.addPools, m.addExecutors} {
 		if err := add(ctx, registry); err != nil {
 			m.logger.WarnContext(ctx, "figures of the store not read", "error", err)
 		}
@@ -42,6 +42,23 @@ func (m *metrics) addStats(ctx context.Context, registry *prometheus.Registry) e
 		WithLabelValues().Set(float64(stats.Outbox))
 	gauges(registry, "drover_outbox_oldest_seconds", "For how long the oldest of them has waited.").
 		WithLabelValues().Set(stats.OldestOutbox.Seconds())
+	return nil
+}
+
+func (m *metrics) addArchives(ctx context.Context, registry *prometheus.Registry) error {
+	if m.archives == nil {
+		return nil
+	}
+	stored, err := m.archives(ctx)
+	if err != nil {
+		return err
+	}
+	archives := gauges(registry, "drover_archives", "Archives that are stored, by kind.", "kind")
+	bytes := gauges(registry, "drover_archives_bytes", "Bytes of the archives that are stored, by kind.", "kind")
+	for kind, stat := range stored {
+		archives.WithLabelValues(string(kind)).Set(float64(stat.Archives))
+		bytes.WithLabelValues(string(kind)).Set(float64(stat.Bytes))
+	}
 	return nil
 }
 

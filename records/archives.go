@@ -49,18 +49,17 @@ type Archives interface {
 
 // ArchiveRetention removes archives that are kept no longer.
 type ArchiveRetention interface {
-	// ExpireArchives removes up to n workspaces and artifacts that are kept no
-	// longer. Tried again it goes on where it was.
-	ExpireArchives(ctx context.Context, q ExpireArchives, n int) (Expired, error)
-	// ExpireCaches removes up to n caches, those first that were used longest ago.
-	ExpireCaches(ctx context.Context, q ExpireCaches, n int) (Expired, error)
+	// ExpireArchives removes up to n archives of a kind that are kept no longer,
+	// those first that are due the longest. Tried again it goes on where it was.
+	ExpireArchives(ctx context.Context, kind run.ArchiveKind, keep run.ArchiveRetention, n int) (Expired, error)
 	// TakeObjects takes up to n objects that are garbage; what is not done after
 	// the lease is handed out again. DoneObjects forgets those whose bytes are
 	// removed.
 	TakeObjects(ctx context.Context, n int, lease time.Duration) ([]string, error)
 	DoneObjects(ctx context.Context, objects []string) error
-	// ArchiveStats counts what is kept.
-	ArchiveStats(ctx context.Context) (map[run.ArchiveKind]ArchiveStat, error)
+	// ArchiveStats counts what is stored: each object once, however many runs
+	// share it.
+	ArchiveStats(ctx context.Context) (map[run.ArchiveKind]run.ArchiveStat, error)
 }
 
 // ArchiveClaim names a step on behalf of an executor.
@@ -95,31 +94,9 @@ type Archive struct {
 	Expires time.Time // zero: never, or not by itself
 }
 
-// ExpireArchives says which archives are kept no longer. DryRun only counts.
-type ExpireArchives struct {
-	// Workspaces is how long workspaces are kept after the end of their run; 0
-	// keeps them as long as the run. Artifacts have their own time.
-	Workspaces time.Duration
-	DryRun     bool
-}
-
-// ExpireCaches says which caches are kept no longer: those that any bound
-// allows to go, 0 for none. DryRun only counts.
-type ExpireCaches struct {
-	Unused time.Duration // since they were used
-	Bytes  int64         // of all caches together
-	DryRun bool
-}
-
 // Expired says what was removed.
 type Expired struct {
 	Archives int
 	Bytes    int64
 	More     bool // there may be more
-}
-
-// ArchiveStat counts archives of a kind.
-type ArchiveStat struct {
-	Archives int64
-	Bytes    int64
 }

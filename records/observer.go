@@ -26,7 +26,4 @@ type Observer interface {
 	// has, whether output is among them, and how old the oldest of that is, by
 	// the executor's clock.
 	FramesStored(frames int, output bool, lag time.Duration)
-	// LogsExpired tells that the logs of a run were removed, and how many bytes
-	// they took.
-	LogsExpired(bytes int64)
 }

@@ -31,6 +31,7 @@ type Store interface {
 	Packing
 	Archives
 	Logs
+	Due
 	Webhooks
 	Schedules
 	Fleets
@@ -333,8 +334,6 @@ type Logs interface {
 	// oldest first, each in a transaction of its own; also from the tasks of
 	// other runs that keep them. Fewer than n say that there are no more.
 	ExpireLogs(ctx context.Context, before time.Time, n int) (ExpiredLogs, error)
-	// ExpirableLogs counts what ExpireLogs would remove.
-	ExpirableLogs(ctx context.Context, before time.Time) (ExpiredLogs, error)
 }
 
 // ExpiredLogs is of how many runs logs were removed, and what they took.

@@ -111,6 +111,12 @@ const (
 	ArchiveArtifact  ArchiveKind = "artifact"
 )
 
+// ArchiveStat is how much is stored of a kind.
+type ArchiveStat struct {
+	Archives int64
+	Bytes    int64
+}
+
 // Saves returns the kind of archive that the step saves, "" for none.
 func (s *ArchiveStep) Saves() ArchiveKind {
 	switch {

@@ -134,6 +134,9 @@ type DeleteQuery struct {
 	Keep int
 	// DryRun only counts.
 	DryRun bool
+	// Pace, where it is not nil, is called before each deletion. Its error ends
+	// the call, which returns what was done until then.
+	Pace func(ctx context.Context) error
 }
 
 // Deleted says what DeleteRuns did.

@@ -15,15 +15,17 @@ import (
 	"github.com/drover-run/drover/workflows"
 )
 
-// ControlDeps are what a control worker works with. Every field is required.
+// ControlDeps are what a control worker works with. Every field is required but
+// Removed.
 type ControlDeps struct {
 	Progress activities.Progress
 	Groups   activities.Granter
 	Firings  activities.Firings
 	Registry activities.Expirer
-	Events   activities.EventRemover
-	Runs     activities.RunDeleter
-	Logs     activities.LogExpirer
+	// Retention removes what is kept no longer, and Removed counts it; nil: in a
+	// set that nobody reads.
+	Retention activities.RetentionStore
+	Removed   *activities.RetentionMetrics
 }
 
 // ControlOptions tune a control worker. Zero values mean the defaults.
@@ -103,12 +105,11 @@ func RegisterControl(r worker.Registry, deps ControlDeps) {
 	s := activities.NewSchedules(deps.Firings)
 	r.RegisterActivityWithOptions(s.Fire, activity.RegisterOptions{Name: contract.ActivityFire})
 	r.RegisterActivityWithOptions(s.EndRun, activity.RegisterOptions{Name: contract.ActivityEndRun})
-	d := activities.NewRetention(deps.Runs, nil)
+	d := activities.NewRetention(deps.Retention, deps.Removed, nil)
+	r.RegisterActivityWithOptions(d.ExpireLogs, activity.RegisterOptions{Name: contract.ActivityExpireLogs})
+	r.RegisterActivityWithOptions(d.ExpireArchives, activity.RegisterOptions{Name: contract.ActivityExpireArchives})
 	r.RegisterActivityWithOptions(d.DeleteRuns, activity.RegisterOptions{Name: contract.ActivityDeleteRuns})
-	l := activities.NewLogs(deps.Logs, nil)
-	r.RegisterActivityWithOptions(l.ExpireLogs, activity.RegisterOptions{Name: contract.ActivityExpireLogs})
-	e := activities.NewEvents(deps.Events, nil)
-	r.RegisterActivityWithOptions(e.RemoveEvents, activity.RegisterOptions{Name: contract.ActivityRemoveEvents})
+	r.RegisterActivityWithOptions(d.RemoveEvents, activity.RegisterOptions{Name: contract.ActivityRemoveEvents})
 }
 
 func cacheSize(opts ControlOptions) int {

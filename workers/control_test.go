@@ -65,7 +65,7 @@ func TestControl_registers_by_contract_names(t *testing.T) {
 	require.ElementsMatch(t, []string{
 		contract.ActivityLoadPlan, contract.ActivityExpand, contract.ActivityBegin, contract.ActivityApply, contract.ActivityHolders,
 		contract.ActivityFire, contract.ActivityEndRun, contract.ActivityRemoveEvents, contract.ActivityGrant,
-		contract.ActivityDeleteRuns, contract.ActivityExpireExecutor, contract.ActivityExpireLogs,
+		contract.ActivityDeleteRuns, contract.ActivityExpireExecutor, contract.ActivityExpireLogs, contract.ActivityExpireArchives,
 	}, r.activities)
 }
 

@@ -115,15 +115,32 @@ func bootstrapInstance(ctx workflow.Context, in contract.BootstrapInstanceInput)
 	return workflow.ExecuteActivity(ctx, contract.ActivityBootstrapInstance, in).Get(ctx, nil)
 }
 
-func deleteRuns(ctx workflow.Context, keep contract.RunRetention) (out contract.DeleteRunsResult, err error) {
-	ctx = workflow.WithActivityOptions(ctx, sweepOptions("delete runs"))
-	err = workflow.ExecuteActivity(ctx, contract.ActivityDeleteRuns, contract.DeleteRunsInput{Keep: keep}).Get(ctx, &out)
-	return out, err
+func deleteRuns(ctx workflow.Context, in contract.DeleteRunsInput) (contract.DeleteRunsResult, error) {
+	return swept[contract.DeleteRunsResult](ctx, "delete runs", contract.ActivityDeleteRuns, in)
 }
 
-func expireLogs(ctx workflow.Context, keep contract.LogRetention) (out contract.ExpireLogsResult, err error) {
-	ctx = workflow.WithActivityOptions(ctx, sweepOptions("remove expired logs"))
-	err = workflow.ExecuteActivity(ctx, contract.ActivityExpireLogs, contract.ExpireLogsInput{Keep: keep}).Get(ctx, &out)
+func expireLogs(ctx workflow.Context, keep run.LogRetention) (contract.ExpireLogsResult, error) {
+	return swept[contract.ExpireLogsResult](ctx, "remove expired logs", contract.ActivityExpireLogs, contract.ExpireLogsInput{Keep: keep})
+}
+
+func expireArchives(ctx workflow.Context, in contract.ExpireArchivesInput) (contract.ExpireArchivesResult, error) {
+	return swept[contract.ExpireArchivesResult](ctx, "remove expired "+string(in.Kind.Retention()), contract.ActivityExpireArchives, in)
+}
+
+func removeEvents(ctx workflow.Context, in contract.RemoveEventsInput) (contract.RemoveEventsResult, error) {
+	return swept[contract.RemoveEventsResult](ctx, "remove old events", contract.ActivityRemoveEvents, in)
+}
+
+// removeSomeEvents is removeEvents for executions that began when it was a local
+// activity.
+func removeSomeEvents(ctx workflow.Context, in contract.RemoveEventsInput) (contract.RemoveEventsResult, error) {
+	return progress[contract.RemoveEventsResult](ctx, contract.ActivityRemoveEvents, in)
+}
+
+// swept has an activity of the retention remove something.
+func swept[Out, In any](ctx workflow.Context, name, activity string, in In) (Out, error) {
+	var out Out
+	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, sweepOptions(name)), activity, in).Get(ctx, &out)
 	return out, err
 }
 

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
@@ -68,12 +66,7 @@ func (l *line) join(n int) {
 
 func newGroupEnv(t *testing.T, l *line) *testsuite.TestWorkflowEnvironment {
 	t.Helper()
-	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(log.NewStructuredLogger(quiet()))
-	suite.SetDisableRegistrationAliasing(true)
-	env := suite.NewTestWorkflowEnvironment()
-	env.SetTestTimeout(20 * time.Second)
-	env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: contract.ChangeGroupWorkflowID("deploy"), TaskQueue: contract.ControlQueue})
+	env := newEnvironment(contract.ChangeGroupWorkflowID("deploy"))
 	workers.RegisterControl(env, workers.ControlDeps{Groups: l})
 	return env
 }

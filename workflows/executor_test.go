@@ -7,9 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
-	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
@@ -56,12 +54,7 @@ func (h *herd) count() int {
 func newHerd(t *testing.T) (*herd, *testsuite.TestWorkflowEnvironment) {
 	t.Helper()
 	h := &herd{e: run.Executor{ID: "host-7", Pool: "linux", State: run.ExecutorOnline, Tasks: 2}}
-	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(log.NewStructuredLogger(quiet()))
-	suite.SetDisableRegistrationAliasing(true)
-	env := suite.NewTestWorkflowEnvironment()
-	env.SetTestTimeout(20 * time.Second)
-	env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: contract.ExecutorWorkflowID("host-7"), TaskQueue: contract.ControlQueue})
+	env := newEnvironment(contract.ExecutorWorkflowID("host-7"))
 	workers.RegisterControl(env, workers.ControlDeps{Registry: h})
 	return h, env
 }

@@ -69,7 +69,7 @@ func newFarm(t testing.TB) *farm {
 		archive: &archive{runs: 2_500, events: 10}, herds: map[string]*herd{}, lost: map[string]string{goneExecutor: "it burnt"},
 	}
 	running := []worker.Worker{
-		workers.NewControl(c, workers.ControlDeps{Progress: f, Groups: f, Firings: f.waiting, Registry: f, Runs: f.archive, Events: f.archive, Logs: f.archive}, options),
+		workers.NewControl(c, workers.ControlDeps{Progress: f, Groups: f, Firings: f.waiting, Registry: f, Retention: f.archive}, options),
 		workers.NewWait(c, workers.WaitDeps{Webhooks: f.waiting, Runs: f.waiting}, options),
 	}
 	for _, queue := range []string{contract.PoolQueue("linux"), contract.ExecutorQueue("host-1"), contract.ExecutorQueue("host-2"), contract.SetQueue("blue")} {

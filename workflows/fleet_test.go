@@ -5,13 +5,10 @@ import (
 	"errors"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
-	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
@@ -91,12 +88,7 @@ func newFlock(t *testing.T, f *flock, meanwhile func(*testsuite.TestWorkflowEnvi
 	over := make(chan struct{})
 	f.over = over
 	t.Cleanup(func() { close(over) })
-	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(log.NewStructuredLogger(quiet()))
-	suite.SetDisableRegistrationAliasing(true)
-	env := suite.NewTestWorkflowEnvironment()
-	env.SetTestTimeout(20 * time.Second)
-	env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: contract.FleetWorkflowID("linux"), TaskQueue: contract.ControlQueue})
+	env := newEnvironment(contract.FleetWorkflowID("linux"))
 	workers.RegisterControl(env, workers.ControlDeps{})
 	workers.RegisterFleet(env, f)
 	if meanwhile != nil {

@@ -1,10 +1,15 @@
 package workflows_test
 
 import (
+	"time"
+
 	"github.com/stretchr/testify/mock"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
 
 	"github.com/drover-run/drover/contract"
 )
@@ -14,6 +19,19 @@ type converterArgs = converter.EncodedValues
 const anything = mock.Anything
 
 func errGone() error { return &temporal.UnknownExternalWorkflowExecutionError{} }
+
+// newEnvironment returns a test environment for a workflow of an id. A machine
+// that is short of CPU makes seconds of milliseconds: no test is about that.
+func newEnvironment(id string) *testsuite.TestWorkflowEnvironment {
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(log.NewStructuredLogger(quiet()))
+	suite.SetDisableRegistrationAliasing(true)
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: 20 * time.Second})
+	env.SetTestTimeout(20 * time.Second)
+	env.SetStartWorkflowOptions(startOptions(id))
+	return env
+}
 
 func startOptions(id string) client.StartWorkflowOptions {
 	return client.StartWorkflowOptions{ID: id, TaskQueue: contract.ControlQueue}

@@ -25,8 +25,13 @@ const (
 	waitRetry     = 200 * time.Millisecond
 )
 
-// sweepTimeout is much longer than deleting a thousand runs takes.
-const sweepTimeout = 2 * time.Minute
+// An activity that removes comes back after ten seconds, if its last call of
+// the records does; sweepTimeout is much longer. sweepHeartbeat is after how
+// long another worker goes on for one that was killed.
+const (
+	sweepTimeout   = 2 * time.Minute
+	sweepHeartbeat = 20 * time.Second
+)
 
 // maxSummary is how much of a name the summary of an activity shows, in bytes;
 // the server refuses 400.
@@ -62,6 +67,7 @@ func patientOptions() workflow.ActivityOptions {
 func sweepOptions(name string) workflow.ActivityOptions {
 	o := patientOptions()
 	o.StartToCloseTimeout = sweepTimeout
+	o.HeartbeatTimeout = sweepHeartbeat
 	o.RetryPolicy.MaximumInterval = time.Minute
 	o.Summary = name
 	return o

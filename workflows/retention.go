@@ -1,32 +1,53 @@
 package workflows
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"strings"
 
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/run"
 )
 
 // retentionEvents is the length of a history after which the workflow
 // continues as new: some dozens of looks.
 const retentionEvents = 1_000
 
-// Retention is the workflow that deletes what the configuration keeps no
+// changeArchives is that archives are removed by the workflow, and events by an
+// activity that keeps to a rate. Executions that began without it go on as they
+// were until they are told of it.
+const changeArchives = "retention-archives"
+
+// Retention is the workflow that removes what the configuration keeps no
 // longer: it looks, sleeps, and looks again. It ends where it is told that
 // everything is kept.
 func Retention(ctx workflow.Context, in contract.RetentionInput) error {
-	s := &sweeper{in: in, most: retentionEvents, state: contract.RetentionState{Retention: in.Retention}}
+	s := &sweeper{in: in, most: retentionEvents}
 	if in.Limits != nil && in.Limits.Events > 0 {
 		s.most = in.Limits.Events
 	}
+	s.archives = workflow.GetVersion(ctx, changeArchives, workflow.DefaultVersion, 1) != workflow.DefaultVersion
+	s.wanted = in.Retention
+	if !s.archives {
+		s.wanted = known(in.Retention)
+	}
+	s.status = run.RetentionStatus{Retention: s.wanted, Since: in.Since, Removed: maps.Clone(in.Removed)}
+	if s.status.Since.IsZero() {
+		s.status.Since = workflow.GetInfo(ctx).WorkflowStartTime
+	}
+	if s.status.Removed == nil {
+		s.status.Removed = map[run.RetentionKind]run.RetentionSum{}
+	}
 	s.inbox = inbox{
-		on(ctx, contract.SignalRetention, func(_ workflow.Context, r contract.Retention) { s.in.Retention = r }),
+		on(ctx, contract.SignalRetention, s.configure),
 		onBare(ctx, contract.SignalForceContinue, func(workflow.Context) { s.forced = true }),
 	}
-	err := workflow.SetQueryHandlerWithOptions(ctx, contract.QueryState, func() (contract.RetentionState, error) { return s.state, nil },
-		workflow.QueryHandlerOptions{Description: "What is kept, and what this execution deleted."})
+	err := workflow.SetQueryHandlerWithOptions(ctx, contract.QueryState, func() (run.RetentionStatus, error) { return s.status, nil },
+		workflow.QueryHandlerOptions{Description: "What is kept, and what was removed."})
 	if err != nil {
 		return err
 	}
@@ -34,6 +55,7 @@ func Retention(ctx workflow.Context, in contract.RetentionInput) error {
 	case errors.Is(err, errEverythingKept):
 		return nil
 	case errors.Is(err, errFull):
+		s.in.Since, s.in.Removed = s.status.Since, s.status.Removed
 		return workflow.NewContinueAsNewError(ctx, contract.RetentionWorkflow, s.in)
 	default:
 		return err
@@ -45,11 +67,34 @@ var errEverythingKept = errors.New("everything is kept")
 
 // sweeper is one execution of the workflow.
 type sweeper struct {
-	in     contract.RetentionInput // for the next execution: with what it was told last
-	most   int                     // events of the history
-	inbox  inbox
-	forced bool
-	state  contract.RetentionState
+	in       contract.RetentionInput // for the next execution: with what it was told last
+	wanted   run.Retention           // of that, what this execution heeds
+	archives bool                    // see changeArchives
+	told     int                     // how often it was told of archives, where it began without them
+	most     int                     // events of the history
+	inbox    inbox
+	forced   bool
+	status   run.RetentionStatus
+}
+
+// known returns what a version before changeArchives understands.
+func known(r run.Retention) run.Retention {
+	r.Archives, r.PerSecond = run.ArchiveRetention{}, 0
+	return r
+}
+
+// configure takes what is kept from now on. While versions are mixed a worker of
+// the one before may have taken the same signal, without seeing all of it; so
+// each has a version of its own.
+func (s *sweeper) configure(ctx workflow.Context, r run.Retention) {
+	s.in.Retention, s.wanted = r, r
+	if !s.archives && r != known(r) {
+		s.told++
+		change := fmt.Sprintf("%s-%d", changeArchives, s.told)
+		if workflow.GetVersion(ctx, change, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+			s.wanted = known(r)
+		}
+	}
 }
 
 func (s *sweeper) run(ctx workflow.Context) error {
@@ -57,17 +102,10 @@ func (s *sweeper) run(ctx workflow.Context) error {
 		if err := s.heed(ctx); err != nil {
 			return err
 		}
-		if err := s.expireLogs(ctx); err != nil {
-			return err
-		}
-		if err := s.deleteRuns(ctx); err != nil {
-			return err
-		}
-		if err := s.deleteEvents(ctx); err != nil {
-			return err
-		}
-		if err := s.sleep(ctx); err != nil {
-			return err
+		for _, do := range []func(workflow.Context) error{s.expireLogs, s.expireArchives, s.deleteRuns, s.removeEvents, s.sleep} {
+			if err := do(ctx); err != nil {
+				return err
+			}
 		}
 	}
 }
@@ -78,72 +116,104 @@ func (s *sweeper) heed(ctx workflow.Context) error {
 	s.inbox.drain(ctx)
 	info := workflow.GetInfo(ctx)
 	switch {
-	case s.in.Retention.Off():
+	case s.wanted.Off():
 		return errEverythingKept
-	case s.in.Retention != s.state.Retention || s.forced || info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() > s.most:
+	case s.wanted != s.status.Retention || s.forced || info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() > s.most:
 		return errFull
 	}
 	return nil
 }
 
-// expireLogs is an activity of its own: it keeps to a rate.
+// sweep removes things of a kind as long as there are more.
+func (s *sweeper) sweep(ctx workflow.Context, kind run.RetentionKind, some func() (n int, bytes int64, more bool, err error)) error {
+	for more := true; more; {
+		if err := s.heed(ctx); err != nil {
+			return err
+		}
+		s.status.Doing = kind
+		n, bytes, left, err := some()
+		if err != nil {
+			return err
+		}
+		sum := s.status.Removed[kind]
+		s.status.Removed[kind] = run.RetentionSum{Count: sum.Count + int64(n), Bytes: sum.Bytes + bytes}
+		more = left
+	}
+	return nil
+}
+
+// rate is how much is removed in a second, 0 for no bound.
+func (s *sweeper) rate() int {
+	return cmp.Or(s.status.Retention.PerSecond, s.status.Retention.Logs.PerSecond)
+}
+
 func (s *sweeper) expireLogs(ctx workflow.Context) error {
-	keep := s.state.Retention.Logs
-	for more := keep.MaxAge != 0; more; {
-		if err := s.heed(ctx); err != nil {
-			return err
-		}
+	keep := s.status.Retention.Logs
+	if keep.MaxAge == 0 {
+		return nil
+	}
+	keep.PerSecond = s.rate()
+	return s.sweep(ctx, run.RetentionLogs, func() (int, int64, bool, error) {
 		out, err := expireLogs(ctx, keep)
+		return out.Runs, out.Bytes, out.More, err
+	})
+}
+
+// expireArchives comes before deleteRuns, so that what is due for itself counts
+// as that, and not as a part of its run.
+func (s *sweeper) expireArchives(ctx workflow.Context) error {
+	keep := s.status.Retention.Archives
+	if !keep.On {
+		return nil
+	}
+	for _, kind := range []run.ArchiveKind{run.ArchiveWorkspace, run.ArchiveArtifact, run.ArchiveCache} {
+		if kind == run.ArchiveWorkspace && keep.Workspaces == 0 || kind == run.ArchiveCache && keep.CacheUnused == 0 && keep.CacheBytes == 0 {
+			continue
+		}
+		err := s.sweep(ctx, kind.Retention(), func() (int, int64, bool, error) {
+			out, err := expireArchives(ctx, contract.ExpireArchivesInput{Kind: kind, Keep: keep, PerSecond: s.rate()})
+			return out.Archives, out.Bytes, out.More, err
+		})
 		if err != nil {
 			return err
 		}
-		s.state.Logs += out.Runs
-		more = out.More
 	}
 	return nil
 }
 
-// deleteRuns is an activity of its own: a thousand runs take seconds.
 func (s *sweeper) deleteRuns(ctx workflow.Context) error {
-	keep := s.state.Retention.Runs
-	for more := keep != (contract.RunRetention{}); more; {
-		if err := s.heed(ctx); err != nil {
-			return err
-		}
-		out, err := deleteRuns(ctx, keep)
-		if err != nil {
-			return err
-		}
-		s.state.Runs += out.Deleted
-		more = out.More
+	keep := s.status.Retention.Runs
+	if keep == (run.RunsRetention{}) {
+		return nil
 	}
-	return nil
+	return s.sweep(ctx, run.RetentionRuns, func() (int, int64, bool, error) {
+		out, err := deleteRuns(ctx, contract.DeleteRunsInput{Keep: keep, PerSecond: s.rate()})
+		return out.Deleted, 0, out.More, err
+	})
 }
 
-func (s *sweeper) deleteEvents(ctx workflow.Context) error {
-	keep := s.state.Retention.Events
-	for more := keep != (contract.EventRetention{}); more; {
-		if err := s.heed(ctx); err != nil {
-			return err
-		}
-		out, err := progress[contract.RemoveEventsResult](ctx, contract.ActivityRemoveEvents,
-			contract.RemoveEventsInput{MaxAge: keep.MaxAge, Newest: keep.Keep})
-		if err != nil {
-			return err
-		}
-		s.state.Events += out.Removed
-		more = out.More
+func (s *sweeper) removeEvents(ctx workflow.Context) error {
+	keep := s.status.Retention.Events
+	if keep == (run.EventRetention{}) {
+		return nil
 	}
-	return nil
+	in := contract.RemoveEventsInput{MaxAge: keep.MaxAge, Newest: keep.Keep, PerSecond: s.rate()}
+	return s.sweep(ctx, run.RetentionEvents, func() (int, int64, bool, error) {
+		remove := removeEvents
+		if !s.archives {
+			remove = removeSomeEvents
+		}
+		out, err := remove(ctx, in)
+		return out.Removed, 0, out.More, err
+	})
 }
 
 // sleep waits until it is time for the next look. To be told again what it
 // knows changes nothing.
 func (s *sweeper) sleep(ctx workflow.Context) error {
-	next := workflow.Now(ctx).Add(s.state.Retention.Interval.Std())
-	workflow.SetCurrentDetails(ctx, fmt.Sprintf("Deleted %d runs and %d events, and the logs of %d runs, since %s. It looks again at %s.",
-		s.state.Runs, s.state.Events, s.state.Logs, clock(workflow.GetInfo(ctx).WorkflowStartTime), clock(next)))
-	timer := workflow.NewTimerWithOptions(ctx, s.state.Retention.Interval.Std(), workflow.TimerOptions{Summary: "until the next look"})
+	s.status.Doing, s.status.Next = "", workflow.Now(ctx).Add(s.status.Retention.Interval.Std())
+	workflow.SetCurrentDetails(ctx, s.details())
+	timer := workflow.NewTimerWithOptions(ctx, s.status.Retention.Interval.Std(), workflow.TimerOptions{Summary: "until the next look"})
 	for !timer.IsReady() {
 		if err := workflow.Await(ctx, func() bool { return timer.IsReady() || s.inbox.waiting() }); err != nil {
 			return err
@@ -153,4 +223,17 @@ func (s *sweeper) sleep(ctx workflow.Context) error {
 		}
 	}
 	return nil
+}
+
+// details tells how it stands, for Temporal's own UI.
+func (s *sweeper) details() string {
+	var texts []string
+	for _, kind := range run.RetentionKinds() {
+		text := fmt.Sprintf("%d %s", s.status.Removed[kind].Count, kind)
+		if kind == run.RetentionLogs {
+			text = fmt.Sprintf("the logs of %d runs", s.status.Removed[kind].Count)
+		}
+		texts = append(texts, text)
+	}
+	return fmt.Sprintf("Removed %s since %s. It looks again at %s.", strings.Join(texts, ", "), clock(s.status.Since), clock(s.status.Next))
 }

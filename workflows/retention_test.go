@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
-	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
@@ -21,23 +20,45 @@ import (
 	"github.com/drover-run/drover/workers"
 )
 
-// archive stands for what is deleted: runs and events.
+// archive stands for what is deleted.
 type archive struct {
-	mu     sync.Mutex
-	runs   int
-	events int
-	down   int // calls that fail before it answers
-	asked  []run.DeleteQuery
-	looks  int // for events
-	logs   int // runs with logs that have expired
+	mu       sync.Mutex
+	runs     int
+	events   int
+	down     int // calls that fail before it answers
+	asked    []run.DeleteQuery
+	looks    int // for events
+	logs     int // runs with logs that have expired
+	archives map[run.ArchiveKind]int
+	order    []run.RetentionKind // of what was asked for
+}
+
+// note notes what is asked for, once where it is asked for again. The lock must
+// be held.
+func (a *archive) note(kind run.RetentionKind) {
+	if n := len(a.order); n == 0 || a.order[n-1] != kind {
+		a.order = append(a.order, kind)
+	}
 }
 
 func (a *archive) ExpireLogs(_ context.Context, _ time.Time, n int) (records.ExpiredLogs, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.note(run.RetentionLogs)
 	n = min(a.logs, n)
 	a.logs -= n
 	return records.ExpiredLogs{Runs: n, Bytes: int64(n)}, nil
+}
+
+func (a *archive) ExpireArchives(_ context.Context, kind run.ArchiveKind, _ run.ArchiveRetention, n int) (records.Expired, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.note(kind.Retention())
+	n = min(a.archives[kind], n)
+	if n > 0 {
+		a.archives[kind] -= n
+	}
+	return records.Expired{Archives: n, Bytes: 2 * int64(n), More: a.archives[kind] > 0}, nil
 }
 
 func (a *archive) DeleteRuns(_ context.Context, q run.DeleteQuery) (run.Deleted, error) {
@@ -47,6 +68,8 @@ func (a *archive) DeleteRuns(_ context.Context, q run.DeleteQuery) (run.Deleted,
 		a.down--
 		return run.Deleted{}, run.Errorf(run.CodeUnavailable, "%w", errOutage)
 	}
+	a.note(run.RetentionRuns)
+	q.Pace = nil
 	a.asked = append(a.asked, q)
 	n := min(a.runs, run.MaxDelete)
 	a.runs -= n
@@ -56,6 +79,7 @@ func (a *archive) DeleteRuns(_ context.Context, q run.DeleteQuery) (run.Deleted,
 func (a *archive) RemoveEvents(_ context.Context, _ records.KeepEvents, n int) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.note(run.RetentionEvents)
 	a.looks++
 	n = min(a.events, n)
 	a.events -= n
@@ -64,19 +88,23 @@ func (a *archive) RemoveEvents(_ context.Context, _ records.KeepEvents, n int) (
 
 func newRetentionEnv(t *testing.T, a *archive) *testsuite.TestWorkflowEnvironment {
 	t.Helper()
-	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(log.NewStructuredLogger(quiet()))
-	suite.SetDisableRegistrationAliasing(true)
-	env := suite.NewTestWorkflowEnvironment()
-	env.SetTestTimeout(20 * time.Second)
-	env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: contract.RetentionWorkflowID, TaskQueue: contract.ControlQueue})
-	workers.RegisterControl(env, workers.ControlDeps{Runs: a, Events: a, Logs: a})
+	env := newEnvironment(contract.RetentionWorkflowID)
+	workers.RegisterControl(env, workers.ControlDeps{Retention: a})
 	return env
 }
 
+func retentionStatus(t *testing.T, env *testsuite.TestWorkflowEnvironment) run.RetentionStatus {
+	t.Helper()
+	var status run.RetentionStatus
+	answer, err := env.QueryWorkflow(contract.QueryState)
+	require.NoError(t, err)
+	require.NoError(t, answer.Get(&status))
+	return status
+}
+
 // keepThree keeps the newest three runs of each group.
-func keepThree() contract.Retention {
-	return contract.Retention{Interval: run.Duration(time.Hour), Runs: contract.RunRetention{Keep: 3}}
+func keepThree() run.Retention {
+	return run.Retention{Interval: run.Duration(time.Hour), Runs: run.RunsRetention{Keep: 3}}
 }
 
 func TestRetention_removes_logs_that_have_expired(t *testing.T) {
@@ -84,14 +112,14 @@ func TestRetention_removes_logs_that_have_expired(t *testing.T) {
 	a := &archive{logs: 47}
 	env := newRetentionEnv(t, a)
 	turnOff(env, 90*time.Minute)
-	keep := contract.Retention{Interval: run.Duration(time.Hour), Logs: contract.LogRetention{MaxAge: run.Duration(time.Hour)}}
+	keep := run.Retention{Interval: run.Duration(time.Hour), Logs: run.LogRetention{MaxAge: run.Duration(time.Hour)}}
 	require.NoError(t, playRetention(env, keep, nil))
 	require.Zero(t, a.logs)
 	require.Zero(t, a.looks, "nothing is said of events")
 	require.Empty(t, a.asked)
 }
 
-func playRetention(env *testsuite.TestWorkflowEnvironment, r contract.Retention, limits *contract.Limits) error {
+func playRetention(env *testsuite.TestWorkflowEnvironment, r run.Retention, limits *contract.Limits) error {
 	env.ExecuteWorkflow(contract.RetentionWorkflow, contract.RetentionInput{Retention: r, Limits: limits})
 	return env.GetWorkflowError()
 }
@@ -99,7 +127,7 @@ func playRetention(env *testsuite.TestWorkflowEnvironment, r contract.Retention,
 // turnOff tells the workflow that everything is kept.
 func turnOff(env *testsuite.TestWorkflowEnvironment, after time.Duration) {
 	env.RegisterDelayedCallback(func() {
-		env.SignalWorkflow(contract.SignalRetention, contract.Retention{Interval: run.Duration(time.Hour)})
+		env.SignalWorkflow(contract.SignalRetention, run.Retention{Interval: run.Duration(time.Hour)})
 	}, after)
 }
 
@@ -121,18 +149,77 @@ func TestRetention_looks_now_and_then(t *testing.T) {
 	require.NoError(t, playRetention(env, both, nil))
 	require.Equal(t, []run.DeleteQuery{{Keep: 3}, {Keep: 3}, {Keep: 3}, {Keep: 3}}, a.asked)
 	require.Equal(t, 3, a.looks)
-	var state contract.RetentionState
-	answer, err := env.QueryWorkflow(contract.QueryState)
-	require.NoError(t, err)
-	require.NoError(t, answer.Get(&state))
-	require.Equal(t, contract.RetentionState{Retention: both, Runs: 2_501, Events: 1_200}, state)
+	status := retentionStatus(t, env)
+	require.Equal(t, both, status.Retention)
+	require.Equal(t, map[run.RetentionKind]run.RetentionSum{run.RetentionRuns: {Count: 2_501}, run.RetentionEvents: {Count: 1_200}}, status.Removed)
+	require.Equal(t, time.Hour, status.Next.Sub(status.Since).Round(time.Hour)-time.Hour)
+	require.Empty(t, status.Doing)
+}
+
+// keepAllKinds says something of all kinds.
+func keepAllKinds() run.Retention {
+	return run.Retention{
+		Interval: run.Duration(time.Hour), Logs: run.LogRetention{MaxAge: 1}, Runs: run.RunsRetention{Keep: 3}, Events: run.EventRetention{Keep: 9},
+		Archives: run.ArchiveRetention{On: true, Workspaces: 1, CacheBytes: 1},
+	}
+}
+
+// TestRetention_removes_all_kinds removes archives before their runs, so that
+// each counts as what it was due for.
+func TestRetention_removes_all_kinds(t *testing.T) {
+	t.Parallel()
+	a := &archive{archives: map[run.ArchiveKind]int{run.ArchiveWorkspace: 120, run.ArchiveArtifact: 3, run.ArchiveCache: 2}, runs: 1}
+	env := newRetentionEnv(t, a)
+	turnOff(env, 30*time.Minute)
+	require.NoError(t, playRetention(env, keepAllKinds(), nil))
+	require.Equal(t, run.RetentionKinds(), a.order)
+	require.Equal(t, map[run.RetentionKind]run.RetentionSum{
+		run.RetentionLogs: {}, run.RetentionWorkspaces: {Count: 120, Bytes: 240}, run.RetentionArtifacts: {Count: 3, Bytes: 6},
+		run.RetentionCaches: {Count: 2, Bytes: 4}, run.RetentionRuns: {Count: 1}, run.RetentionEvents: {},
+	}, retentionStatus(t, env).Removed)
+}
+
+// TestRetention_begun_before has an execution of a version that left archives to
+// others: it goes on like that until it is told of them.
+func TestRetention_begun_before(t *testing.T) {
+	t.Parallel()
+	for name, seen := range map[string]bool{"then_told": true, "told_while_versions_are_mixed": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := &archive{events: 1}
+			env := newRetentionEnv(t, a)
+			version := func(change string, v workflow.Version) {
+				env.OnGetVersion(change, workflow.DefaultVersion, workflow.Version(1)).Return(v)
+			}
+			version("retention-archives", workflow.DefaultVersion)
+			version("retention-archives-2", 1)
+			if seen {
+				version("retention-archives-1", 1)
+			} else {
+				version("retention-archives-1", workflow.DefaultVersion)
+			}
+			before := keepAllKinds()
+			before.Archives = run.ArchiveRetention{}
+			env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.SignalRetention, keepAllKinds()) }, 30*time.Minute)
+			env.RegisterDelayedCallback(func() { env.SignalWorkflow(contract.SignalRetention, keepAllKinds()) }, 90*time.Minute)
+			begin := env.Now()
+			var again *workflow.ContinueAsNewError
+			require.ErrorAs(t, playRetention(env, before, nil), &again)
+			require.Equal(t, map[bool]time.Duration{true: 30 * time.Minute, false: 90 * time.Minute}[seen], env.Now().Sub(begin).Round(time.Minute))
+			var in contract.RetentionInput
+			require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(again.Input, &in))
+			require.Equal(t, keepAllKinds(), in.Retention)
+			require.NotContains(t, a.order, run.RetentionArtifacts)
+			require.Equal(t, int64(1), in.Removed[run.RetentionEvents].Count)
+		})
+	}
 }
 
 func TestRetention_deletes_what_is_configured_alone(t *testing.T) {
 	t.Parallel()
-	for name, r := range map[string]contract.Retention{
+	for name, r := range map[string]run.Retention{
 		"runs":    keepThree(),
-		"events":  {Interval: run.Duration(time.Hour), Events: contract.EventRetention{Keep: 3}},
+		"events":  {Interval: run.Duration(time.Hour), Events: run.EventRetention{Keep: 3}},
 		"nothing": {Interval: run.Duration(time.Hour)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -151,7 +238,7 @@ func TestRetention_deletes_what_is_configured_alone(t *testing.T) {
 func TestRetention_configured_anew(t *testing.T) {
 	t.Parallel()
 	env := newRetentionEnv(t, &archive{})
-	next := contract.Retention{Interval: run.Duration(time.Minute), Runs: contract.RunRetention{MaxAge: run.Duration(time.Hour)}}
+	next := run.Retention{Interval: run.Duration(time.Minute), Runs: run.RunsRetention{MaxAge: run.Duration(time.Hour)}}
 	begin := env.Now()
 	env.RegisterDelayedCallback(func() {
 		env.SignalWorkflow(contract.SignalRetention, keepThree())
@@ -161,7 +248,8 @@ func TestRetention_configured_anew(t *testing.T) {
 	require.ErrorAs(t, playRetention(env, keepThree(), nil), &again)
 	var in contract.RetentionInput
 	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(again.Input, &in))
-	require.Equal(t, contract.RetentionInput{Retention: next}, in)
+	require.Equal(t, next, in.Retention)
+	require.Equal(t, begin.Round(time.Minute).UTC(), in.Since.Round(time.Minute).UTC())
 	require.Equal(t, 10*time.Minute, env.Now().Sub(begin).Round(time.Minute))
 }
 
@@ -184,7 +272,7 @@ func TestRetention_cancelled(t *testing.T) {
 // playRetention plays the workflow on the server: two looks, another
 // configuration, and its end.
 func (f *farm) playRetention(t *testing.T) {
-	tell := func(r contract.Retention) {
+	tell := func(r run.Retention) {
 		_, err := f.client.SignalWithStartWorkflow(t.Context(), contract.RetentionWorkflowID, contract.SignalRetention, r,
 			client.StartWorkflowOptions{ID: contract.RetentionWorkflowID, TaskQueue: contract.ControlQueue},
 			contract.RetentionWorkflow, contract.RetentionInput{Retention: r})
@@ -197,20 +285,21 @@ func (f *farm) playRetention(t *testing.T) {
 			return len(f.archive.asked) >= n, "it does not look"
 		})
 	}
-	r := contract.Retention{Interval: run.Duration(time.Second), Runs: contract.RunRetention{Keep: 3}, Events: contract.EventRetention{Keep: 100}}
+	r := run.Retention{Interval: run.Duration(time.Second), Runs: run.RunsRetention{Keep: 3}, Events: run.EventRetention{Keep: 100}}
 	tell(r)
 	asked(4) // 2,500 runs, and once more
 	tell(r)
 	r.Interval = run.Duration(time.Hour)
 	tell(r)
 	asked(5)
-	tell(contract.Retention{})
+	tell(run.Retention{})
 	f.keep(t, contract.RetentionWorkflow, "configured-anew", contract.RetentionWorkflowID)
 }
 
-// playExpiry has logs removed, more than one call does, and then everything kept.
+// playExpiry has all kinds removed, more than one call does, and then everything
+// kept.
 func (f *farm) playExpiry(t *testing.T) {
-	tell := func(r contract.Retention) {
+	tell := func(r run.Retention) {
 		_, err := f.client.SignalWithStartWorkflow(t.Context(), contract.RetentionWorkflowID, contract.SignalRetention, r,
 			client.StartWorkflowOptions{ID: contract.RetentionWorkflowID, TaskQueue: contract.ControlQueue},
 			contract.RetentionWorkflow, contract.RetentionInput{Retention: r})
@@ -219,13 +308,16 @@ func (f *farm) playExpiry(t *testing.T) {
 	left := func() int {
 		f.archive.mu.Lock()
 		defer f.archive.mu.Unlock()
-		return f.archive.logs
+		return f.archive.logs + f.archive.archives[run.ArchiveArtifact] + f.archive.events
 	}
 	f.archive.mu.Lock()
-	f.archive.logs = 25
+	f.archive.logs, f.archive.events = 25, 1_200
+	f.archive.archives = map[run.ArchiveKind]int{run.ArchiveArtifact: 60}
 	f.archive.mu.Unlock()
-	tell(contract.Retention{Interval: run.Duration(time.Hour), Logs: contract.LogRetention{MaxAge: run.Duration(time.Hour), PerSecond: 100}})
-	testenv.Await(t, 30*time.Second, func() (bool, string) { return left() == 0, "logs are left" })
-	tell(contract.Retention{})
-	f.keep(t, contract.RetentionWorkflow, "logs-expire", contract.RetentionWorkflowID)
+	keep := keepAllKinds()
+	keep.PerSecond = 100
+	tell(keep)
+	testenv.Await(t, 30*time.Second, func() (bool, string) { return left() == 0, "something is left" })
+	tell(run.Retention{})
+	f.keep(t, contract.RetentionWorkflow, "all-kinds", contract.RetentionWorkflowID)
 }

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
@@ -107,14 +105,7 @@ func (r *runs) change(do func()) {
 
 func newFiringEnv(t *testing.T, r *runs) *testsuite.TestWorkflowEnvironment {
 	t.Helper()
-	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(log.NewStructuredLogger(quiet()))
-	suite.SetDisableRegistrationAliasing(true)
-	env := suite.NewTestWorkflowEnvironment()
-	env.SetTestTimeout(20 * time.Second)
-	env.SetStartWorkflowOptions(client.StartWorkflowOptions{
-		ID: contract.ScheduledRunWorkflowID("nightly") + "-2026-01-02T03:04:05Z", TaskQueue: contract.ControlQueue,
-	})
+	env := newEnvironment(contract.ScheduledRunWorkflowID("nightly") + "-2026-01-02T03:04:05Z")
 	workers.RegisterControl(env, workers.ControlDeps{Firings: r})
 	workers.RegisterWait(env, workers.WaitDeps{Runs: r})
 	return env

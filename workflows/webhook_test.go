@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
@@ -62,12 +60,7 @@ func isDisabled(context.Context, *post) (string, error) { return "the webhook is
 
 func newHookEnv(t *testing.T, p *post) *testsuite.TestWorkflowEnvironment {
 	t.Helper()
-	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(log.NewStructuredLogger(quiet()))
-	suite.SetDisableRegistrationAliasing(true)
-	env := suite.NewTestWorkflowEnvironment()
-	env.SetTestTimeout(20 * time.Second)
-	env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: contract.WebhookWorkflowID("ci"), TaskQueue: contract.ControlQueue})
+	env := newEnvironment(contract.WebhookWorkflowID("ci"))
 	workers.RegisterControl(env, workers.ControlDeps{})
 	workers.RegisterWait(env, workers.WaitDeps{Webhooks: p})
 	return env

@@ -12,8 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
@@ -52,13 +50,8 @@ func newWorldOf(t testing.TB, records *fakeRecords) *world {
 		t: t, fakeRecords: records, script: map[string][]behaviour{}, adopts: map[string][]behaviour{},
 		calls: map[string]int{}, tokens: map[run.Key][]byte{},
 	}
-	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(log.NewStructuredLogger(quiet()))
-	suite.SetDisableRegistrationAliasing(true)
-	w.env = suite.NewTestWorkflowEnvironment()
-	w.env.SetTestTimeout(20 * time.Second)
+	w.env = newEnvironment(contract.RunWorkflowID(runID))
 	w.env.SetDetachedChildWait(false)
-	w.env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: contract.RunWorkflowID(runID), TaskQueue: contract.ControlQueue})
 	register(w.env, w.fakeRecords, w)
 	return w
 }

@@ -18,7 +18,8 @@ import (
 // DROVER_CHAOS_ONCE names a file that is made when it happens. The points are
 // before and after transactions: "creating" and "created", "changed" (by a
 // client's call on a run), "begun", "granting" and "granted", "ending" and
-// "ended"; and, with a colon and the kind of an outbox row, "taken" (not
+// "ended", "deleting" (the retention has deleted a run, and is about to delete
+// another); and, with a colon and the kind of an outbox row, "taken" (not
 // delivered yet), "delivered" (and not closed yet) and "closed".
 func interfereWithRecords(s records.Store) records.Store {
 	point := os.Getenv("DROVER_CHAOS_KILL")
@@ -100,6 +101,18 @@ func (k *killer) Apply(ctx context.Context, id run.ID, c records.Changes) (recor
 		k.at("ended")
 	}
 	return standing, tasks, err
+}
+
+func (k *killer) DeleteRuns(ctx context.Context, q run.DeleteQuery) (run.Deleted, error) {
+	if pace, deleted := q.Pace, 0; pace != nil {
+		q.Pace = func(ctx context.Context) error {
+			if deleted++; deleted > 1 {
+				k.at("deleting")
+			}
+			return pace(ctx)
+		}
+	}
+	return k.Store.DeleteRuns(ctx, q)
 }
 
 func (k *killer) Grant(ctx context.Context, name string) (granted []run.ID, more bool, err error) {

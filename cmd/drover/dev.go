@@ -168,7 +168,7 @@ func (d *dev) addParts(ctx context.Context, listener net.Listener) error {
 		return errors.Join(err, listener.Close())
 	}
 	d.addPump(d.deps, d.client)
-	d.addControl(config.Config{Retention: d.cfg.Retention}, d.stores, d.deps, d.client, contract.Namespace)
+	d.addControl(config.Config{Retention: d.cfg.Retention, Archives: d.cfg.Archives}, d.stores, d.deps, d.client, contract.Namespace)
 	d.addTelemetry(d.cfg.Telemetry, d.engine.Ready)
 	fleet := d.cfg.Fleet
 	fleet.StateDir = filepath.Join(d.dir, "fleets")

@@ -12,8 +12,8 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 
+	"github.com/drover-run/drover/activities"
 	"github.com/drover-run/drover/config"
-	"github.com/drover-run/drover/contract"
 	"github.com/drover-run/drover/engine"
 	"github.com/drover-run/drover/gateway"
 	"github.com/drover-run/drover/internal/version"
@@ -55,11 +55,13 @@ func (p *process) addGateway(
 		return err
 	}
 	server, err := gateway.New(gateway.Deps{
-		Runs: service, Desk: service, Webhooks: service, Schedules: engine.NewScheduler(service, c), Fleets: service, Artifacts: service, Codec: payloads, Auth: auth, Keys: keys, Logger: p.logger, Registry: p.telemetry.registry,
+		Runs: service, Desk: service, Webhooks: service, Schedules: engine.NewScheduler(service, c), Fleets: service, Artifacts: service,
+		Retention: engine.NewRetentionOffice(s.records, c, nil), Codec: payloads, Auth: auth, Keys: keys, Logger: p.logger, Registry: p.telemetry.registry,
 		Stats: func(ctx context.Context) (gateway.Stats, error) {
 			stats, err := s.records.Stats(ctx)
 			return gateway.Stats(stats), err
 		},
+		Archives: service.StoredArchives,
 	}, gateway.Options{
 		Address: listener.Addr().String(), Hosts: cfg.Hosts, CodecOrigins: cfg.CodecOrigins, TLS: tlsConfig, ShutdownTimeout: cfg.ShutdownTimeout,
 	})
@@ -82,11 +84,15 @@ func relayKeys(cfg config.Gateway) (*tokens.Keys, error) {
 func (p *process) addControl(cfg config.Config, s *stores, deps engine.Deps, c client.Client, namespace string) {
 	p.stages.add("reconciler", engine.NewReconciler(deps, c, namespace).Run)
 	p.stages.add("keeper", engine.NewKeeper(deps, c).Run)
-	p.stages.add("retention", engine.NewRetentionKeeper(deps, c, toRetention(cfg.Retention)).Run)
+	p.stages.add("retention", engine.NewRetentionKeeper(deps, c, toRetention(cfg)).Run)
 	scheduler := engine.NewScheduler(engine.New(deps), c)
 	deployed := toVersion(cfg.Control)
+	removed := activities.NewRetentionMetrics()
+	p.telemetry.registry.MustRegister(removed)
 	p.addWorker("control worker", deployed, func(opts workers.ControlOptions) worker.Worker {
-		return workers.NewControl(c, workers.ControlDeps{Progress: s.records, Groups: s.records, Firings: scheduler, Registry: s.records, Events: s.records, Runs: s.records, Logs: s.records}, opts)
+		return workers.NewControl(c, workers.ControlDeps{
+			Progress: s.records, Groups: s.records, Firings: scheduler, Registry: s.records, Retention: s.records, Removed: removed,
+		}, opts)
 	})
 	delivered := webhooks.NewMetrics()
 	p.telemetry.registry.MustRegister(delivered)
@@ -114,19 +120,23 @@ func toVersion(c config.Control) worker.WorkerDeploymentVersion {
 	return worker.WorkerDeploymentVersion{DeploymentName: c.Deployment, BuildID: cmp.Or(c.BuildID, version.String())}
 }
 
-func toRetention(r config.Retention) contract.Retention {
-	return contract.Retention{
-		Interval: run.Duration(r.Interval),
-		Runs:     contract.RunRetention{MaxAge: run.Duration(r.Runs.MaxAge), Keep: r.Runs.Keep},
-		Logs:     contract.LogRetention{MaxAge: run.Duration(r.Logs.MaxAge), PerSecond: r.Logs.PerSecond},
-		Events:   contract.EventRetention{MaxAge: run.Duration(r.Events.MaxAge), Keep: int64(r.Events.Keep)},
+func toRetention(cfg config.Config) run.Retention {
+	r, a := cfg.Retention, cfg.Archives
+	return run.Retention{
+		Interval: run.Duration(r.Interval), PerSecond: r.PerSecond,
+		Runs:   run.RunsRetention{MaxAge: run.Duration(r.Runs.MaxAge), Keep: r.Runs.Keep},
+		Logs:   run.LogRetention{MaxAge: run.Duration(r.Logs.MaxAge)},
+		Events: run.EventRetention{MaxAge: run.Duration(r.Events.MaxAge), Keep: int64(r.Events.Keep)},
+		Archives: run.ArchiveRetention{
+			On: true, Workspaces: run.Duration(a.WorkspaceMaxAge), CacheUnused: run.Duration(a.CacheMaxAge), CacheBytes: a.CacheTotalBytes,
+		},
 	}
 }
 
 func toArchiving(a config.Archives) engine.ArchiveOptions {
 	return engine.ArchiveOptions{
 		Limits:    run.ArchiveLimits{Size: a.MaxBytes, Entries: a.MaxEntries, Bytes: a.MaxContentBytes},
-		CacheSize: a.CacheMaxBytes, Artifacts: a.ArtifactMaxAge, Workspaces: a.WorkspaceMaxAge, CacheUnused: a.CacheMaxAge, CacheTotal: a.CacheTotalBytes,
+		CacheSize: a.CacheMaxBytes, Artifacts: a.ArtifactMaxAge, Workspaces: a.WorkspaceMaxAge,
 	}
 }
 

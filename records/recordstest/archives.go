@@ -142,7 +142,7 @@ func testArchiveOnce(t *testing.T, d *database) {
 	require.ElementsMatch(t, []string{"o1", "o3", "o4"}, leftObjects(t, s), "of all attempts")
 	stats, err := s.ArchiveStats(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, records.ArchiveStat{}, stats[run.ArchiveArtifact])
+	require.Equal(t, run.ArchiveStat{}, stats[run.ArchiveArtifact])
 }
 
 func testArchiveClaims(t *testing.T, d *database) {
@@ -325,6 +325,13 @@ func testArtifactsKept(t *testing.T, d *database) {
 	require.ElementsMatch(t, []string{"o", "w"}, leftObjects(t, s))
 }
 
+func expireArchives(t *testing.T, s records.Store, kind run.ArchiveKind, keep run.ArchiveRetention, n int) records.Expired {
+	t.Helper()
+	out, err := s.ExpireArchives(t.Context(), kind, keep, n)
+	require.NoError(t, err)
+	return out
+}
+
 // finishPipeline ends all tasks of a run, of which the first succeeded.
 func finishPipeline(t *testing.T, s records.Store, id run.ID) {
 	t.Helper()
@@ -347,22 +354,16 @@ func testArchivesExpire(t *testing.T, d *database) {
 	save(t, s, step(otherKey, 2), records.Archive{Kind: run.ArchiveArtifact, Name: "report", Object: "for ever", Size: 7})
 	finishPipeline(t, s, r.ID)
 
-	q := records.ExpireArchives{Workspaces: time.Hour}
-	expire := func(q records.ExpireArchives, n int) records.Expired {
-		out, err := s.ExpireArchives(t.Context(), q, n)
-		require.NoError(t, err)
-		return out
-	}
-	require.Zero(t, expire(q, 10))
+	keep := run.ArchiveRetention{Workspaces: run.Duration(time.Hour)}
+	require.Zero(t, expireArchives(t, s, run.ArchiveWorkspace, keep, 10))
 	d.clock.advance(2 * time.Hour)
-	require.Zero(t, expire(records.ExpireArchives{}, 10), "kept as long as the run")
-	require.Equal(t, records.Expired{Archives: 1, Bytes: 5}, expire(records.ExpireArchives{Workspaces: time.Hour, DryRun: true}, 10))
-	require.Empty(t, leftObjects(t, s), "it was only counted")
-	require.Equal(t, records.Expired{Archives: 1, Bytes: 5, More: true}, expire(q, 1))
-	require.Zero(t, expire(q, 10))
+	require.Zero(t, expireArchives(t, s, run.ArchiveWorkspace, run.ArchiveRetention{}, 10), "kept as long as the run")
+	require.Equal(t, records.Expired{Archives: 1, Bytes: 5, More: true}, expireArchives(t, s, run.ArchiveWorkspace, keep, 1))
+	require.Zero(t, expireArchives(t, s, run.ArchiveWorkspace, keep, 10))
+	require.Zero(t, expireArchives(t, s, run.ArchiveArtifact, keep, 10))
 	require.Equal(t, []string{"w"}, leftObjects(t, s))
 	d.clock.advance(48 * time.Hour)
-	require.Equal(t, records.Expired{Archives: 1, Bytes: 7}, expire(q, 10))
+	require.Equal(t, records.Expired{Archives: 1, Bytes: 7}, expireArchives(t, s, run.ArchiveArtifact, keep, 10))
 	require.Equal(t, []string{"o"}, leftObjects(t, s))
 
 	artifacts, err := s.Artifacts(t.Context(), r.ID)
@@ -378,7 +379,7 @@ func testArchivesExpire(t *testing.T, d *database) {
 	require.NoError(t, s.MayRead(t.Context(), step(otherKey, 0), "open"), "the run %s is open", other)
 	stats, err := s.ArchiveStats(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, map[run.ArchiveKind]records.ArchiveStat{
+	require.Equal(t, map[run.ArchiveKind]run.ArchiveStat{
 		run.ArchiveWorkspace: {Archives: 1, Bytes: 1}, run.ArchiveArtifact: {Archives: 1, Bytes: 7}, run.ArchiveCache: {},
 	}, stats)
 }
@@ -393,19 +394,18 @@ func testCachesExpire(t *testing.T, d *database) {
 	}
 	_, err := s.FindCache(t.Context(), c, []string{"s"}, []string{"a"})
 	require.NoError(t, err)
-	expire := func(q records.ExpireCaches, n int) records.Expired {
-		out, err := s.ExpireCaches(t.Context(), q, n)
-		require.NoError(t, err)
-		return out
+	expire := func(keep run.ArchiveRetention, n int) records.Expired {
+		t.Helper()
+		return expireArchives(t, s, run.ArchiveCache, keep, n)
 	}
-	require.Zero(t, expire(records.ExpireCaches{}, 10))
-	require.Zero(t, expire(records.ExpireCaches{Bytes: 40, Unused: 4 * time.Hour}, 10))
-	require.Equal(t, records.Expired{Archives: 1, Bytes: 10}, expire(records.ExpireCaches{Bytes: 30, DryRun: true}, 10))
-	require.Equal(t, records.Expired{Archives: 1, Bytes: 10}, expire(records.ExpireCaches{Bytes: 35}, 10))
+	require.Zero(t, expire(run.ArchiveRetention{}, 10))
+	require.Zero(t, expire(run.ArchiveRetention{CacheBytes: 40, CacheUnused: run.Duration(4 * time.Hour)}, 10))
+	require.Equal(t, records.Expired{Archives: 1, Bytes: 10}, expire(run.ArchiveRetention{CacheBytes: 35}, 10))
 	require.Equal(t, []string{"o-b"}, leftObjects(t, s), "the one that was used longest ago")
 	d.clock.advance(90 * time.Minute)
-	require.Equal(t, records.Expired{Archives: 1, Bytes: 10, More: true}, expire(records.ExpireCaches{Unused: 2 * time.Hour}, 1))
-	require.Equal(t, records.Expired{Archives: 1, Bytes: 10}, expire(records.ExpireCaches{Unused: 2 * time.Hour}, 10))
+	unused := run.ArchiveRetention{CacheUnused: run.Duration(2 * time.Hour)}
+	require.Equal(t, records.Expired{Archives: 1, Bytes: 10, More: true}, expire(unused, 1))
+	require.Equal(t, records.Expired{Archives: 1, Bytes: 10}, expire(unused, 10))
 	require.ElementsMatch(t, []string{"o-c", "o-d"}, leftObjects(t, s))
 	found, err := s.FindCache(t.Context(), c, []string{"s"}, []string{"a"})
 	require.NoError(t, err)
@@ -428,7 +428,7 @@ func testArchivesRace(t *testing.T, d *database) {
 		var next run.Run
 		var group errgroup.Group
 		group.Go(func() error {
-			_, err := stores[1].ExpireArchives(t.Context(), records.ExpireArchives{Workspaces: time.Hour}, 10)
+			_, err := stores[1].ExpireArchives(t.Context(), run.ArchiveWorkspace, run.ArchiveRetention{Workspaces: run.Duration(time.Hour)}, 10)
 			return err
 		})
 		group.Go(func() error {

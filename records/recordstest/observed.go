@@ -52,8 +52,6 @@ func (w *witness) TaskEnded(pool string, status run.Status, started bool, took t
 	w.note("ended %s %s %t %d", pool, status, started, minutes(took))
 }
 
-func (w *witness) LogsExpired(bytes int64) { w.note("logs expired: %d bytes", bytes) }
-
 func (w *witness) FramesStored(frames int, output bool, lag time.Duration) {
 	w.note("frames %d %t %t", frames, output, lag > 0)
 }

@@ -35,6 +35,7 @@ func Run(t *testing.T, newDatabase func(t *testing.T) Open) {
 		{"Frames", frameTests()},
 		{"Packing", packingTests()},
 		{"Expire", expireTests()},
+		{"Due", dueTests()},
 		{"Outputs", outputTests()},
 		{"Foreach", foreachTests()},
 		{"Contact", contactTests()},

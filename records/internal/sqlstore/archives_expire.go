@@ -1,9 +1,12 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/drover-run/drover/records"
@@ -15,100 +18,85 @@ type old struct {
 	run                     run.ID
 	task, attempt, dispatch int
 	step                    int
-	scope, name             string // of a cache
+	taskName                string
+	scope, name             string // of a cache; the name also of an artifact
 	object                  string
 	size                    int64
+	since                   int64
 }
 
-// ExpireArchives implements records.Store.
-func (s *Store) ExpireArchives(ctx context.Context, q records.ExpireArchives, n int) (records.Expired, error) {
-	var out records.Expired
-	find := func(tx Querier, now int64) (list []old, err error) {
-		scan := func(row scanner) error {
-			var o old
-			err := row.Scan(&o.run, &o.task, &o.attempt, &o.dispatch, &o.step, &o.object, &o.size)
-			list = append(list, o)
-			return err
-		}
-		const columns = `SELECT a.run_id, a.task, a.attempt, a.dispatch, a.step, a.object, a.size FROM archives a `
-		if err := each(ctx, tx, scan, columns+`WHERE a.expires_at > 0 AND a.object <> '' AND a.expires_at <= ? ORDER BY a.expires_at LIMIT ?`, now, n); err != nil {
-			return nil, err
-		}
-		if q.Workspaces == 0 || len(list) == n {
-			return list, nil
+// eachOld yields up to n archives of a kind that are kept no longer, those first
+// that are due the longest; all where n is 0.
+func eachOld(ctx context.Context, q Querier, kind run.ArchiveKind, keep run.ArchiveRetention, now int64, n int, yield func(old)) error {
+	limit := ``
+	if n > 0 {
+		limit = ` LIMIT ` + strconv.Itoa(n)
+	}
+	scan := func(row scanner) error {
+		var o old
+		err := row.Scan(&o.run, &o.task, &o.attempt, &o.dispatch, &o.step, &o.name, &o.object, &o.size, &o.since, &o.taskName)
+		yield(o)
+		return err
+	}
+	const columns, from = `SELECT a.run_id, a.task, a.attempt, a.dispatch, a.step, a.name, a.object, a.size, `,
+		`, t.name FROM archives a JOIN tasks t ON t.run_id = a.run_id AND t.number = a.task `
+	switch kind {
+	case run.ArchiveArtifact:
+		return each(ctx, q, scan, columns+`a.expires_at`+from+`WHERE a.kind = 'artifact' AND a.expires_at > 0 AND a.object <> ''
+			AND a.expires_at <= ? ORDER BY a.expires_at`+limit, now)
+	case run.ArchiveWorkspace:
+		if keep.Workspaces == 0 {
+			return nil
 		}
 		// What was saved before then is looked at alone: nothing of a run is
 		// saved after its end.
-		before := now - int64(q.Workspaces)
-		return list, each(ctx, tx, scan, columns+`JOIN runs r ON r.id = a.run_id WHERE a.kind = 'workspace' AND a.object <> ''
-			AND a.created_at <= ? AND r.ended_at > 0 AND r.ended_at <= ? ORDER BY a.created_at LIMIT ?`, before, before, n-len(list))
+		before := now - int64(keep.Workspaces)
+		return each(ctx, q, scan, columns+`r.ended_at`+from+`JOIN runs r ON r.id = a.run_id WHERE a.kind = 'workspace' AND a.object <> ''
+			AND a.created_at <= ? AND r.ended_at > 0 AND r.ended_at <= ? ORDER BY a.created_at`+limit, before, before)
+	case run.ArchiveCache:
+		return eachOldCache(ctx, q, keep, now, limit, yield)
 	}
-	err := s.expire(ctx, "removing archives", q.DryRun, &out, n, find, func(t *tx, o old) (sql.Result, error) {
-		return t.Exec(ctx, `UPDATE archives SET object = '' WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ? AND step = ? AND object = ?`,
-			o.run, o.task, o.attempt, o.dispatch, o.step, o.object)
-	})
-	return out, err
+	return run.Errorf(run.CodeInvalid, "%q is no kind of archive", kind)
 }
 
-// ExpireCaches implements records.Store.
-func (s *Store) ExpireCaches(ctx context.Context, q records.ExpireCaches, n int) (records.Expired, error) {
+// eachOldCache is eachOld for caches.
+func eachOldCache(ctx context.Context, q Querier, keep run.ArchiveRetention, now int64, limit string, yield func(old)) error {
+	if keep.CacheUnused == 0 && keep.CacheBytes == 0 {
+		return nil
+	}
+	var total int64
+	if err := q.QueryRow(ctx, `SELECT COALESCE(SUM(size), 0) FROM caches`).Scan(&total); err != nil {
+		return err
+	}
+	return each(ctx, q, func(row scanner) error {
+		var o old
+		if err := row.Scan(&o.scope, &o.name, &o.object, &o.size, &o.since); err != nil {
+			return err
+		}
+		if keep.CacheUnused > 0 && o.since <= now-int64(keep.CacheUnused) || keep.CacheBytes > 0 && total > keep.CacheBytes {
+			total -= o.size
+			yield(o)
+		}
+		return nil
+	}, `SELECT scope, name, object, size, used_at FROM caches ORDER BY used_at, scope, name`+limit)
+}
+
+// ExpireArchives implements records.Store: in one transaction. Objects that
+// nothing refers to any more are garbage from then on.
+func (s *Store) ExpireArchives(ctx context.Context, kind run.ArchiveKind, keep run.ArchiveRetention, n int) (records.Expired, error) {
 	var out records.Expired
-	find := func(tx Querier, now int64) (list []old, err error) {
-		var total int64
-		if err := tx.QueryRow(ctx, `SELECT COALESCE(SUM(size), 0) FROM caches`).Scan(&total); err != nil {
-			return nil, err
-		}
-		err = each(ctx, tx, func(row scanner) error {
-			var o old
-			var used int64
-			if err := row.Scan(&o.scope, &o.name, &o.object, &o.size, &used); err != nil {
-				return err
-			}
-			if q.Unused > 0 && used <= now-int64(q.Unused) || q.Bytes > 0 && total > q.Bytes {
-				total -= o.size
-				list = append(list, o)
-			}
-			return nil
-		}, `SELECT scope, name, object, size, used_at FROM caches ORDER BY used_at, scope, name LIMIT ?`, n)
-		return list, err
-	}
-	err := s.expire(ctx, "removing caches", q.DryRun, &out, n, find, func(t *tx, o old) (sql.Result, error) {
-		return t.Exec(ctx, `DELETE FROM caches WHERE scope = ? AND name = ? AND object = ?`, o.scope, o.name, o.object)
-	})
-	return out, err
-}
-
-// expire removes what is found, in one transaction. Objects that nothing refers
-// to any more are garbage from then on.
-func (s *Store) expire(
-	ctx context.Context, doing string, dry bool, out *records.Expired, n int,
-	find func(tx Querier, now int64) ([]old, error), remove func(t *tx, o old) (sql.Result, error),
-) error {
-	if dry {
-		return s.read(ctx, doing, func(q Querier) error {
-			list, err := find(q, s.now().UnixNano())
-			*out = records.Expired{Archives: len(list), More: len(list) == n}
-			for _, o := range list {
-				out.Bytes += o.size
-			}
-			return err
-		})
-	}
-	return s.write(ctx, doing, func(t *tx) error {
-		list, err := find(t, t.now)
-		if err != nil {
+	err := s.write(ctx, "removing archives", func(t *tx) error {
+		var list []old
+		if err := eachOld(ctx, t, kind, keep, t.now, n, func(o old) { list = append(list, o) }); err != nil {
 			return err
 		}
-		*out = records.Expired{More: len(list) == n}
+		out = records.Expired{More: len(list) == n}
 		for _, o := range list {
-			done, err := remove(t, o)
+			gone, err := t.removeArchive(ctx, kind, o)
 			if err != nil {
 				return err
 			}
-			if gone, err := done.RowsAffected(); err != nil || gone == 0 {
-				if err != nil {
-					return err
-				}
+			if !gone {
 				continue // somebody else was faster
 			}
 			out.Archives++
@@ -119,6 +107,44 @@ func (s *Store) expire(
 		}
 		return nil
 	})
+	return out, err
+}
+
+func (t *tx) removeArchive(ctx context.Context, kind run.ArchiveKind, o old) (bool, error) {
+	var done sql.Result
+	var err error
+	if kind == run.ArchiveCache {
+		done, err = t.Exec(ctx, `DELETE FROM caches WHERE scope = ? AND name = ? AND object = ?`, o.scope, o.name, o.object)
+	} else {
+		done, err = t.Exec(ctx, `UPDATE archives SET object = '' WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ? AND step = ? AND object = ?`,
+			o.run, o.task, o.attempt, o.dispatch, o.step, o.object)
+	}
+	if err != nil {
+		return false, err
+	}
+	n, err := done.RowsAffected()
+	return n > 0, err
+}
+
+// DueArchives implements records.Due.
+func (s *Store) DueArchives(ctx context.Context, kind run.ArchiveKind, keep run.ArchiveRetention, n int) (run.RetentionDue, error) {
+	var out run.RetentionDue
+	err := s.read(ctx, "looking for archives that have expired", func(q Querier) error {
+		out = run.RetentionDue{Kind: kind.Retention()}
+		return eachOld(ctx, q, kind, keep, s.now().UnixNano(), 0, func(o old) {
+			out.Count++
+			out.Bytes += o.size
+			item := run.RetentionItem{Run: o.run, Task: o.taskName, Scope: o.scope, Name: o.name, Bytes: o.size, Since: toTime(o.since)}
+			if out.Oldest.IsZero() || item.Since.Before(out.Oldest) {
+				out.Oldest = item.Since
+			}
+			i, _ := slices.BinarySearchFunc(out.First, item, func(a, b run.RetentionItem) int { return cmp.Or(a.Since.Compare(b.Since), -1) })
+			if out.First = slices.Insert(out.First, i, item); len(out.First) > n {
+				out.First = out.First[:n]
+			}
+		})
+	})
+	return out, err
 }
 
 // release takes a reference off an object.
@@ -206,17 +232,17 @@ func (s *Store) DoneObjects(ctx context.Context, objects []string) error {
 }
 
 // ArchiveStats implements records.Store.
-func (s *Store) ArchiveStats(ctx context.Context) (map[run.ArchiveKind]records.ArchiveStat, error) {
-	var out map[run.ArchiveKind]records.ArchiveStat
+func (s *Store) ArchiveStats(ctx context.Context) (map[run.ArchiveKind]run.ArchiveStat, error) {
+	var out map[run.ArchiveKind]run.ArchiveStat
 	err := s.read(ctx, "counting archives", func(q Querier) error {
-		out = map[run.ArchiveKind]records.ArchiveStat{run.ArchiveWorkspace: {}, run.ArchiveArtifact: {}, run.ArchiveCache: {}}
+		out = map[run.ArchiveKind]run.ArchiveStat{run.ArchiveWorkspace: {}, run.ArchiveArtifact: {}, run.ArchiveCache: {}}
 		return each(ctx, q, func(row scanner) error {
 			var kind run.ArchiveKind
-			var stat records.ArchiveStat
+			var stat run.ArchiveStat
 			err := row.Scan(&kind, &stat.Archives, &stat.Bytes)
 			out[kind] = stat
 			return err
-		}, `SELECT kind, COUNT(*), COALESCE(SUM(size), 0) FROM archives WHERE object <> '' GROUP BY kind
+		}, `SELECT kind, COUNT(*), COALESCE(SUM(size), 0) FROM (SELECT DISTINCT kind, object, size FROM archives WHERE object <> '') a GROUP BY kind
 			UNION ALL SELECT 'cache', COUNT(*), COALESCE(SUM(size), 0) FROM caches`)
 	})
 	return out, err

@@ -87,6 +87,11 @@ func (s *Store) DeleteRuns(ctx context.Context, q run.DeleteQuery) (run.Deleted,
 			out.More = true
 			return out, nil
 		}
+		if q.Pace != nil {
+			if err := q.Pace(ctx); err != nil {
+				return out, err
+			}
+		}
 		if !q.DryRun {
 			switch err := s.DeleteRun(ctx, id); run.CodeOf(err) {
 			case "":
@@ -97,6 +102,38 @@ func (s *Store) DeleteRuns(ctx context.Context, q run.DeleteQuery) (run.Deleted,
 			}
 		}
 		out.Runs++
+	}
+	return out, nil
+}
+
+// DueRuns implements records.Due.
+func (s *Store) DueRuns(ctx context.Context, q run.DeleteQuery, n int) (run.RetentionDue, error) {
+	out := run.RetentionDue{Kind: run.RetentionRuns}
+	var first []run.ID // the least: ids ascend with the time of creation
+	for id, err := range s.deletable(ctx, q) {
+		if err != nil {
+			return out, err
+		}
+		out.Count++
+		i, _ := slices.BinarySearch(first, id)
+		if first = slices.Insert(first, i, id); len(first) > max(n, 1) {
+			first = first[:max(n, 1)]
+		}
+	}
+	for i, id := range first {
+		r, err := s.GetSummary(ctx, id)
+		if run.CodeOf(err) == run.CodeNotFound {
+			continue // it was deleted meanwhile
+		}
+		if err != nil {
+			return out, err
+		}
+		if out.Oldest.IsZero() {
+			out.Oldest = r.CreatedAt
+		}
+		if i < n {
+			out.First = append(out.First, run.RetentionItem{Run: id, Since: r.CreatedAt})
+		}
 	}
 	return out, nil
 }

@@ -90,3 +90,45 @@ func (s *Store) RemoveEvents(ctx context.Context, keep records.KeepEvents, n int
 	})
 	return removed, err
 }
+
+// DueEvents implements records.Due.
+func (s *Store) DueEvents(ctx context.Context, keep records.KeepEvents, n int) (run.RetentionDue, error) {
+	out := run.RetentionDue{Kind: run.RetentionEvents}
+	err := s.read(ctx, "looking for old events", func(q Querier) error {
+		out.First = nil
+		var floor, last, oldest int64
+		if err := q.QueryRow(ctx, `SELECT floor FROM event_floor`).Scan(&floor); err != nil {
+			return err
+		}
+		if err := q.QueryRow(ctx, s.dialect.LastEvent).Scan(&last); err != nil {
+			return err
+		}
+		// The first that is kept; what comes after it is kept too.
+		kept := last + 1
+		where, args := `number > ?`, []any{floor}
+		if !keep.Since.IsZero() {
+			where, args = where+` AND at >= ?`, append(args, fromTime(keep.Since))
+		}
+		if keep.Newest > 0 {
+			where, args = where+` AND number > ?`, append(args, last-keep.Newest)
+		}
+		err := q.QueryRow(ctx, `SELECT number FROM events WHERE `+where+` ORDER BY number LIMIT 1`, args...).Scan(&kept)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		const due = ` FROM events WHERE number > ? AND number < ?`
+		if err := q.QueryRow(ctx, `SELECT COUNT(*), COALESCE(MIN(at), 0)`+due, floor, kept).Scan(&out.Count, &oldest); err != nil {
+			return err
+		}
+		out.Oldest = toTime(oldest)
+		return each(ctx, q, func(row scanner) error {
+			var i run.RetentionItem
+			var at int64
+			err := row.Scan(&i.Event, &i.Run, &at)
+			i.Since = toTime(at)
+			out.First = append(out.First, i)
+			return err
+		}, `SELECT number, run_id, at`+due+` ORDER BY number LIMIT ?`, floor, kept, n)
+	})
+	return out, err
+}

@@ -27,9 +27,9 @@ func (s *Store) ExpireLogs(ctx context.Context, before time.Time, n int) (out re
 			if out.Runs == n {
 				return out, nil
 			}
-			bytes, err := s.expireLogs(ctx, id)
-			if run.CodeOf(err) == run.CodeNotFound {
-				continue // it was deleted
+			there, bytes, err := s.expireLogs(ctx, id)
+			if run.CodeOf(err) == run.CodeNotFound || err == nil && !there {
+				continue // it was deleted, or all was that of another run
 			}
 			if err != nil {
 				return out, err
@@ -71,8 +71,9 @@ func (s *Store) expirable(ctx context.Context, before time.Time, after run.ID) (
 }
 
 // expireLogs removes the logs of a run that is final, also from the tasks of other
-// runs that keep them, and returns how many bytes they took.
-func (s *Store) expireLogs(ctx context.Context, id run.ID) (bytes int64, err error) {
+// runs that keep them, and returns whether there were any, and how many bytes
+// they took.
+func (s *Store) expireLogs(ctx context.Context, id run.ID) (there bool, bytes int64, err error) {
 	err = s.write(ctx, "removing the logs of a run", func(t *tx) error {
 		r, err := t.lockRun(ctx, id)
 		if err != nil {
@@ -84,7 +85,8 @@ func (s *Store) expireLogs(ctx context.Context, id run.ID) (bytes int64, err err
 		if err := t.lockSharing(ctx); err != nil {
 			return err
 		}
-		if err := t.QueryRow(ctx, `SELECT COALESCE(SUM(bytes), 0) FROM log_batches WHERE run_id = ? AND source_run = ''`, id).Scan(&bytes); err != nil {
+		if err := t.QueryRow(ctx, `SELECT COUNT(*) > 0, COALESCE(SUM(CASE WHEN source_run = '' THEN bytes ELSE 0 END), 0) FROM log_batches WHERE run_id = ?`,
+			id).Scan(&there, &bytes); err != nil || !there {
 			return err
 		}
 		if err := t.forgetPacking(ctx, id); err != nil {
@@ -108,11 +110,9 @@ func (s *Store) expireLogs(ctx context.Context, id run.ID) (bytes int64, err err
 			return err
 		}
 		t.touch(id)
-		removed := bytes
-		t.observe(func(o records.Observer) { o.LogsExpired(removed) })
 		return nil
 	})
-	return bytes, err
+	return there, bytes, err
 }
 
 // logsExpired reports whether the logs of a task were removed.
@@ -138,11 +138,29 @@ func (t *tx) keepExpired(ctx context.Context, id, from run.ID, tasks []int) erro
 	return nil
 }
 
-// ExpirableLogs implements records.Logs.
-func (s *Store) ExpirableLogs(ctx context.Context, before time.Time) (out records.ExpiredLogs, err error) {
-	err = s.read(ctx, "counting logs that have expired", func(q Querier) error {
-		return q.QueryRow(ctx, `SELECT COUNT(DISTINCT b.run_id), COALESCE(SUM(CASE WHEN b.source_run = '' THEN b.bytes ELSE 0 END), 0)
-			FROM log_batches b JOIN runs r ON r.id = b.run_id WHERE r.ended_at > 0 AND r.ended_at < ?`, before.UnixNano()).Scan(&out.Runs, &out.Bytes)
+// DueLogs implements records.Due. Of a run counts what is its own, or that of a
+// run that is gone: the rest goes with its own run, which is due as well.
+func (s *Store) DueLogs(ctx context.Context, before time.Time, n int) (run.RetentionDue, error) {
+	out := run.RetentionDue{Kind: run.RetentionLogs}
+	err := s.read(ctx, "looking for logs that have expired", func(q Querier) error {
+		const due = ` FROM log_batches b JOIN runs r ON r.id = b.run_id WHERE r.ended_at > 0 AND r.ended_at < ?
+			AND (b.source_run = '' OR NOT EXISTS (SELECT 1 FROM runs s WHERE s.id = b.source_run))`
+		const own = `COALESCE(SUM(CASE WHEN b.source_run = '' THEN b.bytes ELSE 0 END), 0)`
+		var oldest int64
+		out.First = nil
+		if err := q.QueryRow(ctx, `SELECT COUNT(DISTINCT b.run_id), `+own+`, COALESCE(MIN(r.ended_at), 0)`+due, before.UnixNano()).
+			Scan(&out.Count, &out.Bytes, &oldest); err != nil {
+			return err
+		}
+		out.Oldest = toTime(oldest)
+		return each(ctx, q, func(row scanner) error {
+			var i run.RetentionItem
+			var ended int64
+			err := row.Scan(&i.Run, &ended, &i.Bytes)
+			i.Since = toTime(ended)
+			out.First = append(out.First, i)
+			return err
+		}, `SELECT r.id, r.ended_at, `+own+due+` GROUP BY r.id, r.ended_at ORDER BY r.ended_at, r.id LIMIT ?`, before.UnixNano(), n)
 	})
 	return out, err
 }
