@@ -432,6 +432,36 @@ func (e Result) Valid() bool {
 	}
 }
 
+// Defines values for RetentionKind.
+const (
+	RetentionKindArtifacts  RetentionKind = "artifacts"
+	RetentionKindCaches     RetentionKind = "caches"
+	RetentionKindEvents     RetentionKind = "events"
+	RetentionKindLogs       RetentionKind = "logs"
+	RetentionKindRuns       RetentionKind = "runs"
+	RetentionKindWorkspaces RetentionKind = "workspaces"
+)
+
+// Valid indicates whether the value is a known member of the RetentionKind enum.
+func (e RetentionKind) Valid() bool {
+	switch e {
+	case RetentionKindArtifacts:
+		return true
+	case RetentionKindCaches:
+		return true
+	case RetentionKindEvents:
+		return true
+	case RetentionKindLogs:
+		return true
+	case RetentionKindRuns:
+		return true
+	case RetentionKindWorkspaces:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Status.
 const (
 	StatusCancelled       Status = "cancelled"
@@ -1275,6 +1305,124 @@ type RestoreWorkspace struct {
 // Result defines model for Result.
 type Result string
 
+// Retention defines model for Retention.
+type Retention struct {
+	// NextLookAt Absent while it looks.
+	NextLookAt time.Time `json:"next_look_at,omitempty,omitzero"`
+
+	// Policy What is kept. A bound that is absent does not hold.
+	Policy RetentionPolicy `json:"policy"`
+
+	// Removed By kind.
+	Removed []RetentionSum `json:"removed"`
+
+	// Removing What is being removed; absent between two looks.
+	Removing RetentionKind `json:"removing,omitempty,omitzero"`
+
+	// Running Control workers look now and then. If not, everything is kept.
+	Running bool `json:"running"`
+
+	// Since Since when it was counted what was removed.
+	Since time.Time `json:"since,omitempty,omitzero"`
+}
+
+// RetentionDue defines model for RetentionDue.
+type RetentionDue struct {
+	// Bytes In the blob store; of runs and events they are not known.
+	Bytes int64 `json:"bytes,omitempty,omitzero"`
+	Count int64 `json:"count"`
+
+	// First The oldest.
+	First []RetentionItem `json:"first"`
+
+	// Kind Logs are those of a run, all together.
+	Kind RetentionKind `json:"kind"`
+
+	// Oldest The earliest `since` of all.
+	Oldest time.Time `json:"oldest,omitempty,omitzero"`
+}
+
+// RetentionItem defines model for RetentionItem.
+type RetentionItem struct {
+	Bytes int64 `json:"bytes,omitempty,omitzero"`
+
+	// Event The number of an event.
+	Event int64 `json:"event,omitempty,omitzero"`
+
+	// Name Of an artifact or a cache.
+	Name string `json:"name,omitempty,omitzero"`
+
+	// Run Absent of a cache.
+	Run string `json:"run,omitempty,omitzero"`
+
+	// Scope Of a cache.
+	Scope string `json:"scope,omitempty,omitzero"`
+
+	// Since What its age counts from: the creation of a run, the end of the run of logs and workspaces, the last use of a
+	// cache, the time of an event; of an artifact, until when it was to be kept.
+	Since time.Time `json:"since"`
+
+	// Task Of a workspace or an artifact.
+	Task string `json:"task,omitempty,omitzero"`
+}
+
+// RetentionKind Logs are those of a run, all together.
+type RetentionKind string
+
+// RetentionPolicy What is kept. A bound that is absent does not hold.
+type RetentionPolicy struct {
+	// CacheMaxAge Of caches, since they were used.
+	CacheMaxAge Duration `json:"cache_max_age,omitempty,omitzero"`
+
+	// CacheTotalBytes Of all caches together.
+	CacheTotalBytes int64 `json:"cache_total_bytes,omitempty,omitzero"`
+
+	// EventsKeep How many of the newest events stay.
+	EventsKeep int64 `json:"events_keep,omitempty,omitzero"`
+
+	// EventsMaxAge A Go duration string.
+	//
+	// Example: 1h30m
+	EventsMaxAge Duration `json:"events_max_age,omitempty,omitzero"`
+
+	// Interval From one look to the next.
+	Interval Duration `json:"interval"`
+
+	// LogsMaxAge Of logs, since the end of their run.
+	LogsMaxAge Duration `json:"logs_max_age,omitempty,omitzero"`
+
+	// PerSecond How many runs, logs and archives are removed in a second, and hundreds of events.
+	PerSecond int `json:"per_second,omitempty,omitzero"`
+
+	// RunsKeep How many of the newest runs of each group stay.
+	RunsKeep int `json:"runs_keep,omitempty,omitzero"`
+
+	// RunsMaxAge Of runs, since they were made.
+	RunsMaxAge Duration `json:"runs_max_age,omitempty,omitzero"`
+
+	// WorkspaceMaxAge Of workspaces, since the end of their run.
+	WorkspaceMaxAge Duration `json:"workspace_max_age,omitempty,omitzero"`
+}
+
+// RetentionPreview defines model for RetentionPreview.
+type RetentionPreview struct {
+	// Due By kind, in the order in which they are removed.
+	Due []RetentionDue `json:"due"`
+
+	// Policy What is kept. A bound that is absent does not hold.
+	Policy RetentionPolicy `json:"policy"`
+}
+
+// RetentionSum defines model for RetentionSum.
+type RetentionSum struct {
+	// Bytes In the blob store; of runs and events they are not known.
+	Bytes int64 `json:"bytes,omitempty,omitzero"`
+	Count int64 `json:"count"`
+
+	// Kind Logs are those of a run, all together.
+	Kind RetentionKind `json:"kind"`
+}
+
 // Run defines model for Run.
 type Run struct {
 	Admission   Admission   `json:"admission"`
@@ -1966,6 +2114,34 @@ type ListGroupsParams struct {
 
 // DeletePoolJSONBody defines parameters for DeletePool.
 type DeletePoolJSONBody = map[string]interface{}
+
+// PreviewRetentionParams defines parameters for PreviewRetention.
+type PreviewRetentionParams struct {
+	// LogsMaxAge Of logs, since the end of their run.
+	LogsMaxAge Duration `form:"logs_max_age,omitempty" json:"logs_max_age,omitempty,omitzero"`
+
+	// RunsMaxAge Of runs, since they were made.
+	RunsMaxAge Duration `form:"runs_max_age,omitempty" json:"runs_max_age,omitempty,omitzero"`
+
+	// RunsKeep How many of the newest runs of each group stay.
+	RunsKeep     *int     `form:"runs_keep,omitempty" json:"runs_keep,omitempty"`
+	EventsMaxAge Duration `form:"events_max_age,omitempty" json:"events_max_age,omitempty,omitzero"`
+
+	// EventsKeep How many of the newest events stay.
+	EventsKeep *int64 `form:"events_keep,omitempty" json:"events_keep,omitempty"`
+
+	// WorkspaceMaxAge Of workspaces, since the end of their run.
+	WorkspaceMaxAge Duration `form:"workspace_max_age,omitempty" json:"workspace_max_age,omitempty,omitzero"`
+
+	// CacheMaxAge Of caches, since they were used.
+	CacheMaxAge Duration `form:"cache_max_age,omitempty" json:"cache_max_age,omitempty,omitzero"`
+
+	// CacheTotalBytes Of all caches together.
+	CacheTotalBytes *int64 `form:"cache_total_bytes,omitempty" json:"cache_total_bytes,omitempty"`
+
+	// Limit How many things are listed of each kind.
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
+}
 
 // DeleteRunsJSONBody defines parameters for DeleteRuns.
 type DeleteRunsJSONBody = map[string]interface{}
@@ -2818,6 +2994,23 @@ type ClientInterface interface {
 	//
 	// Corresponds with PUT /api/v1/pools/{name} (the `PutPool` operationId).
 	PutPool(ctx context.Context, name string, body PutPoolJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetRetention Tell what is kept, and what was removed
+	//
+	// What the control workers are configured to keep, what was removed since a time, and when they look next. 503 where
+	// no control worker answers.
+	//
+	// Corresponds with GET /api/v1/retention (the `GetRetention` operationId).
+	GetRetention(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewRetention Tell what would be removed now
+	//
+	// A dry run: by kind, how much is kept no longer and still there, with the first of it. It is what the next look
+	// removes, if that is now, and nothing is removed by this call. Each parameter but `limit` stands for the setting of
+	// its name in place of the configured one; `0` is no bound.
+	//
+	// Corresponds with GET /api/v1/retention/preview (the `PreviewRetention` operationId).
+	PreviewRetention(ctx context.Context, params *PreviewRetentionParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteRunsWithBody Delete final runs by age and by number
 	//
@@ -4111,6 +4304,43 @@ func (c *Client) PutPoolWithBody(ctx context.Context, name string, contentType s
 // Corresponds with PUT /api/v1/pools/{name} (the `PutPool` operationId).
 func (c *Client) PutPool(ctx context.Context, name string, body PutPoolJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPutPoolRequest(c.Server, name, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetRetention Tell what is kept, and what was removed
+//
+// What the control workers are configured to keep, what was removed since a time, and when they look next. 503 where
+// no control worker answers.
+//
+// Corresponds with GET /api/v1/retention (the `GetRetention` operationId).
+func (c *Client) GetRetention(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetRetentionRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewRetention Tell what would be removed now
+//
+// A dry run: by kind, how much is kept no longer and still there, with the first of it. It is what the next look
+// removes, if that is now, and nothing is removed by this call. Each parameter but `limit` stands for the setting of
+// its name in place of the configured one; `0` is no bound.
+//
+// Corresponds with GET /api/v1/retention/preview (the `PreviewRetention` operationId).
+func (c *Client) PreviewRetention(ctx context.Context, params *PreviewRetentionParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewRetentionRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -6542,6 +6772,163 @@ func NewPutPoolRequestWithBody(server string, name string, contentType string, b
 	return req, nil
 }
 
+// NewGetRetentionRequest constructs an http.Request for the GetRetention method
+func NewGetRetentionRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/retention")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPreviewRetentionRequest constructs an http.Request for the PreviewRetention method
+func NewPreviewRetentionRequest(server string, params *PreviewRetentionParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/retention/preview")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "logs_max_age", params.LogsMaxAge, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "runs_max_age", params.RunsMaxAge, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if params.RunsKeep != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "runs_keep", *params.RunsKeep, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "events_max_age", params.EventsMaxAge, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if params.EventsKeep != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "events_keep", *params.EventsKeep, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "workspace_max_age", params.WorkspaceMaxAge, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cache_max_age", params.CacheMaxAge, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if params.CacheTotalBytes != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cache_total_bytes", *params.CacheTotalBytes, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewDeleteRunsRequest calls the generic DeleteRuns builder with application/json body
 func NewDeleteRunsRequest(server string, params *DeleteRunsParams, body DeleteRunsJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -8777,6 +9164,27 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PUT /api/v1/pools/{name} (the `PutPool` operationId).
 	PutPoolWithResponse(ctx context.Context, name string, body PutPoolJSONRequestBody, reqEditors ...RequestEditorFn) (*PutPoolResponse, error)
 
+	// GetRetentionWithResponse Tell what is kept, and what was removed
+	//
+	// What the control workers are configured to keep, what was removed since a time, and when they look next. 503 where
+	// no control worker answers.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/retention (the `GetRetention` operationId).
+	GetRetentionWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetRetentionResponse, error)
+
+	// PreviewRetentionWithResponse Tell what would be removed now
+	//
+	// A dry run: by kind, how much is kept no longer and still there, with the first of it. It is what the next look
+	// removes, if that is now, and nothing is removed by this call. Each parameter but `limit` stands for the setting of
+	// its name in place of the configured one; `0` is no bound.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/retention/preview (the `PreviewRetention` operationId).
+	PreviewRetentionWithResponse(ctx context.Context, params *PreviewRetentionParams, reqEditors ...RequestEditorFn) (*PreviewRetentionResponse, error)
+
 	// DeleteRunsWithBodyWithResponse Delete final runs by age and by number
 	//
 	// Removes final runs with their logs for good, oldest first, at most 1,000 in one call: where the answer says
@@ -10961,6 +11369,116 @@ func (r PutPoolResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r PutPoolResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetRetentionResponseDefaultHeaders the declared response headers of an HTTP default response for GetRetention
+type GetRetentionResponseDefaultHeaders struct {
+	RetryAfter int
+}
+
+type GetRetentionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Retention
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetRetentionResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetRetentionResponse) GetJSON200() *Retention {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetRetentionResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetRetentionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetRetentionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetRetentionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetRetentionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PreviewRetentionResponseDefaultHeaders the declared response headers of an HTTP default response for PreviewRetention
+type PreviewRetentionResponseDefaultHeaders struct {
+	RetryAfter int
+}
+
+type PreviewRetentionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RetentionPreview
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *PreviewRetentionResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PreviewRetentionResponse) GetJSON200() *RetentionPreview {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r PreviewRetentionResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r PreviewRetentionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PreviewRetentionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PreviewRetentionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PreviewRetentionResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -13378,6 +13896,39 @@ func (c *ClientWithResponses) PutPoolWithResponse(ctx context.Context, name stri
 	return ParsePutPoolResponse(rsp)
 }
 
+// GetRetentionWithResponse Tell what is kept, and what was removed
+//
+// What the control workers are configured to keep, what was removed since a time, and when they look next. 503 where
+// no control worker answers.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/retention (the `GetRetention` operationId).
+func (c *ClientWithResponses) GetRetentionWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetRetentionResponse, error) {
+	rsp, err := c.GetRetention(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetRetentionResponse(rsp)
+}
+
+// PreviewRetentionWithResponse Tell what would be removed now
+//
+// A dry run: by kind, how much is kept no longer and still there, with the first of it. It is what the next look
+// removes, if that is now, and nothing is removed by this call. Each parameter but `limit` stands for the setting of
+// its name in place of the configured one; `0` is no bound.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/retention/preview (the `PreviewRetention` operationId).
+func (c *ClientWithResponses) PreviewRetentionWithResponse(ctx context.Context, params *PreviewRetentionParams, reqEditors ...RequestEditorFn) (*PreviewRetentionResponse, error) {
+	rsp, err := c.PreviewRetention(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewRetentionResponse(rsp)
+}
+
 // DeleteRunsWithBodyWithResponse Delete final runs by age and by number
 //
 // Removes final runs with their logs for good, oldest first, at most 1,000 in one call: where the answer says
@@ -15566,6 +16117,98 @@ func ParsePutPoolResponse(rsp *http.Response) (*PutPoolResponse, error) {
 	switch {
 	case true:
 		var headers PutPoolResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetRetentionResponse parses an HTTP response from a GetRetentionWithResponse call
+func ParseGetRetentionResponse(rsp *http.Response) (*GetRetentionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetRetentionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Retention
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers GetRetentionResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePreviewRetentionResponse parses an HTTP response from a PreviewRetentionWithResponse call
+func ParsePreviewRetentionResponse(rsp *http.Response) (*PreviewRetentionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PreviewRetentionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RetentionPreview
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers PreviewRetentionResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {

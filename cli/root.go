@@ -72,7 +72,7 @@ func Commands(env Env) []*cobra.Command {
 	env = env.withDefaults()
 	all := []*cobra.Command{
 		runCommand(env), validateCommand(env), runsCommand(env), artifactsCommand(env), executorsCommand(env), poolsCommand(env), eventsCommand(env),
-		changeGroupsCommand(env), groupsCommand(env), webhooksCommand(env), schedulesCommand(env), fleetsCommand(env),
+		changeGroupsCommand(env), groupsCommand(env), webhooksCommand(env), schedulesCommand(env), fleetsCommand(env), retentionCommand(env),
 	}
 	for _, c := range all {
 		c.GroupID = GroupClient

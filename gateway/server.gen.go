@@ -110,6 +110,12 @@ type ServerInterface interface {
 	// PutPool Make or change a pool
 	// (PUT /api/v1/pools/{name})
 	PutPool(ctx echo.Context, name string) error
+	// GetRetention Tell what is kept, and what was removed
+	// (GET /api/v1/retention)
+	GetRetention(ctx echo.Context) error
+	// PreviewRetention Tell what would be removed now
+	// (GET /api/v1/retention/preview)
+	PreviewRetention(ctx echo.Context, params PreviewRetentionParams) error
 	// DeleteRuns Delete final runs by age and by number
 	// (DELETE /api/v1/runs)
 	DeleteRuns(ctx echo.Context, params DeleteRunsParams) error
@@ -814,6 +820,89 @@ func (w *ServerInterfaceWrapper) PutPool(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.PutPool(ctx, name)
+	return err
+}
+
+// GetRetention converts echo context to params.
+func (w *ServerInterfaceWrapper) GetRetention(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetRetention(ctx)
+	return err
+}
+
+// PreviewRetention converts echo context to params.
+func (w *ServerInterfaceWrapper) PreviewRetention(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PreviewRetentionParams
+	// ------------- Optional query parameter "logs_max_age" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "logs_max_age", ctx.QueryParams(), &params.LogsMaxAge, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter logs_max_age: %s", err))
+	}
+
+	// ------------- Optional query parameter "runs_max_age" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "runs_max_age", ctx.QueryParams(), &params.RunsMaxAge, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter runs_max_age: %s", err))
+	}
+
+	// ------------- Optional query parameter "runs_keep" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "runs_keep", ctx.QueryParams(), &params.RunsKeep, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter runs_keep: %s", err))
+	}
+
+	// ------------- Optional query parameter "events_max_age" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "events_max_age", ctx.QueryParams(), &params.EventsMaxAge, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter events_max_age: %s", err))
+	}
+
+	// ------------- Optional query parameter "events_keep" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "events_keep", ctx.QueryParams(), &params.EventsKeep, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter events_keep: %s", err))
+	}
+
+	// ------------- Optional query parameter "workspace_max_age" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "workspace_max_age", ctx.QueryParams(), &params.WorkspaceMaxAge, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter workspace_max_age: %s", err))
+	}
+
+	// ------------- Optional query parameter "cache_max_age" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cache_max_age", ctx.QueryParams(), &params.CacheMaxAge, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cache_max_age: %s", err))
+	}
+
+	// ------------- Optional query parameter "cache_total_bytes" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cache_total_bytes", ctx.QueryParams(), &params.CacheTotalBytes, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cache_total_bytes: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PreviewRetention(ctx, params)
 	return err
 }
 
@@ -1737,6 +1826,8 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/api/v1/runs/:id/artifacts", wrapper.ListArtifacts, options.OperationMiddlewares["listArtifacts"]...)
 	router.GET(options.BaseURL+"/api/v1/runs/:id/artifacts/:task/:name", wrapper.GetArtifact, options.OperationMiddlewares["getArtifact"]...)
 	router.GET(options.BaseURL+"/api/v1/runs/:id/artifacts/:task/:name/entries", wrapper.ListArtifactEntries, options.OperationMiddlewares["listArtifactEntries"]...)
+	router.GET(options.BaseURL+"/api/v1/retention", wrapper.GetRetention, options.OperationMiddlewares["getRetention"]...)
+	router.GET(options.BaseURL+"/api/v1/retention/preview", wrapper.PreviewRetention, options.OperationMiddlewares["previewRetention"]...)
 	router.POST(options.BaseURL+"/api/v1/executor/register", wrapper.DeskRegister, options.OperationMiddlewares["deskRegister"]...)
 	router.POST(options.BaseURL+"/api/v1/executor/renew", wrapper.DeskRenew, options.OperationMiddlewares["deskRenew"]...)
 	router.POST(options.BaseURL+"/api/v1/executor/claim", wrapper.DeskClaim, options.OperationMiddlewares["deskClaim"]...)

@@ -258,6 +258,7 @@ func (g *Gateway) handler() http.Handler {
 	g.serveSchedules(mux)
 	g.serveRegistry(mux)
 	g.serveFleets(mux)
+	g.serveRetention(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		g.mu.Lock()
 		g.requests = append(g.requests, r.Method+" "+r.URL.Path)

@@ -1,0 +1,113 @@
+package test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/test/harness"
+)
+
+// TestRetention_kill has all of Drover killed while it deletes runs that are
+// kept no longer. What was due, by the dry run before, is gone in the end, and
+// nothing else.
+func TestRetention_kill(t *testing.T) {
+	t.Parallel()
+	temporal := harness.FreeAddress(t)
+	dev := harness.StartDev(t, []string{
+		"DROVER_CHAOS_KILL=deleting", "DROVER_CHAOS_ONCE=" + filepath.Join(t.TempDir(), "killed"),
+		"DROVER_RETENTION__RUNS__KEEP=2", "DROVER_RETENTION__LOGS__MAX_AGE=1s",
+	}, "--executor", "shell", "--temporal", temporal)
+	status := func() (v api.Retention) {
+		code, body, err := dev.Do(t.Context(), http.MethodGet, "/api/v1/retention", "", "")
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, code, body)
+		require.NoError(t, json.Unmarshal([]byte(body), &v))
+		return v
+	}
+	asleep := func() {
+		t.Helper()
+		testenv.Await(t, patience, func() (bool, string) {
+			v := status()
+			return !v.NextLookAt.IsZero(), "it removes " + string(v.Removing)
+		})
+	}
+	asleep() // after the first look, at nothing
+	var ids []string
+	for i := range 5 {
+		ids = append(ids, dev.Submit(fmt.Sprintf(
+			"name: r%d\ngroup: /test/retention\ntasks: {t: {steps: [{run: 'echo here; echo x > f'}, {save_artifacts: {name: report, paths: [f], retention: 1s}}]}}\n", i)).ID)
+	}
+	for _, id := range ids {
+		require.Equal(t, api.ResultSuccess, dev.AwaitPhase(id, api.PhaseFinished, patience).Result)
+	}
+	// They are due a second after their end.
+	var due map[api.RetentionKind]api.RetentionDue
+	dev.AwaitPath("/api/v1/retention/preview?limit=100", patience, func(body string) bool {
+		var preview api.RetentionPreview
+		require.NoError(t, json.Unmarshal([]byte(body), &preview))
+		due = map[api.RetentionKind]api.RetentionDue{}
+		for _, d := range preview.Due {
+			due[d.Kind] = d
+		}
+		return due["logs"].Count == 5 && due["artifacts"].Count == 5
+	})
+	require.Equal(t, int64(3), due["runs"].Count)
+	var goes []string
+	for _, x := range due["runs"].First {
+		goes = append(goes, x.Run)
+	}
+	require.Equal(t, ids[:3], goes)
+	was := status()
+	require.True(t, was.Running)
+	require.Equal(t, 2, was.Policy.RunsKeep)
+
+	c, err := client.Dial(client.Options{HostPort: temporal, Namespace: contract.Namespace})
+	require.NoError(t, err)
+	defer c.Close()
+	require.NoError(t, c.SignalWorkflow(t.Context(), contract.RetentionWorkflowID, "", contract.SignalForceContinue, nil))
+	testenv.Await(t, patience, func() (bool, string) { return !dev.Running(), "it was not killed" })
+	dev.Restart()
+	require.NotEqual(t, was.Removed, status().Removed, "the logs and artifacts went before")
+	for i, id := range ids {
+		if i >= 3 {
+			dev.Get(id)
+			continue
+		}
+		testenv.Await(t, patience, func() (bool, string) {
+			code, body, err := dev.Do(t.Context(), http.MethodGet, "/api/v1/runs/"+id, "", "")
+			require.NoError(t, err)
+			return code == http.StatusNotFound, body
+		})
+	}
+	for _, id := range ids[3:] {
+		for _, path := range []string{"/tasks/t/logs", "/artifacts/t/report", "/artifacts/t/report/entries"} {
+			code, body, err := dev.Do(t.Context(), http.MethodGet, "/api/v1/runs/"+id+path, "", "")
+			require.NoError(t, err)
+			require.Equal(t, http.StatusGone, code, body)
+		}
+	}
+	asleep()
+	for _, sum := range status().Removed {
+		if sum.Kind == api.RetentionKindLogs || sum.Kind == api.RetentionKindArtifacts {
+			require.Equal(t, int64(5), sum.Count, sum.Kind)
+			require.Equal(t, due[sum.Kind].Bytes, sum.Bytes, sum.Kind)
+		}
+	}
+	dev.AwaitPath("/api/v1/retention/preview", patience, func(body string) bool {
+		var preview api.RetentionPreview
+		require.NoError(t, json.Unmarshal([]byte(body), &preview))
+		for _, d := range preview.Due {
+			require.Zero(t, d.Count, d.Kind)
+		}
+		return true
+	})
+}
