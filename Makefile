@@ -148,11 +148,17 @@ histories: build ## Record the histories that the replay tests do not have, on a
 check-clean: generate ## Fail where generated code or go.mod is not what is committed
 	git diff --exit-code -- api gateway fleeting go.mod go.sum
 
+# How long each reader is fuzzed. Inputs that make files are not minimized for long.
+FUZZTIME ?= 20s
+.PHONY: fuzz
+fuzz: ## Fuzz the readers of specifications and of archives, for FUZZTIME each
+	$(GO) test -run '^$$' -fuzz FuzzRead -fuzztime $(FUZZTIME) -fuzzminimizetime 10x ./spec/
+	$(GO) test -run '^$$' -fuzz FuzzUnpack -fuzztime $(FUZZTIME) -fuzzminimizetime 10x ./archive/
+
 .PHONY: soak
 soak: build $(AND_CLUSTER) ## The long runs: ten kills in a row, chaos, also in a cluster as test-k8s has it, fuzzing, the full self-build
 	$(IN_CLUSTER) env DROVER_SOAK=1 $(GO) test -count=1 -v -parallel 8 -timeout 60m ./test/...
-	$(GO) test -fuzz FuzzRead -fuzztime 5m ./spec/
-	$(GO) test -run '^$$' -fuzz FuzzUnpack -fuzztime 10m -fuzzminimizetime 10x ./archive/
+	$(MAKE) fuzz FUZZTIME=10m
 	examples/with-dev.sh shell bin/drover run examples/full-build.yaml --env SOURCE="$$PWD" --follow
 
 .PHONY: bench
