@@ -324,7 +324,7 @@ func TestRead_Refuses(t *testing.T) {
 		"broken block":         {"name: n\ngroup: /a/b\n- x\n", spec.FormatYAML, run.CodeUnreadable, 3, "did not find expected key"},
 		"colon too many":       {"name: n\ngroup: a: b\n", spec.FormatYAML, run.CodeUnreadable, 2, "mapping values are not allowed"},
 		"tab":                  {"name: n\n\tgroup: a\n", spec.FormatYAML, run.CodeUnreadable, 2, "tab character"},
-		"unknown anchor":       {"name: *x\n", spec.FormatYAML, run.CodeUnreadable, 0, "unknown anchor"},
+		"unknown anchor":       {"name: *x\n", spec.FormatYAML, run.CodeUnreadable, 0, "it refers to an anchor that is not there"},
 		"two documents":        {"name: n\n---\nname: m\n", spec.FormatYAML, run.CodeUnreadable, 2, "second document"},
 		"broken JSON":          {"{\n\"name\": \"n\",\n}", spec.FormatJSON, run.CodeUnreadable, 3, "invalid character '}'"},
 		"JSON that ends":       {"{\n\"name\": ", spec.FormatJSON, run.CodeUnreadable, 2, "ends too early"},

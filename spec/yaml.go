@@ -72,6 +72,14 @@ func yamlError(err error) error {
 			line++
 		}
 	}
+	// The library shows the name of the anchor: a value that was meant as text,
+	// and may be a secret.
+	switch {
+	case strings.HasPrefix(text, "unknown anchor"):
+		text = "it refers to an anchor that is not there (a text that begins with * needs quotes)"
+	case strings.HasPrefix(text, "anchor "):
+		text = "an anchor holds itself"
+	}
 	return unreadable(line, "it is not YAML: "+text)
 }
 
