@@ -93,7 +93,7 @@ func (t *task) serveStep(ctx context.Context, through Courier, ask asked) {
 		case isOver(err):
 			return // the frames tell how it ended
 		}
-		e.log.Warn("moving an archive broke off", slog.Any("error", err))
+		e.log.Warn("moving an archive broke off", loggable(err))
 		if e.progressed() {
 			retry = pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
 		}

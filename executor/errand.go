@@ -60,10 +60,20 @@ func (e *errand) run(ctx context.Context) (transfer.Answer, error) {
 		return transfer.Answer{Lines: lines}, nil
 	}
 	if why, ok := e.lasting(err); ok && ctx.Err() == nil {
-		e.log.Info("a step's archive can not be moved", slog.Any("error", err))
+		e.log.Info("a step's archive can not be moved", loggable(err))
 		return transfer.Answer{Lines: lines, Fault: why}, nil
 	}
 	return transfer.Answer{}, err
+}
+
+// loggable is what the log of the process may have of an error: of one that an
+// environment told not its words, in which a file may be named by a secret. The
+// log of the step has them, masked.
+func loggable(err error) slog.Attr {
+	if fault, ok := errors.AsType[*transfer.FaultError](err); ok {
+		return slog.String("code", string(fault.Code))
+	}
+	return slog.Any("error", err)
 }
 
 // lasting reports whether to try again is of no use, and why in words for the

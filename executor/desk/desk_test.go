@@ -125,7 +125,7 @@ func TestClient_round_trip(t *testing.T) {
 		Slots: 4, SlotsUsed: 1, Version: "v1", JournalID: "j", Set: "s", Temporary: true, RemoveAfter: time.Minute, State: run.ExecutorDraining,
 	}
 	renewal := run.Renewal{Executor: "e", Set: "s", JournalID: "j", SlotsUsed: 2, Draining: true, Drained: true}
-	claim := run.ClaimRequest{Key: keys[0], Executor: "e", Set: "s", JournalID: "j"}
+	claim := run.ClaimRequest{Key: keys[0], Executor: "e", Set: "s", JournalID: "j", Knows: run.NewestOrder}
 	wanted, err := c.Register(t.Context(), executor)
 	require.NoError(t, err)
 	require.True(t, wanted.Drain)
