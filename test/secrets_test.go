@@ -4,14 +4,9 @@ import (
 	"bufio"
 	"context"
 	"crypto/rand"
-	"encoding/base64"
 	"fmt"
-	"io/fs"
-	"maps"
 	"net/http"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -20,8 +15,6 @@ import (
 
 	"github.com/drover-run/drover/api"
 	"github.com/drover-run/drover/internal/testenv"
-	"github.com/drover-run/drover/run"
-	specs "github.com/drover-run/drover/spec"
 	"github.com/drover-run/drover/test/harness"
 )
 
@@ -83,102 +76,14 @@ func secretsAreToldNowhere(t *testing.T, _ *harness.Dev) {
 		for _, answer := range told {
 			require.NotContains(t, answer, secret)
 		}
-		require.Empty(t, filesWith(t, dev.Dir, secret))
 	}
-	require.NotEmpty(t, filesWith(t, dev.Dir, "/behaviours/secrets"), "what is looked for can be found")
-	require.NotEmpty(t, filesWith(t, dev.Dir, "drover-sealed:1:dev:"))
-}
-
-// planted is a secret of one kind: what it is, and what a step does with it.
-type planted struct {
-	form   func(string) string // of the value, of a random text; nil: itself
-	script string              // reads it from $SECRET
-}
-
-// plantedKinds are ways for a secret to get where it must not be.
-func plantedKinds() map[string]planted {
-	return map[string]planted{
-		"printed":             {nil, `echo "a $SECRET b"`},
-		"to stderr":           {nil, `echo "$SECRET" >&2`},
-		"without newline":     {nil, `printf %s "$SECRET"`},
-		"in pieces":           {nil, `printf %s "${SECRET%????????}"; sleep 0.3; printf '%s\n' "${SECRET#"${SECRET%????????}"}"`},
-		"byte by byte":        {nil, `printf %s "$SECRET" | while IFS= read -r -n1 c; do printf %s "$c"; done; echo`},
-		"many times":          {nil, `for i in 1 2 3 4 5 6 7 8; do printf '%s%s' "$SECRET" "$SECRET"; done; echo`},
-		"of lines":            {func(x string) string { return "-----BEGIN\n" + x + "\n" + x + "\n-----END\n" }, `printf %s "$SECRET"`},
-		"one of its lines":    {func(x string) string { return "first\n" + x + "\nlast\n" }, `printf '%s\n' "$SECRET" | sed -n 2p`},
-		"with CR":             {func(x string) string { return x + "\r\n" + x }, `printf '%s\n' "$SECRET"`},
-		"padded":              {func(x string) string { return "  " + x + " " }, `echo $SECRET`},
-		"long":                {func(x string) string { return strings.Repeat(x, 1000) }, `printf '%s\n' "$SECRET"`},
-		"in base64":           {nil, `printf %s "$SECRET" | base64`},
-		"in base64 in lines":  {func(x string) string { return strings.Repeat(x, 5) }, `printf %s "$SECRET" | base64`},
-		"within base64":       {nil, `printf 'user:%s' "$SECRET" | base64`},
-		"in a URL":            {func(x string) string { return x + "&/ =+?" }, `printf %s "$SECRET" | sed -e 's/&/%26/g' -e 's/\//%2F/g' -e 's/ /%20/g' -e 's/=/%3D/g' -e 's/+/%2B/g' -e 's/?/%3F/g'`},
-		"in JSON":             {func(x string) string { return x + "\"\\" }, `printf '{"a": "%s"}\n' "$(printf %s "$SECRET" | sed -e 's/\\/\\\\/g' -e 's/"/\\"/g')"`},
-		"beside bytes":        {nil, `printf '\001\377%s\000\376' "$SECRET"`},
-		"traced":              {nil, `set -x; test -n "$SECRET"`},
-		"put out":             {nil, `echo "told=$SECRET" >> $DROVER_OUTPUT`},
-		"a command not found": {nil, `"/nowhere/$SECRET"`},
-		"a file's name":       {nil, `cat "/nowhere/$SECRET"`},
-		"ended by":            {nil, `echo "$SECRET"; kill -9 $$`},
+	kept := newHaystack(t)
+	kept.addFiles(dev.Dir)
+	for _, secret := range planted {
+		require.Empty(t, kept.places(secret))
 	}
-}
-
-// TestSecrets_planted has a step do each of these with a secret of its own.
-// Neither what is told, nor what is kept, nor what processes log has it, or what
-// it is in base64, but the records, where it is sealed.
-func TestSecrets_planted(t *testing.T) {
-	t.Parallel()
-	dev := harness.StartDev(t, []string{"DROVER_LOG__LEVEL=debug"}, "--executor", "shell")
-	client := harness.NewClient(t, dev.Server, dev.Token)
-	kinds := plantedKinds()
-	require.GreaterOrEqual(t, len(kinds), 20)
-	texts := map[string]string{} // what must not be found, by kind
-	spec := run.Spec{Name: "planted", Group: "/secrets/planted", Secrets: map[string]run.Secret{}, Tasks: map[string]*run.TaskSpec{}}
-	tasks := map[string]string{}
-	for i, kind := range slices.Sorted(maps.Keys(kinds)) {
-		texts[kind] = rand.Text()
-		variable, task := fmt.Sprintf("PLANTED_%d", i), fmt.Sprintf("kind-%d", i)
-		value := texts[kind]
-		if form := kinds[kind].form; form != nil {
-			value = form(value)
-		}
-		spec.Secrets[variable], tasks[task] = run.Secret(value), kind
-		spec.Tasks[task] = &run.TaskSpec{IgnoreFailure: true, Shell: []string{"/bin/bash"}, Steps: []run.Step{{Run: "SECRET=$" + variable + "\n" + kinds[kind].script}}}
-	}
-	body, err := specs.Marshal(&spec)
-	require.NoError(t, err)
-	id := client.Submit(string(body)).ID
-	r := client.AwaitPhase(id, api.PhaseFinished, patience)
-	told := everything(t, client, map[string]string{"id": id, "task": "kind-0", "name": "none"})
-	for task, kind := range tasks {
-		log := client.Logs(id, task)
-		told = append(told, log)
-		if kind != "put out" {
-			require.Contains(t, log, "***", "%s: it reached the step, and is masked", kind)
-		}
-		require.NotEmpty(t, r.Tasks[task].Status)
-	}
-	require.Equal(t, "***", r.Tasks[taskOf(tasks, "put out")].Outputs["told"])
-	told = append(told, eventsUntil(t, client, 1))
-	require.NoError(t, dev.Stop())
-	for kind, text := range texts {
-		for _, form := range []string{text, base64.StdEncoding.EncodeToString([]byte(text))[:20]} {
-			for _, answer := range told {
-				require.NotContains(t, answer, form, kind)
-			}
-			require.Empty(t, filesWith(t, dev.Dir, form), kind)
-		}
-	}
-	require.NotEmpty(t, filesWith(t, dev.Dir, "/secrets/planted"), "what is looked for can be found")
-}
-
-func taskOf(tasks map[string]string, kind string) string {
-	for task, k := range tasks {
-		if k == kind {
-			return task
-		}
-	}
-	return ""
+	require.NotEmpty(t, kept.places("/behaviours/secrets"), "what is looked for can be found")
+	require.NotEmpty(t, kept.places("drover-sealed:1:dev:"))
 }
 
 // everything makes each GET that the API has, and returns what was answered.
@@ -234,21 +139,4 @@ func eventsUntil(t *testing.T, client *harness.Client, finished int) string {
 	}
 	require.Zero(t, finished, text.String())
 	return text.String()
-}
-
-// filesWith returns the files below a directory that hold a text.
-func filesWith(t *testing.T, dir, text string) []string {
-	t.Helper()
-	var found []string
-	require.NoError(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() {
-			return err
-		}
-		data, err := os.ReadFile(path)
-		if err == nil && strings.Contains(string(data), text) {
-			found = append(found, path)
-		}
-		return err
-	}))
-	return found
 }

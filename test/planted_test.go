@@ -1,0 +1,370 @@
+package test
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/run"
+	specs "github.com/drover-run/drover/spec"
+	"github.com/drover-run/drover/test/harness"
+)
+
+// planted is a secret of one kind: what it is, and what a task does with it.
+type planted struct {
+	form   func(string) string // of the value, of a random text; nil: itself
+	file   bool                // $SECRET is the path of a file that holds it
+	script string              // reads it from $SECRET
+	// then are steps after the script; %VAR% in a key is the variable.
+	then []run.ArchiveStep
+	// kept says that the task itself puts it into an archive, which is its own
+	// affair.
+	kept bool
+	// silent says that nothing of it is to be seen in the log, not even masked.
+	silent bool
+}
+
+// plantedKinds are ways for a secret to get where it must not be.
+func plantedKinds() map[string]planted {
+	lines := func(x string) string { return "-----BEGIN\n" + x + "\n" + x + "\n-----END\n" }
+	key := func(template string) []run.ArchiveStep {
+		return []run.ArchiveStep{{SaveCache: &run.SaveCache{Key: template, ArchivePaths: run.ArchivePaths{Paths: []string{"none"}}}}}
+	}
+	return map[string]planted{
+		"printed":             {script: `echo "a $SECRET b"`},
+		"to stderr":           {script: `echo "$SECRET" >&2`},
+		"without newline":     {script: `printf %s "$SECRET"`},
+		"in pieces":           {script: `printf %s "${SECRET%????????}"; sleep 0.3; printf '%s\n' "${SECRET#"${SECRET%????????}"}"`},
+		"byte by byte":        {script: `printf %s "$SECRET" | while IFS= read -r -n1 c; do printf %s "$c"; done; echo`},
+		"many times":          {script: `for i in 1 2 3 4 5 6 7 8; do printf '%s%s' "$SECRET" "$SECRET"; done; echo`},
+		"of lines":            {form: lines, script: `printf %s "$SECRET"`},
+		"one of its lines":    {form: func(x string) string { return "first\n" + x + "\nlast\n" }, script: `printf '%s\n' "$SECRET" | sed -n 2p`},
+		"with CR":             {form: func(x string) string { return x + "\r\n" + x }, script: `printf '%s\n' "$SECRET"`},
+		"padded":              {form: func(x string) string { return "  " + x + " " }, script: `echo $SECRET`},
+		"long":                {form: func(x string) string { return strings.Repeat(x, 1000) }, script: `printf '%s\n' "$SECRET"`},
+		"in base64":           {script: `printf %s "$SECRET" | base64`},
+		"in base64 in lines":  {form: func(x string) string { return strings.Repeat(x, 5) }, script: `printf %s "$SECRET" | base64`},
+		"within base64":       {script: `printf 'user:%s' "$SECRET" | base64`},
+		"in a URL":            {form: func(x string) string { return x + "&/ =+?" }, script: `printf %s "$SECRET" | sed -e 's/&/%26/g' -e 's/\//%2F/g' -e 's/ /%20/g' -e 's/=/%3D/g' -e 's/+/%2B/g' -e 's/?/%3F/g'`},
+		"in JSON":             {form: func(x string) string { return x + "\"\\" }, script: `printf '{"a": "%s"}\n' "$(printf %s "$SECRET" | sed -e 's/\\/\\\\/g' -e 's/"/\\"/g')"`},
+		"beside bytes":        {script: `printf '\001\377%s\000\376' "$SECRET"`},
+		"traced":              {script: `set -x; test -n "$SECRET"`},
+		"put out":             {script: `echo "told=$SECRET" >> $DROVER_OUTPUT`, silent: true},
+		"a command not found": {script: `"/nowhere/$SECRET"`},
+		"a file's name":       {script: `cat "/nowhere/$SECRET"`},
+		"ended by":            {script: `echo "$SECRET"; kill -9 $$`},
+		"in a packed log":     {script: `for i in $(seq 5000); do echo "$i $SECRET and more"; done`},
+
+		"a file":             {file: true, script: `cat "$SECRET"`},
+		"a file of lines":    {file: true, form: lines, script: `while read -r line; do echo "[$line]"; done < "$SECRET"`},
+		"a file in base64":   {file: true, script: `base64 < "$SECRET"`},
+		"a file saved by it": {file: true, script: `cp "$SECRET" copy; cat copy`, kept: true, then: []run.ArchiveStep{{SaveWorkspace: &run.SaveWorkspace{}}}},
+		"a file left behind": {file: true, script: `true`, silent: true},
+
+		"a key of a cache":        {script: `true`, then: key(`{{ env "%VAR%" }}`), silent: true},
+		"a file that a key is of": {script: `true`, then: key(`{{ sha256 (env "%VAR%") }}`), silent: true},
+		"an error of a transfer": {
+			script: `mkdir out; echo x > "out/$SECRET"`, kept: true, silent: true,
+			then: []run.ArchiveStep{
+				{SaveCache: &run.SaveCache{Key: "%VAR%", ArchivePaths: run.ArchivePaths{Root: "out"}}},
+				{RestoreCache: &run.RestoreCache{Keys: []string{"%VAR%"}, To: "/proc"}}, // where no file can be made
+			},
+		},
+	}
+}
+
+// plants are the kinds with a text of each, as one run that does them all.
+type plants struct {
+	kinds map[string]planted
+	texts map[string]string // that are looked for, by kind
+	tasks map[string]string // by kind
+}
+
+// plant makes the run of all kinds. Where it does not hide them, what would be
+// secrets are plain variables.
+func plant(t *testing.T, client *harness.Client, name string, hide bool) (plants, api.Run) {
+	t.Helper()
+	p := plants{kinds: plantedKinds(), texts: map[string]string{}, tasks: map[string]string{}}
+	spec := run.Spec{
+		Name: name, Group: "/secrets/" + name, Secrets: map[string]run.Secret{}, Environment: map[string]string{}, Tasks: map[string]*run.TaskSpec{},
+	}
+	for i, kind := range slices.Sorted(maps.Keys(p.kinds)) {
+		k := p.kinds[kind]
+		p.texts[kind], p.tasks[kind] = rand.Text(), fmt.Sprintf("kind-%d", i)
+		variable, value := fmt.Sprintf("PLANTED_%d", i), p.texts[kind]
+		if k.form != nil {
+			value = k.form(value)
+		}
+		prelude := "SECRET=$" + variable + "\n"
+		switch {
+		case !hide && k.file:
+			spec.Environment[variable] = value
+			prelude = "SECRET=$TMPDIR/file; printf %s \"$" + variable + "\" > $SECRET\n"
+		case !hide:
+			spec.Environment[variable] = value
+		default:
+			spec.Secrets[variable] = run.Secret(value)
+			if k.file {
+				spec.SecretFiles = append(spec.SecretFiles, variable)
+			}
+		}
+		task := &run.TaskSpec{IgnoreFailure: true, Shell: []string{"/bin/bash"}, Steps: []run.Step{{Run: prelude + k.script}}}
+		for _, step := range k.then {
+			task.Steps = append(task.Steps, run.Step{When: run.WhenAlways, ArchiveStep: named(t, step, name, variable)})
+		}
+		spec.Tasks[p.tasks[kind]] = task
+	}
+	body, err := specs.Marshal(&spec)
+	require.NoError(t, err)
+	id := client.Submit(string(body)).ID
+	return p, client.AwaitPhase(id, api.PhaseFinished, patience)
+}
+
+// named puts a variable into the keys of a step. A literal key, which would be
+// the same for two runs, gets the name of the run too.
+func named(t *testing.T, step run.ArchiveStep, of, variable string) run.ArchiveStep {
+	t.Helper()
+	text, err := json.Marshal(step)
+	require.NoError(t, err)
+	filled := strings.ReplaceAll(strings.ReplaceAll(string(text), `"%VAR%"`, strconv.Quote(of+"-"+variable)), "%VAR%", variable)
+	var out run.ArchiveStep
+	require.NoError(t, json.Unmarshal([]byte(filled), &out))
+	return out
+}
+
+// TestSecrets_planted has a task do each of these with a secret of its own.
+// Neither what is told, nor what is kept, nor what processes log or have as
+// arguments has it, or what it is in base64, but the records, where it is sealed.
+// The same is done with what is no secret, to show that it would be found.
+func TestSecrets_planted(t *testing.T) {
+	t.Parallel()
+	dev := harness.StartDev(t, []string{"DROVER_LOG__LEVEL=debug"}, "--executor", "shell")
+	client := harness.NewClient(t, dev.Server, dev.Token)
+	require.GreaterOrEqual(t, len(plantedKinds()), 20)
+	hay := newHaystack(t)
+	watched, argument := watchProcesses(t), rand.Text()
+	control(t, argument)
+
+	hidden, ran := plant(t, client, "planted", true)
+	open, shown := plant(t, client, "shown", false)
+	watched(hay)
+	refused, echoed := refusals(t, client, hay)
+	for _, of := range []struct {
+		plants
+		run api.Run
+	}{{hidden, ran}, {open, shown}} {
+		for _, answer := range everything(t, client, map[string]string{"id": of.run.ID, "task": of.tasks["printed"], "name": "none"}) {
+			hay.add("answer", answer)
+		}
+		for kind, task := range of.tasks {
+			place := "answer of " + of.run.Name + " " + kind
+			hay.add(place, client.Logs(of.run.ID, task))
+			hay.add(place, of.run.Tasks[task].Reason)
+			hay.add(place, of.run.Tasks[task].Outputs["told"])
+			require.NotEmpty(t, of.run.Tasks[task].Status)
+		}
+	}
+	for kind, task := range hidden.tasks {
+		log := client.Logs(ran.ID, task)
+		require.True(t, hidden.kinds[kind].silent || strings.Contains(log, "***"), "%s: it reached the step, and is masked: %s", kind, log)
+	}
+	require.Equal(t, "***", ran.Tasks[hidden.tasks["put out"]].Outputs["told"])
+	hay.add("answer events", eventsUntil(t, client, 2))
+	status, metrics, err := client.Do(t.Context(), http.MethodGet, "/metrics", "", "")
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, metrics, "drover_tasks_ended_total")
+	hay.add("answer metrics", metrics)
+	awaitPacked(t, dev, ran.ID, shown.ID)
+	require.NoError(t, dev.Stop())
+	hay.addFiles(dev.Dir)
+
+	for kind, text := range hidden.texts {
+		found := hay.places(text)
+		if hidden.kinds[kind].kept {
+			found = slices.DeleteFunc(found, func(p string) bool { return strings.Contains(p, "/archives/") })
+		}
+		require.Empty(t, found, kind)
+	}
+	for _, text := range refused {
+		require.Empty(t, hay.places(text))
+	}
+	requireFound(t, hay, open, shown.ID)
+	require.NotEmpty(t, within(hay.places(argument), "arguments"), "arguments are looked at")
+	require.NotEmpty(t, within(hay.places(echoed), "answer"), "refusals are looked at")
+	require.NotEmpty(t, within(hay.places("/secrets/planted"), "rows of data/records.db"))
+	require.NotEmpty(t, within(hay.places(ran.ID), "rows of data/temporal.db"))
+	require.NotEmpty(t, within(hay.places("drover-sealed:1:dev:"), "rows of data/records.db"))
+}
+
+// requireFound checks that the search finds what is really there: each kind of
+// what was no secret, where a secret of that kind would come out.
+func requireFound(t *testing.T, hay *haystack, open plants, id string) {
+	t.Helper()
+	for kind, text := range open.texts {
+		found := hay.places(text)
+		told := within(found, "answer of shown "+kind)
+		kept := slices.Concat(within(found, "frames of data/blobs/logs/"+id), within(found, "packed data/blobs/logs/"+id), within(found, "rows of data/temporal.db"))
+		if kind == "a file left behind" {
+			continue // of what is no secret nobody has a file
+		}
+		require.NotEmpty(t, told, "%s: it would be found in what is told; it is in %v", kind, found)
+		if kind != "put out" && kind != "a key of a cache" { // which reach the records alone
+			require.NotEmpty(t, kept, "%s: it would be found in what is kept; it is in %v", kind, found)
+		}
+		if open.kinds[kind].kept {
+			require.NotEmpty(t, within(found, "packed data/blobs/archives/"), "%s: archives are looked at", kind)
+		}
+	}
+	require.NotEmpty(t, within(hay.places(open.texts["in a packed log"]), "packed data/blobs/logs/"), "packed logs are unpacked")
+}
+
+// awaitPacked waits until the logs of runs that are due are packed.
+func awaitPacked(t *testing.T, dev *harness.Dev, ids ...string) {
+	t.Helper()
+	for _, id := range ids {
+		testenv.Await(t, patience, func() (bool, string) {
+			packed, err := filepath.Glob(filepath.Join(dev.Dir, "data/blobs/logs", id, "*/*/packed.*"))
+			return err == nil && len(packed) > 0, "no log of " + id + " is packed"
+		})
+	}
+}
+
+// refusals makes calls that are refused, each with a secret where it is wrong,
+// and returns these, and a text that a refusal does show.
+func refusals(t *testing.T, client *harness.Client, hay *haystack) (secrets []string, echoed string) {
+	t.Helper()
+	call := func(method, path, media, body string) {
+		t.Helper()
+		status, answer, err := client.Do(t.Context(), method, "/api/v1"+path, media, body)
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, status, 400, body)
+		require.Less(t, status, 500, answer)
+		hay.add("answer "+strconv.Itoa(status), answer)
+	}
+	const yaml, jsonText = "application/yaml", "application/json"
+	spec := func(secrets string) string {
+		return "{name: a, group: /a/b, secrets: " + secrets + ", tasks: {a: {steps: [{run: 'true'}]}}}"
+	}
+	for _, form := range []struct{ method, path, media, body string }{
+		{http.MethodPost, "/runs", yaml, spec("%s")},
+		{http.MethodPost, "/runs", yaml, spec("[%s]")},
+		{http.MethodPost, "/runs", yaml, spec("{T: [%s]}")},
+		{http.MethodPost, "/runs", yaml, spec("{T: {x: %s}}")},
+		{http.MethodPost, "/runs", yaml, spec("{T: a, T: %s}")},
+		{http.MethodPost, "/runs", yaml, spec("{DROVER_T: %s}")},
+		{http.MethodPost, "/runs", yaml, spec(`{T: "%s\0"}`)},
+		{http.MethodPost, "/runs", yaml, spec("{T: '%s" + strings.Repeat("x", run.MaxVariableBytes) + "'}")},
+		{http.MethodPost, "/runs", yaml, spec("{T: '%s")},
+		{http.MethodPost, "/runs", yaml, spec("{T: *%s}")},
+		{http.MethodPost, "/runs", jsonText, `{"secrets": {"T": "%s`},
+		{http.MethodPost, "/runs", jsonText, `{"secrets": {"T": "%s" x`},
+		{http.MethodPost, "/runs/none/restart", jsonText, `{"from": "start", "secrets": {"T": "%s"}}`},
+		{http.MethodPost, "/runs/none/restart", jsonText, `{"from": "start", "secrets": {"T": ["%s"]}}`},
+		{http.MethodPost, "/runs/none/restart", jsonText, `{"from": "start", "secrets": "%s"}`},
+		{http.MethodPut, "/schedules/x", yaml, "{spec: " + spec("{T: [%s]}") + ", cron: ['@yearly']}"},
+		{http.MethodPut, "/schedules/x", yaml, "{spec: " + spec("{T: %s}") + ", cron: ['never']}"},
+		{http.MethodPut, "/webhooks/x", yaml, "{url: 'nowhere', secret: %s}"},
+		{http.MethodPut, "/webhooks/x", yaml, "{url: 'http://127.0.0.1:1', secret: [%s]}"},
+	} {
+		secrets = append(secrets, rand.Text())
+		call(form.method, form.path, form.media, strings.ReplaceAll(form.body, "%s", secrets[len(secrets)-1]))
+	}
+	echoed = rand.Text()
+	call(http.MethodPost, "/runs", yaml, "{name: a, group: /a/b, admission: "+echoed+", tasks: {}}")
+	return secrets, echoed
+}
+
+// ours begins the names of the programs whose arguments and environments are
+// looked at. Those of the tasks are their own affair.
+const ours = "drover"
+
+// control starts a process that is taken for one of ours and has an argument
+// that must be found.
+func control(t *testing.T, argument string) {
+	t.Helper()
+	shell, err := exec.LookPath("bash")
+	require.NoError(t, err)
+	content, err := os.ReadFile(shell)
+	require.NoError(t, err)
+	program := filepath.Join(t.TempDir(), ours+"-control")
+	require.NoError(t, os.WriteFile(program, content, 0o700))
+	cmd := exec.CommandContext(t.Context(), program, "-c", "read", "control", argument)
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Wait() // it fails, at the end of what it reads
+	})
+}
+
+// watchProcesses looks at the arguments and environments of our processes again
+// and again, until it is told to say what it saw.
+func watchProcesses(t *testing.T) (told func(*haystack)) {
+	t.Helper()
+	seen, stop, done := map[string]bool{}, make(chan struct{}), make(chan struct{})
+	look := func() {
+		programs, _ := filepath.Glob("/proc/[0-9]*/exe")
+		for _, link := range programs {
+			program, err := os.Readlink(link)
+			if err != nil || !strings.HasPrefix(filepath.Base(program), ours) {
+				continue // it ended, or is another's
+			}
+			for _, of := range []string{"cmdline", "environ"} {
+				text, _ := os.ReadFile(filepath.Join(filepath.Dir(link), of)) // likewise
+				seen[string(text)] = true
+			}
+		}
+	}
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			look()
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	ended := false
+	end := func() {
+		if !ended {
+			ended = true
+			close(stop)
+			<-done
+		}
+	}
+	t.Cleanup(end)
+	return func(hay *haystack) {
+		t.Helper()
+		end()
+		require.NotEmpty(t, slices.Collect(func(yield func(string) bool) {
+			for text := range seen {
+				if strings.Contains(text, "drover-shim\x00run\x00") && !yield(text) {
+					return
+				}
+			}
+		}), "shims were looked at while they ran")
+		for text := range seen {
+			hay.add("arguments", text)
+		}
+	}
+}
