@@ -67,6 +67,7 @@ func (m *member) befall(t *testing.T, during context.Context) string {
 		things = append(things, "cut from the cluster", "cut from the cluster")
 	}
 	what := things[rand.IntN(len(things))]
+	m.revive()
 	switch what {
 	case "kill":
 		m.process.Kill()
@@ -75,6 +76,7 @@ func (m *member) befall(t *testing.T, during context.Context) string {
 		m.stop(t)
 		m.process = m.start()
 	case "freeze":
+		m.awaitReady(t)
 		m.process.Freeze()
 		somewhile(during)
 		m.process.Thaw()
@@ -93,17 +95,27 @@ func (m *member) befall(t *testing.T, during context.Context) string {
 	return what
 }
 
-// stop ends the member as SIGTERM does one that has come so far as to hear it.
-// One that could not reach its set when it started has ended, and is started
-// again, as a Deployment does.
-func (m *member) stop(t *testing.T) {
+// revive starts the member again where it has ended, as a Deployment does: one
+// that can not reach its set when it starts does so.
+func (m *member) revive() {
+	if !m.process.Running() {
+		m.process = m.start()
+	}
+}
+
+// awaitReady waits until the member has come so far as to hear signals.
+func (m *member) awaitReady(t *testing.T) {
 	t.Helper()
 	testenv.Await(t, 5*time.Minute, func() (bool, string) {
-		if !m.process.Running() {
-			m.process = m.start()
-		}
+		m.revive()
 		return m.process.Ready(), "executor " + m.name + " does not get ready"
 	})
+}
+
+// stop ends the member as SIGTERM does.
+func (m *member) stop(t *testing.T) {
+	t.Helper()
+	m.awaitReady(t)
 	require.NoError(t, m.process.Stop(), "executor %s", m.name)
 }
 
