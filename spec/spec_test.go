@@ -33,6 +33,7 @@ func fullSpec() *run.Spec {
 		Admission: run.AdmissionManual, Annotations: map[string]string{"commit": "4f2a", "number": "17"},
 		Environment: map[string]string{"GOFLAGS": "-trimpath", "VERSION": "1.10", "DEBUG": "true", "HEX": "0x1F", "DAY": "2026-01-02"},
 		Secrets:     map[string]run.Secret{"TOKEN": "hunter2", "PIN": "0042"},
+		SecretFiles: []string{"PIN"},
 		Registries:  map[string]run.Registry{"ghcr.io": {Username: "u", PasswordSecret: "TOKEN"}},
 		Timeout:     run.Duration(2 * time.Hour), FailFast: true, SetupErrors: []string{"none"}, Untrusted: true,
 		Tasks: map[string]*run.TaskSpec{
