@@ -194,13 +194,18 @@ func large(ctx context.Context, d *dev, b *bare, t *table, n int) error {
 }
 
 // ofList measures tasks that are made of a list at run time beside as many that
-// were known before.
+// were known before: how long both take, and what a task of each costs, which
+// other work on the machine changes less.
 func ofList(ctx context.Context, d *dev, t *table, n int) error {
+	usage := d.usage()
 	_, known, err := d.run(ctx, fanJoin(n))
 	if err != nil {
 		return err
 	}
-	usage := d.usage()
+	t.add(line{
+		name: fmt.Sprintf("1 + %d tasks of a matrix + 1", n), drover: fmt.Sprintf("%.2f s", known.Seconds()), usage: d.usage().since(usage), tasks: n,
+	})
+	usage = d.usage()
 	_, took, err := d.run(ctx, fmt.Sprintf("name: list\ngroup: /bench/list\ntasks:\n"+
 		"  first: {steps: [{run: 'echo \"items=[$(seq -s, 1 %d)]\" >> \"$DROVER_OUTPUT\"'}]}\n"+
 		"  t: {depends: [first], foreach: '{{ output \"first\" \"items\" }}', steps: [{run: 'true'}]}\n"+
