@@ -2003,6 +2003,9 @@ type ArchiveReference = string
 // does not use it up.
 type ChangeGroupToken = UpdateToken
 
+// Direct defines model for Direct.
+type Direct = bool
+
 // FleetName defines model for FleetName.
 type FleetName = string
 
@@ -2062,6 +2065,9 @@ type DeskOpenArchiveParams struct {
 
 	// DroverArchive The reference to the archive.
 	DroverArchive ArchiveReference `json:"Drover-Archive"`
+
+	// DroverDirect The caller follows a redirect to the object store, and comes back without this header where that fails.
+	DroverDirect Direct `json:"Drover-Direct,omitempty,omitzero"`
 }
 
 // DeskSaveArchiveParams defines parameters for DeskSaveArchive.
@@ -2214,6 +2220,9 @@ type GetArtifactParams struct {
 	// Path The file.
 	Path  string `form:"path,omitempty" json:"path,omitempty,omitzero"`
 	Range string `json:"Range,omitempty,omitzero"`
+
+	// DroverDirect The caller follows a redirect to the object store, and comes back without this header where that fails.
+	DroverDirect Direct `json:"Drover-Direct,omitempty,omitzero"`
 }
 
 // RestartRunParams defines parameters for RestartRun.
@@ -3110,6 +3119,9 @@ type ClientInterface interface {
 	//
 	// Whole, it is a tar stream compressed by zstd; `Range: bytes=N-` goes on with one that broke off, and `ETag` is its
 	// digest. Errors: 404, 410 `gone` for one that was removed by its age.
+	//
+	// With `Drover-Direct: true` the answer to a call for the whole may be a redirect to the object store, where gateways
+	// are set up so: follow it without the `Authorization` of this call, and with its `Range`.
 	//
 	// Corresponds with GET /api/v1/runs/{id}/artifacts/{task}/{name} (the `GetArtifact` operationId).
 	GetArtifact(ctx context.Context, id RunID, task TaskName, name string, params *GetArtifactParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4560,6 +4572,9 @@ func (c *Client) ListArtifacts(ctx context.Context, id RunID, reqEditors ...Requ
 // Whole, it is a tar stream compressed by zstd; `Range: bytes=N-` goes on with one that broke off, and `ETag` is its
 // digest. Errors: 404, 410 `gone` for one that was removed by its age.
 //
+// With `Drover-Direct: true` the answer to a call for the whole may be a redirect to the object store, where gateways
+// are set up so: follow it without the `Authorization` of this call, and with its `Range`.
+//
 // Corresponds with GET /api/v1/runs/{id}/artifacts/{task}/{name} (the `GetArtifact` operationId).
 func (c *Client) GetArtifact(ctx context.Context, id RunID, task TaskName, name string, params *GetArtifactParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetArtifactRequest(c.Server, id, task, name, params)
@@ -5525,6 +5540,15 @@ func NewDeskOpenArchiveRequest(server string, params *DeskOpenArchiveParams) (*h
 		}
 
 		req.Header.Set("Drover-Archive", headerParam0)
+
+		var headerParam1 string
+
+		headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Drover-Direct", params.DroverDirect, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "boolean", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Drover-Direct", headerParam1)
 
 	}
 
@@ -7547,6 +7571,15 @@ func NewGetArtifactRequest(server string, id RunID, task TaskName, name string, 
 
 		req.Header.Set("Range", headerParam0)
 
+		var headerParam1 string
+
+		headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Drover-Direct", params.DroverDirect, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "boolean", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Drover-Direct", headerParam1)
+
 	}
 
 	return req, nil
@@ -9290,6 +9323,9 @@ type ClientWithResponsesInterface interface {
 	// Whole, it is a tar stream compressed by zstd; `Range: bytes=N-` goes on with one that broke off, and `ETag` is its
 	// digest. Errors: 404, 410 `gone` for one that was removed by its age.
 	//
+	// With `Drover-Direct: true` the answer to a call for the whole may be a redirect to the object store, where gateways
+	// are set up so: follow it without the `Authorization` of this call, and with its `Range`.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/runs/{id}/artifacts/{task}/{name} (the `GetArtifact` operationId).
@@ -9814,6 +9850,12 @@ func (r StreamEventsResponse) ContentType() string {
 	return ""
 }
 
+// DeskOpenArchiveResponse307Headers the declared response headers of an HTTP 307 response for DeskOpenArchive
+type DeskOpenArchiveResponse307Headers struct {
+	ETag     string
+	Location string
+}
+
 // DeskOpenArchiveResponseDefaultHeaders the declared response headers of an HTTP default response for DeskOpenArchive
 type DeskOpenArchiveResponseDefaultHeaders struct {
 	RetryAfter int
@@ -9824,6 +9866,8 @@ type DeskOpenArchiveResponse struct {
 	HTTPResponse *http.Response
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// Headers307 the parsed response headers for an HTTP 307 response
+	Headers307 *DeskOpenArchiveResponse307Headers
 	// HeadersDefault the parsed response headers for an HTTP default response
 	HeadersDefault *DeskOpenArchiveResponseDefaultHeaders
 }
@@ -11886,6 +11930,12 @@ func (r ListArtifactsResponse) ContentType() string {
 	return ""
 }
 
+// GetArtifactResponse307Headers the declared response headers of an HTTP 307 response for GetArtifact
+type GetArtifactResponse307Headers struct {
+	ETag     string
+	Location string
+}
+
 // GetArtifactResponseDefaultHeaders the declared response headers of an HTTP default response for GetArtifact
 type GetArtifactResponseDefaultHeaders struct {
 	RetryAfter int
@@ -11896,6 +11946,8 @@ type GetArtifactResponse struct {
 	HTTPResponse *http.Response
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// Headers307 the parsed response headers for an HTTP 307 response
+	Headers307 *GetArtifactResponse307Headers
 	// HeadersDefault the parsed response headers for an HTTP default response
 	HeadersDefault *GetArtifactResponseDefaultHeaders
 }
@@ -14100,6 +14152,9 @@ func (c *ClientWithResponses) ListArtifactsWithResponse(ctx context.Context, id 
 // Whole, it is a tar stream compressed by zstd; `Range: bytes=N-` goes on with one that broke off, and `ETag` is its
 // digest. Errors: 404, 410 `gone` for one that was removed by its age.
 //
+// With `Drover-Direct: true` the answer to a call for the whole may be a redirect to the object store, where gateways
+// are set up so: follow it without the `Authorization` of this call, and with its `Range`.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/runs/{id}/artifacts/{task}/{name} (the `GetArtifact` operationId).
@@ -14823,6 +14878,9 @@ func ParseDeskOpenArchiveResponse(rsp *http.Response) (*DeskOpenArchiveResponse,
 	}
 
 	switch {
+	case rsp.StatusCode == 307:
+		break // No content-type
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -14833,6 +14891,23 @@ func ParseDeskOpenArchiveResponse(rsp *http.Response) (*DeskOpenArchiveResponse,
 	}
 
 	switch {
+	case rsp.StatusCode == 307:
+		var headers DeskOpenArchiveResponse307Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers307 = &headers
 	case true:
 		var headers DeskOpenArchiveResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -16601,6 +16676,9 @@ func ParseGetArtifactResponse(rsp *http.Response) (*GetArtifactResponse, error) 
 	}
 
 	switch {
+	case rsp.StatusCode == 307:
+		break // No content-type
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -16611,6 +16689,23 @@ func ParseGetArtifactResponse(rsp *http.Response) (*GetArtifactResponse, error) 
 	}
 
 	switch {
+	case rsp.StatusCode == 307:
+		var headers GetArtifactResponse307Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers307 = &headers
 	case true:
 		var headers GetArtifactResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {

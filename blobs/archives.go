@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"gocloud.dev/blob"
+	"gocloud.dev/gcerrors"
 
 	"github.com/drover-run/drover/run"
 )
@@ -20,6 +23,8 @@ import (
 const (
 	archivePart  = 8 << 20
 	archiveParts = 2
+	// archiveBuffer is how much is read and written at once.
+	archiveBuffer = 256 << 10
 )
 
 // NewObject returns the name of an archive that is to be stored: it is random,
@@ -43,7 +48,7 @@ func (s *Store) PutArchive(ctx context.Context, object string, content io.Reader
 		return run.Errorf(codeOf(err), "writing archive %s: %w", object, err)
 	}
 	from := &failing{r: content}
-	_, err = io.Copy(struct{ io.Writer }{w}, from)
+	_, err = io.CopyBuffer(struct{ io.Writer }{w}, from, make([]byte, archiveBuffer))
 	if err != nil {
 		abandon(err) // before the writer is closed: it would be stored else
 	}
@@ -92,6 +97,23 @@ func (s *Store) GetArchive(ctx context.Context, object string, offset int64) (io
 		return nil, run.Errorf(codeOf(err), "reading archive %s: %w", object, err)
 	}
 	return r, nil
+}
+
+// SignArchive returns a URL by which whoever has it can read an archive for so
+// long, "" where the store has none. Errors: unavailable.
+func (s *Store) SignArchive(ctx context.Context, object string, life time.Duration) (string, error) {
+	key, err := archiveKey(object)
+	if err != nil {
+		return "", err
+	}
+	address, err := s.bucket.SignedURL(ctx, key, &blob.SignedURLOptions{Method: http.MethodGet, Expiry: life})
+	switch {
+	case gcerrors.Code(err) == gcerrors.Unimplemented:
+		return "", nil
+	case err != nil:
+		return "", run.Errorf(codeOf(err), "signing for archive %s: %w", object, err)
+	}
+	return address, nil
 }
 
 // DeleteArchive removes an archive, and what is left of one that was being

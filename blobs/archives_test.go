@@ -6,15 +6,18 @@ import (
 	"crypto/rand"
 	"errors"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/drover-run/drover/blobs"
+	"github.com/drover-run/drover/internal/testenv"
 	"github.com/drover-run/drover/run"
 )
 
@@ -61,6 +64,64 @@ func testArchives(t *testing.T, s *blobs.Store) {
 	require.Equal(t, run.CodeNotFound, run.CodeOf(err))
 	_, err = read("../x", 0)
 	require.Equal(t, run.CodeInternal, run.CodeOf(err))
+}
+
+// testSigned reads an archive as somebody without credentials does.
+func testSigned(t *testing.T, bucket testenv.S3) {
+	s, err := blobs.Open(t.Context(), bucket.URL)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	object, content := s.NewObject(), strings.Repeat("content", 1000)
+	require.NoError(t, s.PutArchive(t.Context(), object, strings.NewReader(content)))
+	sign := func(life time.Duration) string {
+		address, err := s.SignArchive(t.Context(), object, life)
+		require.NoError(t, err)
+		require.NotContains(t, address, bucket.Environment["AWS_SECRET_ACCESS_KEY"])
+		return address
+	}
+	get := func(address, span string) (int, string) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+		require.NoError(t, err)
+		if span != "" {
+			r.Header.Set("Range", span)
+		}
+		response, err := http.DefaultClient.Do(r) //nolint:forbidigo // it has nothing of ours
+		require.NoError(t, err)
+		data, err := io.ReadAll(response.Body)
+		require.NoError(t, errors.Join(err, response.Body.Close()))
+		return response.StatusCode, string(data)
+	}
+	address := sign(time.Minute)
+	status, got := get(address, "")
+	require.Equal(t, http.StatusOK, status)
+	require.Equal(t, content, got)
+	status, got = get(address, "bytes=10-")
+	require.Equal(t, http.StatusPartialContent, status)
+	require.Equal(t, content[10:], got)
+	other := s.NewObject()
+	status, _ = get(strings.Replace(address, object, other, 1), "")
+	require.Equal(t, http.StatusForbidden, status, "it is for one archive")
+	short := sign(time.Second)
+	testenv.Await(t, time.Minute, func() (bool, string) {
+		status, text := get(short, "")
+		return status == http.StatusForbidden, text
+	})
+	require.NoError(t, s.DeleteArchive(t.Context(), object))
+	status, _ = get(address, "")
+	require.Equal(t, http.StatusNotFound, status)
+}
+
+// Stores that sign nothing say so.
+func TestStore_signs_no_urls(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"mem://", "file://" + t.TempDir()} {
+		s, err := blobs.Open(t.Context(), address)
+		require.NoError(t, err)
+		got, err := s.SignArchive(t.Context(), s.NewObject(), time.Minute)
+		require.NoError(t, err)
+		require.Empty(t, got, address)
+		require.NoError(t, s.Close())
+	}
 }
 
 type readerFunc func([]byte) (int, error)

@@ -57,6 +57,7 @@ func TestStore_s3(t *testing.T) {
 		t.Setenv(key, value)
 	}
 	conform(t, bucket.URL)
+	t.Run("archives by signed URLs", func(t *testing.T) { testSigned(t, bucket) })
 }
 
 func TestStore_s3_says_what_is_wrong(t *testing.T) {

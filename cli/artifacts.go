@@ -119,6 +119,7 @@ func (f *runsFlags) listEntries(ctx context.Context, client *remote.Client, of r
 
 func getArtifactCommand(f *runsFlags) *cobra.Command {
 	var path, out string
+	var direct bool
 	c := &cobra.Command{
 		Use:   "get RUN TASK NAME",
 		Short: "Get an artifact, or one file of it",
@@ -134,7 +135,7 @@ that --out names. With --out - the whole goes to standard output, as a tar strea
 			if err != nil {
 				return err
 			}
-			of := remote.Artifact{Run: args[0], Task: args[1], Name: args[2], Path: path}
+			of := remote.Artifact{Run: args[0], Task: args[1], Name: args[2], Path: path, Direct: direct}
 			switch {
 			case out == "-" || path != "" && out == "":
 				return client.GetArtifact(c.Context(), of, copyTo(f.env.Stdout))
@@ -149,6 +150,7 @@ that --out names. With --out - the whole goes to standard output, as a tar strea
 			})
 		},
 	}
+	c.Flags().BoolVar(&direct, "direct", false, "read it straight from the object store where the gateway allows that and it can be reached")
 	c.Flags().StringVar(&path, "path", "", "only this file of the artifact")
 	c.Flags().StringVarP(&out, "out", "o", "", "directory to unpack into, or file to write; - for standard output")
 	return c

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
 	"log/slog"
@@ -11,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/iotest"
@@ -43,7 +46,8 @@ func (s *shelf) OpenArtifact(_ context.Context, ref run.ArtifactRef, offset int6
 	if ref.Name != "report" {
 		return run.Artifact{}, nil, run.Errorf(run.CodeNotFound, "there is no artifact %s", ref.Name)
 	}
-	a := run.Artifact{Size: int64(len(s.content)), Digest: "sha256:x"}
+	sum := sha256.Sum256(s.content)
+	a := run.Artifact{Size: int64(len(s.content)), Digest: "sha256:" + hex.EncodeToString(sum[:])}
 	var r io.Reader = bytes.NewReader(s.content[offset:])
 	if s.opened.Add(1) == 1 {
 		r = io.MultiReader(io.LimitReader(r, int64(len(s.content)/2)), iotest.ErrReader(errors.New("gone")))
@@ -140,4 +144,71 @@ test[GO=1.26]   report   7       -               with the run
 	require.NoError(t, answer.Body.Close())
 	require.Equal(t, "sandbox", answer.Header.Get("Content-Security-Policy"), "no browser runs what a task saved")
 	require.Equal(t, http.StatusOK, answer.StatusCode)
+}
+
+// storedShelf is a shelf whose artifacts lie in an object store.
+type storedShelf struct {
+	*shelf
+	address string
+}
+
+func (s *storedShelf) LocateArchive(context.Context, run.ArchiveRead) (string, error) {
+	return "", errors.New("there are artifacts alone")
+}
+
+func (s *storedShelf) LocateArtifact(_ context.Context, _ run.ArtifactRef, _ int64) (run.Artifact, string, error) {
+	sum := sha256.Sum256(s.content)
+	return run.Artifact{Digest: "sha256:" + hex.EncodeToString(sum[:])}, s.address, nil
+}
+
+// An artifact is read straight from the store by who asks for that, and through
+// the gateway where the store says no, or hangs up.
+func TestArtifacts_direct(t *testing.T) {
+	t.Parallel()
+	content := make([]byte, 2<<20)
+	_, _ = rand.Read(content)
+	for name, tt := range map[string]struct {
+		answer  func(w http.ResponseWriter, n int32) bool // whether it did
+		asked   int32                                     // the store
+		through int32                                     // how often it was opened by the gateway
+	}{
+		"whole": {asked: 1},
+		"cut": {answer: func(w http.ResponseWriter, n int32) bool {
+			if n > 1 {
+				return false
+			}
+			w.Header().Set("Content-Length", strconv.Itoa(len(content)))
+			_, _ = w.Write(content[:len(content)/2])
+			panic(http.ErrAbortHandler)
+		}, asked: 2},
+		"refused": {answer: func(w http.ResponseWriter, _ int32) bool { w.WriteHeader(http.StatusForbidden); return true }, asked: 1, through: 2},
+		"brings nothing": {answer: func(w http.ResponseWriter, _ int32) bool {
+			w.Header().Set("Content-Length", strconv.Itoa(len(content)))
+			w.WriteHeader(http.StatusOK)
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}, asked: 1, through: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var asked atomic.Int32
+			store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if n := asked.Add(1); r.Header.Get("Authorization") == "" && (tt.answer == nil || !tt.answer(w, n)) {
+					http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
+				}
+			}))
+			t.Cleanup(store.Close)
+			s := &storedShelf{shelf: &shelf{content: content}, address: store.URL + "/artifact?signature=hunter2"}
+			g, err := gateway.New(gateway.Deps{Runs: &runtest.Service{}, Artifacts: s, Logger: slog.New(slog.DiscardHandler)}, gateway.Options{})
+			require.NoError(t, err)
+			server := httptest.NewServer(g.Handler())
+			t.Cleanup(server.Close)
+			code, stdout, stderr := execute(t, server.URL, nil, "artifacts", "get", "01jd0000000000000000000000", "test", "report", "--direct", "--out", "-")
+			require.Zero(t, code, stderr)
+			require.NotContains(t, stderr, "hunter2")
+			require.True(t, bytes.Equal(content, []byte(stdout)))
+			require.Equal(t, tt.asked, asked.Load())
+			require.Equal(t, tt.through, s.opened.Load())
+		})
+	}
 }

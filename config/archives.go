@@ -16,6 +16,9 @@ type Archives struct {
 	WorkspaceMaxAge time.Duration `koanf:"workspace_max_age" yaml:"workspace_max_age"`
 	// ArtifactMaxAge is how long artifacts stay that do not say it themselves.
 	ArtifactMaxAge time.Duration `koanf:"artifact_max_age" yaml:"artifact_max_age"`
+	// DirectMinBytes is the size from which on archives are read straight from
+	// the object store, by executors and by clients that ask for it; 0: none is.
+	DirectMinBytes int64 `koanf:"direct_min_bytes" yaml:"direct_min_bytes"`
 }
 
 func (a Archives) validate(v *validator) {
@@ -31,6 +34,7 @@ func (a Archives) validate(v *validator) {
 		{"archives.cache_max_age", int64(a.CacheMaxAge)},
 		{"archives.workspace_max_age", int64(a.WorkspaceMaxAge)},
 		{"archives.artifact_max_age", int64(a.ArtifactMaxAge)},
+		{"archives.direct_min_bytes", a.DirectMinBytes},
 	} {
 		if bound.value < 0 {
 			v.fail(bound.key, "it must not be negative; 0 is no bound")

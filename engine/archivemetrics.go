@@ -1,16 +1,19 @@
 package engine
 
 import (
+	"io"
 	"strconv"
+	"time"
 
 	"github.com/drover-run/drover/run"
 )
 
-func (m *Metrics) archiveSaved(kind run.ArchiveKind, size int64, err error) {
+func (m *Metrics) archiveSaved(kind run.ArchiveKind, size int64, took time.Duration, err error) {
 	outcome := "saved"
 	switch run.CodeOf(err) {
 	case "":
 		m.written.WithLabelValues(string(kind)).Add(float64(size))
+		m.saveTime.WithLabelValues(string(kind)).Observe(took.Seconds())
 	case run.CodeTooLarge, run.CodeInvalid, run.CodeConflict, run.CodeNotFound, run.CodeGone:
 		outcome = "refused"
 	default:
@@ -19,10 +22,43 @@ func (m *Metrics) archiveSaved(kind run.ArchiveKind, size int64, err error) {
 	m.saved.WithLabelValues(string(kind), outcome).Inc()
 }
 
-func (m *Metrics) archiveRead(n int) { m.read.Add(float64(n)) }
+func (m *Metrics) archiveLocated(kind run.ArchiveKind) { m.located.WithLabelValues(string(kind)).Inc() }
 
 func (m *Metrics) cacheLookup(found bool, err error) {
 	if err == nil {
 		m.caches.WithLabelValues(strconv.FormatBool(found)).Inc()
 	}
+}
+
+// reading is an archive that is read, and counted.
+type reading struct {
+	io.ReadCloser
+	metrics *Metrics
+	kind    run.ArchiveKind
+	begun   time.Time
+	left    int64 // of it
+}
+
+// reading counts what is read of an archive, of which so many bytes are left.
+func (m *Metrics) reading(content io.ReadCloser, kind run.ArchiveKind, left int64) *reading {
+	return &reading{ReadCloser: content, metrics: m, kind: kind, begun: time.Now(), left: left}
+}
+
+// Read implements io.Reader.
+func (r *reading) Read(b []byte) (int, error) {
+	n, err := r.ReadCloser.Read(b)
+	r.left -= int64(n)
+	r.metrics.read.WithLabelValues(string(r.kind)).Add(float64(n))
+	return n, err
+}
+
+// Close implements io.Closer.
+func (r *reading) Close() error {
+	outcome := "broken_off"
+	if r.left <= 0 {
+		outcome = "read"
+		r.metrics.readTime.WithLabelValues(string(r.kind)).Observe(time.Since(r.begun).Seconds())
+	}
+	r.metrics.reads.WithLabelValues(string(r.kind), outcome).Inc()
+	return r.ReadCloser.Close()
 }

@@ -27,10 +27,10 @@ type archiveRef struct {
 	Action string               `json:"a"`
 	Until  int64                `json:"u"` // seconds since 1970
 	Claim  records.ArchiveClaim `json:"c"`
+	Kind   run.ArchiveKind      `json:"k,omitempty"`
 	Object string               `json:"o,omitempty"` // to read
 	Size   int64                `json:"n,omitempty"`
-	Kind   run.ArchiveKind      `json:"k,omitempty"` // to save; likewise below
-	Scope  string               `json:"s,omitempty"`
+	Scope  string               `json:"s,omitempty"` // to save; likewise below
 	Name   string               `json:"m,omitempty"`
 	Keep   time.Duration        `json:"e,omitempty"`
 	JUnit  bool                 `json:"j,omitempty"`

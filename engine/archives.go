@@ -19,6 +19,9 @@ const (
 	objectLease = 10 * time.Minute
 	// refLife is how long a reference may be used to begin a transfer.
 	refLife = time.Hour
+	// urlLife is how long the URL of an archive in the store may be used to begin
+	// a transfer: whoever gets one does so at once, but clocks differ.
+	urlLife = 5 * time.Minute
 )
 
 // ArchiveStore keeps the bytes of archives, by names that it makes.
@@ -31,6 +34,9 @@ type ArchiveStore interface {
 	// GetArchive reads an archive from an offset on. Errors: not_found,
 	// unavailable.
 	GetArchive(ctx context.Context, object string, offset int64) (io.ReadCloser, error)
+	// SignArchive returns a URL by which whoever has it can read an archive for so
+	// long, "" where the store has none. Errors: unavailable.
+	SignArchive(ctx context.Context, object string, life time.Duration) (string, error)
 	// DeleteArchive removes an archive, also one that was not completed. One that
 	// is not there is no error. Errors: unavailable.
 	DeleteArchive(ctx context.Context, object string) error
@@ -46,6 +52,9 @@ type ArchiveOptions struct {
 	// Workspaces is how long workspaces are kept after the end of their run: what
 	// those are told who miss one.
 	Workspaces time.Duration
+	// DirectFrom is the size from which on archives are read straight from the
+	// store, where it signs URLs for that; 0: none is.
+	DirectFrom int64
 }
 
 func (o ArchiveOptions) limits(kind run.ArchiveKind) run.ArchiveLimits {
@@ -84,7 +93,7 @@ func (e *Engine) FindArchives(ctx context.Context, q run.ArchiveQuery) ([]run.Ar
 		if a.Object == "" {
 			return nil, run.Errorf(run.CodeGone, "what task %s saved was removed: it is kept for %s after the end of its run", a.Task, e.archiving.Workspaces)
 		}
-		ref, err := e.signRef(ctx, archiveRef{Action: actionRead, Claim: c, Object: a.Object, Size: a.Size})
+		ref, err := e.signRef(ctx, archiveRef{Action: actionRead, Claim: c, Object: a.Object, Size: a.Size, Kind: a.Kind})
 		if err != nil {
 			return nil, err
 		}
@@ -112,28 +121,59 @@ func (e *Engine) findCache(ctx context.Context, c records.ArchiveClaim, place re
 
 // OpenArchive implements run.ArchiveDesk.
 func (e *Engine) OpenArchive(ctx context.Context, r run.ArchiveRead) (io.ReadCloser, error) {
-	if err := e.hasArchives(); err != nil {
-		return nil, err
-	}
-	ref, err := e.openRef(ctx, r.Ref.Ref, actionRead, r.Executor)
+	ref, err := e.readable(ctx, r)
 	if err != nil {
-		return nil, err
-	}
-	if r.Offset < 0 || r.Offset > ref.Size {
-		return nil, run.Errorf(run.CodeInvalid, "the archive has %d bytes; it cannot be read from %d on", ref.Size, r.Offset)
-	}
-	if err := e.store.MayRead(ctx, ref.Claim, ref.Object); err != nil {
 		return nil, err
 	}
 	content, err := e.archives.GetArchive(ctx, ref.Object, r.Offset)
 	if err != nil {
 		return nil, objectError(err)
 	}
-	var out io.Reader = &countingReader{r: content, count: e.metrics.archiveRead}
+	out := e.metrics.reading(content, ref.Kind, ref.Size-r.Offset)
 	if r.Offset == 0 && r.Ref.Digest != "" {
-		out = &checkingReader{r: out, sum: sha256.New(), want: r.Ref.Digest}
+		return readCloser{&checkingReader{r: out, sum: sha256.New(), want: r.Ref.Digest}, out}, nil
 	}
-	return readCloser{out, content}, nil
+	return out, nil
+}
+
+// LocateArchive implements run.ArchiveLocator.
+func (e *Engine) LocateArchive(ctx context.Context, r run.ArchiveRead) (string, error) {
+	ref, err := e.readable(ctx, r)
+	if err != nil {
+		return "", err
+	}
+	return e.locate(ctx, ref.Kind, ref.Object, ref.Size), nil
+}
+
+// readable returns what a reference allows its executor to read.
+func (e *Engine) readable(ctx context.Context, r run.ArchiveRead) (archiveRef, error) {
+	if err := e.hasArchives(); err != nil {
+		return archiveRef{}, err
+	}
+	ref, err := e.openRef(ctx, r.Ref.Ref, actionRead, r.Executor)
+	if err != nil {
+		return archiveRef{}, err
+	}
+	if r.Offset < 0 || r.Offset > ref.Size {
+		return archiveRef{}, run.Errorf(run.CodeInvalid, "the archive has %d bytes; it cannot be read from %d on", ref.Size, r.Offset)
+	}
+	return ref, e.store.MayRead(ctx, ref.Claim, ref.Object)
+}
+
+// locate returns a URL by which an archive can be read, "" where there is none.
+func (e *Engine) locate(ctx context.Context, kind run.ArchiveKind, object string, size int64) string {
+	if e.archiving.DirectFrom <= 0 || size < e.archiving.DirectFrom {
+		return ""
+	}
+	address, err := e.archives.SignArchive(ctx, object, urlLife)
+	if err != nil {
+		e.logger.WarnContext(ctx, "no url signed for an archive, which is read through the gateway", "error", err)
+		return ""
+	}
+	if address != "" {
+		e.metrics.archiveLocated(kind)
+	}
+	return address
 }
 
 // objectError tells of an object that the records know and the store does not:
@@ -201,12 +241,12 @@ func (e *Engine) SaveArchive(ctx context.Context, u run.ArchiveUpload, content i
 	if _, err := e.store.ArchivePlace(ctx, ref.Claim); err != nil {
 		return run.ArchiveInfo{}, err // before the bytes come
 	}
-	object := e.archives.NewObject()
+	object, begun := e.archives.NewObject(), time.Now()
 	if err := e.store.PutObject(ctx, object, objectLease); err != nil {
 		return run.ArchiveInfo{}, err
 	}
 	saved, err := e.saveObject(ctx, ref, object, content)
-	e.metrics.archiveSaved(ref.Kind, saved.Size, err)
+	e.metrics.archiveSaved(ref.Kind, saved.Size, time.Since(begun), err)
 	if err != nil {
 		// It is garbage at once; else it would be once its lease ends.
 		_ = e.store.PutObject(context.WithoutCancel(ctx), object, 0) // the error to tell is the first
@@ -216,8 +256,12 @@ func (e *Engine) SaveArchive(ctx context.Context, u run.ArchiveUpload, content i
 }
 
 func (e *Engine) saveObject(ctx context.Context, ref archiveRef, object string, content io.Reader) (records.Archive, error) {
+	summed, ok := content.(run.Summed)
+	if !ok {
+		summed = &summing{r: content, sum: sha256.New()}
+	}
 	in := &incoming{
-		ctx: ctx, r: content, sum: sha256.New(), most: e.archiving.limits(ref.Kind).Size, renewed: time.Now(),
+		ctx: ctx, r: summed, most: e.archiving.limits(ref.Kind).Size, renewed: time.Now(),
 		renew: func() error { return e.store.PutObject(ctx, object, objectLease) },
 	}
 	if err := e.archives.PutArchive(ctx, object, in); err != nil {
@@ -227,7 +271,7 @@ func (e *Engine) saveObject(ctx context.Context, ref archiveRef, object string, 
 		return records.Archive{}, run.Errorf(run.CodeInvalid, "an archive of no bytes is none")
 	}
 	a := records.Archive{
-		Kind: ref.Kind, Scope: ref.Scope, Name: ref.Name, Object: object, Size: in.size, Digest: digestOf(in.sum),
+		Kind: ref.Kind, Scope: ref.Scope, Name: ref.Name, Object: object, Size: in.size, Digest: summed.Digest(),
 	}
 	if ref.Keep > 0 {
 		a.Expires = time.Now().Add(ref.Keep)
@@ -262,12 +306,27 @@ const digestPrefix = "sha256:"
 
 func digestOf(sum hash.Hash) string { return digestPrefix + hex.EncodeToString(sum.Sum(nil)) }
 
-// incoming is an archive that is being received: it is counted and summed up,
-// and renews the lease of its object.
+// summing is run.Summed of content that is not.
+type summing struct {
+	r   io.Reader
+	sum hash.Hash
+}
+
+// Read implements io.Reader.
+func (s *summing) Read(b []byte) (int, error) {
+	n, err := s.r.Read(b)
+	s.sum.Write(b[:n])
+	return n, err
+}
+
+// Digest implements run.Summed.
+func (s *summing) Digest() string { return digestOf(s.sum) }
+
+// incoming is an archive that is being received: it is counted, and renews the
+// lease of its object.
 type incoming struct {
 	ctx     context.Context //nolint:containedctx // of one call
 	r       io.Reader
-	sum     hash.Hash
 	size    int64
 	most    int64 // 0: no limit
 	renew   func() error
@@ -287,23 +346,9 @@ func (i *incoming) Read(b []byte) (int, error) {
 	}
 	n, err := i.r.Read(b)
 	i.size += int64(n)
-	i.sum.Write(b[:n])
 	if i.most > 0 && i.size > i.most {
 		return 0, run.Errorf(run.CodeTooLarge, "the archive has more than %d bytes", i.most)
 	}
-	return n, err
-}
-
-// countingReader counts what is read.
-type countingReader struct {
-	r     io.Reader
-	count func(n int)
-}
-
-// Read implements io.Reader.
-func (c *countingReader) Read(b []byte) (int, error) {
-	n, err := c.r.Read(b)
-	c.count(n)
 	return n, err
 }
 

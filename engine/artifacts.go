@@ -35,27 +35,47 @@ func artifactOf(a records.Archive) run.Artifact {
 
 // OpenArtifact implements run.Artifacts.
 func (e *Engine) OpenArtifact(ctx context.Context, ref run.ArtifactRef, offset int64) (run.Artifact, io.ReadCloser, error) {
-	if err := e.hasArchives(); err != nil {
-		return run.Artifact{}, nil, err
-	}
-	found, err := e.store.Artifacts(ctx, ref.Run)
+	found, err := e.artifact(ctx, ref, offset)
 	if err != nil {
 		return run.Artifact{}, nil, err
 	}
-	i := slices.IndexFunc(found, func(a records.Archive) bool { return a.Task == ref.Task && a.Name == ref.Name })
-	switch {
-	case i < 0:
-		return run.Artifact{}, nil, run.Errorf(run.CodeNotFound, "task %s of run %s has no artifact %s", ref.Task, ref.Run, ref.Name)
-	case found[i].Object == "":
-		return run.Artifact{}, nil, run.Errorf(run.CodeGone, "the artifact %s was removed: it was kept until %s", ref.Name, found[i].Expires.UTC())
-	case offset < 0 || offset > found[i].Size:
-		return run.Artifact{}, nil, run.Errorf(run.CodeInvalid, "the artifact has %d bytes; it cannot be read from %d on", found[i].Size, offset)
-	}
-	content, err := e.archives.GetArchive(ctx, found[i].Object, offset)
+	content, err := e.archives.GetArchive(ctx, found.Object, offset)
 	if err != nil {
 		return run.Artifact{}, nil, objectError(err)
 	}
-	return artifactOf(found[i]), readCloser{&countingReader{r: content, count: e.metrics.archiveRead}, content}, nil
+	return artifactOf(found), e.metrics.reading(content, found.Kind, found.Size-offset), nil
+}
+
+// LocateArtifact implements run.ArchiveLocator.
+func (e *Engine) LocateArtifact(ctx context.Context, ref run.ArtifactRef, offset int64) (run.Artifact, string, error) {
+	found, err := e.artifact(ctx, ref, offset)
+	if err != nil {
+		return run.Artifact{}, "", err
+	}
+	return artifactOf(found), e.locate(ctx, found.Kind, found.Object, found.Size), nil
+}
+
+// artifact finds an artifact that is to be read from an offset on.
+func (e *Engine) artifact(ctx context.Context, ref run.ArtifactRef, offset int64) (records.Archive, error) {
+	if err := e.hasArchives(); err != nil {
+		return records.Archive{}, err
+	}
+	all, err := e.store.Artifacts(ctx, ref.Run)
+	if err != nil {
+		return records.Archive{}, err
+	}
+	i := slices.IndexFunc(all, func(a records.Archive) bool { return a.Task == ref.Task && a.Name == ref.Name })
+	if i < 0 {
+		return records.Archive{}, run.Errorf(run.CodeNotFound, "task %s of run %s has no artifact %s", ref.Task, ref.Run, ref.Name)
+	}
+	found := all[i]
+	switch {
+	case found.Object == "":
+		return records.Archive{}, run.Errorf(run.CodeGone, "the artifact %s was removed: it was kept until %s", ref.Name, found.Expires.UTC())
+	case offset < 0 || offset > found.Size:
+		return records.Archive{}, run.Errorf(run.CodeInvalid, "the artifact has %d bytes; it cannot be read from %d on", found.Size, offset)
+	}
+	return found, nil
 }
 
 // OpenArtifactFile implements run.Artifacts.

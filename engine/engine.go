@@ -74,8 +74,9 @@ type Engine struct {
 }
 
 var (
-	_ run.Service = (*Engine)(nil)
-	_ run.Desk    = (*Engine)(nil)
+	_ run.Service        = (*Engine)(nil)
+	_ run.Desk           = (*Engine)(nil)
+	_ run.ArchiveLocator = (*Engine)(nil)
 )
 
 // New returns an Engine. It does no I/O.

@@ -30,7 +30,11 @@ type Metrics struct {
 	packAfter  prometheus.Counter
 	saved      *prometheus.CounterVec
 	written    *prometheus.CounterVec
-	read       prometheus.Counter
+	saveTime   *prometheus.HistogramVec
+	reads      *prometheus.CounterVec
+	read       *prometheus.CounterVec
+	readTime   *prometheus.HistogramVec
+	located    *prometheus.CounterVec
 	caches     *prometheus.CounterVec
 	removed    prometheus.Counter
 }
@@ -48,8 +52,9 @@ func NewMetrics() *Metrics {
 	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
 		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
 	}
-	waits := prometheus.ExponentialBuckets(0.005, 4, 12) // to 5.8 hours
-	times := prometheus.ExponentialBuckets(0.05, 3, 13)  // to 7.4 hours
+	waits := prometheus.ExponentialBuckets(0.005, 4, 12)   // to 5.8 hours
+	transfers := prometheus.ExponentialBuckets(0.01, 4, 9) // to 11 minutes
+	times := prometheus.ExponentialBuckets(0.05, 3, 13)    // to 7.4 hours
 	return &Metrics{
 		created: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "drover_engine_runs_created_total", Help: "Runs stored by this process.",
@@ -81,12 +86,14 @@ func NewMetrics() *Metrics {
 		packAfter: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "drover_log_packing_written_bytes_total", Help: "Bytes that packed logs take in the blob store.",
 		}),
-		saved:   counter("drover_archives_saved_total", "Attempts to save archives, by outcome: saved, refused or broken off.", "kind", "outcome"),
-		written: counter("drover_archive_written_bytes_total", "Bytes of archives that were saved.", "kind"),
-		read: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "drover_archive_read_bytes_total", Help: "Bytes of archives that were read through this process.",
-		}),
-		caches: counter("drover_cache_lookups_total", "Times that steps looked for a cache, by whether there was one.", "found"),
+		saved:    counter("drover_archives_saved_total", "Attempts to save archives, by outcome: saved, refused or broken off.", "kind", "outcome"),
+		written:  counter("drover_archive_written_bytes_total", "Bytes of archives that were saved.", "kind"),
+		saveTime: histogram("drover_archive_save_duration_seconds", "Time to take archives that were saved, by kind.", transfers, "kind"),
+		reads:    counter("drover_archives_read_total", "Times that archives were read through this process, by outcome: read, or broken off.", "kind", "outcome"),
+		read:     counter("drover_archive_read_bytes_total", "Bytes of archives that were read through this process.", "kind"),
+		readTime: histogram("drover_archive_read_duration_seconds", "Time in which archives were read to their end, by kind.", transfers, "kind"),
+		located:  counter("drover_archive_redirects_total", "Times that whoever reads an archive was sent to the object store for it.", "kind"),
+		caches:   counter("drover_cache_lookups_total", "Times that steps looked for a cache, by whether there was one.", "found"),
 		removed: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "drover_archive_objects_removed_total", Help: "Objects of archives that were removed from the blob store, with those that were not completed.",
 		}),
@@ -97,7 +104,7 @@ func (m *Metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.created, m.delivered, m.runQueue, m.runTime, m.runsEnded, m.taskQueue, m.taskTime, m.tasks, m.frames, m.lag,
 		m.packTime, m.packBefore, m.packAfter,
-		m.saved, m.written, m.read, m.caches, m.removed,
+		m.saved, m.written, m.saveTime, m.reads, m.read, m.readTime, m.located, m.caches, m.removed,
 	}
 }
 

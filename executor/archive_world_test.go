@@ -159,6 +159,7 @@ type shelf struct {
 	cut    int     // bytes after which a download breaks off; 0: never
 	refuse error   // of whatever begins
 	bad    error   // at the end of every download
+	digest string  // that archives are said to have
 }
 
 func (p procDesk) FindArchives(ctx context.Context, q run.ArchiveQuery) ([]run.ArchiveRef, error) {
@@ -175,7 +176,7 @@ func (p procDesk) FindArchives(ctx context.Context, q run.ArchiveQuery) ([]run.A
 		var found []run.ArchiveRef
 		for _, key := range q.Keys {
 			if _, ok := s.shelf.seen[key]; ok {
-				found = append(found, run.ArchiveRef{Ref: key, ArchiveInfo: run.ArchiveInfo{Kind: run.ArchiveCache, Name: key}})
+				found = append(found, run.ArchiveRef{Ref: key, ArchiveInfo: run.ArchiveInfo{Kind: run.ArchiveCache, Name: key, Digest: s.shelf.digest}})
 			}
 		}
 		return found, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/drover-run/drover/executor/transfer"
 	"github.com/drover-run/drover/run"
@@ -76,10 +77,11 @@ func (t *task) addFrame(f run.Frame) {
 // serveStep does what a step asks for, and answers, as often as it takes.
 func (t *task) serveStep(ctx context.Context, through Courier, ask asked) {
 	t.a.at(pointAsked, t.key)
-	e := &errand{task: t, through: through, ask: ask, log: t.log.With(slog.Int("step", ask.Step))}
+	e := &errand{task: t, through: through, ask: ask, log: t.log.With(slog.Int("step", ask.Step)), begun: time.Now()}
 	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
 	for {
 		answer, err := e.run(ctx)
+		e.measure(ctx, answer, err)
 		if err == nil {
 			t.a.at(pointMoved, t.key)
 			err = e.answer(ctx, answer)

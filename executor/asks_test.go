@@ -1,6 +1,8 @@
 package executor_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"testing"
@@ -131,10 +133,13 @@ func TestAsk_cut_streams(t *testing.T) {
 		inWorld(t, func(t *testing.T, w *world) {
 			w.asks(saving())
 			w.desk.shelf.faults = []error{away, run.Errorf(run.CodeGone, "the reference expired"), errors.New("odd")}
-			w.newHost(1).start(nil)
+			p := w.newHost(1).start(nil)
 			w.submit(0)
 			w.awaitEnd(10*time.Minute, 0)
 			w.requireMoved(saving())
+			got := figures(t, p.agent.Metrics())
+			require.InDelta(t, 1, got["drover_executor_transfers_total moved save_cache"], 0)
+			require.InDelta(t, 3, got["drover_executor_transfers_total broken_off save_cache"], 0)
 			require.Equal(t, 4, w.desk.shelf.begun)
 		})
 	})
@@ -142,10 +147,15 @@ func TestAsk_cut_streams(t *testing.T) {
 		inWorld(t, func(t *testing.T, w *world) {
 			w.asks(restoring())
 			w.desk.shelf.cut = 2
-			w.newHost(1).start(nil)
+			sum := sha256.Sum256([]byte(content))
+			w.desk.shelf.digest = "sha256:" + hex.EncodeToString(sum[:])
+			p := w.newHost(1).start(nil)
 			w.submit(0)
 			w.awaitEnd(10*time.Minute, 0)
 			w.requireMoved(restoring())
+			got := figures(t, p.agent.Metrics())
+			require.InDelta(t, 1, got["drover_executor_transfers_total moved restore_cache"], 0)
+			require.InDelta(t, len(content), got["drover_executor_transfer_bytes_total restore_cache"], 0)
 			require.Equal(t, (len(content)+1)/2, w.desk.shelf.opened)
 		})
 	})
@@ -159,13 +169,14 @@ func TestAsk_faults(t *testing.T) {
 		set    func(w *world)
 		want   string
 	}{
-		"nothing may be saved": {saving(), func(w *world) { w.desk.shelf.refuse = run.Errorf(run.CodeForbidden, "not there") }, "not there"},
-		"too large":            {saving(), func(w *world) { w.desk.shelf.faults = []error{run.Errorf(run.CodeTooLarge, "over the limit")} }, "over the limit"},
-		"gone for good":        {restoring(), func(w *world) { w.desk.shelf.refuse = run.Errorf(run.CodeGone, "was removed") }, "was removed"},
-		"a broken gateway":     {saving(), func(w *world) { w.desk.shelf.refuse = errors.New("a fault of its own") }, "a fault of its own"},
-		"not what it was":      {restoring(), func(w *world) { w.desk.shelf.bad = run.Errorf(run.CodeInvalid, "another digest") }, "another digest"},
-		"files not readable":   {saving(), func(w *world) { w.packFault = run.Errorf(run.CodeUnavailable, "permission denied") }, "permission denied"},
-		"no room":              {restoring(), func(w *world) { w.packFault = run.Errorf(run.CodeUnavailable, "no space left") }, "no space left"},
+		"nothing may be saved":       {saving(), func(w *world) { w.desk.shelf.refuse = run.Errorf(run.CodeForbidden, "not there") }, "not there"},
+		"too large":                  {saving(), func(w *world) { w.desk.shelf.faults = []error{run.Errorf(run.CodeTooLarge, "over the limit")} }, "over the limit"},
+		"gone for good":              {restoring(), func(w *world) { w.desk.shelf.refuse = run.Errorf(run.CodeGone, "was removed") }, "was removed"},
+		"a broken gateway":           {saving(), func(w *world) { w.desk.shelf.refuse = errors.New("a fault of its own") }, "a fault of its own"},
+		"not what it was":            {restoring(), func(w *world) { w.desk.shelf.bad = run.Errorf(run.CodeInvalid, "another digest") }, "another digest"},
+		"not what it was, in pieces": {restoring(), func(w *world) { w.desk.shelf.cut, w.desk.shelf.digest = 2, "sha256:00" }, "its digest is sha256:"},
+		"files not readable":         {saving(), func(w *world) { w.packFault = run.Errorf(run.CodeUnavailable, "permission denied") }, "permission denied"},
+		"no room":                    {restoring(), func(w *world) { w.packFault = run.Errorf(run.CodeUnavailable, "no space left") }, "no space left"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {

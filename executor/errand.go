@@ -2,10 +2,14 @@ package executor
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,10 +35,13 @@ type errand struct {
 	through Courier
 	ask     asked
 	log     *slog.Logger
+	begun   time.Time
+	kind    string // the type of the step, once that is known
 
 	doubtful int
 	moved    atomic.Int64 // bytes, all tries together
 	noted    int64        // moved, when progressed was asked last
+	counted  int64        // moved, when it was counted last
 }
 
 // run moves the archives once, and says what the step is to be told. An error
@@ -47,6 +54,9 @@ func (e *errand) run(ctx context.Context) (transfer.Answer, error) {
 	wanted, err := transfer.Inquire(ctx, conn, e.ask.Frame)
 	var lines []string
 	if err == nil {
+		if slices.Contains(run.ArchiveStepTypes(), wanted.Type) {
+			e.kind = wanted.Type
+		}
 		switch wanted.Type {
 		case run.StepSaveWorkspace, run.StepSaveCache, run.StepSaveArtifacts:
 			lines, err = e.save(ctx, wanted)
@@ -93,6 +103,22 @@ func (e *errand) lasting(err error) (why string, ok bool) {
 	default:
 		return err.Error(), true
 	}
+}
+
+// measure counts a try.
+func (e *errand) measure(ctx context.Context, a transfer.Answer, err error) {
+	outcome := transferMoved
+	switch {
+	case ctx.Err() != nil || isOver(err):
+		outcome = transferStopped
+	case err != nil:
+		outcome = transferBrokenOff
+	case a.Fault != "":
+		outcome = transferFailed
+	}
+	moved := e.moved.Load()
+	e.task.a.metrics.transferred(e.kind, outcome, moved-e.counted, time.Since(e.begun))
+	e.counted = moved
 }
 
 // progressed reports whether bytes were moved since it was asked last.
@@ -200,7 +226,7 @@ func (e *errand) unpack(ctx context.Context, ref run.ArchiveRef) (archive.Stats,
 	}
 	ctx, patience := newPatience(ctx, e.task.a.opts.timing.stall)
 	defer patience.stop()
-	content := &download{ctx: ctx, errand: e, ref: ref, patience: patience}
+	content := &download{ctx: ctx, errand: e, ref: ref, patience: patience, sum: sha256.New()}
 	defer content.close()
 	stats, err := transfer.Unpack(ctx, conn, e.ask.Frame, limits(ref.Limits), content)
 	return stats, patience.explain(err)
@@ -269,6 +295,7 @@ type download struct {
 	open   io.ReadCloser
 	offset int64
 	broken int
+	sum    hash.Hash // of all of it, wherever it came from
 }
 
 // Read implements io.Reader.
@@ -283,14 +310,17 @@ func (d *download) Read(b []byte) (int, error) {
 		case n > 0:
 			d.offset += int64(n)
 			d.broken = 0
+			d.sum.Write(b[:n])
 			d.errand.count(n)
 			if err != nil && !errors.Is(err, io.EOF) {
 				d.close() // told at the next call
 				err = nil
 			}
-			return n, err
+			return n, d.checked(err)
 		case err == nil:
 			continue
+		case errors.Is(err, io.EOF):
+			return 0, d.checked(err)
 		case run.CodeOf(err) != run.CodeUnavailable || d.ctx.Err() != nil || d.broken >= maxReopens:
 			return 0, err
 		}
@@ -302,9 +332,23 @@ func (d *download) Read(b []byte) (int, error) {
 	}
 }
 
+// checked returns the end of an archive, or that it is another one.
+func (d *download) checked(end error) error {
+	if end == nil || d.ref.Digest == "" {
+		return end
+	}
+	got := "sha256:" + hex.EncodeToString(d.sum.Sum(nil))
+	if got == d.ref.Digest {
+		return end
+	}
+	return run.Errorf(run.CodeInvalid, "the archive is not what was saved: its digest is %s, not %s", got, d.ref.Digest)
+}
+
 func (d *download) read(b []byte) (int, error) {
 	if d.open == nil {
-		r, err := d.errand.task.a.desk.OpenArchive(d.ctx, run.ArchiveRead{Ref: d.ref, Executor: d.errand.task.a.who.id, Offset: d.offset})
+		ref := d.ref
+		ref.Digest = "" // it is compared here, over all tries
+		r, err := d.errand.task.a.desk.OpenArchive(d.ctx, run.ArchiveRead{Ref: ref, Executor: d.errand.task.a.who.id, Offset: d.offset})
 		if err != nil {
 			return 0, err
 		}

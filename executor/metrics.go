@@ -1,6 +1,8 @@
 package executor
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/drover-run/drover/run"
@@ -16,7 +18,12 @@ type metrics struct {
 	gained prometheus.Counter
 	lost   prometheus.Counter
 	tasks  *prometheus.CounterVec
-	all    []prometheus.Collector
+
+	transfers     *prometheus.CounterVec
+	transferBytes *prometheus.CounterVec
+	transferTime  *prometheus.HistogramVec
+
+	all []prometheus.Collector
 }
 
 func newMetrics(a *Agent) *metrics {
@@ -33,12 +40,22 @@ func newMetrics(a *Agent) *metrics {
 		tasks: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "drover_executor_tasks_total", Help: "Tasks that ended here, by outcome, given_back for those that never began.",
 		}, []string{"outcome"}),
+		transfers: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "drover_executor_transfers_total", Help: "Archives that steps asked to be moved, by the type of step and the outcome of each try: moved, failed, broken_off or stopped.",
+		}, []string{"step", "outcome"}),
+		transferBytes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "drover_executor_transfer_bytes_total", Help: "Bytes of archives that were moved, all tries together.",
+		}, []string{"step"}),
+		transferTime: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "drover_executor_transfer_duration_seconds", Help: "Time in which steps had what they asked for moved, all tries together.",
+			Buckets: prometheus.ExponentialBuckets(0.01, 4, 9), // to 11 minutes
+		}, []string{"step"}),
 	}
 	gauge := func(name, help string, value func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
 	}
 	m.all = []prometheus.Collector{
-		m.claims, m.tasks,
+		m.claims, m.tasks, m.transfers, m.transferBytes, m.transferTime,
 		gauge("drover_executor_slots", "Tasks that the executor runs at a time.", func() float64 { return float64(a.opts.Slots) }),
 		gauge("drover_executor_slots_used", "Tasks that take a slot.", func() float64 { return float64(a.slots.inUse()) }),
 		gauge("drover_executor_frames_waiting", "Frames in memory that the gateway has not stored yet.", func() float64 {
@@ -106,5 +123,25 @@ func (s *shipper) waiting() (frames, bytes int) {
 func (t *task) count(outcome string) {
 	if !t.counted.Swap(true) {
 		t.a.metrics.tasks.WithLabelValues(outcome).Inc()
+	}
+}
+
+// Outcomes of a try to move what a step asks for.
+const (
+	transferMoved     = "moved"
+	transferFailed    = "failed"     // for good: the step fails
+	transferBrokenOff = "broken_off" // it is tried again
+	transferStopped   = "stopped"    // the step waits no more
+)
+
+// transferred counts a try to move what a step asks for.
+func (m *metrics) transferred(step, outcome string, bytes int64, took time.Duration) {
+	if step == "" {
+		return // it is not known yet what the step wants
+	}
+	m.transfers.WithLabelValues(step, outcome).Inc()
+	m.transferBytes.WithLabelValues(step).Add(float64(bytes))
+	if outcome == transferMoved {
+		m.transferTime.WithLabelValues(step).Observe(took.Seconds())
 	}
 }

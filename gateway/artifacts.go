@@ -85,6 +85,16 @@ func (s *Server) GetArtifact(c echo.Context, id api.RunID, task api.TaskName, na
 	if err != nil {
 		return err
 	}
+	if locator, ok := artifacts.(run.ArchiveLocator); ok && params.DroverDirect {
+		artifact, address, err := locator.LocateArtifact(ctx, ref, from)
+		if err != nil {
+			return err
+		}
+		if address != "" {
+			h.Set("ETag", strconv.Quote(artifact.Digest))
+			return elsewhere(c, address)
+		}
+	}
 	artifact, content, err := artifacts.OpenArtifact(ctx, ref, from)
 	if err != nil {
 		return err

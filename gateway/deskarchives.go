@@ -80,11 +80,30 @@ func (s *Server) DeskOpenArchive(c echo.Context, params api.DeskOpenArchiveParam
 	}
 	ctx, closeStream := s.streams.open(c.Request().Context())
 	defer closeStream()
-	content, err := desk.OpenArchive(ctx, run.ArchiveRead{Ref: run.ArchiveRef{Ref: params.DroverArchive}, Executor: params.Executor, Offset: params.Offset})
+	read := run.ArchiveRead{Ref: run.ArchiveRef{Ref: params.DroverArchive}, Executor: params.Executor, Offset: params.Offset}
+	if locator, ok := desk.(run.ArchiveLocator); ok && params.DroverDirect {
+		address, err := locator.LocateArchive(ctx, read)
+		if err != nil {
+			return err
+		}
+		if address != "" {
+			return elsewhere(c, address)
+		}
+	}
+	content, err := desk.OpenArchive(ctx, read)
 	if err != nil {
 		return err
 	}
 	return s.send(ctx, c, http.StatusOK, mediaZstd, content)
+}
+
+// elsewhere sends the caller to an object store. The URL is a secret: it is told
+// to nobody else.
+func elsewhere(c echo.Context, address string) error {
+	h := c.Response().Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("Referrer-Policy", "no-referrer")
+	return c.Redirect(http.StatusTemporaryRedirect, address)
 }
 
 // send answers with what is read, to its end, and closes it. An answer that
@@ -165,6 +184,11 @@ type upload struct {
 	broken  bool
 }
 
+var _ run.Summed = (*upload)(nil)
+
+// Digest implements run.Summed.
+func (u *upload) Digest() string { return "sha256:" + hex.EncodeToString(u.sum.Sum(nil)) }
+
 // Read implements io.Reader. It ends well only where the whole body came.
 func (u *upload) Read(b []byte) (int, error) {
 	if err := u.control.SetReadDeadline(time.Now().Add(u.timeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
@@ -174,7 +198,7 @@ func (u *upload) Read(b []byte) (int, error) {
 	u.sum.Write(b[:n])
 	switch {
 	case errors.Is(err, io.EOF):
-		if want := u.request.Trailer.Get(trailerDigest); want != "" && want != "sha256:"+hex.EncodeToString(u.sum.Sum(nil)) {
+		if want := u.request.Trailer.Get(trailerDigest); want != "" && want != u.Digest() {
 			return n, run.Errorf(run.CodeInvalid, "the archive is not what was sent: its digest should be %s", want)
 		}
 	case err != nil:

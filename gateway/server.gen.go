@@ -370,6 +370,21 @@ func (w *ServerInterfaceWrapper) DeskOpenArchive(ctx echo.Context) error {
 	} else {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Header parameter Drover-Archive is required, but not found"))
 	}
+	// ------------- Optional header parameter "Drover-Direct" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Drover-Direct")]; found {
+		var DroverDirect Direct
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Drover-Direct, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Drover-Direct", valueList[0], &DroverDirect, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "boolean", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Drover-Direct: %s", err))
+		}
+
+		params.DroverDirect = DroverDirect
+	}
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.DeskOpenArchive(ctx, params)
@@ -1212,6 +1227,21 @@ func (w *ServerInterfaceWrapper) GetArtifact(ctx echo.Context) error {
 		}
 
 		params.Range = Range
+	}
+	// ------------- Optional header parameter "Drover-Direct" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Drover-Direct")]; found {
+		var DroverDirect Direct
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Drover-Direct, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Drover-Direct", valueList[0], &DroverDirect, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "boolean", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Drover-Direct: %s", err))
+		}
+
+		params.DroverDirect = DroverDirect
 	}
 
 	// Invoke the callback with all the unmarshaled arguments

@@ -47,6 +47,26 @@ type ArchiveDesk interface {
 	SaveArchive(ctx context.Context, u ArchiveUpload, content io.Reader) (ArchiveInfo, error)
 }
 
+// ArchiveLocator is what an ArchiveDesk, or Artifacts, may be besides: it knows
+// where the bytes of archives can be had without it. A URL is good for some
+// minutes and for whoever has it, so it belongs into no log and no error; "" means
+// that there is none for this archive. Who gets one asks the store for it without
+// credentials, by a range from the offset on, checks the digest, and reads by the
+// other calls where the store is out of reach, or says no.
+type ArchiveLocator interface {
+	// LocateArchive is for what OpenArchive reads, with its errors.
+	LocateArchive(ctx context.Context, r ArchiveRead) (url string, err error)
+	// LocateArtifact is for what OpenArtifact reads, with its errors.
+	LocateArtifact(ctx context.Context, ref ArtifactRef, offset int64) (a Artifact, url string, err error)
+}
+
+// Summed is content that knows the digest, as ArchiveInfo has it, of what was
+// read of it so far. Whoever stores it need not sum it up again.
+type Summed interface {
+	io.Reader
+	Digest() string
+}
+
 // ArchiveQuery asks for what a restore step unpacks.
 type ArchiveQuery struct {
 	Key      Key      `json:"key"`

@@ -22,7 +22,7 @@ import (
 // movers are tasks each of which moves an archive, after an approval: first by
 // saving, then by restoring what was saved.
 const movers = `name: movers
-group: /test/archives
+group: /test/archives-%[3]d
 tasks:
   save-workspace:
     approval: true
@@ -90,8 +90,8 @@ func killMovers(t *testing.T, driver string, victim harness.Part) {
 	if soak() {
 		size, rounds = 64<<20, 10
 	}
-	for range rounds {
-		id := parts.Submit(fmt.Sprintf(movers, where, size)).ID
+	for round := range rounds {
+		id := parts.Submit(fmt.Sprintf(movers, where, size, round)).ID // a cache is saved once in a group
 		for _, task := range []string{"save-workspace", "restore-workspace", "save-cache", "restore-cache", "save-artifacts"} {
 			executor := parts.Processes[harness.Executor]
 			killMover(t, parts, once, id, task, func() *harness.Process { return frozen(executor) }, func(*harness.Process) {

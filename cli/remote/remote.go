@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -47,8 +48,9 @@ type Options struct {
 
 // Client is a client of one gateway. It is safe for concurrent use.
 type Client struct {
-	api  *api.Client
-	opts Options
+	api    *api.Client
+	direct *http.Client // of object stores, to which a gateway sends
+	opts   Options
 }
 
 // Answer is an answer as it was read and as it came: what a newer gateway
@@ -73,13 +75,45 @@ func New(opts Options) (*Client, error) {
 	opts.Patience = orDefault(opts.Patience, 2*time.Minute)
 	opts.Silence = orDefault(opts.Silence, 45*time.Second)
 	opts.Pause = orDefault(opts.Pause, 100*time.Millisecond)
-	c := &Client{opts: opts}
-	c.api, err = api.NewClient(opts.Server, api.WithHTTPClient(&http.Client{Transport: opts.Transport}),
+	// What sends elsewhere for an artifact is followed by whoever asked for that: a
+	// request to another server must not bring the token.
+	c := &Client{opts: opts, direct: newDirect()}
+	gateway := &http.Client{Transport: opts.Transport, CheckRedirect: func(r *http.Request, via []*http.Request) error {
+		switch {
+		case via[0].Header.Get("Drover-Direct") == "true":
+			return http.ErrUseLastResponse
+		case len(via) >= maxRedirects:
+			return errRedirects
+		}
+		return nil
+	}}
+	c.api, err = api.NewClient(opts.Server, api.WithHTTPClient(gateway),
 		api.WithRequestEditorFn(leaveOutEmpty), api.WithRequestEditorFn(c.identify))
 	if err != nil {
 		return nil, fmt.Errorf("making the client: %w", err)
 	}
 	return c, nil
+}
+
+// maxRedirects is how often in a row a gateway, or who stands before it, may
+// send elsewhere.
+const maxRedirects = 10
+
+var errRedirects = errors.New("it sends from one place to the next")
+
+// newDirect returns a client of object stores, which are given up on soon: all
+// can be had through the gateway.
+func newDirect() *http.Client {
+	dialer := &net.Dialer{Timeout: 5 * time.Second}
+	return &http.Client{
+		Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, ForceAttemptHTTP2: true,
+			TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: 15 * time.Second,
+			DisableKeepAlives:  true, // one artifact is read of it
+			DisableCompression: true, // what is stored is what is asked for
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 }
 
 func orDefault(d, otherwise time.Duration) time.Duration {

@@ -137,6 +137,7 @@ func toArchiving(a config.Archives) engine.ArchiveOptions {
 	return engine.ArchiveOptions{
 		Limits:    run.ArchiveLimits{Size: a.MaxBytes, Entries: a.MaxEntries, Bytes: a.MaxContentBytes},
 		CacheSize: a.CacheMaxBytes, Artifacts: a.ArtifactMaxAge, Workspaces: a.WorkspaceMaxAge,
+		DirectFrom: a.DirectMinBytes,
 	}
 }
 

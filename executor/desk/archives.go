@@ -43,55 +43,104 @@ func (c *Client) BeginArchive(ctx context.Context, s run.ArchiveSave) (run.Archi
 	return up, err
 }
 
-// OpenArchive implements run.ArchiveDesk.
+// OpenArchive implements run.ArchiveDesk. Where the gateway sends the caller to
+// the object store, the archive is read there, and through the gateway where that
+// fails.
 func (c *Client) OpenArchive(ctx context.Context, r run.ArchiveRead) (io.ReadCloser, error) {
-	const doing = "reading an archive"
 	watched, dog := newWatchdog(ctx)
-	response, err := c.api.DeskOpenArchive(watched, &api.DeskOpenArchiveParams{Executor: r.Executor, Offset: r.Offset, DroverArchive: r.Ref.Ref})
-	if err != nil {
+	d := &download{client: c, caller: ctx, watched: watched, dog: dog, want: r.Ref.Digest}
+	if err := d.open(r); err != nil {
 		dog.end()
-		return nil, fmt.Errorf("%s: %w", doing, transportError(ctx, watched, err))
+		return nil, fmt.Errorf("reading an archive: %w", err)
 	}
-	if err := answerError(response); err != nil {
-		dog.end()
-		return nil, errors.Join(fmt.Errorf("%s: %w", doing, err), response.Body.Close())
-	}
-	d := &download{caller: ctx, watched: watched, dog: dog, body: response.Body}
-	if r.Offset == 0 {
-		d.want, d.sum = r.Ref.Digest, sha256.New()
+	if r.Offset == 0 && d.want != "" {
+		d.sum = sha256.New()
 	}
 	return d, nil
 }
 
 // download is the body of an archive.
 type download struct {
+	client          *Client
 	caller, watched context.Context //nolint:containedctx // of one call
 	dog             *watchdog
 	body            io.ReadCloser
-	sum             hash.Hash // nil where only a part is read
-	want            string    // "" where it is not known
+	sum             hash.Hash // nil where nothing is compared
+	want            string
+	direct          bool // from the object store
+	came            bool // something of it
+	done            bool // it came to its end, or broke off
+}
+
+func (d *download) open(r run.ArchiveRead) error {
+	usable := d.client.store.usable()
+	response, err := d.ask(r, usable)
+	if err != nil {
+		return err
+	}
+	if usable && response.StatusCode == http.StatusTemporaryRedirect {
+		_ = response.Body.Close() // it is empty
+		d.body, err = d.client.store.open(d.watched, response.Header.Get("Location"), r.Offset, r.Ref.Size)
+		if err == nil {
+			d.direct = true
+			return nil
+		}
+		if d.watched.Err() != nil {
+			return transportError(d.caller, d.watched, err)
+		}
+		d.client.store.avoid()
+		d.client.onIndirect(err)
+		if response, err = d.ask(r, false); err != nil {
+			return err
+		}
+	}
+	if err := answerError(response); err != nil {
+		return errors.Join(err, response.Body.Close())
+	}
+	d.body = response.Body
+	return nil
+}
+
+func (d *download) ask(r run.ArchiveRead, direct bool) (*http.Response, error) {
+	response, err := d.client.api.DeskOpenArchive(d.watched, &api.DeskOpenArchiveParams{
+		Executor: r.Executor, Offset: r.Offset, DroverArchive: r.Ref.Ref, DroverDirect: direct,
+	})
+	if err != nil {
+		return nil, transportError(d.caller, d.watched, err)
+	}
+	return response, nil
 }
 
 // Read implements io.Reader.
 func (d *download) Read(b []byte) (int, error) {
 	n, err := d.body.Read(b)
 	d.dog.pat()
+	d.came = d.came || n > 0
 	if d.sum != nil {
 		d.sum.Write(b[:n])
 	}
 	switch {
 	case errors.Is(err, io.EOF):
-		if got := sumOf(d.sum); d.sum != nil && d.want != "" && got != d.want {
+		d.done = true
+		if got := sumOf(d.sum); d.sum != nil && got != d.want {
 			return n, run.Errorf(run.CodeInvalid, "the archive is not what was saved: its digest is %s, not %s", got, d.want)
 		}
 	case err != nil:
-		err = fmt.Errorf("reading an archive: %w", transportError(d.caller, d.watched, err))
+		d.done = d.came && d.watched.Err() == nil
+		who := "the gateway"
+		if d.direct {
+			who = "the object store"
+		}
+		err = fmt.Errorf("reading an archive: %w", outOfReach(who, d.caller, d.watched, err))
 	}
 	return n, err
 }
 
 // Close implements io.Closer.
 func (d *download) Close() error {
+	if d.direct && !d.done { // given up on, as where nothing comes for too long
+		d.client.store.avoid()
+	}
 	d.dog.end()
 	return d.body.Close()
 }

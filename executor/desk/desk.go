@@ -33,6 +33,8 @@ const (
 	// connections is how many idle connections are kept: tasks of one
 	// executor make their calls side by side.
 	connections = 32
+	// transferBuffer is how much of an archive is written at once.
+	transferBuffer = 64 << 10
 )
 
 // Options are the settings of a Client. The zero value of each means its
@@ -49,6 +51,9 @@ type Options struct {
 	// OnPass is told the token that the gateway gives in the place of one that
 	// expires. Nil: it is not kept.
 	OnPass func(token string)
+	// OnIndirect is told why an archive is read through the gateway which could
+	// have been read from the object store. Nil: nobody is.
+	OnIndirect func(err error)
 }
 
 // Client is run.Desk over HTTP. It is safe for concurrent use. Besides the
@@ -61,6 +66,9 @@ type Client struct {
 	timeout   time.Duration
 	onPass    func(string)
 	packers   sync.Pool
+
+	store      *store
+	onIndirect func(error)
 }
 
 var _ run.Desk = (*Client)(nil)
@@ -72,7 +80,10 @@ func New(baseURL string, token func() string, opts Options) (*Client, error) {
 	if err := checkURL(baseURL, opts.AllowPlain); err != nil {
 		return nil, err
 	}
-	c := &Client{transport: opts.Transport, timeout: opts.Timeout, onPass: opts.OnPass}
+	c := &Client{transport: opts.Transport, timeout: opts.Timeout, onPass: opts.OnPass, store: newStore(opts.AllowPlain), onIndirect: opts.OnIndirect}
+	if c.onIndirect == nil {
+		c.onIndirect = func(error) {}
+	}
 	if c.transport == nil {
 		c.transport = newTransport()
 	}
@@ -104,6 +115,7 @@ func newTransport() *http.Transport {
 		Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, ForceAttemptHTTP2: true,
 		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: time.Minute,
 		MaxIdleConns: connections, MaxIdleConnsPerHost: connections,
+		WriteBufferSize: transferBuffer, // of what an archive is sent in
 	}
 }
 
@@ -131,6 +143,7 @@ func (c *Client) Close() {
 	if t, ok := c.transport.(interface{ CloseIdleConnections() }); ok {
 		t.CloseIdleConnections()
 	}
+	c.store.client.CloseIdleConnections()
 }
 
 // Register implements run.Desk.

@@ -25,16 +25,20 @@ const maxProblem = 1 << 20
 
 var errTimeout = errors.New("no answer in time")
 
-// transportError says why no answer came. What the caller itself gave up is
-// its own cancellation; all else may work when tried again.
+// transportError says why no answer came from the gateway. What the caller
+// itself gave up is its own cancellation; all else may work when tried again.
 func transportError(caller, limited context.Context, err error) error {
+	return outOfReach("the gateway", caller, limited, err)
+}
+
+func outOfReach(who string, caller, limited context.Context, err error) error {
 	if cause := context.Cause(caller); cause != nil {
 		return cause
 	}
 	if cause := context.Cause(limited); cause != nil {
 		err = cause
 	}
-	return &run.Error{Code: run.CodeUnavailable, Message: "the gateway is out of reach: " + err.Error(), Err: err}
+	return &run.Error{Code: run.CodeUnavailable, Message: who + " is out of reach: " + err.Error(), Err: err}
 }
 
 // answerError turns an answer that is not a success into the error that the

@@ -89,6 +89,14 @@ func (s S3) Named(bucket string) string {
 	return "s3://" + bucket + "?" + parameters
 }
 
+// At returns the URL of the bucket by another address of the server.
+func (s S3) At(endpoint string) string {
+	address, parameters, _ := strings.Cut(s.URL, "?")
+	values, _ := url.ParseQuery(parameters) // it was written here
+	values.Set("endpoint", endpoint)
+	return address + "?" + values.Encode()
+}
+
 func errorText(err error) string {
 	if err == nil {
 		return ""

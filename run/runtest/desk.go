@@ -19,9 +19,14 @@ type Desk struct {
 	OpenArchiveFunc  func(context.Context, run.ArchiveRead) (io.ReadCloser, error)
 	BeginArchiveFunc func(context.Context, run.ArchiveSave) (run.ArchiveUpload, error)
 	SaveArchiveFunc  func(ctx context.Context, u run.ArchiveUpload, content io.Reader) (run.ArchiveInfo, error)
+	// LocateArchiveFunc says where an archive lies; nil: nowhere else.
+	LocateArchiveFunc func(context.Context, run.ArchiveRead) (string, error)
 }
 
-var _ run.Desk = (*Desk)(nil)
+var (
+	_ run.Desk           = (*Desk)(nil)
+	_ run.ArchiveLocator = (*Desk)(nil)
+)
 
 // Register implements run.Desk.
 func (d *Desk) Register(ctx context.Context, e run.Executor) (run.Wanted, error) {
@@ -61,4 +66,17 @@ func (d *Desk) ClaimStates(ctx context.Context, executor string, keys []run.Key)
 		return nil, unset("ClaimStates")
 	}
 	return d.ClaimStatesFunc(ctx, executor, keys)
+}
+
+// LocateArchive implements run.ArchiveLocator.
+func (d *Desk) LocateArchive(ctx context.Context, r run.ArchiveRead) (string, error) {
+	if d.LocateArchiveFunc == nil {
+		return "", nil
+	}
+	return d.LocateArchiveFunc(ctx, r)
+}
+
+// LocateArtifact implements run.ArchiveLocator: a desk has none.
+func (d *Desk) LocateArtifact(context.Context, run.ArtifactRef, int64) (run.Artifact, string, error) {
+	return run.Artifact{}, "", unset("LocateArtifact")
 }

@@ -1,0 +1,217 @@
+package desk_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/executor/desk"
+	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/run/runtest"
+)
+
+// signature is what makes the URL of an archive a secret.
+const signature = "X-Signature=hunter2"
+
+// bucket is an object store with one archive, that answers as its test wants.
+type bucket struct {
+	*httptest.Server
+	content []byte
+	answer  func(w http.ResponseWriter, r *http.Request) bool // true: it did; nil: as a store does
+
+	mu    sync.Mutex
+	asked []*http.Request
+}
+
+func newBucket(t *testing.T) *bucket {
+	t.Helper()
+	b := &bucket{content: make([]byte, 3<<20)}
+	_, _ = rand.Read(b.content)
+	b.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b.mu.Lock()
+		b.asked = append(b.asked, r)
+		b.mu.Unlock()
+		if b.answer == nil || !b.answer(w, r) {
+			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(b.content))
+		}
+	}))
+	t.Cleanup(b.Close)
+	return b
+}
+
+func (b *bucket) requests() []*http.Request {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.asked
+}
+
+func (b *bucket) url() string { return b.URL + "/archive?" + signature }
+
+// redirecting is a client of a gateway that sends to an address; through counts
+// what is read through the gateway.
+func redirecting(t *testing.T, b *bucket, address string) (read func(offset int64) ([]byte, error), through *[]int64, told *[]error) {
+	t.Helper()
+	through, told = new([]int64), new([]error)
+	c := overHTTPWith(t, &runtest.Desk{
+		LocateArchiveFunc: func(_ context.Context, r run.ArchiveRead) (string, error) {
+			require.Equal(t, "ref", r.Ref.Ref)
+			return address, nil
+		},
+		OpenArchiveFunc: func(_ context.Context, r run.ArchiveRead) (io.ReadCloser, error) {
+			*through = append(*through, r.Offset)
+			return io.NopCloser(bytes.NewReader(b.content[r.Offset:])), nil
+		},
+	}, "executor", desk.Options{OnIndirect: func(err error) { *told = append(*told, err) }})
+	ref := run.ArchiveRef{Ref: "ref", ArchiveInfo: run.ArchiveInfo{Size: int64(len(b.content)), Digest: digest(b.content)}}
+	return func(offset int64) ([]byte, error) {
+		body, err := c.OpenArchive(t.Context(), run.ArchiveRead{Ref: ref, Executor: "x", Offset: offset})
+		if err != nil {
+			return nil, err
+		}
+		data, err := io.ReadAll(body)
+		return data, errors.Join(err, body.Close())
+	}, through, told
+}
+
+func TestClient_archives_straight_from_the_store(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	read, through, told := redirecting(t, b, b.url())
+	for _, offset := range []int64{0, 1 << 20} {
+		got, err := read(offset)
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(b.content[offset:], got))
+	}
+	require.Empty(t, *through)
+	require.Empty(t, *told)
+	require.Len(t, b.requests(), 2)
+	for _, r := range b.requests() {
+		require.Empty(t, r.Header.Get("Authorization"), "the store is told no token")
+		require.Empty(t, r.Header.Get("Drover-Archive"), "and no reference")
+	}
+	require.Equal(t, fmt.Sprintf("bytes=%d-", 1<<20), b.requests()[1].Header.Get("Range"))
+
+	// What is there but is another archive is never taken for it.
+	b.content = bytes.Repeat([]byte("x"), len(b.content))
+	_, err := read(0)
+	require.Equal(t, run.CodeInvalid, run.CodeOf(err), "%v", err)
+	require.Empty(t, *through)
+}
+
+// Whatever keeps an executor from the store, it reads through the gateway, and
+// says why without the URL.
+func TestClient_archives_fall_back_to_the_gateway(t *testing.T) {
+	t.Parallel()
+	refuse := func(status int) func(http.ResponseWriter, *http.Request) bool {
+		return func(w http.ResponseWriter, r *http.Request) bool {
+			http.Error(w, "Request has expired: "+r.URL.String(), status)
+			return true
+		}
+	}
+	for name, tt := range map[string]struct {
+		address func(b *bucket) string
+		answer  func(w http.ResponseWriter, r *http.Request) bool
+		want    string
+	}{
+		"out of reach": {address: func(b *bucket) string { b.Close(); return b.url() }, want: "connection refused"},
+		"expired":      {answer: refuse(http.StatusForbidden), want: "HTTP status 403"},
+		"in trouble":   {answer: refuse(http.StatusServiceUnavailable), want: "HTTP status 503"},
+		"sends elsewhere": {answer: func(w http.ResponseWriter, r *http.Request) bool {
+			http.Redirect(w, r, "/other", http.StatusFound)
+			return true
+		}, want: "HTTP status 302"},
+		"another size": {answer: func(w http.ResponseWriter, _ *http.Request) bool {
+			w.Header().Set("Content-Range", "bytes 5-")
+			w.WriteHeader(http.StatusPartialContent)
+			_, _ = io.WriteString(w, "please log in")
+			return true
+		}, want: "13 bytes"},
+		"hangs up":     {answer: func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }, want: "EOF"},
+		"in the clear": {address: func(*bucket) string { return "http://store.example.com/archive?" + signature }, want: "in the clear"},
+		"no place":     {address: func(*bucket) string { return "store/archive?" + signature }, want: "no URL"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBucket(t)
+			b.answer = tt.answer
+			address := b.url()
+			if tt.address != nil {
+				address = tt.address(b)
+			}
+			read, through, told := redirecting(t, b, address)
+			for range 2 {
+				got, err := read(5)
+				require.NoError(t, err)
+				require.True(t, bytes.Equal(b.content[5:], got))
+			}
+			require.Equal(t, []int64{5, 5}, *through)
+			require.Len(t, *told, 1, "the store is left alone for a while")
+			require.ErrorContains(t, (*told)[0], tt.want)
+			require.NotContains(t, (*told)[0].Error(), "hunter2")
+			require.LessOrEqual(t, len(b.requests()), 1)
+		})
+	}
+}
+
+// A connection to the store that is cut is gone on with at the store; one that
+// brings nothing at all, at the gateway.
+func TestClient_archives_cut_on_their_way_from_the_store(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	const most = 1 << 20
+	cut := true
+	b.answer = func(w http.ResponseWriter, _ *http.Request) bool {
+		if !cut {
+			return false
+		}
+		w.Header().Set("Content-Length", fmt.Sprint(len(b.content)))
+		_, _ = w.Write(b.content[:most])
+		panic(http.ErrAbortHandler)
+	}
+	read, through, told := redirecting(t, b, b.url())
+	got, err := read(0)
+	require.Equal(t, run.CodeUnavailable, run.CodeOf(err), "%v", err)
+	require.ErrorContains(t, err, "the object store is out of reach")
+	require.NotContains(t, err.Error(), "hunter2")
+	require.Equal(t, b.content[:len(got)], got)
+	cut = false
+	rest, err := read(int64(len(got)))
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(b.content, append(got, rest...)))
+	require.Empty(t, *through)
+
+	b.answer = func(w http.ResponseWriter, _ *http.Request) bool {
+		w.Header().Set("Content-Length", fmt.Sprint(len(b.content)))
+		w.WriteHeader(http.StatusOK)
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	_, err = read(0)
+	require.Equal(t, run.CodeUnavailable, run.CodeOf(err), "%v", err)
+	got, err = read(0)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(b.content, got))
+	require.Equal(t, []int64{0}, *through)
+	require.Empty(t, *told, "nobody said no")
+}
+
+// A gateway that sends nobody anywhere is asked as before.
+func TestClient_archives_of_a_gateway_without_urls(t *testing.T) {
+	t.Parallel()
+	b := newBucket(t)
+	read, through, _ := redirecting(t, b, "")
+	got, err := read(0)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(b.content, got))
+	require.Equal(t, []int64{0}, *through)
+}
