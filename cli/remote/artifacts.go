@@ -68,9 +68,9 @@ func (r *artifactReader) open() error {
 	resp, err := r.ask(r.of.Direct)
 	if r.direct = err == nil && resp.StatusCode == http.StatusTemporaryRedirect; r.direct {
 		_ = resp.Body.Close() // it is empty
-		if resp, err = r.follow(resp); resp == nil && err == nil {
+		if resp, err = r.follow(resp); resp == nil && err == nil { //nolint:bodyclose // it is read to its end by the caller
 			r.direct, r.of.Direct = false, false
-			resp, err = r.ask(false)
+			resp, err = r.ask(false) //nolint:bodyclose // likewise
 		}
 	}
 	if err != nil {
