@@ -67,7 +67,7 @@ type artifactReader struct {
 func (r *artifactReader) open() error {
 	resp, err := r.ask(r.of.Direct)
 	if r.direct = err == nil && resp.StatusCode == http.StatusTemporaryRedirect; r.direct {
-		_ = resp.Body.Close() // it is empty
+		_ = resp.Body.Close()                                      // it is empty
 		if resp, err = r.follow(resp); resp == nil && err == nil { //nolint:bodyclose // it is read to its end by the caller
 			r.direct, r.of.Direct = false, false
 			resp, err = r.ask(false) //nolint:bodyclose // likewise
