@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"errors"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,8 @@ const (
 	flushAfter = 10 * time.Millisecond
 	// readSize is how much is read from a pipe at once.
 	readSize = 64 << 10
+	// pipeSize is more than pipes hold.
+	pipeSize = 1 << 20
 	// finishPatience bounds the wait for the end of a pipe whose processes
 	// are gone.
 	finishPatience = 100 * time.Millisecond
@@ -95,9 +98,10 @@ func (s *sink) write(all bool) {
 
 // pump moves what comes through a pipe to a sink, masked.
 type pump struct {
-	pipe *os.File
-	read atomic.Int64  // bytes
-	done chan struct{} // closed at the end of the pipe
+	pipe   *os.File
+	read   atomic.Int64  // bytes
+	done   chan struct{} // closed at the end of the pipe
+	caught atomic.Pointer[chan struct{}]
 }
 
 // newPump starts to read. It ends with the pipe, or with finish.
@@ -109,16 +113,57 @@ func newPump(pipe *os.File, secrets *mask.Set, to *sink, stream run.Stream) *pum
 		masked := secrets.Stream(func(text []byte) { to.add(stream, text) })
 		defer masked.Close()
 		buf := make([]byte, readSize)
-		for {
-			n, err := pipe.Read(buf)
+		take := func(n int) {
 			p.read.Add(int64(n))
 			masked.Write(buf[:n])
+		}
+		for {
+			n, err := pipe.Read(buf)
+			take(n)
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				err = p.empty(buf, take)
+			}
 			if err != nil {
 				return
 			}
 		}
 	}()
 	return p
+}
+
+// empty hands on what is in the pipe, for catchUp.
+func (p *pump) empty(buf []byte, take func(n int)) error {
+	if err := p.pipe.SetReadDeadline(time.Time{}); err != nil {
+		return err //nolint:wrapcheck // it only ends the reading
+	}
+	for total := 0; total < pipeSize; {
+		n, err := readNow(p.pipe, buf)
+		if errors.Is(err, errNothingThere) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		take(n)
+		total += n
+	}
+	close(*p.caught.Load())
+	return nil
+}
+
+// catchUp returns when all that was in the pipe has reached the sink. That
+// nothing has come for a while tells nothing of that on a busy machine. It is
+// not for concurrent use.
+func (p *pump) catchUp() {
+	caught := make(chan struct{})
+	p.caught.Store(&caught)
+	if err := p.pipe.SetReadDeadline(time.Now()); err != nil {
+		return // closed, or a system whose pipes have no deadlines
+	}
+	select {
+	case <-caught:
+	case <-p.done:
+	}
 }
 
 // finish reads what is left of the output when the processes of the task have
@@ -129,6 +174,7 @@ func (p *pump) finish() {
 	select {
 	case <-p.done:
 	case <-timer.C: // somebody out of reach holds the pipe
+		p.catchUp()
 	}
 	_ = p.pipe.Close()
 	<-p.done

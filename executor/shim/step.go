@@ -268,5 +268,8 @@ func (t *task) drain(pumps []*pump) {
 		}
 		timer.Stop()
 	}
+	for _, p := range left {
+		p.catchUp() // whoever reads may have been kept from it for as long
+	}
 	t.background = append(t.background, left...)
 }

@@ -1,0 +1,65 @@
+package shim
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/internal/mask"
+	"github.com/drover-run/drover/run"
+)
+
+// What a step printed is told before its end, also where whoever reads it was
+// kept from it for so long that the pipe seemed quiet, and something else holds
+// the pipe open.
+func TestDrain_of_a_reader_that_is_late(t *testing.T) {
+	t.Parallel()
+	for name, finish := range map[string]bool{"at the end of the step": false, "at the end of the task": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			j, err := createJournal(dir, 1, nil)
+			require.NoError(t, err)
+			r, w, err := os.Pipe()
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = w.Close() })
+			to := newSink(j, 0)
+			to.mu.Lock() // nobody gets anything to the sink
+			p := newPump(r, mask.NewSet(nil), to, run.StreamStdout)
+			text := strings.Repeat("one line of many\n", 500)
+			_, err = w.WriteString(text)
+			require.NoError(t, err)
+			require.Eventually(t, func() bool { return p.read.Load() > 0 }, time.Minute, time.Millisecond)
+			_, err = w.WriteString("the last\n")
+			require.NoError(t, err)
+
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				if finish {
+					p.finish()
+				} else {
+					(&task{}).drain([]*pump{p})
+				}
+			}()
+			select {
+			case <-ended:
+				to.mu.Unlock()
+				t.Fatal("it did not wait for what was printed")
+			case <-time.After(3 * drainQuiet): // what must not happen has no sign to wait for
+			}
+			to.mu.Unlock()
+			<-ended
+			to.flush()
+			var told strings.Builder
+			for _, f := range frames(t, dir, 1) {
+				told.Write(f.Data)
+			}
+			require.Equal(t, text+"the last\n", told.String())
+			p.finish()
+		})
+	}
+}

@@ -1,0 +1,42 @@
+//go:build unix
+
+package shim
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// errNothingThere is what readNow returns in place of waiting.
+var errNothingThere = errors.New("nothing is there")
+
+// readNow reads what a pipe has.
+func readNow(pipe *os.File, buf []byte) (n int, err error) {
+	conn, err := pipe.SyscallConn()
+	if err != nil {
+		return 0, err //nolint:wrapcheck // it only ends the reading
+	}
+	var readErr error
+	err = conn.Read(func(fd uintptr) bool {
+		for {
+			n, readErr = unix.Read(int(fd), buf)
+			if !errors.Is(readErr, unix.EINTR) {
+				return true
+			}
+		}
+	})
+	switch {
+	case err != nil:
+		return 0, err //nolint:wrapcheck // it only ends the reading
+	case errors.Is(readErr, unix.EAGAIN):
+		return 0, errNothingThere
+	case readErr != nil:
+		return 0, readErr //nolint:wrapcheck // it only ends the reading
+	case n == 0:
+		return 0, io.EOF
+	}
+	return n, nil
+}
