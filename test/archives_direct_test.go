@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -73,9 +74,7 @@ func halves(once *atomic.Bool) func(http.ResponseWriter, http.Handler, *http.Req
 		}
 		whole := httptest.NewRecorder()
 		forward.ServeHTTP(whole, r)
-		for name, values := range whole.Header() {
-			w.Header()[name] = values
-		}
+		maps.Copy(w.Header(), whole.Header())
 		w.WriteHeader(whole.Code)
 		_, _ = io.Copy(w, io.LimitReader(whole.Body, int64(whole.Body.Len()/2)))
 		panic(http.ErrAbortHandler)
