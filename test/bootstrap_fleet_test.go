@@ -52,11 +52,11 @@ func TestFleet_over_ssh(t *testing.T) {
 		require.NoError(t, os.WriteFile(key, server.Key, 0o600))
 		hosts = append(hosts, fmt.Sprintf("{address: %q, key_path: %q}", server.Address, key))
 	}
-	for path, body := range map[string]string{
-		"/api/v1/pools/linux":  `{"driver": "shell"}`,
-		"/api/v1/fleets/linux": fmt.Sprintf(sshFleet, plugin, filepath.Join(parts.Dir, "static"), strings.Join(hosts, ", "), first.User),
+	for _, put := range [][2]string{ // a fleet is for a pool that there is
+		{"/api/v1/pools/linux", `{"driver": "shell"}`},
+		{"/api/v1/fleets/linux", fmt.Sprintf(sshFleet, plugin, filepath.Join(parts.Dir, "static"), strings.Join(hosts, ", "), first.User)},
 	} {
-		status, answer, err := parts.Do(t.Context(), http.MethodPut, path, "application/yaml", body)
+		status, answer, err := parts.Do(t.Context(), http.MethodPut, put[0], "application/yaml", put[1])
 		require.NoError(t, err)
 		require.Less(t, status, 300, answer)
 	}
