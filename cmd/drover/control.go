@@ -41,7 +41,6 @@ func runControl(cmd *cobra.Command, cfg config.Config) error {
 	if err != nil {
 		return err
 	}
-	s.warnOfClearSecrets(ctx, cfg.Records)
 	if err := setUpNamespace(ctx, s.client, s.temporal.Namespace); err != nil {
 		s.logger.WarnContext(ctx, "the temporal namespace was not set up; it must exist with its search attributes", "error", err)
 	}

@@ -45,7 +45,6 @@ func runGateway(cmd *cobra.Command, cfg config.Config) error {
 	if err != nil {
 		return err
 	}
-	s.warnOfClearSecrets(ctx, cfg.Records)
 	return s.finish(ctx, s.startGateway(cmd, cfg))
 }
 

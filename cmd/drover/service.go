@@ -51,19 +51,14 @@ func (p *process) openStores(ctx context.Context, r config.Records, b config.Blo
 	if err != nil {
 		return nil, engine.Deps{}, err
 	}
+	if r.Keys == "" && r.KeysFile == "" {
+		p.logger.WarnContext(ctx, "secrets are stored in the clear: make a key with `drover records key`, and name it in records.keys_file")
+	}
 	p.telemetry.registry.MustRegister(metrics)
 	return s, engine.Deps{
 		Store: s.records, Logs: s.blobs, Logger: p.logger, Metrics: metrics, Archives: s.blobs, Archiving: toArchiving(a),
 		LogLimit: int64(l.MaxMiB) << 20,
 	}, nil
-}
-
-// warnOfClearSecrets is for processes that store or read secrets; a fleet
-// worker, which has the records too, does neither and needs no key.
-func (p *process) warnOfClearSecrets(ctx context.Context, r config.Records) {
-	if r.Keys == "" && r.KeysFile == "" {
-		p.logger.WarnContext(ctx, "secrets are stored in the clear: make a key with `drover records key`, and name it in records.keys_file")
-	}
 }
 
 // finish waits for the end of the service, or stops it after err.

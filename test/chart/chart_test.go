@@ -208,7 +208,7 @@ func TestChart_runs_one_fleet_worker(t *testing.T) {
 				secrets = append(secrets, v.Secret.SecretName)
 			}
 		}
-		require.ElementsMatch(t, []string{"records", "fleet-keys", "relay-keys", "codec"}, secrets)
+		require.ElementsMatch(t, []string{"records", "fleet-keys", "relay-keys", "records-keys", "codec"}, secrets)
 		return
 	}
 	t.Fatal("there is no fleet worker")
@@ -231,7 +231,7 @@ func TestChart_hands_keys_to_who_needs_them(t *testing.T) {
 			}), d.Name)
 		}
 	}
-	require.ElementsMatch(t, []string{"control", "gateway"}, has["records-keys"])
+	require.ElementsMatch(t, []string{"control", "fleets", "gateway"}, has["records-keys"])
 	require.ElementsMatch(t, []string{"control", "executor-linux", "fleets", "gateway", "relay"}, has["codec"])
 	for _, c := range ofKind[corev1.ConfigMap](t, render(t, valuesOf(t, "most.yaml")), "ConfigMap") {
 		name := strings.TrimPrefix(c.Name, "runs-drover-")

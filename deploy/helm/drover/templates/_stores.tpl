@@ -14,18 +14,13 @@
 {{- $secrets | toYaml }}
 {{- end }}
 
-{{/* drover.records: the records, for a process that reads no secrets in them. */}}
-{{- define "drover.records" -}}
-records: {driver: postgres, dsn_file: {{ printf "/etc/drover-secrets/records/%s" .Values.records.dsnSecret.key | quote }}}
-{{- end }}
-
-{{/* drover.stores: Temporal, the records with their secrets, and the blobs. */}}
+{{/* drover.stores: Temporal, the records with the keys of their secrets, and the blobs. */}}
 {{- define "drover.stores" -}}
-{{- $records := include "drover.records" . | fromYaml }}
+{{- $records := dict "driver" "postgres" "dsn_file" (printf "/etc/drover-secrets/records/%s" .Values.records.dsnSecret.key) }}
 {{- with .Values.records.keys }}
-{{- if .secret }}{{ $_ := set $records.records "keys_file" (printf "/etc/drover-secrets/records-keys/%s" .key) }}{{ end }}
+{{- if .secret }}{{ $_ := set $records "keys_file" (printf "/etc/drover-secrets/records-keys/%s" .key) }}{{ end }}
 {{- end }}
-{{- mergeOverwrite (include "drover.temporal" . | fromYaml) $records (dict "blobs" (dict "url" .Values.blobs.url)) | toYaml }}
+{{- mergeOverwrite (include "drover.temporal" . | fromYaml) (dict "records" $records "blobs" (dict "url" .Values.blobs.url)) | toYaml }}
 {{- end }}
 
 {{/* drover.storesSecrets: the volumes that this takes. */}}
