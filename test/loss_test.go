@@ -229,7 +229,13 @@ func awaitBegun(t *testing.T, dir string, steps int) {
 	testenv.Await(t, 2*time.Minute, func() (bool, string) {
 		files, err := os.ReadDir(dir)
 		require.NoError(t, err)
-		return len(files) >= steps, fmt.Sprintf("%d steps have begun", len(files))
+		begun := 0
+		for _, f := range files {
+			if info, err := f.Info(); err == nil && info.Size() > 0 { // a step makes its file before it writes to it
+				begun++
+			}
+		}
+		return begun >= steps, fmt.Sprintf("%d steps have begun", begun)
 	})
 }
 
