@@ -147,7 +147,7 @@ func (e *errand) save(ctx context.Context, wanted transfer.Ask) ([]string, error
 	if err != nil {
 		return nil, err
 	}
-	packing, err := transfer.Pack(ctx, conn, e.ask.Frame, limits(upload.Limits))
+	packing, err := transfer.Pack(ctx, conn, wanted, limits(upload.Limits))
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +191,7 @@ func (e *errand) restore(ctx context.Context, wanted transfer.Ask) (lines []stri
 		return []string{"found no " + what + ": no task before this one has saved any"}, nil
 	}
 	for _, ref := range found {
-		stats, err := e.unpack(ctx, ref)
+		stats, err := e.unpack(ctx, wanted, ref)
 		if err != nil {
 			return lines, err
 		}
@@ -219,7 +219,7 @@ func final(err error) error {
 	return err
 }
 
-func (e *errand) unpack(ctx context.Context, ref run.ArchiveRef) (archive.Stats, error) {
+func (e *errand) unpack(ctx context.Context, wanted transfer.Ask, ref run.ArchiveRef) (archive.Stats, error) {
 	conn, err := e.through.Connect(ctx)
 	if err != nil {
 		return archive.Stats{}, err
@@ -228,7 +228,7 @@ func (e *errand) unpack(ctx context.Context, ref run.ArchiveRef) (archive.Stats,
 	defer patience.stop()
 	content := &download{ctx: ctx, errand: e, ref: ref, patience: patience, sum: sha256.New()}
 	defer content.close()
-	stats, err := transfer.Unpack(ctx, conn, e.ask.Frame, limits(ref.Limits), content)
+	stats, err := transfer.Unpack(ctx, conn, wanted, limits(ref.Limits), content)
 	return stats, patience.explain(err)
 }
 

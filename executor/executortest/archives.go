@@ -102,9 +102,12 @@ func (m mover) connect() io.ReadWriteCloser {
 	return c
 }
 
+// asking is what Inquire tells of a step, as far as transfers need it.
+func asking(ask run.Frame) transfer.Ask { return transfer.Ask{Frame: ask.N, Pulses: true} }
+
 func (m mover) pack(ask run.Frame) ([]byte, error) {
 	m.Helper()
-	p, err := transfer.Pack(m.limit(), m.connect(), ask.N, transfer.Limits{})
+	p, err := transfer.Pack(m.limit(), m.connect(), asking(ask), transfer.Limits{})
 	require.NoError(m, err)
 	content, err := io.ReadAll(p)
 	require.NoError(m, p.Close())
@@ -116,7 +119,7 @@ func (m mover) pack(ask run.Frame) ([]byte, error) {
 
 func (m mover) unpack(ask run.Frame, content io.Reader) error {
 	m.Helper()
-	stats, err := transfer.Unpack(m.limit(), m.connect(), ask.N, transfer.Limits{}, content)
+	stats, err := transfer.Unpack(m.limit(), m.connect(), asking(ask), transfer.Limits{}, content)
 	if err == nil {
 		m.Logf("unpacked %+v", stats)
 	}
@@ -261,7 +264,7 @@ func archiveNotAll(b *bench) {
 		wanted, err := transfer.Inquire(m.limit(), m.connect(), ask.N)
 		require.NoError(m, err)
 		if wanted.Type == run.StepSaveWorkspace {
-			p, err := transfer.Pack(m.limit(), m.connect(), ask.N, transfer.Limits{})
+			p, err := transfer.Pack(m.limit(), m.connect(), asking(ask), transfer.Limits{})
 			require.NoError(m, err)
 			_, err = io.CopyN(io.Discard, p, 1000)
 			require.NoError(m, err)
@@ -280,7 +283,7 @@ func archiveNotAll(b *bench) {
 		}
 		require.ErrorIs(m, m.unpack(ask, failing{errSource}), errSource)
 		ctx, cancel := context.WithCancel(m.Context())
-		_, err = transfer.Unpack(ctx, m.connect(), ask.N, transfer.Limits{}, io.MultiReader(bytes.NewReader(saved[:100]), canceling{cancel}))
+		_, err = transfer.Unpack(ctx, m.connect(), asking(ask), transfer.Limits{}, io.MultiReader(bytes.NewReader(saved[:100]), canceling{cancel}))
 		require.Error(m, err)
 		require.Error(m, m.unpack(ask, io.MultiReader(bytes.NewReader(saved), bytes.NewReader(make([]byte, 2<<20)))), "something follows")
 		whole(m, ask)
@@ -407,7 +410,7 @@ func archiveStopped(b *bench) {
 	h, began := b.start(d), time.Now()
 	s := b.serveOn(h, func(m mover, ask run.Frame) {
 		var err error
-		packing, err = transfer.Pack(m.limit(), m.connect(), ask.N, transfer.Limits{})
+		packing, err = transfer.Pack(m.limit(), m.connect(), asking(ask), transfer.Limits{})
 		require.NoError(m, err)
 		_, err = io.CopyN(io.Discard, packing, 1000)
 		require.NoError(m, err)

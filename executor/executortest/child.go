@@ -96,7 +96,7 @@ func child(text string, open Open) int {
 			return fail(err)
 		}
 		if o.Move && f.Kind == run.FrameAsk {
-			if err := beginPacking(ctx, h, f.N); err != nil {
+			if err := beginPacking(ctx, h, f); err != nil {
 				return fail(err)
 			}
 			say(saysMoving)
@@ -110,7 +110,7 @@ func child(text string, open Open) int {
 }
 
 // beginPacking reads the beginning of what a step saves.
-func beginPacking(ctx context.Context, h executor.Handle, ask int64) error {
+func beginPacking(ctx context.Context, h executor.Handle, ask run.Frame) error {
 	courier, ok := h.(executor.Courier)
 	if !ok {
 		return errors.New("the driver moves no archives")
@@ -119,7 +119,7 @@ func beginPacking(ctx context.Context, h executor.Handle, ask int64) error {
 	if err != nil {
 		return err
 	}
-	packing, err := transfer.Pack(ctx, conn, ask, transfer.Limits{})
+	packing, err := transfer.Pack(ctx, conn, asking(ask), transfer.Limits{})
 	if err != nil {
 		return err
 	}

@@ -198,6 +198,7 @@ func TestTail_until_the_context_ends(t *testing.T) {
 func TestTail_goes_on_when_the_watcher_is_closed(t *testing.T) {
 	t.Parallel()
 	watcher := new(shim.Watcher)
+	t.Cleanup(func() { require.NoError(t, watcher.Close()) }) // who follows may have opened it again
 	w := newWriter(t)
 	w.begin()
 	events := follow(t, w.dir, 1, watcher)

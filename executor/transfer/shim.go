@@ -30,7 +30,12 @@ func Serve(conn io.ReadWriteCloser, ask int64, h Handler) {
 	if err := w.readJSON(kindRequest, &r); err != nil {
 		return // there is nobody, or nobody who would understand an answer
 	}
+	stop := func() {}
+	if r.Pulses {
+		stop = w.pulse()
+	}
 	e, err := serve(w, r, ask, h)
+	stop()
 	if err != nil {
 		e.Code, e.Fault = run.CodeOf(err), err.Error()
 	}
@@ -54,6 +59,7 @@ func serve(w *wire, r request, ask int64, h Handler) (e end, err error) {
 	switch r.Verb {
 	case verbInquire:
 		wanted := h.Ask()
+		wanted.Pulses = true
 		e.Ask = &wanted
 	case verbPack:
 		e.Stats, err = h.Pack(dataWriter{w}, r.Limits)

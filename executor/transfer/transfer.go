@@ -8,6 +8,10 @@
 // but the last may be repeated as often as needed, by whatever process. A
 // connection that breaks off is never taken for an end: only a last message makes
 // a stream whole.
+//
+// Not every connection tells that it broke off: one into a pod may stay silent for
+// ever. So the shim sends a pulse whenever it has said nothing for a while, and who
+// hears none takes the connection for broken off.
 package transfer
 
 import (
@@ -16,6 +20,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
+	"time"
 
 	"github.com/drover-run/drover/archive"
 	"github.com/drover-run/drover/run"
@@ -30,6 +36,11 @@ const (
 	chunk = 64 << 10
 	// maxMessage bounds any message.
 	maxMessage = 256 << 10
+	// pulseEach is how often a shim sends a pulse while it works.
+	pulseEach = 10 * time.Second
+	// maxSilence is after how long a silence a connection is taken for broken
+	// off. Who works on a busy host may miss a pulse or two.
+	maxSilence = 3 * pulseEach
 )
 
 // kind is what a message is.
@@ -39,6 +50,7 @@ const (
 	kindRequest kind = 'r' // JSON of a request; the first of a connection
 	kindData    kind = 'd' // of an archive
 	kindEnd     kind = 'e' // JSON of an end; the last of its direction
+	kindPulse   kind = 'p' // nothing; never after an end
 )
 
 // verb is what a connection is for.
@@ -56,6 +68,7 @@ type request struct {
 	Version int     `json:"v"`
 	Ask     int64   `json:"ask"` // the number of the frame that asks
 	Verb    verb    `json:"do"`
+	Pulses  bool    `json:"pulses,omitempty"` // are understood
 	Limits  Limits  `json:"limits,omitzero"`
 	Answer  *Answer `json:"answer,omitempty"`
 }
@@ -66,8 +79,14 @@ type Limits struct {
 	Bytes   int64 `json:"bytes,omitempty"`
 }
 
-// Ask is what a step wants.
+// Ask is what a step wants, as Inquire tells it.
 type Ask struct {
+	// Frame is the number of the frame that asks.
+	Frame int64 `json:"-"`
+	// Pulses is that the shim sends them while it packs and unpacks. A shim of
+	// an older build does not, and may be silent for as long as that takes.
+	Pulses bool `json:"pulses,omitempty"`
+
 	Type string   `json:"type"`           // as run.ArchiveStep tells it
 	Keys []string `json:"keys,omitempty"` // of a cache, evaluated
 }
@@ -117,14 +136,23 @@ func cut(err error) error {
 	return &run.Error{Code: run.CodeUnavailable, Message: "passing an archive between executor and task: " + err.Error(), Err: err}
 }
 
-// wire reads and writes messages. One goroutine may read and another write.
+// wire reads and writes messages. One goroutine may read and others write.
 type wire struct {
 	rw   io.ReadWriteCloser
 	head [5]byte // kind and length of what is read
-	out  []byte
+
+	mu  sync.Mutex // of what is written
+	out []byte
 }
 
 func (w *wire) write(k kind, payload []byte) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.put(k, payload)
+}
+
+// put writes a message; the lock is held.
+func (w *wire) put(k kind, payload []byte) error {
 	w.out = append(append(w.out[:0], byte(k)), 0, 0, 0, 0)
 	binary.BigEndian.PutUint32(w.out[1:], uint32(len(payload)))
 	w.out = append(w.out, payload...)
@@ -143,16 +171,20 @@ func (w *wire) writeJSON(k kind, v any) error {
 	return w.write(k, text)
 }
 
-// header reads the beginning of a message.
+// header reads the beginning of a message that is no pulse.
 func (w *wire) header() (kind, int, error) {
-	if _, err := io.ReadFull(w.rw, w.head[:]); err != nil {
-		return 0, 0, err
+	for {
+		if _, err := io.ReadFull(w.rw, w.head[:]); err != nil {
+			return 0, 0, err
+		}
+		n := binary.BigEndian.Uint32(w.head[1:])
+		if n > maxMessage {
+			return 0, 0, fmt.Errorf("a message claims to have %d bytes", n)
+		}
+		if kind(w.head[0]) != kindPulse || n > 0 {
+			return kind(w.head[0]), int(n), nil
+		}
 	}
-	n := binary.BigEndian.Uint32(w.head[1:])
-	if n > maxMessage {
-		return 0, 0, fmt.Errorf("a message claims to have %d bytes", n)
-	}
-	return kind(w.head[0]), int(n), nil
 }
 
 // readJSON reads a message of the kind.

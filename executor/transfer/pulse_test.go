@@ -1,0 +1,157 @@
+package transfer
+
+import (
+	"context"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/archive"
+	"github.com/drover-run/drover/run"
+)
+
+// long is longer than any silence that is borne.
+const long = 10 * maxSilence
+
+// slow is a shim whose work takes its time, without a word.
+type slow struct{}
+
+var _ Handler = slow{}
+
+func (slow) Ask() Ask { return Ask{Type: run.StepRestoreWorkspace} }
+
+func (slow) Pack(w io.Writer, _ Limits) (archive.Stats, error) {
+	<-time.After(long)
+	_, err := io.WriteString(w, "an archive")
+	<-time.After(long)
+	return archive.Stats{Entries: 1}, err
+}
+
+func (slow) Unpack(r io.Reader, _ Limits) (archive.Stats, error) {
+	n, err := io.Copy(io.Discard, r)
+	<-time.After(long)
+	return archive.Stats{Bytes: n}, err
+}
+
+func (slow) Answer(Answer) bool { return true }
+
+const ask = 7
+
+// calls are all that an executor asks for.
+func calls() map[string]func(ctx context.Context, conn io.ReadWriteCloser, wanted Ask) error {
+	return map[string]func(ctx context.Context, conn io.ReadWriteCloser, wanted Ask) error{
+		"inquire": func(ctx context.Context, conn io.ReadWriteCloser, wanted Ask) error {
+			_, err := Inquire(ctx, conn, wanted.Frame)
+			return err
+		},
+		"pack": func(ctx context.Context, conn io.ReadWriteCloser, wanted Ask) error {
+			p, err := Pack(ctx, conn, wanted, Limits{})
+			if err != nil {
+				return err
+			}
+			_, err = io.Copy(io.Discard, p)
+			_ = p.Close()
+			return err
+		},
+		"unpack": func(ctx context.Context, conn io.ReadWriteCloser, wanted Ask) error {
+			_, err := Unpack(ctx, conn, wanted, Limits{}, strings.NewReader("an archive"))
+			return err
+		},
+		"answer": func(ctx context.Context, conn io.ReadWriteCloser, wanted Ask) error {
+			return Send(ctx, conn, wanted.Frame, Answer{})
+		},
+	}
+}
+
+// A shim that works for long is waited for, since it says that it lives.
+func TestPulses_of_one_who_works(t *testing.T) {
+	t.Parallel()
+	for name, call := range calls() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ours, theirs := net.Pipe()
+				go Serve(theirs, ask, slow{})
+				require.NoError(t, call(t.Context(), ours, Ask{Frame: ask, Pulses: true}))
+			})
+		})
+	}
+}
+
+// A connection that neither brings nor ends is given up, and may be tried anew;
+// so it is where nobody reads what is sent.
+func TestPulses_of_one_who_is_silent(t *testing.T) {
+	t.Parallel()
+	for name, call := range calls() {
+		for how, serve := range map[string]func(net.Conn){
+			"reads":         func(c net.Conn) { _, _ = io.Copy(io.Discard, c) },
+			"does not read": func(net.Conn) {},
+			"stops to read": func(c net.Conn) { _, _ = io.CopyN(io.Discard, c, 60) },
+		} {
+			t.Run(name+", "+how, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					ours, theirs := net.Pipe()
+					go serve(theirs)
+					begun := time.Now()
+					err := call(t.Context(), ours, Ask{Frame: ask, Pulses: true})
+					require.Equal(t, run.CodeUnavailable, run.CodeOf(err), "%v", err)
+					require.LessOrEqual(t, time.Since(begun), maxSilence)
+				})
+			})
+		}
+	}
+}
+
+// A shim of a build that knows no pulses is waited for as long as it takes.
+func TestPulses_unknown_to_the_shim(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		go func() {
+			w := &wire{rw: theirs}
+			var r request
+			if w.readJSON(kindRequest, &r) != nil {
+				return
+			}
+			stats, _ := slow{}.Unpack(&stream{wire: w}, Limits{})
+			_ = w.writeJSON(kindEnd, end{Stats: stats})
+		}()
+		stats, err := Unpack(t.Context(), ours, Ask{Frame: ask}, Limits{}, strings.NewReader("an archive"))
+		require.NoError(t, err)
+		require.Equal(t, int64(len("an archive")), stats.Bytes)
+	})
+}
+
+// An executor of a build that knows no pulses gets none.
+func TestPulses_unknown_to_the_executor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		var server sync.WaitGroup
+		defer server.Wait()
+		server.Go(func() { Serve(theirs, ask, slow{}) })
+		w := &wire{rw: ours}
+		require.NoError(t, w.writeJSON(kindRequest, request{Version: 1, Ask: ask, Verb: verbPack}))
+		head := make([]byte, 1)
+		_, err := io.ReadFull(ours, head)
+		require.NoError(t, err)
+		require.Equal(t, kindData, kind(head[0]))
+		require.NoError(t, ours.Close())
+	})
+}
+
+func TestInquire_tells_of_pulses(t *testing.T) {
+	t.Parallel()
+	ours, theirs := net.Pipe()
+	go Serve(theirs, ask, slow{})
+	wanted, err := Inquire(t.Context(), ours, ask)
+	require.NoError(t, err)
+	require.Equal(t, Ask{Frame: ask, Type: run.StepRestoreWorkspace, Pulses: true}, wanted)
+}
