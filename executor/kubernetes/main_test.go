@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/executortest"
@@ -25,6 +26,7 @@ import (
 
 func TestMain(m *testing.M) {
 	executortest.Child(openConformance)
+	klog.SetLogger(klog.Logger{}) // discards: every call that is cut is an error to it
 	// client-go keeps connections for later use, and pings one that was cut off
 	// until the ping fails. A call into a pod that ends while its streams are
 	// being made leaves their readers waiting, which is beyond our reach.
