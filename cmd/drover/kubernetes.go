@@ -3,10 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
-
-	"k8s.io/klog/v2"
 
 	"github.com/drover-run/drover/config"
 	"github.com/drover-run/drover/executor"
@@ -23,7 +20,7 @@ func openSet(ctx context.Context, cfg *config.Executor, p *process) (*kubernetes
 		host = ""
 	}
 	cfg.ID = executor.FreshID(host)
-	hushClient(p.logger)
+	kubernetes.LogTo(p.logger)
 	k := cfg.Kubernetes
 	cluster, namespace, err := kubernetes.Connect(placeOf(k))
 	if err != nil {
@@ -41,7 +38,9 @@ func openSet(ctx context.Context, cfg *config.Executor, p *process) (*kubernetes
 // newKubernetes returns the driver of an executor, whose journal is its set's
 // or else nil.
 func newKubernetes(cfg config.Executor, journal executor.Journal, p *process) (executor.Driver, error) {
-	hushClient(p.logger)
+	if cfg.Set == "" { // else openSet has done it
+		kubernetes.LogTo(p.logger)
+	}
 	k := cfg.Kubernetes
 	cluster, namespace, err := kubernetes.Connect(placeOf(k))
 	if err != nil {
@@ -65,15 +64,4 @@ func newKubernetes(cfg config.Executor, journal executor.Journal, p *process) (e
 
 func placeOf(k config.Kubernetes) kubernetes.Place {
 	return kubernetes.Place{Kubeconfig: k.Kubeconfig, Context: k.Context, Namespace: k.Namespace}
-}
-
-// hushClient keeps what the client of Kubernetes prints by itself to those who
-// debug: each connection that is ended on purpose is some errors to it. Those
-// that matter are returned to Drover, which tells them.
-func hushClient(log *slog.Logger) {
-	if log.Enabled(context.Background(), slog.LevelDebug) {
-		klog.SetSlogLogger(log)
-		return
-	}
-	klog.SetLogger(klog.Logger{}) // discards
 }
