@@ -10,8 +10,8 @@
 // a stream whole.
 //
 // Not every connection tells that it broke off: one into a pod may stay silent for
-// ever. So the shim sends a pulse whenever it has said nothing for a while, and who
-// hears none takes the connection for broken off.
+// ever. So the shim sends pulses while it works, and who hears nothing for some of
+// them takes the connection for broken off.
 package transfer
 
 import (
