@@ -32,6 +32,7 @@ func TestMain(m *testing.M) {
 		os.Exit(victim(order))
 	}
 	executortest.Child(openConformance)
+	testenv.Parallel(2) // they wait for the daemon
 	goleak.VerifyTestMain(m)
 }
 
