@@ -25,6 +25,7 @@ func running(r api.Run) int {
 // TestKill_dev kills all of Drover at a random moment while 200 tasks run, and
 // starts it again on the same data dir: nothing is lost and nothing runs twice.
 func TestKill_dev(t *testing.T) {
+	t.Parallel()
 	rounds := 2
 	if soak() {
 		rounds = 10

@@ -11,7 +11,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testenv.Parallel(2) // they wait for processes to start, and for timeouts to pass
+	testenv.Parallel(3) // they wait for processes to start, and for timeouts to pass
 	code := m.Run()
 	harness.Cleanup()
 	os.Exit(code)
