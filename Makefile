@@ -63,7 +63,7 @@ image: build plugins ## Build the Drover image FROM scratch, tagged with the ver
 .PHONY: test
 test: build ## Run the tests; those that need Docker or PostgreSQL say so where there is none
 	@mkdir -p .bin
-	DROVER_TEST_TEMPORAL=$${DROVER_TEST_TEMPORAL:-auto} DROVER_TEST_S3=$${DROVER_TEST_S3:-auto} $(GO) test $(TESTFLAGS) -timeout 20m ./test ./... | tee $(REPORT).part # the longest first
+	DROVER_TEST_TEMPORAL=$${DROVER_TEST_TEMPORAL:-auto} DROVER_TEST_S3=$${DROVER_TEST_S3:-auto} $(GO) test $(TESTFLAGS) -timeout 20m ./test ./workflows ./... | tee $(REPORT).part # the longest first
 	@mv $(REPORT).part $(REPORT)
 	@set -e; for module in $(PLUGIN_MODULES); do (cd $$module && $(GO) test $(TESTFLAGS) -timeout 10m ./... | tee -a $(CURDIR)/$(REPORT)); done
 	@$(GO) run ./internal/testenv/missing
