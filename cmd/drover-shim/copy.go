@@ -11,11 +11,12 @@ import (
 )
 
 // unpack writes a tar stream from stdin below a directory.
-func unpack(ctx context.Context, dir string, stdin io.Reader, stderr io.Writer) int {
+func unpack(ctx context.Context, dir string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if _, err := archive.UnpackTar(ctx, dir, stdin, archive.Unpacking{}); err != nil {
 		_, _ = fmt.Fprintln(stderr, err)
 		return shim.ExitFiles
 	}
+	_, _ = io.WriteString(stdout, shim.Done)
 	return shim.ExitDone
 }
 

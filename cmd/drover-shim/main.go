@@ -86,7 +86,7 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	case "install":
 		do = func() int { return install(*dir, stderr) }
 	case "unpack":
-		do = func() int { return unpack(ctx, *dir, stdin, stderr) }
+		do = func() int { return unpack(ctx, *dir, stdin, stdout, stderr) }
 	case "pack":
 		path := flags.String("path", "", "the `file` or directory to print as a tar stream")
 		needDir = false
@@ -97,7 +97,7 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 		return shim.Porter(ctx, stdin, stdout, stderr)
 	case "stop":
 		grace := flags.Duration("grace", run.StopGrace, "the `time` between SIGTERM and SIGKILL")
-		do = func() int { return stop(*dir, *grace, stderr) }
+		do = func() int { return stop(*dir, *grace, stdout, stderr) }
 	case "await-port":
 		ports := flags.String("ports", "", "TCP `ports`, separated by commas; one of them is enough")
 		count := flags.Int("count", 0, "so `many` ports instead, whichever they are")
@@ -138,7 +138,7 @@ func runTask(ctx context.Context, o shim.Options, order string) int {
 	return shim.Run(ctx, o)
 }
 
-func stop(dir string, grace time.Duration, stderr io.Writer) int {
+func stop(dir string, grace time.Duration, stdout, stderr io.Writer) int {
 	err := shim.WriteStop(dir, shim.StopWish{Grace: grace})
 	if err == nil {
 		_, err = shim.Wake(dir)
@@ -147,6 +147,7 @@ func stop(dir string, grace time.Duration, stderr io.Writer) int {
 		_, _ = fmt.Fprintln(stderr, "drover-shim stop:", err)
 		return shim.ExitFiles
 	}
+	_, _ = io.WriteString(stdout, shim.Done)
 	return shim.ExitDone
 }
 

@@ -15,7 +15,7 @@ import (
 // or where there is a count, so many ports, whichever they are.
 func awaitPort(ctx context.Context, list string, count int, timeout time.Duration, stdout, stderr io.Writer) int {
 	if count > 0 {
-		return awaitPorts(ctx, count, timeout, stderr)
+		return awaitPorts(ctx, count, timeout, stdout, stderr)
 	}
 	var ports []int
 	for text := range strings.SplitSeq(list, ",") {
@@ -37,12 +37,13 @@ func awaitPort(ctx context.Context, list string, count int, timeout time.Duratio
 	return shim.ExitDone
 }
 
-func awaitPorts(ctx context.Context, count int, timeout time.Duration, stderr io.Writer) int {
+func awaitPorts(ctx context.Context, count int, timeout time.Duration, stdout, stderr io.Writer) int {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if err := shim.AwaitPorts(ctx, count); err != nil {
 		_, _ = fmt.Fprintln(stderr, "drover-shim await-port:", err)
 		return shim.ExitNoPort
 	}
+	_, _ = io.WriteString(stdout, shim.Done)
 	return shim.ExitDone
 }

@@ -22,7 +22,7 @@ func (h *handle) CopyTo(ctx context.Context, dir string, tar io.Reader) error {
 		return serverError(err, "copying into %s", dir)
 	}
 	_ = s.stdin.Close()
-	code, err := s.outcome()
+	code, err := s.proved(ctx)
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,10 @@
 // whole, begins its journal, says so, and takes no other. Whoever is not sure
 // whether an order has arrived hands it over again.
 //
+// Of what is asked of a pod, only what the shim prints is believed, or an exit
+// code that is not 0: a call that is cut on its way may look like one that
+// ended with 0.
+//
 // # Frames
 //
 // The same call that hands the order over goes on to print the journal as it

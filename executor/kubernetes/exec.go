@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/remotecommand"
 	execerrors "k8s.io/client-go/util/exec"
 
+	"github.com/drover-run/drover/executor/shim"
 	"github.com/drover-run/drover/run"
 )
 
@@ -26,6 +27,7 @@ const (
 
 var (
 	errSilent  = run.Errorf(run.CodeUnavailable, "nothing came from the pod for too long")
+	errCut     = run.Errorf(run.CodeUnavailable, "the call into the pod was cut: it ended without an answer")
 	errDropped = errors.New("nobody listens any more")
 )
 
@@ -111,8 +113,11 @@ func (s *session) close() {
 	<-s.done
 }
 
-// outcome waits for the end, which is near when line has told it, and returns the program's exit code. The error is
-// one of the way to it, or of there being no container to run it in.
+// outcome waits for the end, which is near when line has told it, and returns
+// the program's exit code. The error is one of the way to it, or of there being
+// no container to run it in. Code 0 proves nothing by itself: an end without a
+// status, as where the API server lost the node, counts as success to client-go
+// (errorstream.go of tools/remotecommand), and to the server, which uses it too.
 func (s *session) outcome() (code int, err error) {
 	<-s.done
 	var exit execerrors.CodeExitError
@@ -142,8 +147,28 @@ func (s *session) line(ctx context.Context) ([]byte, error) {
 	return line, nil
 }
 
-// execWait runs a program to its end, and returns its exit code and what it
-// complained of.
+// proved waits for the end of a program that prints shim.Done where it did what
+// it was asked to, and returns its exit code. It is ExitDone only with that
+// line, whatever the way says.
+func (s *session) proved(ctx context.Context) (code int, err error) {
+	done := false
+	for err == nil {
+		var line []byte
+		line, err = s.line(ctx)
+		done = done || string(line) == shim.Done
+	}
+	if !errors.Is(err, io.EOF) {
+		return 0, err
+	}
+	code, err = s.outcome()
+	if err == nil && code == shim.ExitDone && !done {
+		return 0, errCut
+	}
+	return code, err
+}
+
+// execWait runs a program to its end, as proved says, and returns its exit code
+// and what it complained of.
 func (d *Driver) execWait(ctx context.Context, pod string, args ...string) (code int, complaint string, err error) {
 	ctx, cancel := d.call(ctx)
 	defer cancel()
@@ -152,13 +177,7 @@ func (d *Driver) execWait(ctx context.Context, pod string, args ...string) (code
 		return 0, "", err
 	}
 	defer s.close()
-	for err == nil {
-		_, err = s.line(ctx)
-	}
-	if !errors.Is(err, io.EOF) {
-		return 0, "", err
-	}
-	code, err = s.outcome()
+	code, err = s.proved(ctx)
 	return code, s.stderr.String(), err
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -77,16 +76,30 @@ func (d *Driver) follow(ctx context.Context, pod string, from int64) (*session, 
 
 // hasJournal reports whether the shim of a container that runs has begun.
 func (d *Driver) hasJournal(ctx context.Context, pod string) (bool, error) {
-	code, complaint, err := d.execWait(ctx, pod, "read", "--dir", taskDir, "--from", strconv.FormatInt(math.MaxInt64, 10))
+	ctx, cancel := d.call(ctx)
+	defer cancel()
+	s, err := d.follow(ctx, pod, 1)
+	if err != nil {
+		return false, err
+	}
+	defer s.close()
+	_, err = s.line(ctx)
+	if err == nil {
+		return true, nil // a frame or a pulse: only a journal has them
+	}
+	if !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	code, err := s.outcome()
 	switch {
 	case err != nil:
 		return false, err
-	case code == shim.ExitDone:
-		return true, nil
 	case code == shim.ExitNoJournal:
 		return false, nil
+	case code == shim.ExitDone:
+		return false, errCut
 	}
-	return false, run.Errorf(run.CodeUnavailable, "asking the shim whether it has begun: exit code %d: %s", code, complaint)
+	return false, run.Errorf(run.CodeUnavailable, "asking the shim whether it has begun: exit code %d: %s", code, s.stderr.String())
 }
 
 // stop has the shim stop its task.

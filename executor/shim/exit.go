@@ -14,3 +14,8 @@ const (
 	ExitNoShim    = 10 // hand: no shim takes the order; connect: no step waits
 	ExitNoFile    = 11 // pack: there is no such file
 )
+
+// Done is the line that stop, unpack and await-port with a count print when
+// they have done it, besides ExitDone: a call that was cut on its way may look
+// like a program that ended with 0.
+const Done = "done\n"

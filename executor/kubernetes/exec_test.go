@@ -1,0 +1,80 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/rest"
+
+	"github.com/drover-run/drover/executor/shim"
+	"github.com/drover-run/drover/run"
+)
+
+// cutting returns the driver of a cluster whose calls into pods print
+// something, and then end in good order without a status.
+func cutting(t *testing.T, printed string) *Driver {
+	t.Helper()
+	upgrader := websocket.Upgrader{Subprotocols: []string{"v5.channel.k8s.io"}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, err := upgrader.Upgrade(w, r, nil)
+		if err != nil {
+			return // the client says so
+		}
+		defer func() { _ = conn.Close() }()
+		if printed != "" {
+			_ = conn.WriteMessage(websocket.BinaryMessage, append([]byte{1}, printed...)) // 1 is stdout
+		}
+		end := websocket.FormatCloseMessage(websocket.CloseNormalClosure, "")
+		_ = conn.WriteControl(websocket.CloseMessage, end, time.Now().Add(time.Second))
+	}))
+	t.Cleanup(server.Close)
+	return testDriver(t, func(o *Options) { o.Config = &rest.Config{Host: server.URL} })
+}
+
+// client-go takes such an end for success: what is asked of a pod must not.
+func TestSession_that_was_cut(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		ask    func(ctx context.Context, d *Driver) error
+		answer string // that counts, although no status follows
+	}{
+		"has begun": {answer: `{"n":1}` + "\n", ask: func(ctx context.Context, d *Driver) error {
+			begun, err := d.hasJournal(ctx, "pod")
+			if err == nil && !begun {
+				return errors.New("the journal was not seen")
+			}
+			return err
+		}},
+		"has begun, silently": {answer: "\n", ask: func(ctx context.Context, d *Driver) error {
+			_, err := d.hasJournal(ctx, "pod")
+			return err
+		}},
+		"stop": {answer: shim.Done, ask: func(ctx context.Context, d *Driver) error {
+			return d.stop(ctx, "pod", time.Second)
+		}},
+		"services": {answer: shim.Done, ask: func(ctx context.Context, d *Driver) error {
+			return d.awaitPorts(ctx, "pod", 1)
+		}},
+		"copy": {answer: shim.Done, ask: func(ctx context.Context, d *Driver) error {
+			h := &handle{driver: d, pod: "pod"}
+			return h.CopyTo(ctx, "/tmp", strings.NewReader("a tar"))
+		}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, printed := range []string{"", c.answer[:len(c.answer)-1]} {
+				err := c.ask(t.Context(), cutting(t, printed))
+				require.Equal(t, run.CodeUnavailable, run.CodeOf(err), "%v", err)
+			}
+			require.NoError(t, c.ask(t.Context(), cutting(t, c.answer)))
+		})
+	}
+}
