@@ -159,7 +159,7 @@ fuzz: ## Fuzz the readers of specifications and of archives, for FUZZTIME each
 
 .PHONY: soak
 soak: build $(AND_CLUSTER) ## The long runs: ten kills in a row, chaos, also in a cluster as test-k8s has it, fuzzing, the full self-build
-	$(IN_CLUSTER) env DROVER_SOAK=1 $(GO) test -count=1 -v -parallel 8 -timeout 60m ./test/...
+	$(IN_CLUSTER) env DROVER_SOAK=1 $(GO) test -count=1 -v -timeout 3h ./test/...
 	$(MAKE) fuzz FUZZTIME=10m
 	examples/with-dev.sh shell bin/drover run examples/full-build.yaml --env SOURCE="$$PWD" --follow
 

@@ -11,7 +11,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testenv.Parallel(3) // they wait for processes to start, and for timeouts to pass
+	if !soak() { // the long forms leave no processor idle
+		testenv.Parallel(3) // they wait for processes to start, and for timeouts to pass
+	}
 	code := m.Run()
 	harness.Cleanup()
 	os.Exit(code)
