@@ -101,7 +101,7 @@ test-k8s-suites: export DROVER_TEST_CLUSTER := $(CURDIR)/$(CLUSTER)
 test-k8s-suites:
 	@set -e; for module in $(CLUSTER_MODULES); do (cd $$module && $(GO) test $(TESTFLAGS) -timeout 10m ./...); done
 	$(GO) test $(TESTFLAGS) -parallel 8 -timeout 20m $(CLUSTER_PACKAGES) # they wait for the cluster, mostly
-	$(GO) test $(TESTFLAGS) -timeout 20m -run 'TestSet_|TestMembers_' ./test
+	$(GO) test $(TESTFLAGS) -parallel 4 -timeout 20m -run 'TestSet_|TestMembers_' ./test # one node has them all
 
 .PHONY: cluster
 cluster: $(KUBERNETES) $(CLUSTER)/cluster $(CLUSTER)/images/busybox.tar ## Build what test-k8s starts: the Kubernetes programs and the images

@@ -134,7 +134,7 @@ func killMover(t *testing.T, parts *harness.Parts, once, id, task string, mover 
 	require.NoError(t, os.Remove(once))
 	parts.Post(id + "/tasks/" + task + "/approve")
 	var executor *harness.Process
-	testenv.Await(t, time.Minute, func() (bool, string) {
+	testenv.Await(t, 2*time.Minute, func() (bool, string) {
 		executor = mover()
 		return executor != nil, "nothing is moved: " + harness.Describe(parts.Get(id))
 	})
