@@ -130,6 +130,14 @@ lint: ## Run the linters, gofumpt and the checks of go.mod
 	cd plugins && $(GO) tool -modfile=../tools/go.mod golangci-lint run ./...
 	cd test/objectstore && $(GO) mod tidy -diff
 
+# Only a database of vulnerabilities that cannot be fetched excuses the check; the
+# probe of one small package finds that out before the whole program is read.
+.PHONY: vulncheck
+vulncheck: ## Look for known vulnerabilities in what Drover calls (says so where their database cannot be reached)
+	@if probe=$$($(TOOL) govulncheck ./internal/version 2>&1) || ! grep -q 'fetching vulnerabilities' <<< "$$probe"; then \
+		$(TOOL) govulncheck ./... && cd plugins && $(GO) tool -modfile=../tools/go.mod govulncheck ./...; \
+	else echo "vulncheck: skipped, the vulnerability database cannot be reached: $$probe"; fi
+
 .PHONY: fmt
 fmt: ## Format the code
 	$(TOOL) golangci-lint fmt ./...

@@ -3,7 +3,7 @@ package spec
 import (
 	"time"
 
-	"gopkg.in/yaml.v3"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/drover-run/drover/run"
 )

@@ -12,7 +12,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	"gopkg.in/yaml.v3"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/drover-run/drover/cli"
 	"github.com/drover-run/drover/fleeting"
