@@ -54,7 +54,8 @@ type Runs interface {
 	// may begin it holds its slots from then on, else it waits, after what
 	// on_busy says was done. An idempotency key that is known is looked at
 	// before anything else; the run that it made is returned. Errors: conflict,
-	// changegroup_conflict, changegroup_busy, idempotency_mismatch.
+	// changegroup_conflict, changegroup_busy, idempotency_mismatch, unavailable
+	// (frames of a task that is kept have not arrived yet).
 	CreateRun(ctx context.Context, r NewRun) (run.Run, error)
 	// RestartSource returns what a new run is made of from an old one: its
 	// specification with the secrets, and its tasks. Errors: not_found.

@@ -15,6 +15,9 @@ func outputTests() map[string]func(t *testing.T, d *database) {
 		"reach_definitions": testOutputsReach,
 		"that_are_missing":  testOutputsMissing,
 		"that_come_late":    testOutputsLate,
+		"are_never_stale":   testOutputsStale,
+		"of_a_list_on_time": testOutputsStaleList,
+		"restart_waits":     testOutputsRestart,
 		"of_a_kept_task":    testOutputsKept,
 	}
 }
@@ -87,6 +90,79 @@ func testOutputsLate(t *testing.T, d *database) {
 	d.clock.advance(10 * time.Minute)
 	require.Equal(t, `the variable A: task from put out nothing, so no "n3"`, claim(t, s, run.Key{Run: other, Task: 1, Attempt: 1, Dispatch: 1}).Fault,
 		"nobody waits for ever")
+}
+
+// testOutputsStale has a task put an output out twice. Its second value is in
+// frames that arrive only after the task has succeeded.
+func testOutputsStale(t *testing.T, d *database) {
+	s := d.store(t)
+	id, first := running(t, s, handOver("n2"))
+	b := batch(first, "x", 1, run.FrameStepStart, run.FrameOutputs)
+	b.Frames[1].Outputs = map[string]string{"n2": "old"}
+	require.NoError(t, s.ApplyFrames(t.Context(), b))
+	success := ended(0, 1, 1, run.StatusSuccess)
+	success.Result.Ended = d.clock.now()
+	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{success, queued(1, 1, 1)}})
+	key := run.Key{Run: id, Task: 1, Attempt: 1, Dispatch: 1}
+	_, err := s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "x", JournalID: "jx"})
+	requireCode(t, run.CodeUnavailable, err)
+
+	late := batch(first, "x", 3, run.FrameOutputs, run.FrameTaskEnd)
+	late.Frames[0].Outputs = map[string]string{"n2": "new"}
+	require.NoError(t, s.ApplyFrames(t.Context(), late))
+	require.Equal(t, "<new>", claim(t, s, key).Environment["A"])
+}
+
+// testOutputsStaleList is testOutputsStale for the list of a foreach.
+func testOutputsStaleList(t *testing.T, d *database) {
+	s := d.store(t)
+	step := []run.Step{{Run: "true"}}
+	id, first := running(t, s, &run.Spec{Name: "list", Group: "/a/b", Tasks: map[string]*run.TaskSpec{
+		"from": {Pool: "linux", Steps: step},
+		"to":   {Pool: "linux", Depends: []run.Depend{{Task: "from"}}, Foreach: `{{ output "from" "list" }}`, Steps: step},
+	}})
+	b := batch(first, "x", 1, run.FrameStepStart, run.FrameOutputs)
+	b.Frames[1].Outputs = map[string]string{"list": `["old"]`}
+	require.NoError(t, s.ApplyFrames(t.Context(), b))
+	success := ended(0, 1, 1, run.StatusSuccess)
+	success.Result.Ended = d.clock.now()
+	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{success}})
+	_, err := s.Expand(t.Context(), id, 1)
+	requireCode(t, run.CodeUnavailable, err)
+
+	late := batch(first, "x", 3, run.FrameOutputs, run.FrameTaskEnd)
+	late.Frames[0].Outputs = map[string]string{"list": `["new", "newer"]`}
+	require.NoError(t, s.ApplyFrames(t.Context(), late))
+	made, err := s.Expand(t.Context(), id, 1)
+	require.NoError(t, err)
+	require.Equal(t, 2, made.Width)
+}
+
+// testOutputsRestart restarts a run while frames of a task that is kept are
+// still missing: the copy would never receive them.
+func testOutputsRestart(t *testing.T, d *database) {
+	s := d.store(t)
+	old, first := running(t, s, handOver("n2"))
+	b := batch(first, "x", 1, run.FrameStepStart, run.FrameOutputs)
+	b.Frames[1].Outputs = map[string]string{"n2": "old"}
+	require.NoError(t, s.ApplyFrames(t.Context(), b))
+	success := ended(0, 1, 1, run.StatusSuccess)
+	success.Result.Ended = d.clock.now()
+	apply(t, s, old, records.Changes{
+		Tasks: []records.TaskChange{success, {Task: 1, Status: run.StatusSkipped}}, Result: run.ResultFailed, Finish: true,
+	})
+	n := newRun(t, handOver("n2"))
+	n.Plan.Kept = []byte{run.StatusSuccess.Byte(), run.StatusNotStarted.Byte()}
+	n.Restart = &records.Restart{From: old, Kept: map[int]int{0: 0}}
+	_, err := s.CreateRun(t.Context(), n)
+	requireCode(t, run.CodeUnavailable, err)
+
+	late := batch(first, "x", 3, run.FrameOutputs, run.FrameTaskEnd)
+	late.Frames[0].Outputs = map[string]string{"n2": "new"}
+	require.NoError(t, s.ApplyFrames(t.Context(), late))
+	r, err := s.CreateRun(t.Context(), n)
+	require.NoError(t, err)
+	require.Equal(t, "new", get(t, s, r.ID).Tasks[0].Outputs["n2"])
 }
 
 func testOutputsKept(t *testing.T, d *database) {

@@ -21,8 +21,8 @@ const (
 )
 
 // outputs tells the outputs of tasks of a run. Its errors have the code
-// not_found where there is no such output, and unavailable where there may be
-// one soon.
+// not_found where there is no such output, and unavailable while frames of the
+// task are missing: those may hold other values of the same keys.
 func (t *tx) outputs(ctx context.Context, id run.ID) run.Outputs {
 	known := make(map[string]map[string]string)
 	return func(ref run.OutputRef) (string, error) {
@@ -36,17 +36,30 @@ func (t *tx) outputs(ctx context.Context, id run.ID) run.Outputs {
 		}
 		value, ok := values[ref.Key]
 		if !ok {
-			return "", t.noOutput(ctx, id, ref, values)
+			return "", noOutput(ref, values)
 		}
 		return value, nil
 	}
 }
 
+// outputsOfTask returns all outputs of the task that a reference names, once
+// they are complete.
 func (t *tx) outputsOfTask(ctx context.Context, id run.ID, ref run.OutputRef) (map[string]string, error) {
+	x, err := taskNamed(ctx, t, id, ref.Task)
+	switch {
+	case run.CodeOf(err) == run.CodeNotFound:
+		return nil, run.Errorf(run.CodeNotFound, "there is no task %s whose output %q it could be", ref.Task, ref.Key)
+	case err != nil:
+		return nil, err
+	case x.attempt == 0:
+		return nil, run.Errorf(run.CodeNotFound, "task %s put out no %q: it is %s", ref.Task, ref.Key, x.status)
+	}
+	if err := t.complete(ctx, id, x); err != nil {
+		return nil, err
+	}
 	var text string
-	err := t.QueryRow(ctx, `SELECT o.outputs FROM tasks t JOIN task_outputs o
-		ON o.run_id = t.run_id AND o.task = t.number AND o.attempt = t.attempt AND o.dispatch = t.dispatch
-		WHERE t.run_id = ? AND t.name = ?`, id, ref.Task).Scan(&text)
+	err = t.QueryRow(ctx, `SELECT outputs FROM task_outputs WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ?`,
+		id, x.number, x.attempt, x.dispatch).Scan(&text)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return nil, err
 	}
@@ -54,24 +67,9 @@ func (t *tx) outputsOfTask(ctx context.Context, id run.ID, ref run.OutputRef) (m
 	return values, unmarshal(text, &values)
 }
 
-// noOutput says why there is no such output.
-func (t *tx) noOutput(ctx context.Context, id run.ID, ref run.OutputRef, values map[string]string) error {
-	x, err := taskNamed(ctx, t, id, ref.Task)
-	switch {
-	case run.CodeOf(err) == run.CodeNotFound:
-		return run.Errorf(run.CodeNotFound, "there is no task %s whose output %q it could be", ref.Task, ref.Key)
-	case err != nil:
-		return err
-	case x.attempt == 0:
-		return run.Errorf(run.CodeNotFound, "task %s put out no %q: it is %s", ref.Task, ref.Key, x.status)
-	}
-	late, err := t.lacksFrames(ctx, id, x)
-	switch {
-	case err != nil:
-		return err
-	case late:
-		return run.Errorf(run.CodeUnavailable, "the outputs of task %s have not all arrived yet", ref.Task)
-	case len(values) == 0:
+// noOutput says why there is no such output among those of a task.
+func noOutput(ref run.OutputRef, values map[string]string) error {
+	if len(values) == 0 {
 		return run.Errorf(run.CodeNotFound, "task %s put out nothing, so no %q", ref.Task, ref.Key)
 	}
 	keys := slices.Sorted(maps.Keys(values))
@@ -82,15 +80,18 @@ func (t *tx) noOutput(ctx context.Context, id run.ID, ref run.OutputRef, values 
 	return run.Errorf(run.CodeNotFound, "task %s put out no %q; what it put out: %s%s", ref.Task, ref.Key, strings.Join(keys, ", "), more)
 }
 
-// lacksFrames reports whether the last frames of a task that succeeded are
-// still to come: an executor that lost the gateway completes first, and ships
-// on.
-func (t *tx) lacksFrames(ctx context.Context, id run.ID, x *taskRow) (bool, error) {
-	if x.status != run.StatusSuccess || toTime(t.now).Sub(toTime(x.ended)) > lateOutputs {
-		return false, nil
+// complete returns CodeUnavailable while the last frames of a task that
+// succeeded are missing: an executor that lost the gateway completes the task
+// first, and sends its frames later.
+func (t *tx) complete(ctx context.Context, id run.ID, x *taskRow) error {
+	if x.status != run.StatusSuccess || x.attempt == 0 || toTime(t.now).Sub(toTime(x.ended)) > lateOutputs {
+		return nil
 	}
 	var whole bool
 	err := t.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM log_batches WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ? AND task_end)`,
 		id, x.number, x.attempt, x.dispatch).Scan(&whole)
-	return !whole, err
+	if err == nil && !whole {
+		err = run.Errorf(run.CodeUnavailable, "the outputs of task %s have not all arrived yet", x.name)
+	}
+	return err
 }

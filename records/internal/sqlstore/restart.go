@@ -132,6 +132,10 @@ func (t *tx) keepTasks(ctx context.Context, r *runRow, how *records.Restart) ([]
 			return nil, run.Errorf(run.CodeConflict, "task %d of run %s cannot be kept as task %d", how.Kept[n], how.From, n)
 		}
 		x := &rows[n]
+		// Frames that arrive after this copy would reach the old run alone.
+		if err := t.complete(ctx, how.From, x); err != nil {
+			return nil, err
+		}
 		kept = append(kept, x)
 		r.counts.move(run.StatusNotStarted, x.status)
 		if x.annotations == "" {
