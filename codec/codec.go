@@ -3,6 +3,7 @@
 package codec
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 
@@ -32,14 +33,12 @@ var _ converter.PayloadCodec = (*Codec)(nil)
 // New returns a Codec; the ring must have a key.
 func New(keys *keyring.Ring) *Codec { return &Codec{keys: keys} }
 
-// Encode implements converter.PayloadCodec.
+// Encode implements converter.PayloadCodec. It encrypts every payload, also one
+// that claims to be encrypted: the metadata is the claim of its sender, and a
+// payload that no key opens would make each worker that reads it fail.
 func (c *Codec) Encode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
 	out := make([]*commonpb.Payload, len(payloads))
 	for i, p := range payloads {
-		if string(p.GetMetadata()[converter.MetadataEncoding]) == encoding {
-			out[i] = p // it is passed on
-			continue
-		}
 		plain, err := proto.Marshal(p)
 		if err != nil {
 			return nil, fmt.Errorf("encrypting a payload: %w", err)
@@ -88,7 +87,20 @@ func (c *Codec) DialOptions() ([]grpc.DialOption, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encrypting payloads: %w", err)
 	}
-	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(failures, payloads)}, nil
+	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(ownRequest, failures, payloads)}, nil
+}
+
+// ownRequest gives each attempt of a call a copy of the request. The
+// interceptors after it encrypt the request in place, and the SDK repeats a call
+// with the same request: without the copy, a second attempt would encrypt what
+// the first one encrypted.
+func ownRequest(
+	ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
+) error {
+	if message, ok := req.(proto.Message); ok {
+		req = proto.Clone(message)
+	}
+	return invoke(ctx, method, req, reply, cc, opts...)
 }
 
 // Handler answers POST .../encode and .../decode as Temporal's web UI and

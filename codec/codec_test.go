@@ -1,12 +1,22 @@
 package codec_test
 
 import (
+	"context"
+	"log/slog"
+	"net"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
+	sdklog "go.temporal.io/sdk/log"
+	sdktemporal "go.temporal.io/sdk/temporal"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/drover-run/drover/codec"
@@ -45,9 +55,6 @@ func TestCodec(t *testing.T) {
 	opened, err := both.Decode(sealed)
 	require.NoError(t, err)
 	require.True(t, proto.Equal(plain, &commonpb.Payloads{Payloads: opened}))
-	again, err := both.Encode(sealed)
-	require.NoError(t, err)
-	require.Equal(t, sealed, again, "what is encrypted is passed on")
 
 	_, err = other.Decode(sealed)
 	require.ErrorIs(t, err, keyring.ErrUnknownKey)
@@ -57,4 +64,73 @@ func TestCodec(t *testing.T) {
 	same, err := both.Decode(plain.GetPayloads())
 	require.NoError(t, err, "what was told in the clear can be read")
 	require.True(t, proto.Equal(plain, &commonpb.Payloads{Payloads: same}))
+}
+
+// TestCodec_seals_what_claims_to_be_sealed encodes payloads that carry the mark
+// of an encrypted one: the mark of a payload is the claim of its sender.
+func TestCodec_seals_what_claims_to_be_sealed(t *testing.T) {
+	t.Parallel()
+	c := newCodec(t, newKey(t, "k1"))
+	forged := &commonpb.Payload{
+		Metadata: map[string][]byte{"encoding": []byte("binary/encrypted"), "encryption-key-id": []byte("made-up")}, Data: []byte("visible"),
+	}
+	sealed, err := c.Encode([]*commonpb.Payload{forged})
+	require.NoError(t, err)
+	require.NotContains(t, string(sealed[0].GetData()), "visible")
+	opened, err := c.Decode(sealed)
+	require.NoError(t, err, "who reads history can always decode it")
+	require.True(t, proto.Equal(forged, opened[0]))
+}
+
+// frontend is a Temporal that does not answer at first.
+type frontend struct {
+	workflowservice.UnimplementedWorkflowServiceServer
+
+	fails int
+	calls chan *workflowservice.RespondActivityTaskFailedRequest
+}
+
+func (f *frontend) GetSystemInfo(context.Context, *workflowservice.GetSystemInfoRequest) (*workflowservice.GetSystemInfoResponse, error) {
+	return &workflowservice.GetSystemInfoResponse{}, nil
+}
+
+func (f *frontend) RespondActivityTaskFailed(
+	_ context.Context, in *workflowservice.RespondActivityTaskFailedRequest,
+) (*workflowservice.RespondActivityTaskFailedResponse, error) {
+	f.calls <- in
+	if f.fails--; f.fails >= 0 {
+		return nil, status.Error(codes.Unavailable, "not yet")
+	}
+	return &workflowservice.RespondActivityTaskFailedResponse{}, nil
+}
+
+// TestCodec_seals_once_per_attempt has the SDK repeat a call: what an attempt
+// encrypted is not the next attempt's to encrypt.
+func TestCodec_seals_once_per_attempt(t *testing.T) {
+	t.Parallel()
+	server, service := grpc.NewServer(), &frontend{fails: 2, calls: make(chan *workflowservice.RespondActivityTaskFailedRequest, 3)}
+	workflowservice.RegisterWorkflowServiceServer(server, service)
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	c := newCodec(t, newKey(t, "k1"))
+	dial, err := c.DialOptions()
+	require.NoError(t, err)
+	temporal, err := client.Dial(client.Options{
+		HostPort: listener.Addr().String(), ConnectionOptions: client.ConnectionOptions{DialOptions: dial},
+		Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)),
+	})
+	require.NoError(t, err)
+	t.Cleanup(temporal.Close)
+	require.NoError(t, temporal.CompleteActivity(t.Context(), []byte("token"), nil, sdktemporal.NewApplicationError("hidden", "type", "detail")))
+	for range 3 {
+		got := (<-service.calls).GetFailure()
+		require.Equal(t, "Encoded failure", got.GetMessage())
+		opened, err := c.Decode(append(got.GetApplicationFailureInfo().GetDetails().GetPayloads(), got.GetEncodedAttributes()))
+		require.NoError(t, err)
+		require.Len(t, opened, 2)
+		require.Equal(t, `"detail"`, string(opened[0].GetData()))
+		require.Contains(t, string(opened[1].GetData()), "hidden")
+	}
 }

@@ -86,6 +86,9 @@ func TestRelay_makes_requests_anew(t *testing.T) {
 	require.NoError(t, err)
 	_, err = client.RecordWorkerHeartbeat(soon(t), &workflowservice.RecordWorkerHeartbeatRequest{Namespace: "other"})
 	require.NoError(t, err)
+	rebuilt := &failurepb.Failure{Message: "m", FailureInfo: &failurepb.Failure_ApplicationFailureInfo{
+		ApplicationFailureInfo: &failurepb.ApplicationFailureInfo{},
+	}}
 	var requests []any
 	for _, c := range w.temporal.asked() {
 		requests = append(requests, c.request)
@@ -96,7 +99,7 @@ func TestRelay_makes_requests_anew(t *testing.T) {
 		},
 		&workflowservice.RespondActivityTaskCompletedRequest{Namespace: "drover", TaskToken: []byte("raw"), Result: payloads(`1`), Identity: "executor:a"},
 		&workflowservice.RespondActivityTaskFailedRequest{
-			Namespace: "drover", TaskToken: []byte("raw"), Failure: &failurepb.Failure{Message: "m"}, LastHeartbeatDetails: payloads(`2`), Identity: "executor:a",
+			Namespace: "drover", TaskToken: []byte("raw"), Failure: rebuilt, LastHeartbeatDetails: payloads(`2`), Identity: "executor:a",
 		},
 		&workflowservice.RespondActivityTaskCanceledRequest{Namespace: "drover", TaskToken: []byte("raw"), Details: payloads(`3`), Identity: "executor:a"},
 		&workflowservice.ShutdownWorkerRequest{

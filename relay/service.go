@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	namespacepb "go.temporal.io/api/namespace/v1"
 	"go.temporal.io/api/serviceerror"
@@ -103,11 +102,12 @@ func (s *service) RecordActivityTaskHeartbeat(
 	if err != nil {
 		return nil, err
 	}
-	if err := heartbeatFits(in.GetDetails()); err != nil {
-		return nil, err
+	details, err := heartbeat(in.GetDetails())
+	if err != nil {
+		return nil, s.badPayload(ctx, err)
 	}
 	out, err := s.temporal.RecordActivityTaskHeartbeat(ctx, &workflowservice.RecordActivityTaskHeartbeatRequest{
-		Namespace: s.namespace, TaskToken: token, Details: in.GetDetails(), Identity: callerOf(ctx).identity(in.GetIdentity()),
+		Namespace: s.namespace, TaskToken: token, Details: details, Identity: callerOf(ctx).identity(in.GetIdentity()),
 	})
 	return out, s.failed(ctx, err)
 }
@@ -120,8 +120,12 @@ func (s *service) RespondActivityTaskCompleted(
 	if err != nil {
 		return nil, err
 	}
+	result, err := plainPayloads(in.GetResult())
+	if err != nil {
+		return nil, s.badPayload(ctx, err)
+	}
 	out, err := s.temporal.RespondActivityTaskCompleted(ctx, &workflowservice.RespondActivityTaskCompletedRequest{
-		Namespace: s.namespace, TaskToken: token, Result: in.GetResult(), Identity: callerOf(ctx).identity(in.GetIdentity()),
+		Namespace: s.namespace, TaskToken: token, Result: result, Identity: callerOf(ctx).identity(in.GetIdentity()),
 	})
 	return out, s.failed(ctx, err)
 }
@@ -134,11 +138,16 @@ func (s *service) RespondActivityTaskFailed(
 	if err != nil {
 		return nil, err
 	}
-	if err := heartbeatFits(in.GetLastHeartbeatDetails()); err != nil {
-		return nil, err
+	last, err := heartbeat(in.GetLastHeartbeatDetails())
+	if err != nil {
+		return nil, s.badPayload(ctx, err)
+	}
+	failure, err := plainFailure(in.GetFailure())
+	if err != nil {
+		return nil, s.badPayload(ctx, err)
 	}
 	out, err := s.temporal.RespondActivityTaskFailed(ctx, &workflowservice.RespondActivityTaskFailedRequest{
-		Namespace: s.namespace, TaskToken: token, Failure: in.GetFailure(), LastHeartbeatDetails: in.GetLastHeartbeatDetails(),
+		Namespace: s.namespace, TaskToken: token, Failure: failure, LastHeartbeatDetails: last,
 		Identity: callerOf(ctx).identity(in.GetIdentity()),
 	})
 	return out, s.failed(ctx, err)
@@ -152,8 +161,12 @@ func (s *service) RespondActivityTaskCanceled(
 	if err != nil {
 		return nil, err
 	}
+	details, err := plainPayloads(in.GetDetails())
+	if err != nil {
+		return nil, s.badPayload(ctx, err)
+	}
 	out, err := s.temporal.RespondActivityTaskCanceled(ctx, &workflowservice.RespondActivityTaskCanceledRequest{
-		Namespace: s.namespace, TaskToken: token, Details: in.GetDetails(), Identity: callerOf(ctx).identity(in.GetIdentity()),
+		Namespace: s.namespace, TaskToken: token, Details: details, Identity: callerOf(ctx).identity(in.GetIdentity()),
 	})
 	return out, s.failed(ctx, err)
 }
@@ -202,11 +215,10 @@ func (s *service) token(ctx context.Context, from []byte) ([]byte, error) {
 	return token, nil
 }
 
-func heartbeatFits(details *commonpb.Payloads) error {
-	if size := proto.Size(details); size > maxHeartbeat {
-		return status.Errorf(codes.InvalidArgument, "the details of the heartbeat have %d bytes; %d are allowed", size, maxHeartbeat)
-	}
-	return nil
+// badPayload logs the refusal of a payload, and returns it.
+func (s *service) badPayload(ctx context.Context, err error) error {
+	s.door.refused(ctx, "a payload", callerOf(ctx), err)
+	return err
 }
 
 // failed turns an error of Temporal's into one that crosses gRPC.
