@@ -14,11 +14,6 @@ import (
 
 // Times that are no settings.
 const (
-	// missesLost is how many listings in a row must lack an instance that
-	// nothing was heard of since, and missesCertain one that was: some clouds
-	// leave some out now and then.
-	missesLost    = 2
-	missesCertain = 6
 	// offlinePatience is how long an executor may be out of contact before its
 	// instance counts as ill: longer than a restart of its agent.
 	offlinePatience = time.Minute
@@ -120,25 +115,18 @@ func (r row) unhealthy(now time.Time, threshold int) string {
 	return ""
 }
 
-// lost reports whether the machine is gone for sure: it is listed no more.
-func (r row) lost() bool {
-	if r.Instance == "" || r.MissingFrom.IsZero() || r.State == run.InstanceDeleting || r.State == run.InstanceIgnored {
-		return false
-	}
-	if r.heard().After(r.MissingFrom) {
-		return r.Misses >= missesCertain
-	}
-	return r.Misses >= missesLost
-}
-
 // scaling returns the instance as the policy knows it.
 func (r row) scaling(now time.Time, threshold int) scaling.Instance {
 	idle := r.ReadyAt
 	if r.LastUsed.After(idle) {
 		idle = r.LastUsed
 	}
+	state := scaling.State(r.State)
+	if r.missed() { // it takes no tasks, like one that drains
+		state = scaling.StateDraining
+	}
 	return scaling.Instance{
-		ID: strconv.Itoa(r.Number), State: scaling.State(r.State), AskedAt: r.AskedAt, IdleSince: idle,
+		ID: strconv.Itoa(r.Number), State: state, AskedAt: r.AskedAt, IdleSince: idle,
 		Busy: r.busy(), Used: r.uses(), Unhealthy: r.unhealthy(now, threshold) != "",
 	}
 }

@@ -21,6 +21,7 @@ type Metrics struct {
 	running      *prometheus.HistogramVec
 	deletion     *prometheus.HistogramVec
 	life         *prometheus.HistogramVec
+	unlisted     *prometheus.GaugeVec
 
 	tasks     *prometheus.GaugeVec
 	perTask   *prometheus.GaugeVec
@@ -58,6 +59,7 @@ func NewMetrics() *Metrics {
 		running:      histogram("fleeting_provisioner_instance_is_running_time_seconds", "From being asked for to being listed as running.", boots),
 		deletion:     histogram("fleeting_provisioner_instance_deletion_time_seconds", "From the last request to delete an instance to its being gone.", boots),
 		life:         histogram("fleeting_provisioner_instance_life_duration_seconds", "From being listed to being gone.", lives),
+		unlisted:     gauge("drover_fleet_unlisted_instances", "Instances that the plugin does not list while their executors are in contact."),
 
 		tasks:     gauge("fleeting_taskscaler_tasks", "Slots and tasks of a fleet, by state.", "state"),
 		perTask:   gauge("fleeting_taskscaler_max_tasks_per_instance", "Tasks at once on one instance."),
@@ -77,7 +79,7 @@ func (m *Metrics) collectors() []interface {
 		prometheus.Collector
 		DeletePartialMatch(labels prometheus.Labels) int
 	}{
-		m.maxInstances, m.instances, m.missed, m.operations, m.internal, m.creation, m.running, m.deletion, m.life,
+		m.maxInstances, m.instances, m.missed, m.operations, m.internal, m.creation, m.running, m.deletion, m.life, m.unlisted,
 		m.tasks, m.perTask, m.maxUse, m.desired, m.scaled, m.taskOps, m.readiness,
 	}
 }
@@ -115,8 +117,12 @@ func (m *Metrics) stands(fleet string, p planned, rows []row) {
 	for _, s := range []run.InstanceState{run.InstanceRequested, run.InstanceCreating, run.InstanceDeleting} {
 		states[string(s)] = 0
 	}
+	unlisted := 0
 	// The words of the dashboards: requested, creating, running, deleting.
 	for _, r := range rows {
+		if r.unlisted() {
+			unlisted++
+		}
 		switch r.State {
 		case run.InstanceRequested, run.InstanceCreating, run.InstanceDeleting:
 			states[string(r.State)]++
@@ -128,6 +134,7 @@ func (m *Metrics) stands(fleet string, p planned, rows []row) {
 	for _, state := range []string{"requested", "creating", "running", "deleting"} {
 		m.instances.WithLabelValues(fleet, fleet, state).Set(float64(states[state]))
 	}
+	m.unlisted.WithLabelValues(fleet, fleet).Set(float64(unlisted))
 	m.maxInstances.WithLabelValues(fleet, fleet).Set(float64(p.limits.MaxInstances))
 	m.perTask.WithLabelValues(fleet, fleet).Set(float64(p.limits.Capacity))
 	m.maxUse.WithLabelValues(fleet, fleet).Set(float64(p.limits.MaxUse))

@@ -33,14 +33,38 @@ func observe(o observed) records.FleetChanges {
 	if o.listed != nil {
 		taken = o.strangers(b, rows)
 	}
+	empty := o.empty(rows)
 	for _, r := range rows {
 		if id, ok := taken[r.Number]; ok {
 			o.came(b, r, id)
 			continue
 		}
+		if empty && r.State == run.InstanceDeleting { // such a listing does not say that it is gone
+			continue
+		}
 		o.row(b, r)
 	}
 	return b.changes
+}
+
+// empty reports whether the listing has nothing at all where there should be
+// several instances.
+func (o observed) empty(rows []row) bool {
+	if o.listed == nil {
+		return false
+	}
+	known := 0
+	for _, r := range rows {
+		if r.Instance != "" && r.State != run.InstanceDeleting && r.State != run.InstanceIgnored {
+			known++
+		}
+	}
+	for id := range o.listed {
+		if _, ok := o.listed.has(id); ok {
+			return false
+		}
+	}
+	return known > 1
 }
 
 // strangers finds machines that the ledger does not have: they are what was
@@ -143,19 +167,29 @@ func goneText(r row) string {
 	return "it was deleted: " + r.Why
 }
 
-// missing notes that a machine is not listed.
+// missing notes that a machine is not listed. What the row says of its state
+// stays, but where its executor is in contact.
 func (o observed) missing(b *book, r row) {
+	next := r
+	next.Misses++
+	if next.MissingFrom.IsZero() {
+		next.MissingFrom = o.now
+	}
+	change := func(n *records.LedgerRow) { n.Misses, n.MissingFrom = next.Misses, next.MissingFrom }
+	if next.unlisted() && !r.leaving() && r.Reason != reasonUnlisted && r.Reason != reasonBootstrap {
+		text := fmt.Sprintf("%d listings in a row lack it, and its executor is in contact: it takes no new tasks, and stays", next.Misses)
+		b.set(r, reasonUnlisted, reasonUnlisted, text, func(n *records.LedgerRow) {
+			change(n)
+			n.Reason = reasonUnlisted
+		})
+		return
+	}
 	kind, text := "", ""
 	if r.Misses == 0 {
 		kind, text = "missing", "the plugin does not list it"
 	}
 	was := r.Why
-	b.set(r, kind, r.Reason, text, func(n *records.LedgerRow) {
-		n.Misses++
-		if n.MissingFrom.IsZero() {
-			n.MissingFrom = o.now
-		}
-	})
+	b.set(r, kind, r.Reason, text, change)
 	b.changes.Set[len(b.changes.Set)-1].Why = was
 }
 
@@ -183,6 +217,10 @@ func (o observed) quietly(b *book, r row) {
 		return
 	}
 	c := records.LedgerChange{LedgerRow: next, From: r.State}
+	if next.Misses == 0 && r.Reason == reasonUnlisted {
+		c.Reason, c.Why = "listed", "the plugin lists it again"
+		c.Event = &run.FleetEvent{At: o.now, Kind: "listed", By: byItself, Reason: c.Reason, Text: c.Why}
+	}
 	if next.Failures > r.Failures {
 		c.Event = &run.FleetEvent{At: o.now, Kind: "unhealthy", By: byItself, Reason: "health_check", Text: fmt.Sprintf("health check %d in a row has failed", next.Failures)}
 	}

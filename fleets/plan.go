@@ -18,6 +18,7 @@ const (
 	reasonByHand    = "by_hand"
 	reasonRefused   = "refused"
 	reasonUnknown   = "unknown"
+	reasonUnlisted  = "unlisted"
 )
 
 // maxOrders bounds the orders of one plan: a history holds them.
@@ -114,6 +115,9 @@ type planned struct {
 // plan decides what is to be done.
 func plan(s situation) planned {
 	p := &planner{s: s, rows: rowsOf(s.view)}
+	// Of a listing that lacks everything nothing follows yet.
+	p.listedNone = listedNone(p.rows)
+	p.s.trusted = p.s.trusted && !p.listedNone
 	p.out.memory, p.out.limits, p.out.queued = s.memory, s.rules.Limits(), s.view.Queued
 	if s.most > 0 && (p.out.limits.MaxInstances == 0 || s.most < p.out.limits.MaxInstances) {
 		p.out.limits.MaxInstances = s.most
@@ -139,9 +143,15 @@ func plan(s situation) planned {
 }
 
 type planner struct {
-	s    situation
-	rows []row
-	out  planned
+	s          situation
+	rows       []row
+	listedNone bool
+	out        planned
+}
+
+// lost reports whether a machine is gone for sure.
+func (p *planner) lost(r row) bool {
+	return r.lost() && (!p.listedNone || p.s.now.Sub(r.MissingFrom) >= emptyConfirm)
 }
 
 func (p *planner) order(to *[]Order, r row, reason, why string) {
@@ -154,7 +164,7 @@ func (p *planner) order(to *[]Order, r row, reason, why string) {
 func (p *planner) underWay() {
 	for _, r := range p.rows {
 		switch {
-		case r.lost():
+		case p.lost(r):
 			p.order(&p.out.Lost, r, reasonVanished, "it vanished: the plugin lists it no more")
 		case r.State == run.InstanceBootstrapping && r.Reason == reasonBootstrap:
 			p.out.memory.failed(p.s.now)
@@ -205,7 +215,7 @@ func (p *planner) drainAll() {
 			left++
 		}
 		switch {
-		case r.leaving() || r.State == run.InstanceIgnored || r.lost() || r.Reason == reasonBootstrap:
+		case r.leaving() || r.State == run.InstanceIgnored || p.lost(r) || r.Reason == reasonBootstrap:
 		case r.State == run.InstanceRequested:
 			p.withdraw(r, why)
 		default:
@@ -292,7 +302,7 @@ func (p *planner) scale() {
 			if !byHand {
 				p.out.Request = Request{Count: a.Count, Reason: string(a.Reason), Why: a.Why}
 			}
-		case r.lost() || r.Reason == reasonBootstrap:
+		case r.Misses > 0 || r.Reason == reasonBootstrap: // it is not known yet what is the matter with it
 		case byHand && (a.Reason == scaling.ReasonIdle || a.Reason == scaling.ReasonOverLimit):
 		case a.Kind == scaling.GiveUp && r.Instance == "":
 			gone[r.Number] = true
@@ -332,7 +342,7 @@ func (p *planner) byHand(desired int, gone map[int]bool) {
 			continue
 		}
 		total++
-		if !r.leaving() && !gone[r.Number] && !r.lost() {
+		if !r.leaving() && !gone[r.Number] && !p.lost(r) {
 			staying = append(staying, r)
 		}
 	}
@@ -354,7 +364,7 @@ func (p *planner) byHand(desired int, gone map[int]bool) {
 			if surplus == 0 {
 				return
 			}
-			if (r.State == run.InstanceReady) != ready || r.busy() > 0 || r.Instance == "" {
+			if (r.State == run.InstanceReady) != ready || r.busy() > 0 || r.Instance == "" || r.Misses > 0 {
 				continue
 			}
 			surplus--

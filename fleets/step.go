@@ -92,13 +92,10 @@ func (s *step) lose(ctx context.Context) error {
 			return
 		}
 		for _, e := range r.executors {
-			if e.LastContact.After(r.MissingFrom) {
-				// It lives, wherever it is: it may finish what it has.
-				_, err := s.w.store.DrainExecutor(ctx, e.ID, true, o.Why)
-				errs = append(errs, ignoreGone(err))
-				continue
+			_, err := s.w.store.RemoveExecutor(ctx, e.ID, run.Removal{Reason: "its machine is gone: " + o.Why})
+			if run.CodeOf(err) == run.CodeConflict { // it has just been heard of, and has tasks
+				return
 			}
-			_, err := s.w.store.RemoveExecutor(ctx, e.ID, run.Removal{Reason: "its machine is gone: " + o.Why, Force: true})
 			errs = append(errs, ignoreGone(err))
 		}
 		b.set(r, "gone", o.Reason, o.Why, func(n *records.LedgerRow) { n.State, n.GoneAt = run.InstanceGone, b.now })

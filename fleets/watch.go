@@ -228,6 +228,9 @@ func (t *watch) standing(v records.FleetView, p planned, pluginErr error, now ti
 		s.Error, s.ErrorAt = t.status.Error, t.status.ErrorAt
 	default:
 		s.SeenAt = now
+		if s.Error = unlistedText(rowsOf(v)); s.Error != "" {
+			s.ErrorAt = now
+		}
 	}
 	return s
 }

@@ -138,13 +138,16 @@ func (f *fleet) look(ctx context.Context, listed listing, group Group) (records.
 	}
 	f.wasBusy = busy
 	b := book{changes: changes}
-	if b.empty() {
-		return v, nil
+	if !b.empty() {
+		if err := f.write(ctx, v, changes); err != nil {
+			return v, err
+		}
+		f.warn(ctx, changes)
+		if v, err = f.w.store.ViewFleet(ctx, f.name); err != nil {
+			return v, err
+		}
 	}
-	if err := f.write(ctx, v, changes); err != nil {
-		return v, err
-	}
-	return f.w.store.ViewFleet(ctx, f.name)
+	return v, f.hold(ctx, rowsOf(v))
 }
 
 // write writes changes of the ledger, and tells the metrics and the log of

@@ -34,6 +34,7 @@ type cloud struct {
 	instances map[string]fleeting.State
 	made      int
 	opened    int // how often somebody began to speak to it
+	updates   int // listings
 	increases []int
 	decreases [][]string
 	ill       map[string]bool
@@ -57,6 +58,7 @@ func (c *cloud) Update(context.Context) ([]fleeting.Instance, error) {
 	if c.onUpdate != nil {
 		return nil, c.onUpdate
 	}
+	c.updates++
 	var out []fleeting.Instance
 	for id, state := range c.instances {
 		if !c.hidden[id] {
@@ -143,13 +145,14 @@ func (c *cloud) running() (ids []string) {
 
 // world is a fleet with its records, its cloud, and agents on its machines.
 type world struct {
-	t      *testing.T
-	name   string // of the fleet, and of its pool
-	cloud  *cloud
-	store  records.Store
-	engine *engine.Engine
-	worker *fleets.Worker
-	steps  int
+	t       *testing.T
+	name    string // of the fleet, and of its pool
+	cloud   *cloud
+	store   records.Store
+	engine  *engine.Engine
+	worker  *fleets.Worker
+	metrics *fleets.Metrics
+	steps   int
 
 	mu     sync.Mutex
 	mute   map[string]bool // machines whose agents say nothing
@@ -188,8 +191,9 @@ func newWorldOn(t *testing.T, name string, store records.Store, e *engine.Engine
 
 // newWorker is another process that looks after the fleet.
 func (w *world) newWorker() {
+	w.metrics = fleets.NewMetrics()
 	w.worker = fleets.New(fleets.Deps{
-		Store: w.store, Logger: slog.New(slog.DiscardHandler),
+		Metrics: w.metrics, Store: w.store, Logger: slog.New(slog.DiscardHandler),
 		Open: func(context.Context, run.Fleet) (fleets.Group, error) {
 			w.cloud.do(func() { w.cloud.opened++ })
 			return w.cloud, nil
