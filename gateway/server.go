@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/internal/hostcheck"
 	"github.com/drover-run/drover/run"
 	"github.com/drover-run/drover/tokens"
 )
@@ -125,7 +126,7 @@ func New(deps Deps, opts Options) (*Server, error) {
 	if deps.Runs == nil || deps.Logger == nil {
 		return nil, errors.New("making the gateway: Runs and Logger are required")
 	}
-	if deps.Auth == nil && opts.Address != "" && !isLoopback(hostName(opts.Address)) {
+	if deps.Auth == nil && opts.Address != "" && !hostcheck.IsLoopback(hostcheck.Name(opts.Address)) {
 		return nil, errNoTokens(opts.Address)
 	}
 	ops, err := readContract(api.Document())
@@ -158,7 +159,7 @@ func (s *Server) router(ops map[string]operation, codec http.Handler) *echo.Echo
 	e.IPExtractor = echo.ExtractIPDirect()
 	e.HTTPErrorHandler = s.handleError
 	own := slices.Clone(s.opts.Hosts)
-	if host := hostName(s.opts.Address); host != "" && net.ParseIP(host) == nil {
+	if host := hostcheck.Name(s.opts.Address); host != "" && net.ParseIP(host) == nil {
 		own = append(own, host)
 	}
 	e.Use(identify, s.observe, s.recoverPanics, newHosts(own, s.opts.CodecOrigins).middleware)

@@ -111,7 +111,7 @@ func (d *dev) start(ctx context.Context) (net.Listener, error) {
 	if err := resolvePorts(ctx, &d.cfg.Dev); err != nil {
 		return nil, err
 	}
-	server := newTemporalServer(d.cfg.Dev, d.dir, d.logger)
+	server := newTemporalServer(d.cfg, d.dir, d.logger)
 	d.stages.add("temporal server", server.Run)
 	var err error
 	keys := filepath.Join(d.dir, "records.keys")

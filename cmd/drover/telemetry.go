@@ -16,6 +16,8 @@ import (
 	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
 	"go.opentelemetry.io/otel/metric"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+
+	"github.com/drover-run/drover/internal/hostcheck"
 )
 
 // telemetry is what a process tells of itself: one Prometheus registry, which
@@ -59,7 +61,7 @@ func (t *telemetry) serve(ctx context.Context, address string, ready func(contex
 		return fmt.Errorf("listening for telemetry: %w", err)
 	}
 	logger.InfoContext(ctx, "telemetry is served", "address", listener.Addr().String())
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Handler: hostcheck.LoopbackHandler(mux), ReadHeaderTimeout: 5 * time.Second}
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)

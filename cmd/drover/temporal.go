@@ -48,7 +48,7 @@ func temporalCommand() *cobra.Command {
 		if err := errors.Join(os.MkdirAll(dir, 0o700), resolvePorts(ctx, &cfg.Dev)); err != nil {
 			return fmt.Errorf("preparing the temporal server: %w", err)
 		}
-		server := newTemporalServer(cfg.Dev, dir, p.logger)
+		server := newTemporalServer(cfg, dir, p.logger)
 		p.stages.add("temporal server", server.Run)
 		select {
 		case <-server.Ready():
@@ -64,9 +64,9 @@ func temporalCommand() *cobra.Command {
 }
 
 // newTemporalServer describes an embedded server on a data dir.
-func newTemporalServer(cfg config.Dev, dir string, logger *slog.Logger) *temporalite.Server {
+func newTemporalServer(cfg config.Config, dir string, logger *slog.Logger) *temporalite.Server {
 	return temporalite.New(temporalite.Options{
-		File: filepath.Join(dir, "temporal.db"), Address: cfg.Temporal, UI: cfg.TemporalUI,
+		File: filepath.Join(dir, "temporal.db"), Address: cfg.Dev.Temporal, UI: cfg.Dev.TemporalUI, UIHosts: cfg.Gateway.Hosts,
 		Namespace: contract.Namespace, Attributes: contract.Attributes(), Logger: logger,
 	})
 }

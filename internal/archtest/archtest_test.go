@@ -57,6 +57,7 @@ func TestImports(t *testing.T) {
 		{pattern: "./activities", banned: []string{"go.temporal.io/server", module + "/workflows", module + "/workers", module + "/gateway", module + "/engine"}},
 		{pattern: "./workers", banned: []string{"go.temporal.io/server", module + "/gateway", module + "/engine", module + "/executor/docker", module + "/executor/kubernetes", module + "/executor/shell"}},
 		{pattern: "./config", own: []string{"config"}, banned: []string{"go.temporal.io"}},
+		{pattern: "./internal/hostcheck", own: []string{"internal/hostcheck"}, banned: []string{"github.com/", "go.temporal.io"}},
 		{pattern: "./internal/keylock", own: []string{"internal/keylock"}, banned: []string{"github.com/", "go.temporal.io"}},
 		{pattern: "./cmd/drover-shim", own: []string{"run", "executor/shim", "executor/transfer", "archive", "internal/mask", "internal/version", "cmd/drover-shim"}, banned: []string{"go.temporal.io", "google.golang.org"}},
 	}

@@ -28,10 +28,11 @@ import (
 // Options say where the server keeps its state and listens. Every field is
 // required but UI and Logger.
 type Options struct {
-	File      string // of the SQLite database; its directory must exist
-	Address   string // of the frontend, host:port; the host must be an IP address
-	UI        string // listen address of the web UI; "" for none
-	Namespace string // made if it does not exist
+	File      string   // of the SQLite database; its directory must exist
+	Address   string   // of the frontend, host:port; the host must be an IP address
+	UI        string   // listen address of the web UI; "" for none
+	UIHosts   []string // names of the web UI, beside loopback names and its address
+	Namespace string   // made if it does not exist
 	// Attributes are search attributes, registered with the namespace when it
 	// is made.
 	Attributes map[string]enumspb.IndexedValueType
@@ -98,7 +99,7 @@ func (s *Server) Run(ctx context.Context) error {
 		return err
 	}
 	if s.options.UI != "" {
-		stop, err := startUI(s.options.UI, s.options.Address, s.options.Namespace)
+		stop, err := startUI(ctx, s.options)
 		if err != nil {
 			return err
 		}

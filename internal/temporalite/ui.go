@@ -1,42 +1,88 @@
 package temporalite
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
-	"strconv"
+	"net/http"
+	"time"
 
-	"github.com/temporalio/ui-server/v2/server"
+	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
+	"github.com/temporalio/ui-server/v2/server/api"
+	"github.com/temporalio/ui-server/v2/server/auth"
 	uiconfig "github.com/temporalio/ui-server/v2/server/config"
-	"github.com/temporalio/ui-server/v2/server/server_options"
+	"github.com/temporalio/ui-server/v2/server/csrf"
+	"github.com/temporalio/ui-server/v2/server/headers"
+	"github.com/temporalio/ui-server/v2/server/route"
+	"github.com/temporalio/ui-server/v2/ui"
+
+	"github.com/drover-run/drover/internal/hostcheck"
 )
 
 // startUI serves Temporal's web UI until the returned function is called.
-func startUI(listen, frontend, namespace string) (stop func(), err error) {
-	host, portText, err := net.SplitHostPort(listen)
+func startUI(ctx context.Context, o Options) (stop func(), err error) {
+	handler, err := uiHandler(o)
 	if err != nil {
-		return nil, fmt.Errorf("reading the address of the temporal ui: %w", err)
+		return nil, err
 	}
-	port, err := strconv.Atoi(portText)
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.UI)
 	if err != nil {
-		return nil, fmt.Errorf("reading the port of the temporal ui: %w", err)
+		return nil, fmt.Errorf("listening for the temporal ui: %w", err)
 	}
-	ui := server.NewServer(server_options.WithConfigProvider(&uiconfig.Config{
-		TemporalGRPCAddress: frontend,
-		Host:                host,
-		Port:                port,
-		EnableUI:            true,
-		HideLogs:            true,
-		DisableNewsFetch:    true,
-		DefaultNamespace:    namespace,
-		CORS:                uiconfig.CORS{CookieInsecure: true},
-	}))
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = ui.Start()
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			o.Logger.ErrorContext(ctx, "failed to serve the temporal ui", "error", err)
+		}
 	}()
 	return func() {
-		ui.Stop()
+		_ = server.Close()
 		<-done
 	}, nil
+}
+
+// uiHandler is what the UI's own server puts together. That server has no place
+// for a check before its handlers: it answers any host and any origin, and the
+// UI has no authentication here.
+func uiHandler(o Options) (http.Handler, error) {
+	cfg, err := uiconfig.NewConfigProviderWithRefresh(&uiconfig.Config{
+		TemporalGRPCAddress: o.Address,
+		EnableUI:            true,
+		HideLogs:            true,
+		DisableNewsFetch:    true,
+		DefaultNamespace:    o.Namespace,
+		CORS:                uiconfig.CORS{CookieInsecure: true},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("configure the temporal ui: %w", err)
+	}
+	assets, err := ui.Assets()
+	if err == nil {
+		assets, err = fs.Sub(assets, "local")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the pages of the temporal ui: %w", err)
+	}
+	e := echo.New()
+	e.Use(middleware.Recover(), middleware.Gzip(), middleware.Secure(),
+		csrf.EnsureTokenCookie(false), middleware.CSRFWithConfig(csrf.MiddlewareConfig(cfg, false)))
+	route.SetHealthRoute(e)
+	forward := headers.WithForwardHeaders([]string{auth.AuthorizationExtrasHeader, "Caller-Type"})
+	if err := route.SetAPIRoutes(e, cfg, []api.Middleware{forward}); err != nil {
+		return nil, fmt.Errorf("route the calls of the temporal ui: %w", err)
+	}
+	if err := route.SetUIRoutes(e, "", assets); err != nil {
+		return nil, fmt.Errorf("route the pages of the temporal ui: %w", err)
+	}
+	route.SetRenderRoute(e, "")
+	names := o.UIHosts
+	if host := hostcheck.Name(o.UI); net.ParseIP(host) == nil {
+		names = append([]string{host}, names...)
+	}
+	return hostcheck.New(names...).Handler(e), nil
 }
