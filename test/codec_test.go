@@ -37,27 +37,7 @@ func TestCodec(t *testing.T) {
 		after: {depends: [planned-in-private], steps: [{run: 'true'}]}}}`).ID
 	require.Equal(t, api.ResultFailed, parts.AwaitPhase(id, api.PhaseFinished, patience).Result)
 
-	temporal, err := client.Dial(client.Options{HostPort: parts.Temporal(), Namespace: contract.Namespace})
-	require.NoError(t, err)
-	defer temporal.Close()
-	var sealed []*commonpb.Payload
-	events := temporal.GetWorkflowHistory(t.Context(), contract.RunWorkflowID(run.ID(id)), "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-	for events.HasNext() {
-		event, err := events.Next()
-		require.NoError(t, err)
-		require.NoError(t, proxy.VisitPayloads(t.Context(), event, proxy.VisitPayloadsOptions{
-			SkipSearchAttributes: true,
-			Visitor: func(_ *proxy.VisitPayloadsContext, payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
-				sealed = append(sealed, payloads...)
-				return payloads, nil
-			},
-		}))
-		require.NotContains(t, protojson.Format(event), "in-private")
-	}
-	require.NotEmpty(t, sealed)
-	for _, p := range sealed {
-		require.Equal(t, "binary/encrypted", string(p.GetMetadata()["encoding"]))
-	}
+	sealed := sealedHistory(t, parts.Temporal(), id, "in-private")
 
 	body, err := protojson.Marshal(&commonpb.Payloads{Payloads: sealed})
 	require.NoError(t, err)
@@ -84,5 +64,66 @@ func TestCodec(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
 		require.Equal(t, origin == "https://temporal.example.com", resp.Header.Get("Access-Control-Allow-Origin") == origin)
+	}
+}
+
+// sealedHistory returns the payloads of a run's history, all of which must be
+// encrypted, and none of which may show a text.
+func sealedHistory(t *testing.T, address, id, hidden string) []*commonpb.Payload {
+	t.Helper()
+	temporal, err := client.Dial(client.Options{HostPort: address, Namespace: contract.Namespace})
+	require.NoError(t, err)
+	defer temporal.Close()
+	var sealed []*commonpb.Payload
+	events := temporal.GetWorkflowHistory(t.Context(), contract.RunWorkflowID(run.ID(id)), "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for events.HasNext() {
+		event, err := events.Next()
+		require.NoError(t, err)
+		require.NoError(t, proxy.VisitPayloads(t.Context(), event, proxy.VisitPayloadsOptions{
+			SkipSearchAttributes: true,
+			Visitor: func(_ *proxy.VisitPayloadsContext, payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
+				sealed = append(sealed, payloads...)
+				return payloads, nil
+			},
+		}))
+		require.NotContains(t, protojson.Format(event), hidden)
+	}
+	require.NotEmpty(t, sealed)
+	for _, p := range sealed {
+		require.Equal(t, "binary/encrypted", string(p.GetMetadata()["encoding"]))
+	}
+	return sealed
+}
+
+// TestDev_codec runs all of Drover in one process with payloads encrypted, and
+// looks at what its telemetry answers to pages of other servers.
+func TestDev_codec(t *testing.T) {
+	t.Parallel()
+	line, err := keyring.NewKey("k1")
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "codec.keys")
+	require.NoError(t, os.WriteFile(file, []byte(line), 0o600))
+	temporal, telemetry := harness.FreeAddress(t), harness.FreeAddress(t)
+	dev := harness.StartDev(t, []string{"DROVER_TEMPORAL__CODEC_KEYS_FILE=" + file, "DROVER_TELEMETRY__LISTEN=" + telemetry}, "--temporal", temporal)
+	id := dev.Submit(`{name: hidden, group: /test/codec, tasks: {planned-in-private: {steps: [{run: 'true'}]}}}`).ID
+	require.Equal(t, api.ResultSuccess, dev.AwaitPhase(id, api.PhaseFinished, patience).Result)
+	body, err := protojson.Marshal(&commonpb.Payloads{Payloads: sealedHistory(t, temporal, id, "in-private")})
+	require.NoError(t, err)
+	status, answer, err := dev.Do(t.Context(), http.MethodPost, "/codec/decode", "application/json", string(body))
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, status, answer)
+
+	for _, c := range []struct {
+		host, origin string
+		status       int
+	}{{telemetry, "", http.StatusOK}, {telemetry, "http://evil.example", http.StatusForbidden}, {"evil.example", "", http.StatusForbidden}} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+telemetry+"/metrics", nil)
+		require.NoError(t, err)
+		req.Host = c.host
+		req.Header.Set("Origin", c.origin)
+		resp, err := scriptClient.Do(req)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, c.status, resp.StatusCode, c)
 	}
 }

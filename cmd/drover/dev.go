@@ -131,7 +131,7 @@ func (d *dev) start(ctx context.Context) (net.Listener, error) {
 	if err := d.await(ctx, server.Ready()); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	options, err := temporalOptions(config.Temporal{Address: d.cfg.Dev.Temporal, Namespace: contract.Namespace}, d.logger, d.telemetry)
+	options, err := temporalOptions(d.temporal(), d.logger, d.telemetry)
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
@@ -145,6 +145,11 @@ func (d *dev) start(ctx context.Context) (net.Listener, error) {
 		return nil, err
 	}
 	return listener, nil
+}
+
+// temporal is the configuration of the embedded server's clients.
+func (d *dev) temporal() config.Temporal {
+	return config.Temporal{Address: d.cfg.Dev.Temporal, Namespace: contract.Namespace, CodecKeysFile: d.cfg.Temporal.CodecKeysFile}
 }
 
 func (d *dev) addParts(ctx context.Context, listener net.Listener) error {
@@ -162,9 +167,13 @@ func (d *dev) addParts(ctx context.Context, listener net.Listener) error {
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
+	payloads, err := codecHandler(d.temporal())
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	gatewayConfig := d.cfg.Gateway
 	gatewayConfig.TLSCertFile, gatewayConfig.TLSKeyFile = "", ""
-	if err := d.addGateway(gatewayConfig, d.stores, d.engine, d.client, known, nil, listener); err != nil {
+	if err := d.addGateway(gatewayConfig, d.stores, d.engine, d.client, known, payloads, listener); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	d.addPump(d.deps, d.client)
