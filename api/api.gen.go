@@ -1717,6 +1717,7 @@ type Spec struct {
 	Secrets map[string]string `json:"secrets,omitempty,omitzero"`
 
 	// SecretsFrom Secrets that the gateway reads from one of its providers whenever a task is handed out, and keeps nowhere.
+	// An untrusted run cannot have any.
 	SecretsFrom map[string]SecretRef `json:"secrets_from,omitempty,omitzero"`
 
 	// SetupErrors Records a run that could not be set up.

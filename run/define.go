@@ -42,6 +42,9 @@ func Define(header *Spec, t *TaskSpec, x ExpandedTask, key Key, counter int64) D
 	}
 	if len(header.SecretsFrom) > 0 {
 		d.SecretsFrom, d.Registries = header.SecretsFrom, header.Registries
+		if header.Untrusted { // stored by a version that accepted it
+			d.Fault = faultUntrusted
+		}
 	}
 	if len(d.Shell) == 0 {
 		d.Shell = DefaultShell()

@@ -15,7 +15,14 @@ func (s *Spec) SecretNames() []string {
 	return names
 }
 
+// faultUntrusted is why an untrusted run gets no secrets of providers: its steps
+// are written by a person who must not learn them.
+const faultUntrusted = "an untrusted run cannot read secrets of providers"
+
 func checkSecretRefs(l *faultList, s *Spec) {
+	if s.Untrusted && len(s.SecretsFrom) > 0 {
+		l.add("secrets_from", FaultContradiction, faultUntrusted)
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.SecretsFrom)) {
 		path, ref := Path("secrets_from").Key(name), s.SecretsFrom[name]
 		checkVariable(l, path, name, "")

@@ -44,7 +44,8 @@ type Spec struct {
 	FailFast    bool                `json:"fail_fast,omitempty"`
 	SetupErrors []string            `json:"setup_errors,omitempty"`
 	// Untrusted says that the run is of somebody whom others of its group do not
-	// trust: it may read their caches, and writes to such of its own.
+	// trust: it may read their caches, and writes to such of its own. It cannot
+	// read secrets of providers.
 	Untrusted bool                 `json:"untrusted,omitempty"`
 	Tasks     map[string]*TaskSpec `json:"tasks"`
 }

@@ -25,6 +25,18 @@ func TestDefinition_Supply(t *testing.T) {
 	require.Equal(t, map[string]run.Auth{"own": {Username: "u", Password: "inlined"}, "other": {Username: "v", Password: "line one\nline two"}}, d.Auth)
 }
 
+// TestDefine_untrusted refuses secrets of providers also to a run that was
+// stored before its submission would have been refused.
+func TestDefine_untrusted(t *testing.T) {
+	t.Parallel()
+	header := &run.Spec{Untrusted: true, SecretsFrom: map[string]run.SecretRef{"A": {Provider: "p", Name: "a"}}}
+	d := run.Define(header, &run.TaskSpec{Steps: []run.Step{{Run: "true"}}}, run.ExpandedTask{Name: "t"}, run.Key{Run: "r", Attempt: 1, Dispatch: 1}, 1)
+	require.Contains(t, d.Fault, "untrusted")
+	header.Untrusted = false
+	d = run.Define(header, &run.TaskSpec{Steps: []run.Step{{Run: "true"}}}, run.ExpandedTask{Name: "t"}, run.Key{Run: "r", Attempt: 1, Dispatch: 1}, 1)
+	require.Empty(t, d.Fault)
+}
+
 // TestDefinition_secret_files keeps what is a file out of the environment.
 func TestDefinition_secret_files(t *testing.T) {
 	t.Parallel()

@@ -75,9 +75,12 @@ func TestValidate_Faults(t *testing.T) {
 		change func(s spec)
 		want   []string
 	}{
-		"no name":               {func(s spec) { s.Name = " " }, []string{"name required"}},
-		"long name":             {func(s spec) { s.Name = strings.Repeat("n", 101) }, []string{"name over_limit"}},
-		"control in name":       {func(s spec) { s.Name = "a\nb" }, []string{"name bad_format"}},
+		"no name":         {func(s spec) { s.Name = " " }, []string{"name required"}},
+		"long name":       {func(s spec) { s.Name = strings.Repeat("n", 101) }, []string{"name over_limit"}},
+		"control in name": {func(s spec) { s.Name = "a\nb" }, []string{"name bad_format"}},
+		"secrets of a provider in an untrusted run": {func(s spec) {
+			s.Untrusted, s.SecretsFrom = true, map[string]run.SecretRef{"A": {Provider: "p", Name: "a"}}
+		}, []string{"secrets_from contradiction"}},
 		"no group":              {func(s spec) { s.Group = "" }, []string{"group required"}},
 		"group of one element":  {func(s spec) { s.Group = "/project" }, []string{"group bad_format"}},
 		"relative group":        {func(s spec) { s.Group = "project/42" }, []string{"group bad_format"}},

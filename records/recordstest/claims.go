@@ -14,6 +14,7 @@ import (
 func claimTests() map[string]func(t *testing.T, d *database) {
 	return map[string]func(t *testing.T, d *database){
 		"gives_the_definition":      testClaimDefinition,
+		"gives_no_foreign_secrets":  testClaimUntrusted,
 		"may_be_repeated":           testClaimRepeated,
 		"has_one_winner":            testClaimRace,
 		"a_newer_key_is_accepted":   testClaimNewer,
@@ -39,6 +40,19 @@ func testClaimDefinition(t *testing.T, d *database) {
 	task := get(t, s, r.ID).Tasks[1]
 	require.Equal(t, run.StatusRunning, task.Status)
 	require.Equal(t, "x", task.Executor)
+}
+
+// testClaimUntrusted has a run that an older version accepted: an untrusted one
+// with secrets of a provider.
+func testClaimUntrusted(t *testing.T, d *database) {
+	s := d.store(t)
+	r := create(t, s, &run.Spec{
+		Name: "untrusted", Group: "/a/b", Untrusted: true, SecretsFrom: map[string]run.SecretRef{"S": {Provider: "p", Name: "n"}},
+		Tasks: map[string]*run.TaskSpec{"a": {Pool: "linux", Steps: []run.Step{{Run: "true"}}}},
+	})
+	begin(t, s, r.ID)
+	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
+	require.Contains(t, claim(t, s, run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}).Fault, "untrusted")
 }
 
 func testClaimRepeated(t *testing.T, d *database) {

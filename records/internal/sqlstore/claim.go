@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -219,7 +220,7 @@ func (t *tx) define(ctx context.Context, r *runRow, x *taskRow, key run.Key) (ru
 		return run.Definition{}, err
 	}
 	d := run.Define(&spec, resolved, expanded, key, r.counter)
-	d.Kubernetes, d.Fault = kubernetes, fault
+	d.Kubernetes, d.Fault = kubernetes, cmp.Or(fault, d.Fault)
 	return d, nil
 }
 
