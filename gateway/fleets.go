@@ -184,43 +184,46 @@ func viewFleet(f run.Fleet) api.Fleet {
 // hidden stands for what is never shown.
 const hidden = "***"
 
-// hideCredentials hides the values of keys that look like credentials. Plugins
-// have their own words for them, so rather one too many.
+// hideCredentials hides all values below keys that look like credentials.
+// Plugins have their own words for them, so rather one too many.
 func hideCredentials(config json.RawMessage) json.RawMessage {
 	var value any
 	if len(config) == 0 || json.Unmarshal(config, &value) != nil {
 		return nil
 	}
-	text, err := json.Marshal(hideIn(value))
+	text, err := json.Marshal(hideIn(value, false))
 	if err != nil {
 		return nil
 	}
 	return text
 }
 
-func hideIn(value any) any {
+// hideIn keeps the shape of a value. below says that a key above it looks like a
+// credential.
+func hideIn(value any, below bool) any {
 	switch value := value.(type) {
 	case map[string]any:
 		for key, inner := range value {
-			if _, text := inner.(string); text && looksSecret(key) {
-				value[key] = hidden
-				continue
-			}
-			value[key] = hideIn(inner)
+			value[key] = hideIn(inner, below || looksSecret(key))
 		}
 	case []any:
 		for i, inner := range value {
-			value[i] = hideIn(inner)
+			value[i] = hideIn(inner, below)
+		}
+	case nil: // it is not set
+	default:
+		if below {
+			return hidden
 		}
 	}
 	return value
 }
 
 func looksSecret(key string) bool {
-	key = strings.ToLower(key)
-	return slices.ContainsFunc([]string{"password", "passwd", "secret", "token", "private", "credential"}, func(word string) bool {
+	key = strings.NewReplacer("_", "", "-", "", ".", "", " ", "").Replace(strings.ToLower(key))
+	return slices.ContainsFunc([]string{"password", "passwd", "passphrase", "secret", "token", "private", "credential"}, func(word string) bool {
 		return strings.Contains(key, word)
-	}) || key == "key" || strings.HasSuffix(key, "_key") || strings.HasSuffix(key, "apikey")
+	}) || strings.HasSuffix(key, "key") || strings.HasSuffix(key, "keys")
 }
 
 func viewInstance(x run.FleetInstance) api.FleetInstance {

@@ -67,6 +67,31 @@ func TestServer_fleets(t *testing.T) {
 	require.Equal(t, http.StatusAccepted, call{method: http.MethodDelete, path: fleetPath, body: "{}"}.do(t, base).status)
 }
 
+// TestServer_fleets_hide_credentials shows the shape of what is below a key that
+// looks like a credential, and none of its values.
+func TestServer_fleets_hide_credentials(t *testing.T) {
+	t.Parallel()
+	shown := someFleet()
+	base := serve(t, gateway.Deps{Fleets: &runtest.Fleets{FleetFunc: func(string) (run.Fleet, error) { return shown, nil }}}, gateway.Options{})
+	for config, want := range map[string]string{
+		`{"tokens": ["hush", "hush"]}`:                                      `{"tokens": ["***", "***"]}`,
+		`{"credentials": {"user": "hush", "more": [{"pin": 4711}]}}`:        `{"credentials": {"user": "***", "more": [{"pin": "***"}]}}`,
+		`{"secret": {"a": [["hush"], {}], "on": true, "none": null}}`:       `{"secret": {"a": [["***"], {}], "on": "***", "none": null}}`,
+		`{"password": 4711}`:                                                `{"password": "***"}`,
+		`{"a": [{"private_keys": {"id": "hush"}, "id": "shown"}]}`:          `{"a": [{"private_keys": {"id": "***"}, "id": "shown"}]}`,
+		`{"accessKey": "hush", "API-Key": "hush", "ssh_keys": ["hush"]}`:    `{"accessKey": "***", "API-Key": "***", "ssh_keys": ["***"]}`,
+		`{"passphrase": "hush", "image": "shown", "size": {"gib": 2}}`:      `{"passphrase": "***", "image": "shown", "size": {"gib": 2}}`,
+		`{"auth": {"credentials": [{"token": {"value": "hush"}}], "n": 1}}`: `{"auth": {"credentials": [{"token": {"value": "***"}}], "n": 1}}`,
+	} {
+		shown.Spec.PluginConfig = json.RawMessage(config)
+		got := call{path: fleetPath}.do(t, base)
+		require.NotContains(t, got.body, "hush")
+		var f api.Fleet
+		got.read(t, &f)
+		require.JSONEq(t, want, string(f.Spec.PluginConfig), config)
+	}
+}
+
 func TestServer_fleets_put_and_steer(t *testing.T) {
 	t.Parallel()
 	asked := make(chan any, 1)
