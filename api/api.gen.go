@@ -9857,6 +9857,11 @@ type DeskOpenArchiveResponse307Headers struct {
 	Location string
 }
 
+// DeskOpenArchiveResponse403Headers the declared response headers of an HTTP 403 response for DeskOpenArchive
+type DeskOpenArchiveResponse403Headers struct {
+	DroverExecutorState string
+}
+
 // DeskOpenArchiveResponseDefaultHeaders the declared response headers of an HTTP default response for DeskOpenArchive
 type DeskOpenArchiveResponseDefaultHeaders struct {
 	RetryAfter int
@@ -9865,12 +9870,21 @@ type DeskOpenArchiveResponseDefaultHeaders struct {
 type DeskOpenArchiveResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *ExecutorRefused
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
 	// Headers307 the parsed response headers for an HTTP 307 response
 	Headers307 *DeskOpenArchiveResponse307Headers
+	// Headers403 the parsed response headers for an HTTP 403 response
+	Headers403 *DeskOpenArchiveResponse403Headers
 	// HeadersDefault the parsed response headers for an HTTP default response
 	HeadersDefault *DeskOpenArchiveResponseDefaultHeaders
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r DeskOpenArchiveResponse) GetApplicationProblemJSON403() *ExecutorRefused {
+	return r.ApplicationProblemJSON403
 }
 
 // GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
@@ -9907,6 +9921,11 @@ func (r DeskOpenArchiveResponse) ContentType() string {
 	return ""
 }
 
+// DeskSaveArchiveResponse403Headers the declared response headers of an HTTP 403 response for DeskSaveArchive
+type DeskSaveArchiveResponse403Headers struct {
+	DroverExecutorState string
+}
+
 // DeskSaveArchiveResponseDefaultHeaders the declared response headers of an HTTP default response for DeskSaveArchive
 type DeskSaveArchiveResponseDefaultHeaders struct {
 	RetryAfter int
@@ -9917,8 +9936,12 @@ type DeskSaveArchiveResponse struct {
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *ArchiveInfo
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *ExecutorRefused
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// Headers403 the parsed response headers for an HTTP 403 response
+	Headers403 *DeskSaveArchiveResponse403Headers
 	// HeadersDefault the parsed response headers for an HTTP default response
 	HeadersDefault *DeskSaveArchiveResponseDefaultHeaders
 }
@@ -9926,6 +9949,11 @@ type DeskSaveArchiveResponse struct {
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
 func (r DeskSaveArchiveResponse) GetJSON200() *ArchiveInfo {
 	return r.JSON200
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r DeskSaveArchiveResponse) GetApplicationProblemJSON403() *ExecutorRefused {
+	return r.ApplicationProblemJSON403
 }
 
 // GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
@@ -9962,6 +9990,11 @@ func (r DeskSaveArchiveResponse) ContentType() string {
 	return ""
 }
 
+// DeskBeginArchiveResponse403Headers the declared response headers of an HTTP 403 response for DeskBeginArchive
+type DeskBeginArchiveResponse403Headers struct {
+	DroverExecutorState string
+}
+
 // DeskBeginArchiveResponseDefaultHeaders the declared response headers of an HTTP default response for DeskBeginArchive
 type DeskBeginArchiveResponseDefaultHeaders struct {
 	RetryAfter int
@@ -9972,8 +10005,12 @@ type DeskBeginArchiveResponse struct {
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *ArchiveUpload
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *ExecutorRefused
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// Headers403 the parsed response headers for an HTTP 403 response
+	Headers403 *DeskBeginArchiveResponse403Headers
 	// HeadersDefault the parsed response headers for an HTTP default response
 	HeadersDefault *DeskBeginArchiveResponseDefaultHeaders
 }
@@ -9981,6 +10018,11 @@ type DeskBeginArchiveResponse struct {
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
 func (r DeskBeginArchiveResponse) GetJSON200() *ArchiveUpload {
 	return r.JSON200
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r DeskBeginArchiveResponse) GetApplicationProblemJSON403() *ExecutorRefused {
+	return r.ApplicationProblemJSON403
 }
 
 // GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
@@ -10017,6 +10059,11 @@ func (r DeskBeginArchiveResponse) ContentType() string {
 	return ""
 }
 
+// DeskFindArchivesResponse403Headers the declared response headers of an HTTP 403 response for DeskFindArchives
+type DeskFindArchivesResponse403Headers struct {
+	DroverExecutorState string
+}
+
 // DeskFindArchivesResponseDefaultHeaders the declared response headers of an HTTP default response for DeskFindArchives
 type DeskFindArchivesResponseDefaultHeaders struct {
 	RetryAfter int
@@ -10027,8 +10074,12 @@ type DeskFindArchivesResponse struct {
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *ArchiveRefs
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *ExecutorRefused
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// Headers403 the parsed response headers for an HTTP 403 response
+	Headers403 *DeskFindArchivesResponse403Headers
 	// HeadersDefault the parsed response headers for an HTTP default response
 	HeadersDefault *DeskFindArchivesResponseDefaultHeaders
 }
@@ -10036,6 +10087,11 @@ type DeskFindArchivesResponse struct {
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
 func (r DeskFindArchivesResponse) GetJSON200() *ArchiveRefs {
 	return r.JSON200
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r DeskFindArchivesResponse) GetApplicationProblemJSON403() *ExecutorRefused {
+	return r.ApplicationProblemJSON403
 }
 
 // GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
@@ -10072,6 +10128,11 @@ func (r DeskFindArchivesResponse) ContentType() string {
 	return ""
 }
 
+// DeskClaimResponse403Headers the declared response headers of an HTTP 403 response for DeskClaim
+type DeskClaimResponse403Headers struct {
+	DroverExecutorState string
+}
+
 // DeskClaimResponseDefaultHeaders the declared response headers of an HTTP default response for DeskClaim
 type DeskClaimResponseDefaultHeaders struct {
 	RetryAfter int
@@ -10082,8 +10143,12 @@ type DeskClaimResponse struct {
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *Definition
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *ExecutorRefused
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// Headers403 the parsed response headers for an HTTP 403 response
+	Headers403 *DeskClaimResponse403Headers
 	// HeadersDefault the parsed response headers for an HTTP default response
 	HeadersDefault *DeskClaimResponseDefaultHeaders
 }
@@ -10091,6 +10156,11 @@ type DeskClaimResponse struct {
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
 func (r DeskClaimResponse) GetJSON200() *Definition {
 	return r.JSON200
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r DeskClaimResponse) GetApplicationProblemJSON403() *ExecutorRefused {
+	return r.ApplicationProblemJSON403
 }
 
 // GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
@@ -10127,6 +10197,11 @@ func (r DeskClaimResponse) ContentType() string {
 	return ""
 }
 
+// DeskClaimStatesResponse403Headers the declared response headers of an HTTP 403 response for DeskClaimStates
+type DeskClaimStatesResponse403Headers struct {
+	DroverExecutorState string
+}
+
 // DeskClaimStatesResponseDefaultHeaders the declared response headers of an HTTP default response for DeskClaimStates
 type DeskClaimStatesResponseDefaultHeaders struct {
 	RetryAfter int
@@ -10137,8 +10212,12 @@ type DeskClaimStatesResponse struct {
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *ClaimStates
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *ExecutorRefused
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// Headers403 the parsed response headers for an HTTP 403 response
+	Headers403 *DeskClaimStatesResponse403Headers
 	// HeadersDefault the parsed response headers for an HTTP default response
 	HeadersDefault *DeskClaimStatesResponseDefaultHeaders
 }
@@ -10146,6 +10225,11 @@ type DeskClaimStatesResponse struct {
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
 func (r DeskClaimStatesResponse) GetJSON200() *ClaimStates {
 	return r.JSON200
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r DeskClaimStatesResponse) GetApplicationProblemJSON403() *ExecutorRefused {
+	return r.ApplicationProblemJSON403
 }
 
 // GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
@@ -10182,6 +10266,11 @@ func (r DeskClaimStatesResponse) ContentType() string {
 	return ""
 }
 
+// DeskShipResponse403Headers the declared response headers of an HTTP 403 response for DeskShip
+type DeskShipResponse403Headers struct {
+	DroverExecutorState string
+}
+
 // DeskShipResponseDefaultHeaders the declared response headers of an HTTP default response for DeskShip
 type DeskShipResponseDefaultHeaders struct {
 	RetryAfter int
@@ -10190,10 +10279,19 @@ type DeskShipResponseDefaultHeaders struct {
 type DeskShipResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *ExecutorRefused
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// Headers403 the parsed response headers for an HTTP 403 response
+	Headers403 *DeskShipResponse403Headers
 	// HeadersDefault the parsed response headers for an HTTP default response
 	HeadersDefault *DeskShipResponseDefaultHeaders
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r DeskShipResponse) GetApplicationProblemJSON403() *ExecutorRefused {
+	return r.ApplicationProblemJSON403
 }
 
 // GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
@@ -14882,6 +14980,13 @@ func ParseDeskOpenArchiveResponse(rsp *http.Response) (*DeskOpenArchiveResponse,
 	case rsp.StatusCode == 307:
 		break // No content-type
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest ExecutorRefused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -14909,6 +15014,16 @@ func ParseDeskOpenArchiveResponse(rsp *http.Response) (*DeskOpenArchiveResponse,
 			headers.Location = value
 		}
 		response.Headers307 = &headers
+	case rsp.StatusCode == 403:
+		var headers DeskOpenArchiveResponse403Headers
+		if values := rsp.Header.Values("Drover-Executor-State"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Drover-Executor-State", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.DroverExecutorState = value
+		}
+		response.Headers403 = &headers
 	case true:
 		var headers DeskOpenArchiveResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -14945,6 +15060,13 @@ func ParseDeskSaveArchiveResponse(rsp *http.Response) (*DeskSaveArchiveResponse,
 		}
 		response.JSON200 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest ExecutorRefused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -14955,6 +15077,16 @@ func ParseDeskSaveArchiveResponse(rsp *http.Response) (*DeskSaveArchiveResponse,
 	}
 
 	switch {
+	case rsp.StatusCode == 403:
+		var headers DeskSaveArchiveResponse403Headers
+		if values := rsp.Header.Values("Drover-Executor-State"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Drover-Executor-State", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.DroverExecutorState = value
+		}
+		response.Headers403 = &headers
 	case true:
 		var headers DeskSaveArchiveResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -14991,6 +15123,13 @@ func ParseDeskBeginArchiveResponse(rsp *http.Response) (*DeskBeginArchiveRespons
 		}
 		response.JSON200 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest ExecutorRefused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -15001,6 +15140,16 @@ func ParseDeskBeginArchiveResponse(rsp *http.Response) (*DeskBeginArchiveRespons
 	}
 
 	switch {
+	case rsp.StatusCode == 403:
+		var headers DeskBeginArchiveResponse403Headers
+		if values := rsp.Header.Values("Drover-Executor-State"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Drover-Executor-State", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.DroverExecutorState = value
+		}
+		response.Headers403 = &headers
 	case true:
 		var headers DeskBeginArchiveResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -15037,6 +15186,13 @@ func ParseDeskFindArchivesResponse(rsp *http.Response) (*DeskFindArchivesRespons
 		}
 		response.JSON200 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest ExecutorRefused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -15047,6 +15203,16 @@ func ParseDeskFindArchivesResponse(rsp *http.Response) (*DeskFindArchivesRespons
 	}
 
 	switch {
+	case rsp.StatusCode == 403:
+		var headers DeskFindArchivesResponse403Headers
+		if values := rsp.Header.Values("Drover-Executor-State"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Drover-Executor-State", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.DroverExecutorState = value
+		}
+		response.Headers403 = &headers
 	case true:
 		var headers DeskFindArchivesResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -15083,6 +15249,13 @@ func ParseDeskClaimResponse(rsp *http.Response) (*DeskClaimResponse, error) {
 		}
 		response.JSON200 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest ExecutorRefused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -15093,6 +15266,16 @@ func ParseDeskClaimResponse(rsp *http.Response) (*DeskClaimResponse, error) {
 	}
 
 	switch {
+	case rsp.StatusCode == 403:
+		var headers DeskClaimResponse403Headers
+		if values := rsp.Header.Values("Drover-Executor-State"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Drover-Executor-State", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.DroverExecutorState = value
+		}
+		response.Headers403 = &headers
 	case true:
 		var headers DeskClaimResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -15129,6 +15312,13 @@ func ParseDeskClaimStatesResponse(rsp *http.Response) (*DeskClaimStatesResponse,
 		}
 		response.JSON200 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest ExecutorRefused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -15139,6 +15329,16 @@ func ParseDeskClaimStatesResponse(rsp *http.Response) (*DeskClaimStatesResponse,
 	}
 
 	switch {
+	case rsp.StatusCode == 403:
+		var headers DeskClaimStatesResponse403Headers
+		if values := rsp.Header.Values("Drover-Executor-State"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Drover-Executor-State", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.DroverExecutorState = value
+		}
+		response.Headers403 = &headers
 	case true:
 		var headers DeskClaimStatesResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -15171,6 +15371,13 @@ func ParseDeskShipResponse(rsp *http.Response) (*DeskShipResponse, error) {
 	case rsp.StatusCode == 204:
 		break // No content-type
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest ExecutorRefused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -15181,6 +15388,16 @@ func ParseDeskShipResponse(rsp *http.Response) (*DeskShipResponse, error) {
 	}
 
 	switch {
+	case rsp.StatusCode == 403:
+		var headers DeskShipResponse403Headers
+		if values := rsp.Header.Values("Drover-Executor-State"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Drover-Executor-State", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.DroverExecutorState = value
+		}
+		response.Headers403 = &headers
 	case true:
 		var headers DeskShipResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {

@@ -262,7 +262,13 @@ func (e *Engine) saveObject(ctx context.Context, ref archiveRef, object string, 
 	}
 	in := &incoming{
 		ctx: ctx, r: summed, most: e.archiving.limits(ref.Kind).Size, renewed: time.Now(),
-		renew: func() error { return e.store.PutObject(ctx, object, objectLease) },
+		renew: func() error {
+			// The claim may be closed since, and the executor removed.
+			if _, err := e.store.ArchivePlace(ctx, ref.Claim); err != nil {
+				return err
+			}
+			return e.store.PutObject(ctx, object, objectLease)
+		},
 	}
 	if err := e.archives.PutArchive(ctx, object, in); err != nil {
 		return records.Archive{}, err

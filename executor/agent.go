@@ -113,6 +113,7 @@ type Agent struct {
 	ended  chan struct{} // closed when Run takes none any more
 	ailing chan struct{} // of capacity 1: wakes the health loop
 	sweep  chan struct{} // of capacity 1: wakes the sweep
+	vital  chan struct{} // of capacity 1: has the registration renewed at once
 	known  chan struct{} // closed when the executor was registered
 
 	closing sync.Once
@@ -171,6 +172,7 @@ func NewAgent(d Deps, o Options) (*Agent, error) {
 		ended:   make(chan struct{}),
 		ailing:  make(chan struct{}, 1),
 		sweep:   make(chan struct{}, 1),
+		vital:   make(chan struct{}, 1),
 		known:   make(chan struct{}),
 		tasks:   map[run.Key]*task{},
 		unwell:  errNotRegistered,

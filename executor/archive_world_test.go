@@ -277,10 +277,10 @@ func (p procDesk) SaveArchive(ctx context.Context, u run.ArchiveUpload, content 
 				return run.ArchiveInfo{}, err
 			}
 			s.mu.Lock()
-			down := s.down
+			err = s.reach(u.Executor)
 			s.mu.Unlock()
-			if down {
-				return run.ArchiveInfo{}, run.Errorf(run.CodeUnavailable, "the desk is away")
+			if err != nil {
+				return run.ArchiveInfo{}, err
 			}
 		}
 		s.mu.Lock()

@@ -193,7 +193,7 @@ func TestAsk_faults(t *testing.T) {
 		set    func(w *world)
 		want   string
 	}{
-		"nothing may be saved":       {saving(), func(w *world) { w.desk.shelf.refuse = run.Errorf(run.CodeForbidden, "not there") }, "not there"},
+		"nothing may be saved":       {saving(), func(w *world) { w.desk.shelf.refuse = run.Errorf(run.CodeInvalid, "not there") }, "not there"},
 		"too large":                  {saving(), func(w *world) { w.desk.shelf.faults = []error{run.Errorf(run.CodeTooLarge, "over the limit")} }, "over the limit"},
 		"gone for good":              {restoring(), func(w *world) { w.desk.shelf.refuse = run.Errorf(run.CodeGone, "was removed") }, "was removed"},
 		"a broken gateway":           {saving(), func(w *world) { w.desk.shelf.refuse = errors.New("a fault of its own") }, "a fault of its own"},

@@ -42,6 +42,7 @@ func (t *task) claim(ctx context.Context, d Delivery) Outcome {
 		t.setAsked(false)
 		return t.drop(fmt.Sprintf("no claim: %v", err))
 	default: // it would be the same with the next task
+		t.a.suspectRemoval(err)
 		t.a.suspend(err)
 		return t.drop(fmt.Sprintf("no claim: %v", err))
 	}

@@ -95,6 +95,9 @@ func (e *errand) lasting(err error) (why string, ok bool) {
 	switch run.CodeOf(err) {
 	case run.CodeUnavailable, run.CodeTimeout, run.CodeExhausted, run.CodeCanceled, run.CodeUnauthenticated:
 		return "", false
+	case run.CodeForbidden: // the executor was removed: it ends, or its set goes on
+		e.task.a.suspectRemoval(err)
+		return "", false
 	case run.CodeGone: // a reference that expired, or what it is of; to begin anew tells which
 		return "", false
 	case run.CodeInternal, run.CodeNotFound:

@@ -237,12 +237,14 @@ func (t *task) tryNote(r record) error {
 }
 
 // framesRefused reports whether the desk will never take the task's frames:
-// its result is known, and nobody waits for anything any more.
-func (t *task) framesRefused() bool {
+// its result is known, and nobody waits for anything any more. Where the executor
+// was removed, other members of its set still send them.
+func (t *task) framesRefused(err error) bool {
+	t.a.suspectRemoval(err)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	wake(t.a.sweep)
-	return t.entry.Answered
+	return t.entry.Answered && (t.a.shared == nil || run.CodeOf(err) != run.CodeForbidden)
 }
 
 // awaitFrames waits until all frames are stored, but not for long: a gateway

@@ -67,6 +67,7 @@ func (a *Agent) renewals(ctx context.Context) error {
 			a.farewell(ctx)
 			return nil
 		case <-ticker.C:
+		case <-a.vital:
 		}
 		err := a.renew(ctx)
 		switch {
@@ -101,6 +102,15 @@ func (a *Agent) renew(ctx context.Context) error {
 		a.heed(wanted)
 	}
 	return err
+}
+
+// suspectRemoval has the registration renewed at once where a call was answered
+// as for an executor that was removed. Only the renewal decides that it was: what
+// the executor has is stopped by that.
+func (a *Agent) suspectRemoval(err error) {
+	if run.CodeOf(err) == run.CodeForbidden {
+		wake(a.vital)
+	}
 }
 
 // farewell says that no more tasks will be taken, so that nobody has to find

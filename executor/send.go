@@ -109,7 +109,7 @@ func (s *shipper) ship(ctx context.Context, batch []run.Frame) bool {
 			return true
 		case run.CodeConflict, run.CodeNotFound, run.CodeForbidden:
 			s.log.Warn("desk refuses frames", slog.Any("error", err))
-			if s.refused() {
+			if s.refused(err) {
 				s.giveUp()
 			}
 		case run.CodeInvalid, run.CodeTooLarge, run.CodeNotSupported:

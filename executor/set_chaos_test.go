@@ -140,6 +140,48 @@ func TestSet_removed_member(t *testing.T) {
 	})
 }
 
+// TestSet_removed_member_moves removes a member while it moves an archive: the
+// step does not fail by that, and another member serves it.
+func TestSet_removed_member_moves(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.asks(saving())
+		s := w.newSet("blue", 1)
+		p := s.start(once("moving", func(p *process) { w.desk.remove(p.agent.ID()) }))
+		w.submit(0)
+		w.await(time.Minute, func() (bool, string) {
+			w.desk.mu.Lock()
+			defer w.desk.mu.Unlock()
+			return w.desk.shelf.begun > 0, "nothing is saved"
+		})
+		q := s.start(nil)
+		<-p.ended
+		require.Equal(t, run.CodeForbidden, run.CodeOf(p.err))
+		w.awaitEnd(10*time.Minute, 0)
+		w.requireMoved(saving())
+		s.requireClean(q)
+	})
+}
+
+// TestSet_removed_member_answered removes a member whose task is completed, but
+// not all of whose frames are stored: another member sends them.
+func TestSet_removed_member_answered(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.script = func(run.Key) script { return script{lines: 5, pause: time.Second} }
+		s := w.newSet("blue", 1)
+		p := s.start(nil)
+		w.submit(0)
+		w.sleep(3 * time.Second)
+		w.desk.setShipDown(true)
+		w.awaitEnd(10*time.Minute, 0)
+		q := s.start(nil)
+		w.desk.remove(p.agent.ID())
+		w.desk.setShipDown(false)
+		<-p.ended
+		w.requireAll(t, 1)
+		s.requireClean(q)
+	})
+}
+
 // TestSet_chaos lets members come and go, freeze and be killed at random points,
 // while what they need is away at random.
 func TestSet_chaos(t *testing.T) {

@@ -47,9 +47,9 @@ type shipping struct {
 	log      *slog.Logger
 	// note writes the bounds of a batch down before it is first tried.
 	note func(r record)
-	// refused is called when the desk says that the claim is not ours. It
-	// reports whether that is for good.
-	refused func() bool
+	// refused is called when the desk says that the claim is not ours, or that
+	// the executor was removed. It reports whether that is for good.
+	refused func(err error) bool
 	// pause, unless it is 0, is the least time between two batches, full ones
 	// as well, where to note one is dear.
 	pause time.Duration

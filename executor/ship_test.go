@@ -60,7 +60,7 @@ func shipIt(t *testing.T, e *entry, body func(t *testing.T, s *shipper, d *takin
 			desk:    d,
 			log:     slog.New(slog.DiscardHandler),
 			note:    func(record) {},
-			refused: func() bool { return false },
+			refused: func(error) bool { return false },
 		}, e)
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup

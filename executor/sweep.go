@@ -52,6 +52,7 @@ func (a *Agent) sweepOnce(ctx context.Context) bool {
 	}
 	states, err := a.desk.ClaimStates(ctx, a.who.id, keys)
 	if err != nil {
+		a.suspectRemoval(err)
 		a.log.Debug("asking for claims failed", slog.Any("error", err))
 		return true
 	}

@@ -42,7 +42,8 @@ func (s *Server) prolong(c echo.Context) {
 	c.Response().Header().Set(headerPass, pass)
 }
 
-// deskError marks the errors that tell an executor that it was removed.
+// deskError marks the errors that tell an executor that it was removed. Every
+// error of a call of run.Desk passes it, and no other.
 func deskError(c echo.Context, err error) error {
 	if run.CodeOf(err) == run.CodeForbidden {
 		c.Response().Header().Set(headerExecutorState, string(run.ExecutorRemoved))
@@ -141,7 +142,7 @@ func (s *Server) DeskClaim(c echo.Context) error {
 		Pool: principal(c).Binding.Pool, Repeat: !handed,
 	})
 	if err != nil {
-		return err
+		return deskError(c, err)
 	}
 	return writeJSON(c, http.StatusOK, mediaJSON, d)
 }
@@ -183,7 +184,7 @@ func (s *Server) DeskClaimStates(c echo.Context) error {
 	}
 	states, err := desk.ClaimStates(c.Request().Context(), body.Executor, body.Keys)
 	if err != nil {
-		return err
+		return deskError(c, err)
 	}
 	v := api.ClaimStates{States: make([]api.KeyState, len(body.Keys))}
 	for i, key := range body.Keys {

@@ -39,7 +39,7 @@ func (s *Server) DeskFindArchives(c echo.Context) error {
 	}
 	refs, err := desk.FindArchives(c.Request().Context(), body)
 	if err != nil {
-		return err
+		return deskError(c, err)
 	}
 	return writeJSON(c, http.StatusOK, mediaJSON, api.ArchiveRefs{Archives: listOf(refs)})
 }
@@ -56,7 +56,7 @@ func (s *Server) DeskBeginArchive(c echo.Context) error {
 	}
 	up, err := desk.BeginArchive(c.Request().Context(), body)
 	if err != nil {
-		return err
+		return deskError(c, err)
 	}
 	return writeJSON(c, http.StatusOK, mediaJSON, up)
 }
@@ -84,7 +84,7 @@ func (s *Server) DeskOpenArchive(c echo.Context, params api.DeskOpenArchiveParam
 	if locator, ok := desk.(run.ArchiveLocator); ok && params.DroverDirect {
 		address, err := locator.LocateArchive(ctx, read)
 		if err != nil {
-			return err
+			return deskError(c, err)
 		}
 		if address != "" {
 			return elsewhere(c, address)
@@ -92,7 +92,7 @@ func (s *Server) DeskOpenArchive(c echo.Context, params api.DeskOpenArchiveParam
 	}
 	content, err := desk.OpenArchive(ctx, read)
 	if err != nil {
-		return err
+		return deskError(c, err)
 	}
 	return s.send(ctx, c, http.StatusOK, mediaZstd, content)
 }
@@ -166,7 +166,7 @@ func (s *Server) DeskSaveArchive(c echo.Context, params api.DeskSaveArchiveParam
 		_, _ = io.CopyN(io.Discard, body, drainFactor*s.opts.MaxBody)
 	}
 	if err != nil {
-		return err
+		return deskError(c, err)
 	}
 	if err := body.control.SetWriteDeadline(time.Now().Add(s.opts.WriteTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err

@@ -350,7 +350,9 @@ type PackingLog struct {
 	Last    int64   // frame of the last of them
 }
 
-// Executors is what the desk needs.
+// Executors is what the desk needs. These calls, and those of Archives on behalf
+// of an executor, fail with forbidden once the executor was removed: nothing is
+// written for it after the removal.
 type Executors interface {
 	// RegisterExecutor and RenewExecutor: see run.Desk. Registering makes the
 	// executor's pool if no executor or operator has made it yet; an executor

@@ -241,7 +241,8 @@ type EventQuery struct {
 }
 
 // Desk is what executors may ask of Drover: the door of the gateway that is
-// theirs. Implementations are safe for concurrent use.
+// theirs. Implementations are safe for concurrent use. Every call fails with
+// forbidden once the executor was removed, and none with it for another reason.
 type Desk interface {
 	ArchiveDesk
 	// Register announces an executor, or its return, and tells what is wanted

@@ -125,9 +125,10 @@ func testPackingLate(t *testing.T, d *database) {
 	id, key := running(t, s, oneTask("/a/b"))
 	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 1, run.FrameOutput)))
 	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 2, run.FrameOutput)))
-	require.NoError(t, register(t, s, executor("x")))
-	_, err := s.RemoveExecutor(ctx, "x", run.Removal{Force: true})
+	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusFailed)}})
+	n, err := s.PackStale(ctx, get(t, s, id).Tasks[0].EndedAt.Add(time.Hour))
 	require.NoError(t, err)
+	require.Equal(t, 1, n)
 	begun := taken(t, s)[0]
 	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 3, run.FrameOutput)))
 	require.NoError(t, s.SwitchPacked(ctx, begun, 5))

@@ -42,6 +42,7 @@ func Run(t *testing.T, newDatabase func(t *testing.T) Open) {
 		{"Observer", observerTests()},
 		{"Executors", executorTests()},
 		{"Registry", registryTests()},
+		{"Removed", removedTests()},
 		{"Archives", archiveTests()},
 		{"Outbox", outboxTests()},
 		{"Events", eventTests()},

@@ -43,7 +43,7 @@ func claimed(ctx context.Context, q Querier, c records.ArchiveClaim) (*taskRow, 
 // ArchivePlace implements records.Store.
 func (s *Store) ArchivePlace(ctx context.Context, c records.ArchiveClaim) (records.ArchivePlace, error) {
 	var out records.ArchivePlace
-	err := s.read(ctx, "reading what a step saves or restores", func(q Querier) error {
+	err := s.readFor(ctx, "reading what a step saves or restores", c.Executor, func(q Querier) error {
 		x, err := claimed(ctx, q, c)
 		if err != nil {
 			return err
@@ -97,7 +97,7 @@ func scanCache(row scanner, a *records.Archive) error {
 // SavedArchive implements records.Store.
 func (s *Store) SavedArchive(ctx context.Context, c records.ArchiveClaim, scope, name string) (*records.Archive, error) {
 	var out *records.Archive
-	err := s.read(ctx, "looking for what was saved", func(q Querier) error {
+	err := s.readFor(ctx, "looking for what was saved", c.Executor, func(q Querier) error {
 		x, err := claimed(ctx, q, c)
 		if err != nil {
 			return err
@@ -150,7 +150,7 @@ func one(done sql.Result, err error, object string) error {
 // CommitArchive implements records.Store.
 func (s *Store) CommitArchive(ctx context.Context, c records.ArchiveClaim, a records.Archive) (records.Archive, error) {
 	out := a
-	err := s.write(ctx, "saving an archive", func(t *tx) error {
+	err := s.writeFor(ctx, "saving an archive", c.Executor, func(t *tx) error {
 		out = a
 		out.Run, out.Step, out.Created = c.Key.Run, c.Step, toTime(t.now)
 		// A claim is closed under this lock, and a run deleted.
@@ -217,7 +217,7 @@ func (t *tx) insertArchive(ctx context.Context, c records.ArchiveClaim, a record
 // FindCache implements records.Store.
 func (s *Store) FindCache(ctx context.Context, c records.ArchiveClaim, scopes, keys []string) (*records.Archive, error) {
 	var out *records.Archive
-	err := s.write(ctx, "looking for a cache", func(t *tx) error {
+	err := s.writeFor(ctx, "looking for a cache", c.Executor, func(t *tx) error {
 		out = nil
 		if _, err := claimed(ctx, t, c); err != nil {
 			return err
@@ -258,7 +258,7 @@ func (t *tx) findCache(ctx context.Context, scopes, keys []string) (*records.Arc
 
 // MayRead implements records.Store.
 func (s *Store) MayRead(ctx context.Context, c records.ArchiveClaim, object string) error {
-	return s.read(ctx, "looking for an object", func(q Querier) error {
+	return s.readFor(ctx, "looking for an object", c.Executor, func(q Querier) error {
 		if _, err := claimed(ctx, q, c); err != nil {
 			return err
 		}

@@ -12,7 +12,7 @@ import (
 // Claim implements records.Store.
 func (s *Store) Claim(ctx context.Context, c run.ClaimRequest) (run.Definition, error) {
 	var d run.Definition
-	err := s.write(ctx, "claiming a task", func(t *tx) error {
+	err := s.writeFor(ctx, "claiming a task", c.Executor, func(t *tx) error {
 		was, err := t.lockRun(ctx, c.Key.Run)
 		if err != nil {
 			return err
@@ -54,17 +54,13 @@ func (t *tx) mayKnow(ctx context.Context, c run.ClaimRequest, x *taskRow) error 
 
 // mayClaim returns why the key cannot be claimed, nil if it can.
 func (t *tx) mayClaim(ctx context.Context, c run.ClaimRequest, r *runRow, x *taskRow) error {
-	var removed, drain bool
+	var drain bool
 	var uses, most int
-	// A removal either waits for the claim, and tells the run, or is seen here.
-	err := t.QueryRow(ctx, `SELECT removed, drain_wanted, uses, max_uses FROM executors WHERE id = ?`+t.dialect.KeepRow, c.Executor).
-		Scan(&removed, &drain, &uses, &most)
+	err := t.QueryRow(ctx, `SELECT drain_wanted, uses, max_uses FROM executors WHERE id = ?`, c.Executor).Scan(&drain, &uses, &most)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
 	switch {
-	case removed:
-		return run.Errorf(run.CodeForbidden, "executor %s was removed", c.Executor)
 	case c.Key.Attempt < 1 || c.Key.Dispatch < 1:
 		return run.Errorf(run.CodeInvalid, "%s is not a key of a dispatch", c.Key)
 	case r.phase != run.PhaseRunning:
@@ -227,7 +223,7 @@ func (t *tx) define(ctx context.Context, r *runRow, x *taskRow, key run.Key) (ru
 // ClaimStates implements records.Store.
 func (s *Store) ClaimStates(ctx context.Context, executor string, keys []run.Key) (map[run.Key]run.ClaimState, error) {
 	states := make(map[run.Key]run.ClaimState, len(keys))
-	err := s.read(ctx, "reading how claims stand", func(q Querier) error {
+	err := s.readFor(ctx, "reading how claims stand", executor, func(q Querier) error {
 		set, err := setOf(ctx, q, executor)
 		if err != nil {
 			return err

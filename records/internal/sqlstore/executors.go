@@ -75,7 +75,7 @@ func (t *tx) executorLocked(ctx context.Context, id string) (*executorRow, error
 func (e *executorRow) mayHold(journal string, now int64) error {
 	switch {
 	case e.removed:
-		return run.Errorf(run.CodeForbidden, "executor %s was removed", e.ID)
+		return wasRemoved(e.ID)
 	case e.JournalID != journal && time.Duration(now-e.contact) <= run.ExecutorTimeout: // also where the clock was set back
 		return run.Errorf(run.CodeConflict, "executor %s is held by a process with another journal, last heard of at %s",
 			e.ID, toTime(e.contact).Format(time.RFC3339))

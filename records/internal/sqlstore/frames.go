@@ -15,7 +15,7 @@ func (s *Store) ApplyFrames(ctx context.Context, b run.FrameBatch) error {
 	if len(b.Frames) == 0 {
 		return run.Errorf(run.CodeInvalid, "the batch has no frames")
 	}
-	return s.write(ctx, "storing frames", func(t *tx) error {
+	return s.writeFor(ctx, "storing frames", b.Executor, func(t *tx) error {
 		k := b.Key
 		if err := t.mayShip(ctx, b); err != nil {
 			return err

@@ -13,7 +13,7 @@ import (
 // Workspaces implements records.Store.
 func (s *Store) Workspaces(ctx context.Context, c records.ArchiveClaim) ([]records.Archive, error) {
 	var out []records.Archive
-	err := s.read(ctx, "looking for workspaces", func(q Querier) error {
+	err := s.readFor(ctx, "looking for workspaces", c.Executor, func(q Querier) error {
 		x, err := claimed(ctx, q, c)
 		if err != nil {
 			return err

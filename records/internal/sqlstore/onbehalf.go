@@ -1,0 +1,49 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/drover-run/drover/run"
+)
+
+// writeFor is Store.write for a call of the executor API. It refuses an executor
+// that was removed, in the transaction of the write: a removal either waits for
+// it or is seen by it. Every such call runs here or in readFor, but for
+// registration and renewal, which lock the executor themselves: see mayHold.
+func (s *Store) writeFor(ctx context.Context, doing, executor string, fn func(t *tx) error) error {
+	return s.write(ctx, doing, func(t *tx) error {
+		if err := present(ctx, t, executor, t.dialect.KeepRow); err != nil {
+			return err
+		}
+		return fn(t)
+	})
+}
+
+// readFor is Store.read for a call of the executor API.
+func (s *Store) readFor(ctx context.Context, doing, executor string, fn func(q Querier) error) error {
+	return s.read(ctx, doing, func(q Querier) error {
+		if err := present(ctx, q, executor, ""); err != nil {
+			return err
+		}
+		return fn(q)
+	})
+}
+
+// present returns CodeForbidden for an executor that was removed.
+func present(ctx context.Context, q Querier, executor, lock string) error {
+	var removed bool
+	err := q.QueryRow(ctx, `SELECT removed FROM executors WHERE id = ?`+lock, executor).Scan(&removed)
+	switch {
+	case err != nil && !errors.Is(err, sql.ErrNoRows):
+		return err
+	case removed:
+		return wasRemoved(executor)
+	}
+	return nil
+}
+
+func wasRemoved(executor string) error {
+	return run.Errorf(run.CodeForbidden, "executor %s was removed", executor)
+}

@@ -1,0 +1,133 @@
+package recordstest
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+func removedTests() map[string]func(t *testing.T, d *database) {
+	return map[string]func(t *testing.T, d *database){
+		"gets_no_answer":         testRemovedCalls,
+		"writes_nothing_from_on": testRemovedRace,
+	}
+}
+
+// executorCalls are all calls that the store takes on behalf of an executor,
+// which has claimed the key.
+func executorCalls(t *testing.T, s records.Store, e run.Executor, key run.Key) map[string]func() error {
+	t.Helper()
+	ctx := t.Context()
+	c := records.ArchiveClaim{Key: key, Executor: e.ID}
+	return map[string]func() error{
+		"RegisterExecutor": func() error { return register(t, s, e) },
+		"RenewExecutor":    func() error { return renew(t, s, run.Renewal{Executor: e.ID, JournalID: e.JournalID}) },
+		"Claim": func() error {
+			_, err := s.Claim(ctx, run.ClaimRequest{Key: key, Executor: e.ID, JournalID: e.JournalID, Knows: run.NewestOrder})
+			return err
+		},
+		"Claim, repeated": func() error {
+			_, err := s.Claim(ctx, run.ClaimRequest{Key: key, Executor: e.ID, JournalID: e.JournalID, Knows: run.NewestOrder, Repeat: true})
+			return err
+		},
+		"ClaimStates": func() error { _, err := s.ClaimStates(ctx, e.ID, []run.Key{key}); return err },
+		"ApplyFrames": func() error {
+			return s.ApplyFrames(ctx, batch(key, e.ID, 1, run.FrameStepStart, run.FrameOutputs))
+		},
+		"ArchivePlace": func() error { _, err := s.ArchivePlace(ctx, c); return err },
+		"SavedArchive": func() error { _, err := s.SavedArchive(ctx, c, "", ""); return err },
+		"FindCache":    func() error { _, err := s.FindCache(ctx, c, []string{"/a/b"}, []string{"k"}); return err },
+		"Workspaces":   func() error { _, err := s.Workspaces(ctx, c); return err },
+		"CommitArchive": func() error {
+			if err := s.PutObject(ctx, "object", lease); err != nil {
+				return err
+			}
+			_, err := s.CommitArchive(ctx, c, workspace("object", 1))
+			return err
+		},
+		"MayRead": func() error {
+			err := s.MayRead(ctx, c, "object")
+			if run.CodeOf(err) == run.CodeGone { // it was not committed yet
+				err = nil
+			}
+			return err
+		},
+	}
+}
+
+func testRemovedCalls(t *testing.T, d *database) {
+	s := d.store(t)
+	e := executor("a")
+	require.NoError(t, register(t, s, e))
+	r := create(t, s, pipeline())
+	begin(t, s, r.ID)
+	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
+	key := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
+	_, err := s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: e.ID, JournalID: e.JournalID, Knows: run.NewestOrder})
+	require.NoError(t, err)
+	_, err = s.RemoveExecutor(t.Context(), e.ID, run.Removal{Force: true})
+	require.NoError(t, err)
+	before := get(t, s, r.ID)
+	for name, call := range executorCalls(t, s, e, key) {
+		require.Equal(t, run.CodeForbidden, run.CodeOf(call()), name)
+	}
+	require.Equal(t, before, get(t, s, r.ID))
+	require.Empty(t, batches(t, s, r.ID, 0, records.BatchRef{}))
+
+	other := executor("b")
+	require.NoError(t, register(t, s, other))
+	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 2)}})
+	key.Dispatch = 2
+	_, err = s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: other.ID, JournalID: other.JournalID, Knows: run.NewestOrder})
+	require.NoError(t, err)
+	for name, call := range executorCalls(t, s, other, key) {
+		require.NoError(t, call(), name)
+	}
+}
+
+// testRemovedRace removes executors while they send frames: nothing is stored
+// once the removal has returned.
+func testRemovedRace(t *testing.T, d *database) {
+	s := d.store(t)
+	ctx := t.Context()
+	const rounds = 10
+	for range rounds {
+		r := create(t, s, oneTask("/a/b"))
+		begin(t, s, r.ID)
+		apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
+		e := executor("x-" + string(r.ID))
+		require.NoError(t, register(t, s, e))
+		key := run.Key{Run: r.ID, Attempt: 1, Dispatch: 1}
+		_, err := s.Claim(ctx, run.ClaimRequest{Key: key, Executor: e.ID, JournalID: e.JournalID})
+		require.NoError(t, err)
+		var sending sync.WaitGroup
+		var stored atomic.Int64
+		var removed atomic.Bool
+		var last error
+		sending.Go(func() {
+			const more = 20 // batches after the removal, where none is refused
+			for n, end := int64(1), int64(0); last == nil && (end == 0 || n < end); n++ {
+				if removed.Load() && end == 0 {
+					end = n + more
+				}
+				if last = s.ApplyFrames(ctx, batch(key, e.ID, n, run.FrameOutput)); last == nil {
+					stored.Store(n)
+				}
+			}
+		})
+		testenv.Await(t, patience, func() (bool, string) { return stored.Load() > 2, "frames are not stored" })
+		_, err = s.RemoveExecutor(ctx, e.ID, run.Removal{Force: true})
+		require.NoError(t, err)
+		then := batches(t, s, r.ID, 0, records.BatchRef{})
+		removed.Store(true)
+		sending.Wait()
+		requireCode(t, run.CodeForbidden, last)
+		require.Equal(t, then, batches(t, s, r.ID, 0, records.BatchRef{}))
+	}
+}
