@@ -163,6 +163,7 @@ FUZZTIME ?= 20s
 .PHONY: fuzz
 fuzz: ## Fuzz the readers of specifications and of archives, for FUZZTIME each
 	$(GO) test -run '^$$' -fuzz FuzzRead -fuzztime $(FUZZTIME) -fuzzminimizetime 10x ./spec/
+	$(GO) test -run '^$$' -fuzz FuzzCost -fuzztime $(FUZZTIME) -fuzzminimizetime 10x ./spec/
 	$(GO) test -run '^$$' -fuzz FuzzUnpack -fuzztime $(FUZZTIME) -fuzzminimizetime 10x ./archive/
 
 .PHONY: soak

@@ -38,7 +38,11 @@ func (e *Engine) made(ctx context.Context, r run.Run) (run.Run, error) {
 
 // expand checks a specification, and makes the tasks of it.
 func (e *Engine) expand(ctx context.Context, spec *run.Spec) (run.Expansion, error) {
-	faults := append(run.Validate(spec), e.checkSecrets(spec)...)
+	faults, err := run.ValidateContext(ctx, spec)
+	if err != nil {
+		return run.Expansion{}, err
+	}
+	faults = append(faults, e.checkSecrets(spec)...)
 	var expansion run.Expansion
 	if len(faults) == 0 {
 		pools, err := e.store.ListPools(ctx)

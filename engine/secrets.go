@@ -27,6 +27,9 @@ func (e *Engine) checkSecrets(spec *run.Spec) []run.Fault {
 	var faults []run.Fault
 	for _, name := range slices.Sorted(maps.Keys(spec.SecretsFrom)) {
 		if err := e.secrets.Check(spec.Group, spec.SecretsFrom[name]); err != nil {
+			if len(faults) == run.MaxFaults {
+				return append(faults, run.Fault{Code: run.FaultTooMany, Detail: "there are more faults than are told here"})
+			}
 			faults = append(faults, run.Fault{Path: string(run.Path("secrets_from").Key(name)), Code: run.FaultUnknownSecret, Detail: err.Error()})
 		}
 	}

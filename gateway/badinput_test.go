@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -91,6 +92,8 @@ func TestServer_bad_input(t *testing.T) {
 		"not supported": {call{post, runs, "name: x\ngroup: /a/b\nenvironment: {A: '{{ output \"a\" \"k\" }}'}\ntasks: {a: {steps: [{run: x}]}}", yaml}, 422, run.CodeNotSupported, "", "environment.A"},
 		"9 MiB":         {call{post, runs, strings.Repeat(" ", 9<<20), nil}, 413, run.CodeTooLarge, "8388608", ""},
 		"packed 9 MiB":  {call{post, runs, packed(t, strings.Repeat(" ", 9<<20)), map[string]string{"Content-Encoding": "gzip"}}, 413, run.CodeTooLarge, "", ""},
+		"aliases":       {call{post, aRun + "/restart", "a: &a " + strings.Repeat("x", 10_000) + "\nb: [" + strings.Repeat("*a, ", 10_000) + "]", yaml}, 413, run.CodeTooLarge, "aliases", ""},
+		"nested":        {call{post, aRun + "/restart", strings.Repeat("[", 1000) + strings.Repeat("]", 1000), yaml}, 413, run.CodeTooLarge, "deeper", ""},
 		"badly packed":  {call{post, runs, "x", map[string]string{"Content-Encoding": "gzip"}}, 400, run.CodeUnreadable, "", ""},
 		"other packing": {call{post, runs, "x", map[string]string{"Content-Encoding": "br"}}, 415, run.CodeUnsupportedMedia, "br", ""},
 		"form":          {call{post, runs, "a=b", map[string]string{"Content-Type": "application/x-www-form-urlencoded"}}, 415, run.CodeUnsupportedMedia, "application/json", ""},
@@ -180,4 +183,11 @@ func TestServer_too_large_without_length(t *testing.T) {
 	require.NoError(t, err)
 	defer response.Body.Close()
 	require.Equal(t, http.StatusRequestEntityTooLarge, response.StatusCode)
+}
+
+// A request that has timed out costs no more.
+func TestServer_reads_no_specification_after_the_timeout(t *testing.T) {
+	t.Parallel()
+	base := serve(t, gateway.Deps{Runs: strictService(t)}, gateway.Options{RequestTimeout: time.Nanosecond})
+	call{http.MethodPost, "/api/v1/runs", goodSpec, nil}.do(t, base).problem(t, http.StatusGatewayTimeout, run.CodeTimeout)
 }

@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	"github.com/labstack/echo/v4"
-	"go.yaml.in/yaml/v3"
 
 	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/spec"
 )
 
 // Media types of bodies.
@@ -143,8 +143,8 @@ func (s *Server) decode(c echo.Context, v any, unknown strictness) error {
 // by package spec.
 func jsonOf(data []byte) ([]byte, error) {
 	var v any
-	if err := yaml.Unmarshal(data, &v); err != nil {
-		return nil, &run.Error{Code: run.CodeUnreadable, Message: "the body is not YAML: " + err.Error(), Err: err}
+	if err := spec.DecodeYAML(data, &v); err != nil {
+		return nil, err
 	}
 	out, err := json.Marshal(v)
 	if err != nil {

@@ -16,7 +16,7 @@ func (s *Server) CreateRun(c echo.Context, params api.CreateRunParams) error {
 	if err != nil {
 		return err
 	}
-	parsed, text, err := readRequest(data, media)
+	parsed, text, err := readRequest(c.Request().Context(), data, media)
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ func Expand(s *Spec, pool func(name string, t *TaskSpec) (string, error)) (Expan
 		index[name] = i
 	}
 	pools := make(map[string]int)
-	for i, name := range names {
+	for i, name := range items(l, names) {
 		t := s.Tasks[name]
 		where := ""
 		if pool != nil {

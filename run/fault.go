@@ -2,6 +2,9 @@ package run
 
 import (
 	"fmt"
+	"iter"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -40,14 +43,13 @@ const maxPathKey = 100
 // Key returns the path of a key of the map, or of a field of the object, at p.
 func (p Path) Key(key string) Path {
 	plain := key != ""
+	if len(key) > maxPathKey {
+		key = strings.ToValidUTF8(key[:maxPathKey], "") + "…"
+	}
 	for i := range len(key) {
 		if c := key[i]; !isAlphanumeric(c) && !strings.ContainsRune("._-/:", rune(c)) {
 			plain = false
 		}
-	}
-	if len(key) > maxPathKey {
-		key = strings.ToValidUTF8(key[:maxPathKey], "") + "…"
-		plain = false
 	}
 	switch {
 	case !plain:
@@ -70,15 +72,58 @@ func (p Path) Parent() Path {
 	return ""
 }
 
-// faultList collects faults up to MaxFaults.
+// Bounds of what suggestions cost: each compares a word with all known names.
+const (
+	maxSuggestions = 10
+	maxCompared    = 100_000 // names, of all suggestions together
+)
+
+// faultList collects faults up to MaxFaults. A check that makes one ends early
+// once stop says so: what it would add is told to no client.
 type faultList struct {
-	faults []Fault
-	// suggestions is how many more names are looked for that may be meant:
-	// each costs a walk over all names.
-	suggestions int
+	faults      []Fault
+	suggestions int             // how many there may still be
+	compared    int             // how many more names they may compare
+	done        <-chan struct{} // of the request; nil: it cannot be cancelled
 }
 
-func newFaultList() *faultList { return &faultList{suggestions: 10} }
+func newFaultList() *faultList {
+	return &faultList{suggestions: maxSuggestions, compared: maxCompared}
+}
+
+// stop reports whether a check is to end: the list is full, or the request was
+// cancelled.
+func (l *faultList) stop() bool {
+	select {
+	case <-l.done:
+		return true
+	default:
+		return len(l.faults) > MaxFaults
+	}
+}
+
+// sorted yields the entries of a map in the order of their keys, until the
+// check is to end.
+func sorted[V any](l *faultList, m map[string]V) iter.Seq2[string, V] {
+	return func(yield func(string, V) bool) {
+		for _, key := range slices.Sorted(maps.Keys(m)) {
+			if l.stop() || !yield(key, m[key]) {
+				return
+			}
+		}
+	}
+}
+
+// items yields the items of a list, until the check is to end.
+func items[V any](l *faultList, list []V) iter.Seq2[int, V] {
+	return func(yield func(int, V) bool) {
+		for i, v := range list {
+			if l.stop() || !yield(i, v) {
+				return
+			}
+		}
+	}
+}
 
 func (l *faultList) add(path Path, code Code, format string, args ...any) {
 	switch {
@@ -91,10 +136,11 @@ func (l *faultList) add(path Path, code Code, format string, args ...any) {
 
 // meant returns a hint such as `; did you mean "build"?`, or "".
 func (l *faultList) meant(word string, known []string) string {
-	if l.suggestions == 0 {
+	if l.suggestions == 0 || l.compared < len(known) {
 		return ""
 	}
 	l.suggestions--
+	l.compared -= len(known)
 	if s := Suggest(word, known); s != "" {
 		return fmt.Sprintf("; did you mean %q?", s)
 	}

@@ -50,23 +50,26 @@ func Kept(nodes []Node, status []Status, names func(task int) string, from Resta
 func chosen(status []Status, names func(int) string, wanted []string) ([]bool, error) {
 	marked := make([]bool, len(status))
 	found := make(map[string]bool, len(wanted))
+	for _, w := range wanted {
+		found[w] = false
+	}
 	for task := range status {
 		name := names(task)
 		base, _, _ := strings.Cut(name, "[")
-		for _, w := range wanted {
-			if w == name || w == base {
-				marked[task], found[w] = true, true
+		for _, n := range []string{name, base} {
+			if _, ok := found[n]; ok {
+				marked[task], found[n] = true, true
 			}
 		}
 	}
-	var faults []Fault
-	for i, w := range wanted {
+	l := newFaultList()
+	for i, w := range items(l, wanted) {
 		if !found[w] {
-			faults = append(faults, Fault{Path: string(Path("tasks").Index(i)), Code: FaultBadValue, Detail: "the run has no task " + w})
+			l.add(Path("tasks").Index(i), FaultBadValue, "the run has no task %s", w)
 		}
 	}
-	if len(faults) > 0 {
-		return nil, InvalidError(faults[0].Detail, faults)
+	if len(l.faults) > 0 {
+		return nil, InvalidError(l.faults[0].Detail, l.faults)
 	}
 	return marked, nil
 }

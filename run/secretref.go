@@ -23,8 +23,8 @@ func checkSecretRefs(l *faultList, s *Spec) {
 	if s.Untrusted && len(s.SecretsFrom) > 0 {
 		l.add("secrets_from", FaultContradiction, faultUntrusted)
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.SecretsFrom)) {
-		path, ref := Path("secrets_from").Key(name), s.SecretsFrom[name]
+	for name, ref := range sorted(l, s.SecretsFrom) {
+		path := Path("secrets_from").Key(name)
 		checkVariable(l, path, name, "")
 		if _, ok := s.Secrets[name]; ok {
 			l.add(path, FaultDuplicate, "there is a secret %s among secrets too", brief(name))
@@ -48,18 +48,19 @@ func checkSecretRefs(l *faultList, s *Spec) {
 	}
 }
 
-// checkSecretFiles checks the names of secrets that are files.
-func checkSecretFiles(l *faultList, s *Spec) {
-	names := s.SecretNames()
+// checkSecretFiles checks the names of secrets that are files; names are the
+// sorted names of all secrets.
+func checkSecretFiles(l *faultList, s *Spec, names []string) {
 	seen := make(map[string]bool, len(s.SecretFiles))
-	for i, name := range s.SecretFiles {
+	for i, name := range items(l, s.SecretFiles) {
 		path := Path("secret_files").Index(i)
+		_, known := slices.BinarySearch(names, name)
 		switch {
 		case name == "":
 			l.add(path, FaultRequired, "it is the name of a secret")
 		case seen[name]:
 			l.add(path, FaultDuplicate, "the secret %s is named twice", brief(name))
-		case !slices.Contains(names, name):
+		case !known:
 			l.add(path, FaultUnknownSecret, "there is no secret %s%s", brief(name), l.meant(name, names))
 		}
 		seen[name] = true

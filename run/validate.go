@@ -1,7 +1,8 @@
 package run
 
 import (
-	"maps"
+	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"unicode"
@@ -15,12 +16,29 @@ var (
 
 // Validate returns all faults of a specification, in the order of its fields
 // and at most MaxFaults and one more; none for one that may run. What it does
-// not know is left to others: pools (CheckPool, ChoosePool).
+// not know is left to others: pools (CheckPool, ChoosePool). Its cost grows
+// with the size of the specification.
 func Validate(s *Spec) []Fault {
 	l := newFaultList()
+	checkSpec(l, s)
+	return l.faults
+}
+
+// ValidateContext is Validate, and returns the cause if ctx ends before it does.
+func ValidateContext(ctx context.Context, s *Spec) ([]Fault, error) {
+	l := newFaultList()
+	l.done = ctx.Done()
+	checkSpec(l, s)
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("validate the specification: %w", context.Cause(ctx))
+	}
+	return l.faults, nil
+}
+
+func checkSpec(l *faultList, s *Spec) {
 	if s == nil {
 		l.add("", FaultRequired, "there is no specification")
-		return l.faults
+		return
 	}
 	checkHeader(l, s)
 	switch {
@@ -29,15 +47,17 @@ func Validate(s *Spec) []Fault {
 	case len(s.Tasks) > MaxTasks:
 		// checkMatrices tells it; more than a thousand faults help nobody.
 	default:
-		for _, name := range slices.Sorted(maps.Keys(s.Tasks)) {
-			checkTask(l, name, s.Group, s.Tasks[name])
+		for name, t := range sorted(l, s.Tasks) {
+			checkTask(l, name, s.Group, t)
 		}
 	}
 	checkMatrices(l, s)
 	before := len(l.faults)
 	checkGraph(l, s)
+	if l.stop() {
+		return // a full list does not tell whether the graph is sound
+	}
 	checkOutputs(l, s, len(l.faults) == before)
-	return l.faults
 }
 
 // ValidateAnnotations returns the faults of a map of annotations.
@@ -66,13 +86,15 @@ func checkHeader(l *faultList, s *Spec) {
 	if len(s.ChangeGroups) > MaxChangeGroups {
 		l.add("changegroups", FaultOverLimit, "there are %d change groups; the limit is %d", len(s.ChangeGroups), MaxChangeGroups)
 	}
-	for i, name := range s.ChangeGroups {
+	named := make(map[string]bool)
+	for i, name := range items(l, s.ChangeGroups) {
 		path := Path("changegroups").Index(i)
 		if fault := CheckChangeGroupName(name); fault != "" {
 			l.add(path, FaultBadFormat, "%s", fault)
-		} else if slices.Contains(s.ChangeGroups[:i], name) {
+		} else if named[name] {
 			l.add(path, FaultDuplicate, "the change group %s is named twice", brief(name))
 		}
+		named[name] = true
 	}
 	if s.Priority < 0 || s.Priority > 5 {
 		l.add("priority", FaultOutOfRange, "the priority is %d; it must be 1 (first) to 5 (last)", s.Priority)
@@ -80,14 +102,15 @@ func checkHeader(l *faultList, s *Spec) {
 	checkEnum(l, "admission", s.Admission, AdmissionAuto, AdmissionManual)
 	checkAnnotations(l, s.Annotations)
 	checkEnvironment(l, "environment", s.Environment)
-	for _, name := range slices.Sorted(maps.Keys(s.Secrets)) {
-		checkVariable(l, Path("secrets").Key(name), name, s.Secrets[name].Reveal())
+	for name, secret := range sorted(l, s.Secrets) {
+		checkVariable(l, Path("secrets").Key(name), name, secret.Reveal())
 	}
 	checkSecretRefs(l, s)
-	checkSecretFiles(l, s)
-	checkRegistries(l, s)
+	secrets := s.SecretNames()
+	checkSecretFiles(l, s, secrets)
+	checkRegistries(l, s, secrets)
 	checkTimeout(l, "timeout", s.Timeout)
-	for i, e := range s.SetupErrors {
+	for i, e := range items(l, s.SetupErrors) {
 		path := Path("setup_errors").Index(i)
 		if strings.TrimSpace(e) == "" {
 			l.add(path, FaultRequired, "a setup error has a text")
@@ -119,8 +142,8 @@ func checkAnnotations(l *faultList, annotations map[string]string) {
 		l.add("annotations", FaultOverLimit, "there are %d annotations; the limit is %d", len(annotations), MaxAnnotations)
 		return
 	}
-	for _, key := range slices.Sorted(maps.Keys(annotations)) {
-		path, value := Path("annotations").Key(key), annotations[key]
+	for key, value := range sorted(l, annotations) {
+		path := Path("annotations").Key(key)
 		switch {
 		case strings.TrimSpace(key) == "":
 			l.add(path, FaultRequired, "an annotation has a key")
@@ -136,9 +159,11 @@ func checkAnnotations(l *faultList, annotations map[string]string) {
 	}
 }
 
-func checkRegistries(l *faultList, s *Spec) {
-	for _, host := range slices.Sorted(maps.Keys(s.Registries)) {
-		path, r := Path("registries").Key(host), s.Registries[host]
+// checkRegistries checks the registries; secrets are the sorted names of all
+// secrets.
+func checkRegistries(l *faultList, s *Spec, secrets []string) {
+	for host, r := range sorted(l, s.Registries) {
+		path := Path("registries").Key(host)
 		if host == "" || strings.ContainsFunc(host, func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) || c == '/' }) {
 			l.add(path, FaultBadFormat, "%s is not the host of a registry, such as ghcr.io", brief(host))
 		}
@@ -148,16 +173,16 @@ func checkRegistries(l *faultList, s *Spec) {
 		checkText(l, path.Key("username"), r.Username)
 		if r.PasswordSecret == "" {
 			l.add(path.Key("password_secret"), FaultRequired, "a registry names the secret that holds its password")
-		} else if names := s.SecretNames(); !slices.Contains(names, r.PasswordSecret) {
-			l.add(path.Key("password_secret"), FaultUnknownSecret, "there is no secret %s%s", brief(r.PasswordSecret), l.meant(r.PasswordSecret, names))
+		} else if _, known := slices.BinarySearch(secrets, r.PasswordSecret); !known {
+			l.add(path.Key("password_secret"), FaultUnknownSecret, "there is no secret %s%s", brief(r.PasswordSecret), l.meant(r.PasswordSecret, secrets))
 		}
 	}
 }
 
 // checkEnvironment checks the variables of steps. Services have looser names.
 func checkEnvironment(l *faultList, path Path, env map[string]string) {
-	for _, name := range slices.Sorted(maps.Keys(env)) {
-		checkVariable(l, path.Key(name), name, env[name])
+	for name, value := range sorted(l, env) {
+		checkVariable(l, path.Key(name), name, value)
 	}
 }
 

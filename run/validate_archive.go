@@ -83,8 +83,12 @@ func checkArchivePaths(l *faultList, p Path, a ArchivePaths) {
 		l.add(p.Key("paths"), FaultOverLimit, "there are %d paths; the limit is %d", len(a.Paths), MaxArchivePaths)
 		return
 	}
+	root := a.Root
+	if len(root) > MaxArchivePath {
+		root = "" // it is compared with each path, and is a fault already
+	}
 	relative, absolute := false, false
-	for i, glob := range a.Paths {
+	for i, glob := range items(l, a.Paths) {
 		at, pattern := p.Key("paths").Index(i), strings.TrimPrefix(glob, "!")
 		checkTarget(l, at, glob)
 		switch {
@@ -94,9 +98,9 @@ func checkArchivePaths(l *faultList, p Path, a ArchivePaths) {
 			l.add(at, FaultBadFormat, "%s is not a glob", brief(glob))
 		case slices.Contains(strings.Split(pattern, "/"), ".."):
 			l.add(at, FaultBadValue, "%s leads out of the directory", brief(glob))
-		case path.IsAbs(pattern) && path.IsAbs(a.Root) && !below(pattern, a.Root):
-			l.add(at, FaultBadValue, "%s does not lie below the root %s", brief(glob), brief(a.Root))
-		case path.IsAbs(pattern) && a.Root != "" && !path.IsAbs(a.Root):
+		case path.IsAbs(pattern) && path.IsAbs(root) && !below(pattern, root):
+			l.add(at, FaultBadValue, "%s does not lie below the root %s", brief(glob), brief(root))
+		case path.IsAbs(pattern) && root != "" && !path.IsAbs(root):
 			l.add(at, FaultContradiction, "%s is absolute, and the root is not", brief(glob))
 		}
 		if path.IsAbs(pattern) {
@@ -176,7 +180,7 @@ func checkCacheKeys(l *faultList, p Path, keys []string) {
 		l.add(p, FaultOverLimit, "there are %d keys; the limit is %d", len(keys), MaxCacheKeys)
 		return
 	}
-	for i, key := range keys {
+	for i, key := range items(l, keys) {
 		checkCacheKey(l, p.Index(i), key)
 	}
 }

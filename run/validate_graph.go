@@ -15,8 +15,7 @@ const (
 // checkMatrices checks what the expansion of the tasks would meet.
 func checkMatrices(l *faultList, s *Spec) {
 	total := 0
-	for _, name := range slices.Sorted(maps.Keys(s.Tasks)) {
-		t := s.Tasks[name]
+	for name, t := range sorted(l, s.Tasks) {
 		total += width(t)
 		if t == nil || len(s.Tasks) > MaxTasks {
 			continue
@@ -34,8 +33,8 @@ func checkMatrices(l *faultList, s *Spec) {
 func checkMatrix(l *faultList, name string, t *TaskSpec) {
 	p := Path("tasks").Key(name).Key("matrix")
 	length := len(name) + len("[]") + 2*len(t.Matrix) - 1 // and an equals sign each, and commas
-	for _, axis := range slices.Sorted(maps.Keys(t.Matrix)) {
-		at, values := p.Key(axis), t.Matrix[axis]
+	for axis, values := range sorted(l, t.Matrix) {
+		at := p.Key(axis)
 		switch {
 		case !variablePattern.MatchString(axis):
 			l.add(at, FaultBadFormat, "%s is not the name of an axis: letters, digits and underscores, no digit first", brief(axis))
@@ -47,7 +46,7 @@ func checkMatrix(l *faultList, name string, t *TaskSpec) {
 		}
 		longest := 0
 		seen := make(map[string]string, len(values))
-		for i, v := range values {
+		for i, v := range items(l, values) {
 			as := shown(v)
 			longest = max(longest, len(as))
 			switch before, ok := seen[as]; {
@@ -80,8 +79,8 @@ func checkGraph(l *faultList, s *Spec) {
 		l.add("tasks", FaultOverLimit, "there are %d dependencies; the limit is %d", total, MaxDependencies)
 		return
 	}
-	for _, name := range names {
-		if t := s.Tasks[name]; t != nil {
+	for name, t := range sorted(l, s.Tasks) {
+		if t != nil {
 			checkDepends(l, name, t, s, names)
 		}
 	}
@@ -90,8 +89,9 @@ func checkGraph(l *faultList, s *Spec) {
 
 func checkDepends(l *faultList, name string, t *TaskSpec, s *Spec, names []string) {
 	seen := make(map[string]bool, len(t.Depends))
-	for i, d := range t.Depends {
-		p := Path("tasks").Key(name).Key("depends").Index(i)
+	depends := Path("tasks").Key(name).Key("depends")
+	for i, d := range items(l, t.Depends) {
+		p := depends.Index(i)
 		_, known := s.Tasks[d.Task]
 		switch {
 		case d.Task == "":
@@ -107,7 +107,7 @@ func checkDepends(l *faultList, name string, t *TaskSpec, s *Spec, names []strin
 		if d.On != nil && len(d.On) == 0 {
 			l.add(p.Key("on"), FaultRequired, "the list is empty; leave it out for success")
 		}
-		for j, on := range d.On {
+		for j, on := range items(l, d.On) {
 			checkOne(l, p.Key("on").Index(j), on, d.On[:j], OnSuccess, OnFailure, OnSkipped)
 		}
 	}
@@ -138,7 +138,7 @@ func checkCycles(l *faultList, s *Spec, names []string) {
 			continue
 		}
 		state[start], path = entered, append(path, start)
-		for len(path) > 0 && found < maxCycles {
+		for len(path) > 0 && found < maxCycles && !l.stop() {
 			name := path[len(path)-1]
 			t, i := s.Tasks[name], next[name]
 			if t == nil || i >= len(t.Depends) {

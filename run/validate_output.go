@@ -17,26 +17,25 @@ func checkNoOutput(l *faultList, path Path, text, why string) {
 // checkOutputs checks what refers to outputs: each must be of one task that has
 // ended when it is needed. sound says that the dependencies have no fault.
 func checkOutputs(l *faultList, s *Spec, sound bool) {
-	for _, name := range slices.Sorted(maps.Keys(s.Environment)) {
-		checkNoOutput(l, Path("environment").Key(name), s.Environment[name],
+	for name, value := range sorted(l, s.Environment) {
+		checkNoOutput(l, Path("environment").Key(name), value,
 			"outputs may stand in the environment of tasks and steps, not in that of the run")
 	}
-	c := outputCheck{faultList: l, spec: s, sound: sound}
-	for _, name := range slices.Sorted(maps.Keys(s.Tasks)) {
-		t := s.Tasks[name]
+	c := outputCheck{faultList: l, spec: s, sound: sound, matrices: make(map[string]*matrixNames)}
+	for name, t := range sorted(l, s.Tasks) {
 		if t == nil {
 			continue
 		}
 		p := Path("tasks").Key(name)
 		c.environment(name, p.Key("environment"), t.Environment)
 		c.foreach(name, p.Key("foreach"), t)
-		for i, service := range t.Services {
-			for _, variable := range slices.Sorted(maps.Keys(service.Environment)) {
-				checkNoOutput(l, p.Key("services").Index(i).Key("environment").Key(variable), service.Environment[variable],
+		for i, service := range items(l, t.Services) {
+			for variable, value := range sorted(l, service.Environment) {
+				checkNoOutput(l, p.Key("services").Index(i).Key("environment").Key(variable), value,
 					"outputs may stand in the environment of tasks and steps, not in that of services")
 			}
 		}
-		for i, step := range t.Steps {
+		for i, step := range items(l, t.Steps) {
 			c.environment(name, p.Key("steps").Index(i).Key("environment"), step.Environment)
 		}
 	}
@@ -47,12 +46,21 @@ type outputCheck struct {
 	*faultList
 	spec  *Spec
 	sound bool
-	above *lineage // once it is needed
+	// What follows is made once it is needed.
+	names    []string // of all tasks, sorted
+	above    *lineage
+	matrices map[string]*matrixNames // by task
+}
+
+// matrixNames has what the names of an expansion are made of.
+type matrixNames struct {
+	axes  []string        // sorted
+	picks map[string]bool // AXIS=value, as shown
 }
 
 func (c *outputCheck) environment(task string, p Path, env map[string]string) {
-	for _, name := range slices.Sorted(maps.Keys(env)) {
-		c.text(task, p.Key(name), env[name])
+	for name, value := range sorted(c.faultList, env) {
+		c.text(task, p.Key(name), value)
 	}
 }
 
@@ -78,7 +86,7 @@ func (c *outputCheck) text(task string, p Path, text string) []OutputRef {
 		c.add(p, FaultBadFormat, "%s", err)
 		return nil
 	}
-	for _, ref := range refs {
+	for _, ref := range items(c.faultList, refs) {
 		c.ref(task, p, ref)
 	}
 	return refs
@@ -89,11 +97,11 @@ func (c *outputCheck) ref(task string, p Path, ref OutputRef) {
 	of, known := c.spec.Tasks[base]
 	switch {
 	case !known:
-		c.add(p, FaultUnknownDependency, "there is no task %s whose output it could be%s", brief(ref.Task), c.meant(base, slices.Sorted(maps.Keys(c.spec.Tasks))))
+		c.add(p, FaultUnknownDependency, "there is no task %s whose output it could be%s", brief(ref.Task), c.meant(base, c.taskNames()))
 		return
 	case !ValidOutputKey(ref.Key):
 		c.add(p, FaultBadFormat, "%s is not the name of an output: letters, digits, underscores, dashes and dots, beginning with a letter", brief(ref.Key))
-	case of != nil && base != task && !oneTask(of, base, suffix):
+	case of != nil && base != task && !c.oneTask(of, base, suffix):
 		c.add(p, FaultBadValue, "%s is not one task: name one of its expansion, as it is shown", brief(ref.Task))
 	}
 	if base == task || c.sound && !c.dependsOn(task, base) {
@@ -103,7 +111,7 @@ func (c *outputCheck) ref(task string, p Path, ref OutputRef) {
 
 // oneTask reports whether a task is named whole, if it is not expanded, or by
 // the name of one of its expansion.
-func oneTask(t *TaskSpec, name, suffix string) bool {
+func (c *outputCheck) oneTask(t *TaskSpec, name, suffix string) bool {
 	switch {
 	case t.Foreach != "":
 		index, ok := strings.CutSuffix(suffix, "]")
@@ -114,13 +122,39 @@ func oneTask(t *TaskSpec, name, suffix string) bool {
 	case suffix == "" || width(t) > MaxTasks:
 		return false
 	}
-	n := node(name, &TaskSpec{Matrix: t.Matrix}, nil)
-	for i := range n.Width {
-		if n.taskName(i) == name+"["+suffix {
-			return true
+	rest, ok := strings.CutSuffix(suffix, "]")
+	m := c.matrix(name, t)
+	for i, axis := range m.axes {
+		if !ok {
+			return false
 		}
+		// Neither an axis nor a value has a comma as it is shown.
+		pick, others, more := strings.Cut(rest, ",")
+		ok = strings.HasPrefix(pick, axis+"=") && m.picks[pick] && more == (i < len(m.axes)-1)
+		rest = others
 	}
-	return false
+	return ok
+}
+
+func (c *outputCheck) matrix(name string, t *TaskSpec) *matrixNames {
+	m := c.matrices[name]
+	if m == nil {
+		m = &matrixNames{axes: slices.Sorted(maps.Keys(t.Matrix)), picks: make(map[string]bool)}
+		for axis, values := range t.Matrix {
+			for _, v := range values {
+				m.picks[axis+"="+shown(v)] = true
+			}
+		}
+		c.matrices[name] = m
+	}
+	return m
+}
+
+func (c *outputCheck) taskNames() []string {
+	if c.names == nil {
+		c.names = slices.Sorted(maps.Keys(c.spec.Tasks))
+	}
+	return c.names
 }
 
 // dependsOn reports whether a task depends on another, over any number of

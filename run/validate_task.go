@@ -1,7 +1,6 @@
 package run
 
 import (
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -56,9 +55,9 @@ func checkPlace(l *faultList, p Path, t *TaskSpec) {
 	checkText(l, at.Key("driver"), r.Driver)
 	checkText(l, at.Key("os"), r.OS)
 	checkText(l, at.Key("arch"), r.Arch)
-	for _, k := range slices.Sorted(maps.Keys(r.Labels)) {
+	for k, v := range sorted(l, r.Labels) {
 		checkText(l, at.Key("labels").Key(k), k)
-		checkText(l, at.Key("labels").Key(k), r.Labels[k])
+		checkText(l, at.Key("labels").Key(k), v)
 	}
 }
 
@@ -77,7 +76,7 @@ func checkContainer(l *faultList, p Path, t *TaskSpec) {
 	if t.Shell != nil && (len(t.Shell) == 0 || t.Shell[0] == "") {
 		l.add(p.Key("shell"), FaultRequired, "a shell is a list whose first item is a program, such as [/bin/sh, -e]")
 	}
-	for i, arg := range t.Shell {
+	for i, arg := range items(l, t.Shell) {
 		checkText(l, p.Key("shell").Index(i), arg)
 	}
 	if t.User != "" && !userPattern.MatchString(t.User) {
@@ -95,7 +94,7 @@ func checkImage(l *faultList, p Path, image string) {
 
 func checkServices(l *faultList, p Path, services []ServiceSpec) {
 	seen := make(map[string]bool, len(services))
-	for i, s := range services {
+	for i, s := range items(l, services) {
 		at := p.Index(i)
 		switch {
 		case s.Name == "":
@@ -112,17 +111,17 @@ func checkServices(l *faultList, p Path, services []ServiceSpec) {
 		} else {
 			checkImage(l, at.Key("image"), s.Image)
 		}
-		for _, name := range slices.Sorted(maps.Keys(s.Environment)) {
+		for name, value := range sorted(l, s.Environment) {
 			// Images read variables that no shell could set (discovery.type).
 			vp := at.Key("environment").Key(name)
 			if name == "" || strings.Contains(name, "=") {
 				l.add(vp, FaultBadFormat, "%s is not the name of a variable", brief(name))
 			}
 			checkText(l, vp, name)
-			checkText(l, vp, s.Environment[name])
-			checkVariableSize(l, vp, name, s.Environment[name])
+			checkText(l, vp, value)
+			checkVariableSize(l, vp, name, value)
 		}
-		for j, arg := range s.Command {
+		for j, arg := range items(l, s.Command) {
 			checkText(l, at.Key("command").Index(j), arg)
 		}
 	}
@@ -146,7 +145,7 @@ func checkResources(l *faultList, p Path, r Resources) {
 
 func checkVolumes(l *faultList, p Path, volumes []Volume) {
 	seen := make(map[string]bool, len(volumes))
-	for i, v := range volumes {
+	for i, v := range items(l, volumes) {
 		at := p.Index(i)
 		clean := path.Clean(v.Path)
 		switch {
@@ -176,14 +175,15 @@ func checkRetry(l *faultList, p Path, r Retry) {
 	if r.On != nil && len(r.On) == 0 {
 		l.add(p.Key("on"), FaultRequired, "the list is empty; leave it out for all outcomes")
 	}
-	for i, on := range r.On {
+	for i, on := range items(l, r.On) {
 		at := p.Key("on").Index(i)
 		checkOne(l, at, on, r.On[:i], RetryFailed, RetryStartFailed)
 	}
 	checkTimeout(l, p.Key("backoff"), r.Backoff)
 }
 
-// checkOne checks an item of a list of enumerated values.
+// checkOne checks an item of a list of enumerated values. All but a few before
+// it are faults, so that a full list of faults bounds them.
 func checkOne[T ~string](l *faultList, p Path, value T, before []T, allowed ...T) {
 	switch {
 	case value == "":

@@ -88,7 +88,7 @@ func ValidateWebhook(w WebhookSpec) []Fault {
 	if n := len(w.Secret); n > 0 && (n < MinWebhookSecret || n > MaxWebhookSecret) {
 		l.add("secret", FaultOutOfRange, "the secret has %d bytes; it must have %d to %d, %s", n, MinWebhookSecret, MaxWebhookSecret, webhookSecretAdvice)
 	}
-	for i, e := range w.Events {
+	for i, e := range items(l, w.Events) {
 		checkEnum(l, Path("events").Index(i), e, EventTypes()...)
 		if e == "" || slices.Contains(w.Events[:i], e) {
 			l.add(Path("events").Index(i), FaultDuplicate, "it is empty, or named twice")

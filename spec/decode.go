@@ -27,7 +27,8 @@ const (
 // zero value, so that indexes and names of what is around it stay right.
 type decoder struct {
 	faults   []run.Fault
-	hopeless bool // there is no use in looking at the content
+	hopeless bool            // there is no use in looking at the content
+	done     <-chan struct{} // of the request; nil: it cannot be cancelled
 	extra    map[string]*string
 	bytes    int // of text that may still come
 	nodes    int // likewise
@@ -69,6 +70,18 @@ func (d *decoder) fault(p run.Path, line int, code run.Code, format string, args
 	if len(d.faults) <= run.MaxFaults {
 		d.faults = append(d.faults, run.Fault{Path: string(p), Line: line, Code: code, Detail: fmt.Sprintf(format, args...)})
 	}
+}
+
+// stop reports whether reading is to end: the input is hopeless, the list of
+// faults is full, or the request was cancelled.
+func (d *decoder) stop() bool {
+	select {
+	case <-d.done:
+		d.hopeless = true
+	default:
+		d.hopeless = d.hopeless || len(d.faults) > run.MaxFaults
+	}
+	return d.hopeless
 }
 
 func (d *decoder) note(p run.Path, line int) {
@@ -156,6 +169,9 @@ func (d *decoder) value(p run.Path, n *yaml.Node, v reflect.Value, f field) {
 func (d *decoder) object(p run.Path, n *yaml.Node, v reflect.Value) {
 	fields := d.fieldsOf(v.Type())
 	for _, e := range d.entries(p, n) {
+		if d.stop() {
+			return
+		}
 		at := p.Key(e.key)
 		d.note(at, e.line)
 		if to, ok := d.extra[e.key]; ok && p == "" {
@@ -201,6 +217,9 @@ func (d *decoder) table(p run.Path, n *yaml.Node, v reflect.Value) {
 	v.Set(reflect.MakeMapWithSize(v.Type(), len(entries)))
 	elem := v.Type().Elem()
 	for _, e := range entries {
+		if d.stop() {
+			return
+		}
 		at := p.Key(e.key)
 		d.note(at, e.line)
 		to := reflect.New(elem).Elem()
@@ -215,7 +234,7 @@ func (d *decoder) table(p run.Path, n *yaml.Node, v reflect.Value) {
 func (d *decoder) list(p run.Path, n *yaml.Node, v reflect.Value, f field) {
 	v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
 	for i, item := range n.Content {
-		if d.hopeless {
+		if d.stop() {
 			return
 		}
 		at := p.Index(i)

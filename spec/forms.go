@@ -30,7 +30,7 @@ func (d *decoder) entries(p run.Path, n *yaml.Node) []entry {
 	var merged []*yaml.Node
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := resolve(n.Content[i]), n.Content[i+1]
-		if !d.spend(key) {
+		if d.stop() || !d.spend(key) {
 			return nil
 		}
 		if key.Kind != yaml.ScalarNode {
@@ -69,10 +69,13 @@ func (d *decoder) merge(p run.Path, n *yaml.Node, out []entry, seen map[string]i
 	switch n.Kind {
 	case yaml.SequenceNode:
 		for _, item := range n.Content {
+			if d.stop() {
+				break
+			}
 			out = d.merge(p, item, out, seen, depth+1)
 		}
 	case yaml.MappingNode:
-		for i := 0; i+1 < len(n.Content) && !d.hopeless; i += 2 {
+		for i := 0; i+1 < len(n.Content) && !d.stop(); i += 2 {
 			key := resolve(n.Content[i])
 			if !d.spend(key) {
 				break
@@ -149,7 +152,7 @@ func (d *decoder) plain(p run.Path, n *yaml.Node, depth int) any {
 	case yaml.MappingNode:
 		out := make(map[string]any)
 		for _, e := range d.entries(p, n) {
-			if d.hopeless {
+			if d.stop() {
 				return nil
 			}
 			out[e.key] = d.plain(p, e.value, depth+1)
@@ -158,7 +161,7 @@ func (d *decoder) plain(p run.Path, n *yaml.Node, depth int) any {
 	case yaml.SequenceNode:
 		out := make([]any, 0, len(n.Content))
 		for _, item := range n.Content {
-			if d.hopeless {
+			if d.stop() {
 				return nil
 			}
 			out = append(out, d.plain(p, item, depth+1))

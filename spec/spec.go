@@ -9,6 +9,7 @@ package spec
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"mime"
@@ -87,17 +88,31 @@ func (p Parser) Read(data []byte, format Format) (*run.Spec, error) {
 // Validate reads a specification and checks it with run.Validate. It fails
 // like Read; CodeInvalid comes with all faults of form and content, by line.
 func (p Parser) Validate(data []byte, format Format) (*run.Spec, error) {
+	return p.ValidateContext(context.Background(), data, format)
+}
+
+// ValidateContext is Validate, and fails with the cause if ctx ends before it
+// does.
+func (p Parser) ValidateContext(ctx context.Context, data []byte, format Format) (*run.Spec, error) {
 	root, err := parse(data, format)
 	if err != nil {
 		return nil, err
 	}
 	d := newDecoder(p.Extra)
+	d.done = ctx.Done()
 	s := d.document(root)
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("read the specification: %w", context.Cause(ctx))
+	}
 	if d.hopeless {
 		return nil, invalid(d.faults)
 	}
 	faults := d.faults
-	for _, f := range run.Validate(s) {
+	content, err := run.ValidateContext(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range content {
 		if !follows(f, d.faults) {
 			faults = append(faults, f)
 		}

@@ -1,0 +1,39 @@
+package spec
+
+import (
+	"go.yaml.in/yaml/v3"
+
+	"github.com/drover-run/drover/run"
+)
+
+// DecodeYAML reads YAML of any content into v, for inputs that are no resource
+// of their own. It has the bounds of a specification: aliases cannot make more
+// of the input. The error is a *run.Error: CodeUnreadable or CodeTooLarge.
+func DecodeYAML(data []byte, v any) error {
+	root, err := parse(data, FormatYAML)
+	if err != nil {
+		return err
+	}
+	d := newDecoder(nil)
+	d.measure(root, 0)
+	if d.hopeless {
+		return run.Errorf(run.CodeTooLarge, "with its aliases written out the body has more than %d values or %d bytes, or is nested deeper than %d",
+			maxNodes, maxExpanded, maxDepth)
+	}
+	if err := root.Decode(v); err != nil {
+		return yamlError(err)
+	}
+	return nil
+}
+
+// measure spends a value and all that is in it.
+func (d *decoder) measure(n *yaml.Node, depth int) {
+	n = resolve(n)
+	d.hopeless = d.hopeless || depth > maxDepth
+	if d.hopeless || !d.spend(n) {
+		return
+	}
+	for _, inner := range n.Content {
+		d.measure(inner, depth+1)
+	}
+}
