@@ -10,7 +10,7 @@ import (
 
 // FleetWorker has the plugins of fleets.
 type FleetWorker interface {
-	Watch(ctx context.Context, fleet string, bootstrapping []int) (_ fleets.Plan, found bool, _ error)
+	Watch(ctx context.Context, fleet string, u fleets.UnderWay) (fleets.Watched, error)
 	Step(ctx context.Context, fleet, id string, p fleets.Plan) error
 	Bootstrap(ctx context.Context, fleet string, number int) error
 }
@@ -27,14 +27,14 @@ func NewFleets(worker FleetWorker) *Fleets { return &Fleets{worker: worker} }
 func (a *Fleets) WatchFleet(ctx context.Context, in contract.WatchFleetInput) (contract.WatchFleetResult, error) {
 	ctx, end := alive(ctx)
 	defer end()
-	p, found, err := a.worker.Watch(ctx, in.Fleet, in.Bootstrapping)
+	out, err := a.worker.Watch(ctx, in.Fleet, fleets.UnderWay{Bootstrapping: in.Bootstrapping, Change: in.Change})
 	switch {
 	case errors.Is(context.Cause(ctx), errWorkerStops):
 		return contract.WatchFleetResult{Again: true}, nil
 	case err != nil:
 		return contract.WatchFleetResult{}, toTemporal(err)
 	}
-	return contract.WatchFleetResult{Plan: fromPlan(p), Gone: !found}, nil
+	return contract.WatchFleetResult{Plan: fromPlan(out.Plan), Gone: out.Gone, After: out.After}, nil
 }
 
 // StepFleet is contract.ActivityStepFleet.

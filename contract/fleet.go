@@ -46,7 +46,7 @@ type FleetInput struct {
 // continue-as-new, and what the query state returns. The ledger is in the
 // records.
 type FleetState struct {
-	Steps     int       `json:"steps"`               // that were done
+	Steps     int       `json:"steps"`               // that were begun
 	Requested int       `json:"requested,omitempty"` // instances; likewise below
 	Drained   int       `json:"drained,omitempty"`
 	Deleted   int       `json:"deleted,omitempty"`
@@ -55,12 +55,18 @@ type FleetState struct {
 	Last      FleetPlan `json:"last,omitzero"` // the plan that was done last
 	// Bootstrapping are the rows that this execution has made executors of.
 	Bootstrapping []int `json:"bootstrapping,omitempty"`
+	// Change is the step that has the plugin make or delete machines, while it
+	// runs beside the watch.
+	Change string `json:"change,omitempty"`
 }
 
 // WatchFleetInput is the input of watch-fleet.
 type WatchFleetInput struct {
 	Fleet         string `json:"fleet"`
 	Bootstrapping []int  `json:"bootstrapping,omitempty"` // rows that are left alone
+	// Change is the step that has the plugin make or delete machines while this
+	// begins: no other is planned until it has ended. "" for none.
+	Change string `json:"change,omitempty"`
 }
 
 // WatchFleetResult is the result of watch-fleet.
@@ -70,6 +76,9 @@ type WatchFleetResult struct {
 	Gone bool `json:"gone,omitempty"`
 	// Again says that the worker stops, and another is to go on.
 	Again bool `json:"again,omitempty"`
+	// After is the change of the input where that had ended when the plan was
+	// made. Workers of before knew of no changes that run beside them.
+	After string `json:"after,omitempty"`
 }
 
 // FleetPlan is what is to be done with a fleet. Orders name rows of its ledger.

@@ -25,10 +25,25 @@ func (h *Host) Init(ctx context.Context) (Info, error) {
 }
 
 // Update lists all instances, from the cloud as it is now. A plugin that
-// crashes meanwhile is launched and asked once more.
+// crashes meanwhile is launched and asked once more. It waits for a change that
+// runs, but not for one that takes its time: a call that does not return must
+// not hide the machines that are there.
 func (h *Host) Update(ctx context.Context) ([]Instance, error) {
+	if err := take(ctx, h.listing, "Update"); err != nil {
+		return nil, err
+	}
+	defer func() { <-h.listing }()
+	beside := time.NewTimer(h.o.Timeouts.Beside)
+	defer beside.Stop()
+	select {
+	case h.changes <- struct{}{}: // and no change begins meanwhile
+		defer func() { <-h.changes }()
+	case <-beside.C:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("Update: waiting for another call: %w", context.Cause(ctx))
+	}
 	ask := func() ([]Instance, error) {
-		return change(ctx, h, "Update", h.o.Timeouts.Update, list)
+		return call(ctx, h, "Update", h.o.Timeouts.Update, list)
 	}
 	instances, err := ask()
 	if errors.Is(err, ErrUnavailable) && ctx.Err() == nil {
@@ -168,15 +183,23 @@ func list(ctx context.Context, api wire.InstanceGroupClient) ([]Instance, error)
 	}
 }
 
+// take waits for a turn.
+func take(ctx context.Context, turn chan<- struct{}, name string) error {
+	select {
+	case turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%s: waiting for another call: %w", name, context.Cause(ctx))
+	}
+}
+
 // change makes a call that must not overlap with others of its kind.
 func change[R any](ctx context.Context, h *Host, name string, timeout time.Duration, do func(context.Context, wire.InstanceGroupClient) (R, error)) (R, error) {
-	select {
-	case h.changes <- struct{}{}:
-		defer func() { <-h.changes }()
-	case <-ctx.Done():
+	if err := take(ctx, h.changes, name); err != nil {
 		var none R
-		return none, fmt.Errorf("%s: waiting for another call: %w", name, context.Cause(ctx))
+		return none, err
 	}
+	defer func() { <-h.changes }()
 	return call(ctx, h, name, timeout, do)
 }
 

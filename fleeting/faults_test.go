@@ -210,6 +210,34 @@ func TestFault_a_listing_that_was_left_holds_up_nobody(t *testing.T) {
 	})
 }
 
+func TestFault_Increase_that_does_not_return_holds_up_no_listing(t *testing.T) {
+	t.Parallel()
+	h, c, _ := clouded(t, cloud.Settings{}, fleeting.Options{Timeouts: fleeting.Timeouts{Beside: 100 * time.Millisecond}})
+	require.NoError(t, c.Inject(cloud.Fault{Call: "Increase", Do: 2, Then: cloud.Hang, Times: 1}))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := h.Increase(ctx, 3)
+		ended <- err
+	}()
+	testenv.Await(t, 20*time.Second, func() (bool, string) { return len(truth(t, c)) == 2, "no machines" })
+	require.Len(t, listed(t, h), 2)
+	info, err := h.ConnectInfo(t.Context(), truth(t, c)[0])
+	require.NoError(t, err)
+	require.Equal(t, "127.0.0.1", info.InternalAddr)
+	select {
+	case err := <-ended:
+		require.Fail(t, "it returned", err)
+	default:
+	}
+	left := errors.New("left")
+	cancel(left)
+	require.ErrorIs(t, <-ended, left)
+	_, err = h.Increase(t.Context(), 1)
+	require.NoError(t, err, "the next change has its turn")
+	require.Len(t, listed(t, h), 3)
+}
+
 func TestFault_Init_that_fails(t *testing.T) {
 	t.Parallel()
 	c, err := cloud.Open(t.TempDir())

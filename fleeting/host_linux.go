@@ -16,14 +16,16 @@ import (
 )
 
 // Host drives one instance group. Its methods may be called concurrently:
-// listings and changes go one after the other, as the ecosystem's own host does it.
+// changes go one after the other, and listings wait for them for a moment
+// (Timeouts.Beside), since the ecosystem's own host overlaps neither.
 type Host struct {
 	o        Options
 	binary   string
 	settings string
 	lock     *flock.Flock
 	logs     *logs
-	changes  chan struct{} // held by a listing or a change
+	changes  chan struct{} // held by a change, or by a listing that overlaps none
+	listing  chan struct{} // held by a listing
 
 	launching chan struct{} // held by whoever looks at, or makes, the process
 	current   *process
@@ -51,7 +53,7 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the group's directory: %w", err)
 	}
-	h := &Host{o: o, changes: make(chan struct{}, 1), launching: make(chan struct{}, 1), pause: backoff.NewExponentialBackOff()}
+	h := &Host{o: o, changes: make(chan struct{}, 1), listing: make(chan struct{}, 1), launching: make(chan struct{}, 1), pause: backoff.NewExponentialBackOff()}
 	h.pause.MaxInterval = maxPause
 	h.closing, h.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	if h.settings, err = o.settingsDigest(); err != nil {

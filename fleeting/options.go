@@ -33,6 +33,10 @@ type Options struct {
 // Timeouts bound the calls; zero values have defaults.
 type Timeouts struct {
 	Launch, Init, Update, Change, ConnectInfo, Heartbeat, Shutdown time.Duration
+
+	// Beside is how long a listing waits for a change that runs, before it is
+	// asked for beside it.
+	Beside time.Duration
 }
 
 const (
@@ -54,6 +58,7 @@ func (t Timeouts) withDefaults() Timeouts {
 		{&t.ConnectInfo, 2 * time.Minute},
 		{&t.Heartbeat, 30 * time.Second},
 		{&t.Shutdown, 30 * time.Second},
+		{&t.Beside, 5 * time.Second},
 	} {
 		if *d.value == 0 {
 			*d.value = d.fallback

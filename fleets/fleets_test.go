@@ -214,9 +214,10 @@ func TestFleet_repeated_step_asks_for_nothing_twice(t *testing.T) {
 	w := newWorld(t)
 	w.put(nil)
 	w.submit(2)
-	p, found, err := w.worker.Watch(t.Context(), fleetName, nil)
+	out, err := w.worker.Watch(t.Context(), fleetName, fleets.UnderWay{})
 	require.NoError(t, err)
-	require.True(t, found)
+	require.False(t, out.Gone)
+	p := out.Plan
 	require.Equal(t, 2, p.Request.Count)
 	for range 3 {
 		require.NoError(t, w.worker.Step(t.Context(), fleetName, "one", fleets.Plan{Request: p.Request}))

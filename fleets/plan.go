@@ -21,6 +21,10 @@ const (
 	reasonUnlisted  = "unlisted"
 )
 
+// maxBootstraps bounds the instances that are made executors at a time. A
+// fleet's worker does not do much more at once, and must watch.
+const maxBootstraps = 40
+
 // maxOrders bounds the orders of one plan: a history holds them.
 const maxOrders = 200
 
@@ -54,6 +58,9 @@ type Plan struct {
 func (p Plan) Empty() bool {
 	return p.Request.Count == 0 && len(p.GiveUp)+len(p.Drain)+len(p.Delete)+len(p.Lost)+len(p.Bootstrap) == 0 && !p.End
 }
+
+// changes reports whether machines are made or deleted by it.
+func (p Plan) changes() bool { return p.Request.Count > 0 || len(p.Delete) > 0 }
 
 func (p Plan) full() bool {
 	return len(p.GiveUp)+len(p.Drain)+len(p.Delete)+len(p.Lost)+len(p.Bootstrap) >= maxOrders
@@ -101,6 +108,9 @@ type situation struct {
 	// trusted says that the ledger is as the plugin listed it. Where it is not,
 	// nothing is asked for or removed.
 	trusted bool
+	// changing says that a step makes or deletes machines meanwhile. There is
+	// one at a time, and what it asked for is not given up before it ends.
+	changing bool
 }
 
 // planned is a plan with what it was made of.
@@ -139,6 +149,9 @@ func plan(s situation) planned {
 		p.decide()
 		p.scale()
 	}
+	if p.out.Request.Count == 0 { // what is not asked for takes nothing from the throttle
+		p.out.memory.Scaling.Throttle = s.memory.Scaling.Throttle
+	}
 	return p.out
 }
 
@@ -170,13 +183,26 @@ func (p *planner) underWay() {
 			p.out.memory.failed(p.s.now)
 			p.order(&p.out.Drain, r, reasonBootstrap, r.Why)
 		case r.State == run.InstanceBootstrapping && p.s.view.Fleet.Spec.BootstrapWay() != run.BootstrapAgent && !p.s.bootstrapping[r.Number]:
-			p.order(&p.out.Bootstrap, r, "", "")
+			if len(p.s.bootstrapping)+len(p.out.Bootstrap) < maxBootstraps {
+				p.order(&p.out.Bootstrap, r, "", "")
+			}
 		case r.State == run.InstanceDraining:
 			p.draining(r)
 		case r.State == run.InstanceDeleting && p.s.now.Sub(r.DeletingAt) >= p.s.view.Fleet.Spec.DeletionRetry():
-			p.order(&p.out.Delete, r, r.Reason, r.Why)
+			p.delete(r)
 		}
 	}
+}
+
+func (p *planner) delete(r row) {
+	if !p.s.changing {
+		p.order(&p.out.Delete, r, r.Reason, r.Why)
+	}
+}
+
+// asking reports whether the plugin is being asked for the instance.
+func (p *planner) asking(r row) bool {
+	return p.s.changing && r.State == run.InstanceRequested && !r.Told
 }
 
 // draining has an instance deleted that has drained, or whose executor will not
@@ -189,7 +215,7 @@ func (p *planner) draining(r row) {
 		}
 	}
 	if r.drained() || p.overdue(r) {
-		p.order(&p.out.Delete, r, r.Reason, r.Why)
+		p.delete(r)
 	}
 }
 
@@ -222,7 +248,7 @@ func (p *planner) drainAll() {
 			p.order(&p.out.Drain, r, reasonByHand, why)
 		}
 	}
-	p.out.End = left == 0 && p.s.view.Fleet.Mode == run.FleetDeleting && p.s.trusted
+	p.out.End = left == 0 && p.s.view.Fleet.Mode == run.FleetDeleting && p.s.trusted && !p.s.changing
 	p.out.memory.Scaling = scaling.Memory{}
 }
 
@@ -233,7 +259,7 @@ func (p *planner) withdraw(r row, why string) {
 	if !r.Told {
 		patience = settleTime
 	}
-	if p.s.trusted && p.s.now.Sub(r.AskedAt) >= patience {
+	if p.s.trusted && !p.asking(r) && p.s.now.Sub(r.AskedAt) >= patience {
 		p.order(&p.out.GiveUp, r, reasonByHand, why)
 	}
 }
@@ -299,11 +325,12 @@ func (p *planner) scale() {
 		r := rows[a.ID]
 		switch {
 		case a.Kind == scaling.Request:
-			if !byHand {
+			if !byHand && !p.s.changing {
 				p.out.Request = Request{Count: a.Count, Reason: string(a.Reason), Why: a.Why}
 			}
 		case r.Misses > 0 || r.Reason == reasonBootstrap: // it is not known yet what is the matter with it
 		case byHand && (a.Reason == scaling.ReasonIdle || a.Reason == scaling.ReasonOverLimit):
+		case p.asking(r):
 		case a.Kind == scaling.GiveUp && r.Instance == "":
 			gone[r.Number] = true
 			p.out.memory.failed(p.s.now)
@@ -353,7 +380,7 @@ func (p *planner) byHand(desired int, gone map[int]bool) {
 		if p.s.view.Fleet.Spec.Quota != nil {
 			missing = min(missing, shareOf(p.s.now, p.s.view.Fleet, total, total+missing, p.s.view.Sharing)-total)
 		}
-		if missing > 0 && !p.s.now.Before(p.s.memory.FailedAt.Add(pauseAfter(p.s.memory.Failures))) {
+		if missing > 0 && !p.s.changing && !p.s.now.Before(p.s.memory.FailedAt.Add(pauseAfter(p.s.memory.Failures))) {
 			p.out.Request = Request{Count: missing, Reason: reasonByHand, Why: why}
 		}
 		return

@@ -46,10 +46,10 @@ func TestFleet_two_that_decide_at_once_keep_their_quota(t *testing.T) {
 	for _, w := range []*world{small, large} {
 		w.submit(5)
 		// Each decides before it can know of the other's.
-		p, _, err := w.worker.Watch(t.Context(), w.name, nil)
+		out, err := w.worker.Watch(t.Context(), w.name, fleets.UnderWay{})
 		require.NoError(t, err)
-		require.Positive(t, p.Request.Count)
-		plans[w] = p
+		require.Positive(t, out.Plan.Request.Count)
+		plans[w] = out.Plan
 	}
 	var both sync.WaitGroup
 	for w, p := range plans {

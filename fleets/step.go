@@ -18,7 +18,14 @@ import (
 func (w *Worker) Step(ctx context.Context, name, id string, p Plan) error {
 	f := w.fleet(name)
 	s := &step{fleet: f, id: id, plan: p}
-	if err := s.do(ctx); err != nil {
+	if p.changes() {
+		f.begin(id)
+	}
+	err := s.do(ctx)
+	if p.changes() {
+		f.end(id, err)
+	}
+	if err != nil {
 		if run.CodeOf(err) == run.CodeNotFound { // deleted meanwhile
 			return nil
 		}
@@ -30,7 +37,7 @@ func (w *Worker) Step(ctx context.Context, name, id string, p Plan) error {
 	if err := f.group.end(ctx); err != nil {
 		w.logger.WarnContext(ctx, "the plugin of a fleet that is deleted did not shut down", "fleet", name, "error", err)
 	}
-	_, err := w.store.ChangeFleet(ctx, name, records.FleetChanges{
+	_, err = w.store.ChangeFleet(ctx, name, records.FleetChanges{
 		Deleted: true, Events: []run.FleetEvent{{At: w.now(), Kind: "deleted", By: byItself, Text: "it has no instances any more"}},
 	})
 	if run.CodeOf(err) == run.CodeNotFound {
@@ -47,10 +54,14 @@ type step struct {
 	view records.FleetView
 }
 
+// part is a part of a step: what it reads and writes in the records, and then
+// what it has others do.
+type part func(context.Context) (after func(context.Context) error, _ error)
+
 func (s *step) do(ctx context.Context) error {
 	for _, part := range []struct {
 		wanted bool
-		do     func(context.Context) error
+		do     part
 	}{
 		{len(s.plan.Lost) > 0, s.lose},
 		{len(s.plan.GiveUp) > 0, s.giveUp},
@@ -61,15 +72,24 @@ func (s *step) do(ctx context.Context) error {
 		if !part.wanted {
 			continue
 		}
-		var err error
-		if s.view, err = s.w.store.ViewFleet(ctx, s.name); err != nil {
-			return err
+		after, err := s.record(ctx, part.do)
+		if err == nil && after != nil {
+			err = after(ctx)
 		}
-		if err := part.do(ctx); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (s *step) record(ctx context.Context, do part) (after func(context.Context) error, err error) {
+	s.looking.Lock()
+	defer s.looking.Unlock()
+	if s.view, err = s.w.store.ViewFleet(ctx, s.name); err != nil {
+		return nil, err
+	}
+	return do(ctx)
 }
 
 // ordered returns the rows of orders that are still there.
@@ -84,7 +104,7 @@ func (s *step) ordered(orders []Order, do func(Order, row)) {
 
 // lose ends the executors of machines that are gone: what they held is decided
 // by the tasks' own policies.
-func (s *step) lose(ctx context.Context) error {
+func (s *step) lose(ctx context.Context) (func(context.Context) error, error) {
 	b := &book{now: s.w.now()}
 	var errs []error
 	s.ordered(s.plan.Lost, func(o Order, r row) {
@@ -100,7 +120,7 @@ func (s *step) lose(ctx context.Context) error {
 		}
 		b.set(r, "gone", o.Reason, o.Why, func(n *records.LedgerRow) { n.State, n.GoneAt = run.InstanceGone, b.now })
 	})
-	return errors.Join(append(errs, s.write(ctx, s.view, b.changes))...)
+	return nil, errors.Join(append(errs, s.write(ctx, s.view, b.changes))...)
 }
 
 func ignoreGone(err error) error {
@@ -111,18 +131,18 @@ func ignoreGone(err error) error {
 	return err
 }
 
-func (s *step) giveUp(ctx context.Context) error {
+func (s *step) giveUp(ctx context.Context) (func(context.Context) error, error) {
 	b := &book{now: s.w.now()}
 	s.ordered(s.plan.GiveUp, func(o Order, r row) {
 		if r.State == run.InstanceRequested && r.Instance == "" {
 			b.set(r, "gone", o.Reason, o.Why, func(n *records.LedgerRow) { n.State, n.GoneAt = run.InstanceGone, b.now })
 		}
 	})
-	return s.write(ctx, s.view, b.changes)
+	return nil, s.write(ctx, s.view, b.changes)
 }
 
 // drain has executors take no more tasks.
-func (s *step) drain(ctx context.Context) error {
+func (s *step) drain(ctx context.Context) (func(context.Context) error, error) {
 	b := &book{now: s.w.now()}
 	var errs []error
 	s.ordered(s.plan.Drain, func(o Order, r row) {
@@ -138,11 +158,11 @@ func (s *step) drain(ctx context.Context) error {
 		}
 	})
 	// The ledger first: nothing undoes a drain that it does not know of.
-	return errors.Join(append([]error{s.write(ctx, s.view, b.changes)}, errs...)...)
+	return nil, errors.Join(append([]error{s.write(ctx, s.view, b.changes)}, errs...)...)
 }
 
 // delete has machines deleted that hold no task for sure.
-func (s *step) delete(ctx context.Context) error {
+func (s *step) delete(ctx context.Context) (func(context.Context) error, error) {
 	b := &book{now: s.w.now()}
 	var ids []string
 	var going []row
@@ -164,17 +184,17 @@ func (s *step) delete(ctx context.Context) error {
 		ids = append(ids, r.Instance)
 	})
 	if err := s.write(ctx, s.view, b.changes); err != nil {
-		return err
+		return nil, err
 	}
 	for _, r := range going {
 		for _, e := range r.executors {
 			_, err := s.w.store.RemoveExecutor(ctx, e.ID, run.Removal{Reason: "its instance is deleted: " + r.Why, Force: true})
 			if err := ignoreGone(err); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
-	return s.decrease(ctx, ids)
+	return func(ctx context.Context) error { return s.decrease(ctx, ids) }, nil
 }
 
 // decrease asks the plugin to delete machines, and then what became of it.
@@ -202,6 +222,8 @@ func (s *step) decrease(ctx context.Context, ids []string) error {
 // lookAgain brings the ledger up to the plugin's listing, which alone tells
 // what a change came to. Where there is none, the next watch tries on.
 func (s *step) lookAgain(ctx context.Context) error {
+	s.looking.Lock()
+	defer s.looking.Unlock()
 	_, found, err := s.list(ctx, s.view.Fleet)
 	if err != nil {
 		return ctx.Err()
@@ -211,7 +233,7 @@ func (s *step) lookAgain(ctx context.Context) error {
 }
 
 // request asks for machines, once.
-func (s *step) request(ctx context.Context) error {
+func (s *step) request(ctx context.Context) (func(context.Context) error, error) {
 	b := &book{now: s.w.now()}
 	q := s.plan.Request
 	for range q.Count {
@@ -227,16 +249,21 @@ func (s *step) request(ctx context.Context) error {
 	}
 	written, err := s.w.store.ChangeFleet(ctx, s.name, b.changes)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(written) == 0 { // it was begun before, and broke off; or there is no room
-		return s.resume(ctx)
+		return s.resume, nil
 	}
+	return func(ctx context.Context) error { return s.increase(ctx, len(written)) }, nil
+}
+
+// increase asks the plugin for machines, and then what became of it.
+func (s *step) increase(ctx context.Context, n int) error {
 	group, refusal := s.group.get(ctx, s.w.open, s.view.Fleet)
 	promised := 0
 	if refusal == nil {
-		promised, refusal = group.Increase(ctx, len(written))
-		s.w.metrics.operated(s.name, "create", len(written))
+		promised, refusal = group.Increase(ctx, n)
+		s.w.metrics.operated(s.name, "create", n)
 	}
 	if ctx.Err() != nil { // whoever comes next does not know how far it came
 		return context.Cause(ctx)
@@ -250,6 +277,8 @@ func (s *step) request(ctx context.Context) error {
 // settle notes what the plugin answered to a request: what it refused will not
 // come, what it promised may.
 func (s *step) settle(ctx context.Context, promised int, refusal error) error {
+	s.looking.Lock()
+	defer s.looking.Unlock()
 	v, err := s.w.store.ViewFleet(ctx, s.name)
 	if err != nil {
 		return err

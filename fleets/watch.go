@@ -31,29 +31,49 @@ const (
 	pluginRetry = 2 * time.Second
 )
 
+// UnderWay is what is being done with a fleet while a watch begins.
+type UnderWay struct {
+	Bootstrapping []int  // rows that are being made executors
+	Change        string // the step that makes or deletes machines; "" for none
+}
+
+// Watched is what a watch found.
+type Watched struct {
+	Plan Plan
+	Gone bool // there is no such fleet any more
+	// After is the change that was under way where it had ended when the plan
+	// was made; else the plan makes and deletes no machines.
+	After string
+}
+
 // Watch looks after a fleet until there is something to do, and returns that.
-// bootstrapping are the rows that somebody is making executors of. found is
-// false where there is no such fleet any more.
-func (w *Worker) Watch(ctx context.Context, name string, bootstrapping []int) (p Plan, found bool, err error) {
+// Where this process does not know of the change that is under way, it returns
+// an empty plan before long: its end may be known elsewhere.
+func (w *Worker) Watch(ctx context.Context, name string, u UnderWay) (Watched, error) {
 	f := w.fleet(name)
 	wake, stop := w.store.WatchFleets()
 	defer stop()
-	t := &watch{fleet: f, wake: wake, bootstrapping: map[int]bool{}}
-	for _, n := range bootstrapping {
+	t := &watch{fleet: f, wake: wake, change: u.Change, bootstrapping: map[int]bool{}}
+	for _, n := range u.Bootstrapping {
 		t.bootstrapping[n] = true
 	}
+	begin := w.now()
 	for {
 		p, err := t.round(ctx)
 		switch {
 		case run.CodeOf(err) == run.CodeNotFound:
-			return Plan{}, false, nil
+			return Watched{Gone: true}, nil
 		case err != nil:
-			return Plan{}, false, err
-		case !p.Empty():
-			return p, true, nil
+			return Watched{}, err
+		case !p.Empty(), !f.knows(u.Change) && w.now().Sub(begin) >= settleTime:
+			out := Watched{Plan: p}
+			if !t.changing {
+				out.After = u.Change
+			}
+			return out, nil
 		}
 		if err := t.wait(ctx); err != nil {
-			return Plan{}, true, err
+			return Watched{}, err
 		}
 	}
 }
@@ -62,6 +82,8 @@ func (w *Worker) Watch(ctx context.Context, name string, bootstrapping []int) (p
 type watch struct {
 	*fleet
 	wake          <-chan struct{}
+	change        string // that was under way when it began
+	changing      bool   // it has not ended
 	bootstrapping map[int]bool
 	listedAt      time.Time // zero: not by this watch
 	failedAt      time.Time // of the plugin
@@ -75,6 +97,9 @@ type watch struct {
 
 // round looks once, and decides.
 func (t *watch) round(ctx context.Context) (Plan, error) {
+	t.changing = t.change != "" && !t.ended(t.change)
+	t.looking.Lock()
+	defer t.looking.Unlock()
 	v, err := t.w.store.ViewFleet(ctx, t.name)
 	if err != nil {
 		return Plan{}, err
@@ -100,6 +125,7 @@ func (t *watch) round(ctx context.Context) (Plan, error) {
 	}
 	p := plan(situation{
 		upcoming: t.upcoming, now: t.w.now(), view: v, rules: rules, most: t.most(), memory: readMemory(v.Memory), bootstrapping: t.bootstrapping, trusted: t.listed,
+		changing: t.changing,
 	})
 	t.schedule(v, p)
 	return p.Plan, t.report(ctx, v, p, pluginErr)

@@ -65,9 +65,12 @@ type fleet struct {
 	mu       sync.Mutex
 	info     fleeting.Info
 	connects map[string]fleeting.ConnectInfo
+	change   string // the step that makes or deletes machines
+	changed  string // the last such step that has ended
 
-	// looking lets one at a time bring the ledger up to date: two would note
-	// one machine twice.
+	// looking is held from a listing until the ledger has it, so that no older
+	// one comes after, and from a look at the ledger until what follows from it
+	// is written. No change of the plugin is made under it.
 	looking sync.Mutex
 	wasBusy map[int]bool
 	checked time.Time // of the health of its instances
@@ -118,11 +121,39 @@ func (f *fleet) list(ctx context.Context, spec run.Fleet) (Group, listing, error
 	return group, listingOf(all), nil
 }
 
+// begin and end note a step that makes or deletes machines. knows reports
+// whether this process has begun it, and ended whether it has ended here.
+func (f *fleet) begin(change string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.change = change
+}
+
+func (f *fleet) end(change string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.change = ""
+	if err == nil {
+		f.changed = change
+	}
+}
+
+func (f *fleet) knows(change string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return change == "" || change == f.change || change == f.changed
+}
+
+func (f *fleet) ended(change string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return change == f.changed
+}
+
 // look brings the ledger up to what the plugin lists, where it was asked, and
-// to what the records say of executors. It returns how all stands then.
+// to what the records say of executors. It returns how all stands then. The
+// caller holds looking.
 func (f *fleet) look(ctx context.Context, listed listing, group Group) (records.FleetView, error) {
-	f.looking.Lock()
-	defer f.looking.Unlock()
 	v, err := f.w.store.ViewFleet(ctx, f.name)
 	if err != nil {
 		return v, err

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -44,6 +46,8 @@ type cloud struct {
 	increase func(c *cloud, n int) (int, error)
 	decrease func(c *cloud, ids []string) ([]string, error)
 	shutdown int
+	// hang, where not nil, keeps Increase from returning until it is closed.
+	hang chan struct{}
 }
 
 var _ fleets.Group = (*cloud)(nil)
@@ -79,15 +83,28 @@ func (c *cloud) add(n int) {
 	}
 }
 
-func (c *cloud) Increase(_ context.Context, n int) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.increases = append(c.increases, n)
-	if c.increase != nil {
-		return c.increase(c, n)
+func (c *cloud) Increase(ctx context.Context, n int) (made int, err error) {
+	hang := func() chan struct{} {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.increases = append(c.increases, n)
+		if c.increase != nil {
+			made, err = c.increase(c, n)
+			return c.hang
+		}
+		c.add(n)
+		made = n
+		return c.hang
+	}()
+	if hang == nil {
+		return made, err
 	}
-	c.add(n)
-	return n, nil
+	select {
+	case <-hang:
+		return made, err
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
 }
 
 func (c *cloud) Decrease(_ context.Context, ids []string) ([]string, error) {
@@ -157,6 +174,8 @@ type world struct {
 	mu     sync.Mutex
 	mute   map[string]bool // machines whose agents say nothing
 	agents map[string]*agent
+	// booting are the rows that are being made executors.
+	booting map[int]bool
 }
 
 type agent struct {
@@ -181,7 +200,7 @@ func newWorldOn(t *testing.T, name string, store records.Store, e *engine.Engine
 	t.Helper()
 	w := &world{
 		t: t, name: name, store: store, cloud: &cloud{instances: map[string]fleeting.State{}, ill: map[string]bool{}, hidden: map[string]bool{}},
-		engine: e, mute: map[string]bool{}, agents: map[string]*agent{},
+		engine: e, mute: map[string]bool{}, agents: map[string]*agent{}, booting: map[int]bool{},
 	}
 	w.newWorker()
 	_, _, err := e.PutPool(t.Context(), run.Pool{Name: name, Driver: run.DriverShell})
@@ -228,25 +247,7 @@ func (w *world) put(change func(*run.FleetSpec)) {
 func (w *world) start() (stop func()) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	var group sync.WaitGroup
-	group.Go(func() {
-		for ctx.Err() == nil {
-			p, found, err := w.worker.Watch(ctx, w.name, nil)
-			if ctx.Err() != nil || err == nil && !found {
-				return
-			}
-			if err == nil {
-				w.steps++
-				err = w.worker.Step(ctx, w.name, fmt.Sprintf("step-%d", w.steps), p)
-			}
-			if err != nil && ctx.Err() == nil {
-				w.t.Errorf("looking after the fleet: %v", err)
-				return
-			}
-			if p.End {
-				return
-			}
-		}
-	})
+	group.Go(func() { w.lookAfter(ctx) })
 	group.Go(func() {
 		ticker := time.NewTicker(10 * time.Millisecond)
 		defer ticker.Stop()
@@ -262,6 +263,76 @@ func (w *world) start() (stop func()) {
 	stop = sync.OnceFunc(func() { cancel(); group.Wait() })
 	w.t.Cleanup(stop)
 	return stop
+}
+
+// lookAfter does what the workflow of a fleet does.
+func (w *world) lookAfter(ctx context.Context) {
+	var changes sync.WaitGroup
+	defer changes.Wait()
+	var change atomic.Pointer[string] // that is under way
+	none := ""
+	change.Store(&none)
+	step := func(p fleets.Plan, id string) {
+		if err := w.worker.Step(ctx, w.name, id, p); err != nil && ctx.Err() == nil {
+			w.t.Errorf("looking after the fleet: %v", err)
+		}
+	}
+	next := func() string { w.steps++; return fmt.Sprintf("step-%d", w.steps) }
+	for ctx.Err() == nil {
+		begun := *change.Load()
+		out, err := w.worker.Watch(ctx, w.name, fleets.UnderWay{Bootstrapping: w.bootstrapping(), Change: begun})
+		if ctx.Err() != nil || err == nil && out.Gone {
+			return
+		}
+		if err != nil {
+			w.t.Errorf("looking after the fleet: %v", err)
+			return
+		}
+		p, beside := out.Plan, fleets.Plan{Request: out.Plan.Request, Delete: out.Plan.Delete}
+		w.bootstrap(ctx, &changes, p.Bootstrap)
+		p.Request, p.Delete, p.Bootstrap = fleets.Request{}, nil, nil
+		if p.End {
+			changes.Wait()
+		}
+		if !p.Empty() {
+			step(p, next())
+		}
+		if p.End {
+			return
+		}
+		if beside.Empty() || out.After != begun {
+			continue
+		}
+		id := next()
+		change.Store(&id)
+		changes.Go(func() {
+			step(beside, id)
+			change.Store(&none)
+		})
+	}
+}
+
+// bootstrap makes executors of instances, beside all else.
+func (w *world) bootstrap(ctx context.Context, group *sync.WaitGroup, orders []fleets.Order) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, o := range orders {
+		w.booting[o.Number] = true
+		group.Go(func() {
+			if err := w.worker.Bootstrap(ctx, w.name, o.Number); err != nil && ctx.Err() == nil {
+				w.t.Errorf("bootstrapping: %v", err)
+			}
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			delete(w.booting, o.Number)
+		})
+	}
+}
+
+func (w *world) bootstrapping() []int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Collect(maps.Keys(w.booting))
 }
 
 // agentOf names the executor of a machine; clouds give the same names to theirs.

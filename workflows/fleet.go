@@ -14,8 +14,13 @@ import (
 // continues as new: a step takes a dozen.
 const fleetEvents = 2000
 
-// Fleet is the workflow of a fleet: somebody watches it, and what is found to
-// be done is done, one step after the other, by one worker at a time. A history
+// changeBeside is that the step that makes and deletes machines runs beside the
+// watch. It may go when no fleet's execution is left that began without it.
+const changeBeside = "fleet-change-beside"
+
+// Fleet is the workflow of a fleet: a worker watches it, and does what is found
+// to be done, one step after the other. The steps that have the plugin make and
+// delete machines may take long: one at a time runs beside the watch. A history
 // grows with what is done and not with time. Everything that it knows is in
 // the records, so nothing is lost where it is terminated.
 func Fleet(ctx workflow.Context, in contract.FleetInput) error {
@@ -23,7 +28,7 @@ func Fleet(ctx workflow.Context, in contract.FleetInput) error {
 	if in.State != nil {
 		f.state = *in.State
 	}
-	f.state.Bootstrapping = nil // of the execution before
+	f.state.Bootstrapping, f.state.Change = nil, "" // of the execution before
 	if in.Limits != nil && in.Limits.Events > 0 {
 		f.most = in.Limits.Events
 	}
@@ -47,6 +52,7 @@ type shepherd struct {
 	told   bool // a client changed the fleet after the watch began
 	forced bool
 	state  contract.FleetState
+	failed error // of the step beside the watch
 }
 
 func (f *shepherd) run(ctx workflow.Context) error {
@@ -56,6 +62,7 @@ func (f *shepherd) run(ctx workflow.Context) error {
 			return f.continueAsNew(ctx)
 		}
 		f.told = false
+		change := f.state.Change
 		out, err := f.watch(ctx)
 		switch {
 		case errors.Is(err, errFull):
@@ -65,13 +72,13 @@ func (f *shepherd) run(ctx workflow.Context) error {
 		case err != nil:
 			return err
 		}
-		if err := f.act(ctx, out.Plan); err != nil {
+		if err := f.act(ctx, out, change); err != nil {
 			return err
 		}
 		// A client may have made it anew meanwhile.
 		f.inbox.drain(ctx)
 		if (out.Gone || out.Plan.End) && !f.told && !f.forced {
-			return nil
+			return f.settled(ctx)
 		}
 	}
 }
@@ -82,10 +89,13 @@ func (f *shepherd) run(ctx workflow.Context) error {
 func (f *shepherd) watch(ctx workflow.Context) (out contract.WatchFleetResult, err error) {
 	ctx, cancel := workflow.WithCancel(ctx)
 	defer cancel()
-	watching := watchFleet(ctx, contract.WatchFleetInput{Fleet: f.in.Fleet, Bootstrapping: slices.Clone(f.state.Bootstrapping)})
+	watching := watchFleet(ctx, contract.WatchFleetInput{Fleet: f.in.Fleet, Bootstrapping: slices.Clone(f.state.Bootstrapping), Change: f.state.Change})
 	for !watching.IsReady() {
-		if err := workflow.Await(ctx, func() bool { return watching.IsReady() || f.inbox.waiting() }); err != nil {
+		if err := workflow.Await(ctx, func() bool { return watching.IsReady() || f.inbox.waiting() || f.failed != nil }); err != nil {
 			return out, err
+		}
+		if f.failed != nil {
+			return out, f.failed
 		}
 		f.inbox.drain(ctx)
 		if !watching.IsReady() && f.full(ctx) {
@@ -95,17 +105,70 @@ func (f *shepherd) watch(ctx workflow.Context) (out contract.WatchFleetResult, e
 	return out, watching.Get(ctx, &out)
 }
 
-// act does what was found to be done. Steps have ids that no other execution
-// has, so that one that is repeated asks for nothing twice.
-func (f *shepherd) act(ctx workflow.Context, p contract.FleetPlan) error {
+// act does what was found to be done, by a watch that began while the change
+// was under way.
+func (f *shepherd) act(ctx workflow.Context, out contract.WatchFleetResult, change string) error {
+	p := out.Plan
 	for _, number := range p.Bootstrap {
 		f.bootstrap(ctx, number)
 	}
 	p.Bootstrap = nil
-	if p.Request == nil && len(p.GiveUp)+len(p.Drain)+len(p.Delete)+len(p.Lost) == 0 && !p.End {
+	if idle(p) {
 		return nil
 	}
-	id := fmt.Sprintf("%s.%d", workflow.GetInfo(ctx).WorkflowExecution.RunID, f.state.Steps+1)
+	if workflow.GetVersion(ctx, changeBeside, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		return f.step(ctx, f.next(ctx), p)
+	}
+	beside := contract.FleetPlan{Request: p.Request, Delete: p.Delete}
+	p.Request, p.Delete = nil, nil
+	if p.End {
+		if err := f.settled(ctx); err != nil {
+			return err
+		}
+	}
+	if !idle(p) {
+		if err := f.step(ctx, f.next(ctx), p); err != nil {
+			return err
+		}
+	}
+	if idle(beside) {
+		return nil
+	}
+	if err := f.settled(ctx); err != nil {
+		return err
+	}
+	if out.After != change { // it was planned without regard to what the change led to
+		return nil
+	}
+	id := f.next(ctx)
+	f.state.Change = id
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		f.failed = f.step(ctx, id, beside)
+		f.state.Change = ""
+	})
+	return nil
+}
+
+// settled waits for the step that runs beside the watch.
+func (f *shepherd) settled(ctx workflow.Context) error {
+	if err := workflow.Await(ctx, func() bool { return f.state.Change == "" }); err != nil {
+		return err
+	}
+	return f.failed
+}
+
+func idle(p contract.FleetPlan) bool {
+	return p.Request == nil && len(p.GiveUp)+len(p.Drain)+len(p.Delete)+len(p.Lost) == 0 && !p.End
+}
+
+// next returns the id of the next step. No other execution has it, so that a
+// step that is repeated asks for nothing twice.
+func (f *shepherd) next(ctx workflow.Context) string {
+	f.state.Steps++
+	return fmt.Sprintf("%s.%d", workflow.GetInfo(ctx).WorkflowExecution.RunID, f.state.Steps)
+}
+
+func (f *shepherd) step(ctx workflow.Context, id string, p contract.FleetPlan) error {
 	if err := stepFleet(ctx, contract.StepFleetInput{Fleet: f.in.Fleet, ID: id, Plan: p}); err != nil {
 		return err
 	}
@@ -130,7 +193,6 @@ func (f *shepherd) bootstrap(ctx workflow.Context, number int) {
 
 // count notes a step that was done, for people.
 func (f *shepherd) count(ctx workflow.Context, p contract.FleetPlan) {
-	f.state.Steps++
 	if p.Request != nil {
 		f.state.Requested += p.Request.Count
 	}
@@ -147,10 +209,15 @@ func (f *shepherd) full(ctx workflow.Context) bool {
 	info := workflow.GetInfo(ctx)
 	full := info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() > f.most
 	// A bootstrap would have to begin anew; so it is waited for, within reason.
-	return f.forced || full && (len(f.state.Bootstrapping) == 0 || info.GetCurrentHistoryLength() > 4*f.most)
+	return f.forced || full && (len(f.state.Bootstrapping) == 0 && f.state.Change == "" || info.GetCurrentHistoryLength() > 4*f.most)
 }
 
+// continueAsNew waits for a step that the plugin takes its time over: cut off,
+// it would leave it unknown how far it came.
 func (f *shepherd) continueAsNew(ctx workflow.Context) error {
+	if err := f.settled(ctx); err != nil {
+		return err
+	}
 	state := f.state
 	state.Bootstrapping = nil
 	return workflow.NewContinueAsNewError(ctx, contract.FleetWorkflow, contract.FleetInput{Fleet: f.in.Fleet, State: &state, Limits: f.in.Limits})

@@ -3,6 +3,7 @@ package workflows_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 
@@ -25,41 +26,57 @@ type flock struct {
 	gone    bool          // there is no such fleet any more, once nothing is found
 	steps   []string
 	done    []fleets.Plan
-	watches [][]int // what each was told to leave alone
-	made    []int   // executors
-	fail    int     // steps that break off first
+	watches [][]int  // what each was told to leave alone
+	changes []string // that were under way when each began
+	// late, where it is set, holds steps that make machines up until it is closed.
+	late chan struct{}
+	old  bool // of before changes ran beside the watch
+	// onWatch, where it is set, is called as each watch begins.
+	onWatch func(n int)
+	made    []int // executors
+	fail    int   // steps that break off first
 	// release lets executors be made from the third watch on, where it is set.
 	release chan struct{}
 	over    <-chan struct{} // ends with the test
 	ending  chan struct{}   // closed where the fleet is to end; nil: never
 }
 
-func (f *flock) Watch(ctx context.Context, _ string, bootstrapping []int) (fleets.Plan, bool, error) {
+func (f *flock) Watch(ctx context.Context, _ string, u fleets.UnderWay) (fleets.Watched, error) {
 	f.mu.Lock()
-	f.watches = append(f.watches, bootstrapping)
+	f.watches = append(f.watches, u.Bootstrapping)
+	f.changes = append(f.changes, u.Change)
 	if f.release != nil && len(f.watches) == 3 {
 		close(f.release)
 	}
-	var p fleets.Plan
+	if f.onWatch != nil {
+		f.onWatch(len(f.watches))
+	}
+	var out fleets.Watched
+	if !f.old {
+		out.After = u.Change
+	}
 	found := len(f.plans) > 0
 	if found {
-		p, f.plans = f.plans[0], f.plans[1:]
+		out.Plan, f.plans = f.plans[0], f.plans[1:]
 	}
-	gone := f.gone
+	out.Gone = f.gone && !found
 	f.mu.Unlock()
-	if found || gone {
-		return p, found, nil
+	if found || out.Gone {
+		return out, nil
 	}
 	select {
 	case <-ctx.Done():
 	case <-f.over:
 	case <-f.ending:
-		return fleets.Plan{End: true}, true, nil
+		return fleets.Watched{Plan: fleets.Plan{End: true}}, nil
 	}
-	return p, true, context.Canceled
+	return fleets.Watched{}, context.Canceled
 }
 
 func (f *flock) Step(_ context.Context, _, id string, p fleets.Plan) error {
+	if f.late != nil && p.Request.Count > 0 {
+		<-f.late
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.steps = append(f.steps, id)
@@ -111,18 +128,22 @@ func TestFleet_does_what_is_found(t *testing.T) {
 	f := &flock{gone: true, fail: 1, plans: []fleets.Plan{
 		{Request: fleets.Request{Count: 2, Reason: "demand", Why: "two wait"}}, {Drain: order(1)}, {Delete: order(1), Lost: order(2), GiveUp: order(3)}, {End: true},
 	}}
-	want := f.plans
 	env := newFlock(t, f, nil)
 	env.ExecuteWorkflow(contract.FleetWorkflow, contract.FleetInput{Fleet: "linux"})
 	require.NoError(t, env.GetWorkflowError())
-	require.Equal(t, want, f.done)
-	require.Len(t, f.steps, 5)
-	require.Equal(t, f.steps[0], f.steps[1], "a step that is repeated is the same one")
+	// What makes and deletes machines is a step of its own, beside the others.
+	require.ElementsMatch(t, []fleets.Plan{
+		{Request: fleets.Request{Count: 2, Reason: "demand", Why: "two wait"}}, {Drain: order(1)}, {Lost: order(2), GiveUp: order(3)}, {Delete: order(1)}, {End: true},
+	}, f.done)
+	require.Equal(t, fleets.Plan{End: true}, f.done[len(f.done)-1])
+	require.Len(t, f.steps, 6)
+	slices.Sort(f.steps)
+	require.Len(t, slices.Compact(f.steps), 5, "a step that is repeated is the same one")
 	answer, err := env.QueryWorkflow(contract.QueryState)
 	require.NoError(t, err)
 	var state contract.FleetState
 	require.NoError(t, answer.Get(&state))
-	require.Equal(t, contract.FleetState{Steps: 4, Requested: 2, Drained: 1, Deleted: 1, Lost: 1, GivenUp: 1, Last: contract.FleetPlan{End: true}}, state)
+	require.Equal(t, contract.FleetState{Steps: 5, Requested: 2, Drained: 1, Deleted: 1, Lost: 1, GivenUp: 1, Last: contract.FleetPlan{End: true}}, state)
 }
 
 func TestFleet_bootstraps_beside_all_else(t *testing.T) {
@@ -135,6 +156,43 @@ func TestFleet_bootstraps_beside_all_else(t *testing.T) {
 	require.NoError(t, env.GetWorkflowError())
 	require.Equal(t, [][]int{nil, {4}, {4}}, f.watches, "and once")
 	require.Len(t, f.done, 2)
+}
+
+func TestFleet_watches_while_the_plugin_takes_its_time(t *testing.T) {
+	t.Parallel()
+	request := fleets.Plan{Request: fleets.Request{Count: 2}}
+	f := &flock{gone: true, late: make(chan struct{}), plans: []fleets.Plan{
+		{Request: request.Request, Drain: order(1)}, {Drain: order(2)}, {Bootstrap: order(3)}, {Lost: order(4)},
+	}}
+	f.onWatch = func(n int) {
+		if n == 4 { // all but the last came while the plugin was asked
+			close(f.late)
+		}
+	}
+	env := newFlock(t, f, nil)
+	env.ExecuteWorkflow(contract.FleetWorkflow, contract.FleetInput{Fleet: "linux"})
+	require.NoError(t, env.GetWorkflowError())
+	require.Equal(t, []fleets.Plan{{Drain: order(1)}, {Drain: order(2)}}, f.done[:2])
+	require.Contains(t, f.done, request, "and it was done before the end")
+	require.Equal(t, []int{3}, f.made)
+	require.Empty(t, f.changes[0])
+	require.NotEmpty(t, f.changes[1])
+	require.Equal(t, []string{f.changes[1], f.changes[1]}, f.changes[2:4], "each watch knows of it")
+}
+
+func TestFleet_makes_no_change_that_was_planned_without_the_one_under_way(t *testing.T) {
+	t.Parallel()
+	request := fleets.Plan{Request: fleets.Request{Count: 2}}
+	f := &flock{gone: true, old: true, late: make(chan struct{}), plans: []fleets.Plan{request, request, {Drain: order(1)}}}
+	f.onWatch = func(n int) {
+		if n == 2 {
+			close(f.late)
+		}
+	}
+	env := newFlock(t, f, nil)
+	env.ExecuteWorkflow(contract.FleetWorkflow, contract.FleetInput{Fleet: "linux"})
+	require.NoError(t, env.GetWorkflowError())
+	require.Equal(t, []fleets.Plan{request, {Drain: order(1)}}, f.done, "the machines are asked for once")
 }
 
 func TestFleet_made_anew_while_it_ends(t *testing.T) {

@@ -22,13 +22,18 @@ func (f *farm) playFleets(t *testing.T) {
 		plans  []fleets.Plan
 		signal string // once they are done
 		more   int    // watches that it leads to
+		late   bool   // the plugin takes its time over the request
 	}{
-		"life":      {[]fleets.Plan{grow, {Bootstrap: []fleets.Order{{Number: 1}, {Number: 2}}}, drain, {Delete: order(1), Lost: order(2)}}, contract.SignalFleet, 0},
-		"continued": {[]fleets.Plan{grow, drain}, contract.SignalForceContinue, 1},
+		"life":      {[]fleets.Plan{grow, {Bootstrap: []fleets.Order{{Number: 1}, {Number: 2}}}, drain, {Delete: order(1), Lost: order(2)}}, contract.SignalFleet, 0, false},
+		"continued": {[]fleets.Plan{grow, drain}, contract.SignalForceContinue, 1, false},
+		"beside":    {[]fleets.Plan{grow, {Bootstrap: []fleets.Order{{Number: 1}}}, drain, {Lost: order(2)}}, contract.SignalForceContinue, 1, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := &flock{plans: slices.Clone(c.plans), over: t.Context().Done(), ending: make(chan struct{})}
+			if c.late {
+				w.late = make(chan struct{})
+			}
 			fleet := string(newRunID())
 			running := worker.New(f.client, contract.FleetQueue(fleet), worker.Options{
 				DisableWorkflowWorker: true, DisableRegistrationAliasing: true, WorkerStopTimeout: time.Second,
@@ -52,6 +57,9 @@ func (f *farm) playFleets(t *testing.T) {
 			}
 			tell(contract.SignalFleet)
 			watched(len(c.plans) + 1)
+			if c.late {
+				close(w.late)
+			}
 			tell(c.signal)
 			watched(len(c.plans) + 1 + c.more)
 			close(w.ending)

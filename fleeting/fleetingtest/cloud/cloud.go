@@ -51,6 +51,7 @@ const (
 	Fail    Then = "fail"  // with an error and no counts or lists, as errors travel
 	Crash   Then = "crash" // the plugin exits with 2, without an answer
 	Lie     Then = "lie"   // as if all had been done
+	Hang    Then = "hang"  // never, once its part is done: with the end of the call or of the plugin
 )
 
 // All says that a call does everything that it is asked for, before it ends badly.

@@ -88,8 +88,11 @@ func (g *group) begin(ctx context.Context, name string, n int, ids ...string) (*
 }
 
 // end ends a call of which what was to be done is done.
-func (*group) end(f cloud.Fault) error {
+func (*group) end(ctx context.Context, f cloud.Fault) error {
 	switch f.Then {
+	case cloud.Hang:
+		<-ctx.Done()
+		return ctx.Err() //nolint:wrapcheck // of gRPC
 	case cloud.Crash:
 		os.Exit(exitFault)
 	case cloud.Fail:
@@ -115,7 +118,7 @@ func (g *group) Init(ctx context.Context, r *wire.InitRequest) (*wire.InitRespon
 	g.mu.Unlock()
 	_, f, err := g.begin(ctx, "Init", 0)
 	if err == nil {
-		err = g.end(f)
+		err = g.end(ctx, f)
 	}
 	if err != nil {
 		return nil, err
@@ -155,7 +158,7 @@ func (g *group) Update(_ *wire.Empty, stream wire.InstanceGroup_UpdateServer) er
 			return err //nolint:wrapcheck // of gRPC
 		}
 	}
-	return g.end(f)
+	return g.end(stream.Context(), f)
 }
 
 func (g *group) Increase(ctx context.Context, r *wire.IncreaseRequest) (*wire.IncreaseResponse, error) {
@@ -175,7 +178,7 @@ func (g *group) Increase(ctx context.Context, r *wire.IncreaseRequest) (*wire.In
 			return nil, status.Error(codes.Unknown, "the quota is exceeded")
 		}
 	}
-	return &wire.IncreaseResponse{Succeeded: r.GetN()}, g.end(f)
+	return &wire.IncreaseResponse{Succeeded: r.GetN()}, g.end(ctx, f)
 }
 
 func (g *group) Decrease(ctx context.Context, r *wire.DecreaseRequest) (*wire.DecreaseResponse, error) {
@@ -196,13 +199,13 @@ func (g *group) Decrease(ctx context.Context, r *wire.DecreaseRequest) (*wire.De
 	if f.Then == cloud.Lie {
 		done = r.GetInstances()
 	}
-	return &wire.DecreaseResponse{Succeeded: done}, g.end(f)
+	return &wire.DecreaseResponse{Succeeded: done}, g.end(ctx, f)
 }
 
 func (g *group) ConnectInfo(ctx context.Context, r *wire.ConnectInfoRequest) (*wire.ConnectInfoResponse, error) {
 	c, f, err := g.begin(ctx, "ConnectInfo", 0, r.GetInstance())
 	if err == nil {
-		err = g.end(f)
+		err = g.end(ctx, f)
 	}
 	if err != nil {
 		return nil, err
@@ -223,7 +226,7 @@ func (g *group) ConnectInfo(ctx context.Context, r *wire.ConnectInfoRequest) (*w
 func (g *group) Heartbeat(ctx context.Context, r *wire.HeartbeatRequest) (*wire.Empty, error) {
 	c, f, err := g.begin(ctx, "Heartbeat", 0, r.GetInstance())
 	if err == nil {
-		err = g.end(f)
+		err = g.end(ctx, f)
 	}
 	if err != nil {
 		return nil, err
@@ -273,7 +276,7 @@ func (g *group) suspend(ctx context.Context, name string, ids []string, suspende
 			done = append(done, id)
 		}
 	}
-	return done, g.end(f)
+	return done, g.end(ctx, f)
 }
 
 func (g *group) Shutdown(ctx context.Context, _ *wire.Empty) (*wire.Empty, error) {
@@ -288,7 +291,7 @@ func (g *group) Shutdown(ctx context.Context, _ *wire.Empty) (*wire.Empty, error
 	if err != nil {
 		return nil, err
 	}
-	return &wire.Empty{}, g.end(f)
+	return &wire.Empty{}, g.end(ctx, f)
 }
 
 func look(c *cloud.Cloud, id string) (cloud.Settings, *cloud.Instance, error) {
