@@ -356,7 +356,7 @@ func (w *world) tick(ctx context.Context) {
 			a = &agent{id: w.agentOf(id), tasks: map[run.Key]bool{}}
 			_, err := w.store.RegisterExecutor(ctx, run.Executor{
 				ID: a.id, Pool: w.name, Driver: run.DriverShell, OS: "linux", Arch: "amd64", Slots: 1, JournalID: "j", Temporary: true,
-				Labels: map[string]string{run.LabelFleet: w.name, run.LabelInstance: id},
+				Fleet: w.name, Instance: id,
 			})
 			if err != nil {
 				continue

@@ -127,13 +127,16 @@ func TestServer_prolongs_passes(t *testing.T) {
 	require.NoError(t, err)
 	auth := tokens.WithPasses(keys, boundTokens(t))
 	removed := false
+	var wanted run.Wanted
 	desk := &runtest.Desk{
-		RegisterFunc: func(context.Context, run.Executor) (run.Wanted, error) { return run.Wanted{}, nil },
-		RenewFunc: func(context.Context, run.Renewal) (run.Wanted, error) {
+		RegisterFunc: func(context.Context, run.Executor) (run.Wanted, error) { return wanted, nil },
+		RenewFunc: func(_ context.Context, r run.Renewal) (run.Wanted, error) {
 			if removed {
 				return run.Wanted{}, run.Errorf(run.CodeForbidden, "it was removed")
 			}
-			return run.Wanted{}, nil
+			w := wanted
+			w.Gone = w.Gone && r.Expiring
+			return w, nil
 		},
 	}
 	base := serve(t, gateway.Deps{Desk: desk, Auth: auth, Keys: keys}, gateway.Options{})
@@ -157,6 +160,71 @@ func TestServer_prolongs_passes(t *testing.T) {
 	require.Equal(t, time.Hour, p.Expires.Sub(p.Made))
 	require.Equal(t, http.StatusUnauthorized, post("/renew", pass(2*time.Hour), calls["/renew"]).do(t, base).status)
 	require.Empty(t, post("/renew", pass(40*time.Minute), deskCalls("host-8")["/renew"]).do(t, base).header.Get(header))
+
+	// Of a fleet: the new one says of which instance, and there is none once that is gone.
+	instance := tokens.Binding{Executor: "host-7", Pool: "linux", Fleet: "farm", Instance: "vm-1"}
+	renewed := func() string { return post("/renew", pass(40*time.Minute), calls["/renew"]).do(t, base).header.Get(header) }
+	wanted = run.Wanted{Fleet: "farm", Instance: "vm-1"}
+	for _, binding = range []tokens.Binding{instance, {Executor: "host-7", Pool: "linux"}} { // the second as older versions make them
+		p, ok = auth.Authenticate(renewed())
+		require.True(t, ok)
+		require.Equal(t, instance, p.Binding)
+		wanted.Gone = true
+		require.Empty(t, renewed(), "its instance is gone")
+		wanted.Gone = false
+	}
+	binding = instance
+	for _, wanted = range []run.Wanted{{}, {Fleet: "farm", Instance: "vm-2"}, {Fleet: "other", Instance: "vm-1"}} {
+		require.Empty(t, renewed(), "the records know it as another")
+	}
+	wanted = run.Wanted{Fleet: "farm", Instance: "vm-1"}
+	require.NotEmpty(t, renewed())
 	removed = true
 	require.Empty(t, post("/renew", pass(40*time.Minute), calls["/renew"]).do(t, base).header.Get(header), "its credential dies with it")
+}
+
+// Which instance of which fleet an executor is comes from its token. Only one that
+// is trusted with all executors is believed by its labels.
+func TestServer_membership_comes_from_the_token(t *testing.T) {
+	t.Parallel()
+	keys, err := tokens.ParseKeys(tokens.NewKey())
+	require.NoError(t, err)
+	binding := tokens.Binding{Executor: "host-7", Pool: "linux", Fleet: "farm", Instance: "vm-1"}
+	pass, err := keys.Pass(binding, time.Now(), time.Hour)
+	require.NoError(t, err)
+	list, err := tokens.NewList([]tokens.Token{
+		{Name: "free", Hash: tokens.Hash("free"), Scopes: []tokens.Scope{tokens.Executor}},
+		{Name: "bound", Hash: tokens.Hash("bound"), Scopes: []tokens.Scope{tokens.Executor}, Binding: tokens.Binding{Executor: "host-*", Pool: "linux"}},
+		{
+			Name: "agents", Hash: tokens.Hash("agents"), Scopes: []tokens.Scope{tokens.Executor},
+			Binding: tokens.Binding{Executor: "host-*", Pool: "linux", Fleet: "farm"},
+		},
+	})
+	require.NoError(t, err)
+	registered := make(chan run.Executor, 1)
+	desk := &runtest.Desk{RegisterFunc: func(_ context.Context, e run.Executor) (run.Wanted, error) {
+		registered <- e
+		return run.Wanted{}, nil
+	}}
+	base := serve(t, gateway.Deps{Desk: desk, Auth: tokens.WithPasses(keys, list), Keys: keys}, gateway.Options{})
+	open := serve(t, gateway.Deps{Desk: desk}, gateway.Options{})
+	none, other := `{}`, `{"drover-fleet": "other", "drover-instance": "vm-9"}`
+	for _, tt := range []struct{ server, token, labels, fleet, instance string }{
+		{base, pass, none, "farm", "vm-1"},
+		{base, pass, other, "farm", "vm-1"},
+		{base, "bound", none, "", ""},
+		{base, "bound", other, "", ""},
+		{base, "agents", other, "farm", "vm-9"},
+		{base, "free", none, "", ""},
+		{base, "free", other, "other", "vm-9"},
+		{open, "", other, "other", "vm-9"},
+	} {
+		body := fmt.Sprintf(`{"id": "host-7", "journal_id": "j", "pool": "linux", "driver": "shell", "slots": 1, "labels": %s}`, tt.labels)
+		got := post("/register", tt.token, body).do(t, tt.server)
+		require.Equal(t, http.StatusOK, got.status, got.body)
+		e := <-registered
+		require.Equal(t, []string{tt.fleet, tt.instance}, []string{e.Fleet, e.Instance}, "%s %s", tt.token, tt.labels)
+	}
+	body := `{"id": "host-7", "journal_id": "j", "pool": "linux", "driver": "shell", "slots": 1}`
+	post("/register", "agents", body).do(t, base).problem(t, http.StatusUnprocessableEntity, run.CodeInvalid)
 }

@@ -26,20 +26,49 @@ const headerExecutorState = "Drover-Executor-State"
 // headerPass brings an executor a pass in the place of one that expires.
 const headerPass = "Drover-Pass"
 
-// prolong answers the sign of life of an executor with a new pass once half of
-// its own is over: as long as it is there, and is not removed, it never expires.
-func (s *Server) prolong(c echo.Context) {
+// expiring reports whether half of the caller's pass is over, so that it is to be
+// replaced.
+func (s *Server) expiring(c echo.Context) bool {
 	p := principal(c)
-	life := p.Expires.Sub(p.Made)
-	if p.Expires.IsZero() || s.keys == nil || time.Since(p.Made) < life/2 {
+	return !p.Expires.IsZero() && s.keys != nil && time.Since(p.Made) >= p.Expires.Sub(p.Made)/2
+}
+
+// prolong answers the sign of life of an executor with a new pass: as long as it
+// is there, is not removed, and the fleet has its instance, its pass never expires.
+func (s *Server) prolong(c echo.Context, w run.Wanted) {
+	p := principal(c)
+	b := p.Binding
+	if b.Fleet == "" { // of no fleet, or made by a version that did not say it
+		b.Fleet, b.Instance = w.Fleet, w.Instance
+	}
+	if w.Gone || b.Fleet != w.Fleet || b.Instance != w.Instance {
+		s.logger.DebugContext(c.Request().Context(), "pass not renewed, its instance is gone", "executor", p.Name, "fleet", b.Fleet, "instance", b.Instance)
 		return
 	}
-	pass, err := s.keys.Pass(p.Binding, time.Now(), life)
+	pass, err := s.keys.Pass(b, time.Now(), p.Expires.Sub(p.Made))
 	if err != nil {
 		s.logger.WarnContext(c.Request().Context(), "a pass was not made", "executor", p.Name, "error", err)
 		return
 	}
 	c.Response().Header().Set(headerPass, pass)
+}
+
+// ofFleet returns which instance of which fleet an executor is that registers.
+// Its token proves it. Only one that is trusted with all executors, or shared by
+// the instances of a fleet, is believed what it says itself: that is all of it,
+// or the instance. Errors: invalid.
+func ofFleet(c echo.Context, labels map[string]string) (fleet, instance string, err error) {
+	b := principal(c).Binding
+	switch {
+	case !b.Bound():
+		return labels[run.LabelFleet], labels[run.LabelInstance], nil
+	case b.Fleet == "" || b.Instance != "":
+		return b.Fleet, b.Instance, nil
+	case labels[run.LabelInstance] == "":
+		return "", "", run.Errorf(run.CodeInvalid, "token %s is bound to fleet %s: the label %s must say which instance the executor is",
+			subject(c), b.Fleet, run.LabelInstance)
+	}
+	return b.Fleet, labels[run.LabelInstance], nil
 }
 
 // deskError marks the errors that tell an executor that it was removed. Every
@@ -84,6 +113,9 @@ func (s *Server) DeskRegister(c echo.Context) error {
 		Labels: body.Labels, Privileged: body.Privileged, Slots: body.Slots, SlotsUsed: body.SlotsUsed, Version: body.Version,
 		Set: body.Set, Temporary: body.Temporary,
 	}
+	if e.Fleet, e.Instance, err = ofFleet(c, body.Labels); err != nil {
+		return err
+	}
 	if body.Draining {
 		e.State = run.ExecutorDraining
 	}
@@ -109,12 +141,13 @@ func (s *Server) DeskRenew(c echo.Context) error {
 	if err := bound(c, body.Executor, body.Set); err != nil {
 		return err
 	}
+	expiring := s.expiring(c)
 	wanted, err := desk.Renew(c.Request().Context(), run.Renewal{
 		Executor: body.Executor, Set: body.Set, JournalID: body.JournalID, SlotsUsed: body.SlotsUsed, Draining: body.Draining,
-		Drained: body.Drained,
+		Drained: body.Drained, Expiring: expiring,
 	})
-	if err == nil {
-		s.prolong(c)
+	if err == nil && expiring {
+		s.prolong(c, wanted)
 	}
 	return deskWanted(c, wanted, err)
 }

@@ -47,7 +47,7 @@ type FleetView struct {
 	Instances []LedgerRow    // that are not gone, by number
 	Memory    string         // what ChangeFleet wrote last
 	Queued    int            // tasks of the pool that wait for an executor
-	Executors []run.Executor // that say they are instances of the fleet, and are not removed
+	Executors []run.Executor // that are instances of the fleet, and are not removed
 	Sharing   []QuotaShare   // other fleets of its quota
 }
 

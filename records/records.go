@@ -357,7 +357,10 @@ type Executors interface {
 	// RegisterExecutor and RenewExecutor: see run.Desk. Registering makes the
 	// executor's pool if no executor or operator has made it yet; an executor
 	// whose driver, os or arch contradict its pool is refused with
-	// CodeInvalid.
+	// CodeInvalid. Fleet and Instance are what the executor's token proves, or "":
+	// an executor that is an instance of a fleet stays that instance. Errors:
+	// conflict (it is another instance, or for another pool), invalid (its labels
+	// name a fleet of its pool to which it does not belong).
 	RegisterExecutor(ctx context.Context, e run.Executor) (run.Wanted, error)
 	// RenewExecutor also answers not_found to a process whose journal is not
 	// the one that is registered, once the other is silent: it may register.

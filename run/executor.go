@@ -77,8 +77,8 @@ type Executor struct {
 	LastContact  time.Time
 	RemovedAt    time.Time // zero until then
 
-	// Fleet and Instance say which machine of which fleet it is, where its
-	// labels do; "" for none. Uses is how many tasks it took since, and MaxUses
+	// Fleet and Instance say which machine of which fleet it is; "" for none. The
+	// gateway sets them by the executor's token. Uses is how many tasks it took since, and MaxUses
 	// how many it may, 0 for any number.
 	Fleet    string
 	Instance string

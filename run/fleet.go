@@ -43,7 +43,8 @@ const (
 	DefaultFleetPageSize = 100
 )
 
-// Labels by which an executor says which instance of which fleet it is.
+// Labels by which an executor that is trusted says which instance of which fleet
+// it is. Others prove it by their token, and the labels only show it.
 const (
 	LabelFleet    = "drover-fleet"
 	LabelInstance = "drover-instance"

@@ -279,6 +279,8 @@ type Renewal struct {
 	// Drained says that it drains and that nothing is left: no task, and no
 	// poll that might still bring one.
 	Drained bool
+	// Expiring asks whether the executor's token may be replaced: see Wanted.Gone.
+	Expiring bool
 }
 
 // Wanted is what an executor is to do.
@@ -286,6 +288,12 @@ type Wanted struct {
 	// Drain: take no tasks, and finish those that run. It holds until it is
 	// no longer told.
 	Drain bool
+	// Fleet and Instance say which machine of which fleet the executor is, as a
+	// renewal is answered; "" for none.
+	Fleet, Instance string
+	// Gone answers Renewal.Expiring: the fleet has that instance no more, or is
+	// deleting it, so that the executor gets no new token.
+	Gone bool
 }
 
 // ClaimRequest asks for the definition of a key.

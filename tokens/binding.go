@@ -23,6 +23,11 @@ type Binding struct {
 	Pool string `yaml:"pool,omitempty"`
 	// Set is the executor set that it may be a member of; "" is none.
 	Set string `yaml:"set,omitempty"`
+	// Fleet is the fleet whose instances the executors are that it is for, and
+	// Instance the one instance; "" is none of a fleet, and any instance of it:
+	// then each executor says by a label which one it is.
+	Fleet    string `yaml:"fleet,omitempty"`
+	Instance string `yaml:"instance,omitempty"`
 }
 
 // Bound reports whether the binding holds the token to anything.
@@ -63,7 +68,7 @@ func (b Binding) validate(scopes []Scope) error {
 		errs = append(errs, errors.New("only a token with the scope executor alone can be bound to an executor"))
 	}
 	if b.Executor == "" {
-		errs = append(errs, errors.New("it is bound to a pool or a set, but to no executor; executor: "+
+		errs = append(errs, errors.New("it is bound to a pool, a set or a fleet, but to no executor; executor: "+
 			"name-* binds it to all whose ids begin like that"))
 	} else if prefix := strings.TrimSuffix(b.Executor, wildcard); !run.ValidName(prefix) {
 		errs = append(errs, fmt.Errorf("executor %q is neither an id nor the beginning of one and a *", b.Executor))
@@ -73,6 +78,15 @@ func (b Binding) validate(scopes []Scope) error {
 	}
 	if b.Set != "" && !run.ValidName(b.Set) {
 		errs = append(errs, fmt.Errorf("set %q is not a name", b.Set))
+	}
+	if b.Fleet != "" && !run.ValidName(b.Fleet) {
+		errs = append(errs, fmt.Errorf("fleet %q is not a name", b.Fleet))
+	}
+	if b.Fleet != "" && b.Pool == "" {
+		errs = append(errs, errors.New("it is bound to a fleet, but to no pool"))
+	}
+	if b.Instance != "" && b.Fleet == "" {
+		errs = append(errs, errors.New("it is bound to an instance, but to no fleet"))
 	}
 	return errors.Join(errs...)
 }

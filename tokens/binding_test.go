@@ -50,6 +50,7 @@ func TestNewList_bindings(t *testing.T) {
 	}
 	for _, b := range []tokens.Binding{
 		{Executor: "host-7"}, {Executor: "h*"}, {Executor: "host-7", Pool: "linux"}, {Executor: "host-*", Pool: "linux", Set: "s"},
+		{Executor: "host-*", Pool: "linux", Fleet: "f"}, {Executor: "host-7", Pool: "linux", Fleet: "f", Instance: "zones/a/vm-1"},
 	} {
 		list, err := tokens.NewList(token(b, tokens.Executor))
 		require.NoError(t, err)
@@ -60,6 +61,7 @@ func TestNewList_bindings(t *testing.T) {
 	for want, b := range map[string]tokens.Binding{
 		"to no executor": {Pool: "linux"}, "no executor": {Set: "s"}, "neither an id": {Executor: "*"}, "and a *": {Executor: "a*b"},
 		"pool": {Executor: "x", Pool: "a b"}, "set": {Executor: "x", Set: "a/b"},
+		"fleet": {Executor: "x", Pool: "p", Fleet: "a b"}, "to no pool": {Executor: "x", Fleet: "f"}, "to no fleet": {Executor: "x", Pool: "p", Instance: "i"},
 	} {
 		_, err := tokens.NewList(token(b, tokens.Executor))
 		require.ErrorContains(t, err, want)

@@ -21,6 +21,8 @@ type pass struct {
 	Executor string `json:"executor"`
 	Pool     string `json:"pool"`
 	Set      string `json:"set,omitempty"`
+	Fleet    string `json:"fleet,omitempty"` // "": of no fleet, or made before passes said it
+	Instance string `json:"instance,omitempty"`
 	Made     int64  `json:"made"` // Unix seconds
 	Expires  int64  `json:"expires"`
 }
@@ -32,13 +34,18 @@ func (k *Keys) Pass(b Binding, now time.Time, life time.Duration) (string, error
 	if b.Executor == "" || b.Pool == "" || strings.HasSuffix(b.Executor, wildcard) {
 		return "", errors.New("a pass is bound to one executor and to its pool")
 	}
+	if (b.Fleet == "") != (b.Instance == "") {
+		return "", errors.New("a pass of a fleet is bound to one instance of it")
+	}
 	if err := b.validate([]Scope{Executor}); err != nil {
 		return "", fmt.Errorf("making a pass: %w", err)
 	}
 	if life < time.Second {
 		return "", errors.New("a pass is good for a second at least")
 	}
-	text, err := json.Marshal(pass{Executor: b.Executor, Pool: b.Pool, Set: b.Set, Made: now.Unix(), Expires: now.Add(life).Unix()})
+	text, err := json.Marshal(pass{
+		Executor: b.Executor, Pool: b.Pool, Set: b.Set, Fleet: b.Fleet, Instance: b.Instance, Made: now.Unix(), Expires: now.Add(life).Unix(),
+	})
 	if err != nil {
 		return "", fmt.Errorf("making a pass: %w", err)
 	}
@@ -82,7 +89,9 @@ func (a *PassAuthenticator) Authenticate(token string) (Principal, bool) {
 		return Principal{}, false
 	}
 	return Principal{
-		Name: p.Executor, Scopes: []Scope{Executor}, Binding: Binding{Executor: p.Executor, Pool: p.Pool, Set: p.Set},
+		Name: p.Executor, Scopes: []Scope{Executor}, Binding: Binding{
+			Executor: p.Executor, Pool: p.Pool, Set: p.Set, Fleet: p.Fleet, Instance: p.Instance,
+		},
 		Made: made, Expires: expires,
 	}, true
 }

@@ -19,7 +19,7 @@ func TestKeys_Pass(t *testing.T) {
 	auth := WithPasses(keys, listed)
 	auth.now = func() time.Time { return now }
 
-	binding := Binding{Executor: "host-7", Pool: "linux", Set: "s"}
+	binding := Binding{Executor: "host-7", Pool: "linux", Set: "s", Fleet: "farm", Instance: "vm-1"}
 	token, err := keys.Pass(binding, now, time.Hour)
 	require.NoError(t, err)
 	p, ok := auth.Authenticate(token)
@@ -67,7 +67,10 @@ func TestKeys_Pass_is_bound(t *testing.T) {
 	t.Parallel()
 	keys, err := ParseKeys(NewKey())
 	require.NoError(t, err)
-	for _, b := range []Binding{{}, {Executor: "x"}, {Pool: "p"}, {Executor: "x*", Pool: "p"}, {Executor: "x y", Pool: "p"}, {Executor: "x", Pool: "a/b"}} {
+	for _, b := range []Binding{
+		{}, {Executor: "x"}, {Pool: "p"}, {Executor: "x*", Pool: "p"}, {Executor: "x y", Pool: "p"}, {Executor: "x", Pool: "a/b"},
+		{Executor: "x", Pool: "p", Fleet: "f"}, {Executor: "x", Pool: "p", Instance: "i"},
+	} {
 		_, err := keys.Pass(b, time.Now(), time.Hour)
 		require.Error(t, err, "%+v", b)
 	}

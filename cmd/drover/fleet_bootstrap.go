@@ -123,6 +123,7 @@ func (b *sshBootstrap) options(ctx context.Context, i fleets.Instance) (bootstra
 	return bootstrap.Options{
 		Executor: bootstrap.Executor{
 			Pool: i.Spec.Pool, Driver: pool.Driver, Slots: max(1, i.Spec.CapacityPerInstance), Privileged: pool.Privileged,
+			// The token says which instance it is. An older gateway goes by the labels.
 			Labels:      map[string]string{run.LabelFleet: i.Fleet, run.LabelInstance: i.ID},
 			RemoveAfter: b.cfg.RemoveAfter, Gateway: b.cfg.GatewayURL, InsecureGateway: b.cfg.InsecureGateway,
 			Relay: bootstrap.Relay{
@@ -155,7 +156,7 @@ func (b *sshBootstrap) target(i fleets.Instance, c fleeting.ConnectInfo) (bootst
 		Connect: c, Executor: id, HostKey: strings.TrimSpace(string(known)),
 		Remember: func(_ context.Context, key string) error { return writeToken(file, key) },
 		Credential: func(context.Context) (string, error) {
-			return b.keys.Pass(tokens.Binding{Executor: id, Pool: i.Spec.Pool}, time.Now(), b.cfg.Life)
+			return b.keys.Pass(tokens.Binding{Executor: id, Pool: i.Spec.Pool, Fleet: i.Fleet, Instance: i.ID}, time.Now(), b.cfg.Life)
 		},
 		Registered: func(ctx context.Context) (bool, error) {
 			e, err := b.registry.GetExecutor(ctx, id)

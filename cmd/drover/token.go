@@ -34,7 +34,8 @@ its entry.
 
 A token with the scope executor may act as any executor, unless it is bound: --executor holds it to
 one id (or with a * at its end, to all ids that begin like that), --pool to the tasks of one pool,
-and --set allows it to belong to an executor set. A relay takes bound tokens only.`,
+--set allows it to belong to an executor set, and --fleet makes its executors instances of a fleet.
+A relay takes bound tokens only.`,
 		Example: "  drover token new --name ci --scopes read,write --file tokens.yaml\n" +
 			"  drover token new --name host-7 --scopes executor --executor host-7 --pool linux --file tokens.yaml --out executor.token\n" +
 			"  drover token new --name builders --scopes executor --executor 'builder-*' --pool linux --set builders --file tokens.yaml",
@@ -56,6 +57,8 @@ and --set allows it to belong to an executor set. A relay takes bound tokens onl
 	cmd.Flags().StringVar(&entry.Executor, "executor", "", "only as the executor of this id, or of the ids that begin like it with a * at its end")
 	cmd.Flags().StringVar(&entry.Pool, "pool", "", "only for tasks of this pool; needs --executor")
 	cmd.Flags().StringVar(&entry.Set, "set", "", "as a member of this executor set; needs --executor")
+	cmd.Flags().StringVar(&entry.Fleet, "fleet", "", "for instances of this fleet only; needs --executor and --pool")
+	cmd.Flags().StringVar(&entry.Instance, "instance", "", "for this instance of the fleet only; needs --fleet")
 	cmd.Flags().StringVar(&file, "file", "", "token file of the gateway; made if it does not exist")
 	cmd.Flags().StringVar(&out, "out", "", "file that takes the token (0600) instead of the standard output")
 	_ = cmd.MarkFlagRequired("name")

@@ -187,11 +187,9 @@ func testLedgerRequest(t *testing.T, d *database) {
 func testUses(t *testing.T, d *database) {
 	s := d.store(t)
 	putFleet(t, s, "linux", func(x *run.FleetSpec) { x.MaxUseCount = 2 })
-	e := executor("a")
-	e.Labels = map[string]string{run.LabelFleet: "linux", run.LabelInstance: "vm-1"}
+	e := instanceOf("a", "linux", "vm-1")
 	require.NoError(t, register(t, s, e))
-	stranger := executor("b")
-	stranger.Labels = map[string]string{run.LabelFleet: "nope", run.LabelInstance: "vm-2"}
+	stranger := instanceOf("b", "nope", "vm-2")
 	require.NoError(t, register(t, s, stranger))
 	id := holding(t, s, "a", "a", "b", "")
 	got, err := s.GetExecutor(t.Context(), "a")

@@ -51,6 +51,7 @@ func Run(t *testing.T, newDatabase func(t *testing.T) Open) {
 		{"Schedules", scheduleTests()},
 		{"Sharing", sharingTests()},
 		{"Fleets", fleetTests()},
+		{"Membership", membershipTests()},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			t.Parallel()

@@ -105,7 +105,7 @@ func (s *Store) RegisterExecutor(ctx context.Context, e run.Executor) (run.Wante
 		if err := t.ensurePool(ctx, e, labels); err != nil {
 			return err
 		}
-		if err := t.ofFleet(ctx, &e); err != nil {
+		if err := t.ofFleet(ctx, &e, known); err != nil {
 			return err
 		}
 		// What a client wanted of it stands, and so does what it took.
@@ -126,26 +126,6 @@ func (s *Store) RegisterExecutor(ctx context.Context, e run.Executor) (run.Wante
 	return wanted, err
 }
 
-// ofFleet notes which instance of which fleet an executor is, as its labels
-// say, where it serves that fleet's pool.
-func (t *tx) ofFleet(ctx context.Context, e *run.Executor) error {
-	name := e.Labels[run.LabelFleet]
-	e.Fleet, e.Instance, e.MaxUses = "", "", 0
-	if name == "" {
-		return nil
-	}
-	f, err := presentFleet(ctx, t, t.keys, name, "")
-	if run.CodeOf(err) == run.CodeNotFound || err == nil && f.Spec.Pool != e.Pool {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	e.Fleet, e.Instance, e.MaxUses = name, e.Labels[run.LabelInstance], f.Spec.MaxUseCount
-	t.touch(run.ID(fleetKey + name))
-	return nil
-}
-
 // RenewExecutor implements records.Store.
 func (s *Store) RenewExecutor(ctx context.Context, r run.Renewal) (run.Wanted, error) {
 	var wanted run.Wanted
@@ -163,7 +143,9 @@ func (s *Store) RenewExecutor(ctx context.Context, r run.Renewal) (run.Wanted, e
 		if known.JournalID != r.JournalID {
 			return run.Errorf(run.CodeNotFound, "executor %s was registered with another journal", r.Executor)
 		}
-		wanted = run.Wanted{Drain: known.wanted}
+		if wanted, err = t.wantedOf(ctx, known, r); err != nil {
+			return err
+		}
 		_, err = t.Exec(ctx, `UPDATE executors SET slots_used = ?, draining = ?, drained = ?, last_contact = ?, doubted_at = 0 WHERE id = ?`,
 			r.SlotsUsed, r.Draining, r.Drained, t.now, r.Executor)
 		if known.Fleet != "" && r.Drained && !known.drained { // it is waited for

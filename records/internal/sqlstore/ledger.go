@@ -73,7 +73,7 @@ func (s *Store) FleetInstances(ctx context.Context, name string, gone bool) (out
 	return out, err
 }
 
-// fleetExecutors returns the executors that say they are instances of a fleet.
+// fleetExecutors returns the executors that are instances of a fleet.
 func fleetExecutors(ctx context.Context, q Querier, f *fleetRow, now int64) ([]run.Executor, error) {
 	var out []run.Executor
 	index := map[string]int{}
@@ -97,7 +97,9 @@ func fleetExecutors(ctx context.Context, q Querier, f *fleetRow, now int64) ([]r
 			out[i].Tasks = n
 		}
 		return err
-	}, `SELECT executor, count(*) FROM tasks WHERE pool = ? AND status IN ('queued', 'running') AND status = 'running' GROUP BY executor`, f.Spec.Pool)
+		// Their pools, and not that of the fleet: it may have been changed since.
+	}, `SELECT executor, count(*) FROM tasks WHERE pool IN (SELECT pool FROM executors WHERE fleet = ? AND NOT removed)
+		AND status IN ('queued', 'running') AND status = 'running' GROUP BY executor`, f.Name)
 }
 
 // ViewFleet implements records.Store.

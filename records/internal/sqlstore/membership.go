@@ -1,0 +1,105 @@
+package sqlstore
+
+import (
+	"context"
+
+	"github.com/drover-run/drover/run"
+)
+
+// ofFleet decides which instance of which fleet an executor is. The gateway says
+// so by the executor's token. An executor that is an instance stays that one,
+// whatever it registers as: else it would escape the bound of its uses, and its
+// removal with the instance. Labels prove nothing.
+func (t *tx) ofFleet(ctx context.Context, e *run.Executor, known *executorRow) error {
+	kept, err := t.keepInstance(ctx, e, known)
+	if err != nil {
+		return err
+	}
+	f, err := t.fleetIfAny(ctx, e.Fleet)
+	if err != nil {
+		return err
+	}
+	if f == nil || !kept && f.Spec.Pool != e.Pool {
+		f, e.Fleet, e.Instance = nil, "", ""
+	}
+	if err := t.checkFleetLabel(ctx, e); err != nil {
+		return err
+	}
+	if e.MaxUses = 0; f != nil {
+		e.MaxUses = f.Spec.MaxUseCount
+		t.touch(run.ID(fleetKey + f.Name))
+	}
+	return nil
+}
+
+// keepInstance reports whether an executor stays the instance that it is.
+// Errors: conflict (it registers as another one, or for another pool).
+func (t *tx) keepInstance(ctx context.Context, e *run.Executor, known *executorRow) (bool, error) {
+	if known == nil || known.Fleet == "" {
+		return false, nil
+	}
+	f, err := t.fleetIfAny(ctx, known.Fleet)
+	if err != nil || f == nil {
+		return false, err
+	}
+	if e.Fleet != "" && (e.Fleet != known.Fleet || e.Instance != known.Instance) {
+		stands, err := instanceStands(ctx, t, known.Fleet, known.Instance)
+		if err == nil && stands {
+			err = run.Errorf(run.CodeConflict, "executor %s is instance %s of fleet %s, not instance %s of fleet %s",
+				e.ID, known.Instance, known.Fleet, e.Instance, e.Fleet)
+		}
+		return false, err
+	}
+	if e.Pool != known.Pool && e.Pool != f.Spec.Pool {
+		return false, run.Errorf(run.CodeConflict, "executor %s is an instance of fleet %s, which serves pool %s and not pool %s",
+			e.ID, known.Fleet, f.Spec.Pool, e.Pool)
+	}
+	e.Fleet, e.Instance, e.Temporary = known.Fleet, known.Instance, e.Temporary || known.Temporary
+	return true, nil
+}
+
+// checkFleetLabel refuses an executor whose labels name a fleet of its pool that
+// it is not proven to be of. The fleet would take its machine for one without an
+// executor, and delete it under its tasks.
+func (t *tx) checkFleetLabel(ctx context.Context, e *run.Executor) error {
+	name := e.Labels[run.LabelFleet]
+	if name == "" || name == e.Fleet {
+		return nil
+	}
+	f, err := t.fleetIfAny(ctx, name)
+	if err == nil && f != nil && f.Spec.Pool == e.Pool {
+		err = run.Errorf(run.CodeInvalid, "the labels of executor %s name fleet %s, to which its token is not bound", e.ID, name)
+	}
+	return err
+}
+
+// fleetIfAny reads a fleet that was not deleted, nil for none.
+func (t *tx) fleetIfAny(ctx context.Context, name string) (*fleetRow, error) {
+	if name == "" {
+		return nil, nil //nolint:nilnil // none is an answer
+	}
+	f, err := presentFleet(ctx, t, t.keys, name, "")
+	if run.CodeOf(err) == run.CodeNotFound {
+		return nil, nil //nolint:nilnil // none is an answer
+	}
+	return f, err
+}
+
+// wantedOf answers a sign of life.
+func (t *tx) wantedOf(ctx context.Context, e *executorRow, r run.Renewal) (run.Wanted, error) {
+	w := run.Wanted{Drain: e.wanted, Fleet: e.Fleet, Instance: e.Instance}
+	if !r.Expiring || e.Fleet == "" {
+		return w, nil
+	}
+	stands, err := instanceStands(ctx, t, e.Fleet, e.Instance)
+	w.Gone = !stands
+	return w, err
+}
+
+// instanceStands reports whether a fleet has an instance, and it is not being
+// deleted.
+func instanceStands(ctx context.Context, q Querier, fleet, instance string) (stands bool, err error) {
+	err = q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM fleet_instances WHERE fleet = ? AND instance = ?
+		AND state <> 'gone' AND state <> 'deleting' AND state <> 'ignored')`, fleet, instance).Scan(&stands)
+	return stands, err
+}
