@@ -71,8 +71,10 @@ type Handle interface {
 	// without gaps, waiting for new ones, and ends after the task_end frame.
 	// An environment that ended without one yields an error of CodeNotFound
 	// whose message says why (out of memory, killed from outside, host
-	// rebooted): its steps can never run again. Errors of CodeUnavailable
-	// mean that the driver is out of reach: call Events again later.
+	// rebooted): its steps can never run again. A journal that cannot be read,
+	// or lacks a frame, yields the error of Damaged behind the frames before
+	// the damage. Errors of CodeUnavailable mean that the driver is out of
+	// reach: call Events again later.
 	Events(ctx context.Context, from int64) iter.Seq2[run.Frame, error]
 	// CopyTo writes a tar stream below dir of the environment.
 	CopyTo(ctx context.Context, dir string, tar io.Reader) error

@@ -24,6 +24,23 @@ func Ended(cause run.Cause, reason string) error {
 	return &endedError{err: run.Errorf(run.CodeNotFound, "%s", reason), cause: cause}
 }
 
+// ErrDamaged is what the errors wrap that Damaged returns.
+var ErrDamaged = errors.New("the journal of the environment is damaged")
+
+// Damaged returns the error that Handle.Events yields where the journal of the
+// environment cannot be read, or lacks a frame, for the reason that err gives.
+// It is of CodeInternal as long as the environment may continue: the executor
+// calls Events again, since only the end of the environment ends the task. Once
+// ended says that nothing is written to the journal any more, it is of
+// CodeNotFound as that of Ended is.
+func Damaged(err error, ended bool) error {
+	code := run.CodeInternal
+	if ended {
+		code = run.CodeNotFound
+	}
+	return &run.Error{Code: code, Message: "the task's journal is damaged, so its result is not known: " + err.Error(), Err: ErrDamaged}
+}
+
 // codeOf returns the code of an error as run.CodeOf does, and does not take a
 // call that was given up for a fault of Drover.
 func codeOf(err error) run.Code {

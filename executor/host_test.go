@@ -2,6 +2,7 @@ package executor_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -45,9 +46,41 @@ type env struct {
 	frames  []run.Frame
 	waiting *waiting // the step that asks
 	ended   error    // it ended without a task_end
+	damage  damage
 	stopped bool
 	removed bool
 	changed chan struct{}
+}
+
+// damage is what became of the journal of an environment.
+type damage struct {
+	from, to int64 // the frames that are lost; none if from is 0
+	gap      bool  // the frames after them can be read, and the driver sees no damage
+}
+
+// spoil damages the journal of an environment from frame from on.
+func (e *env) spoil(d damage) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.damage = d
+	e.notify()
+}
+
+// spoilNext damages the frame after the next one.
+func (e *env) spoilNext(gap bool) {
+	e.mu.Lock()
+	next := e.first + int64(len(e.frames))
+	e.mu.Unlock()
+	e.spoil(damage{from: next + 1, to: next + 2, gap: gap})
+}
+
+// fault returns what a driver yields in the place of frame n; the lock is held.
+func (e *env) fault(n int64) error {
+	if e.damage.from == 0 || e.damage.gap || n < e.damage.from || n-e.first >= int64(len(e.frames)) {
+		return nil
+	}
+	over := e.ended != nil || len(e.frames) > 0 && e.frames[len(e.frames)-1].Kind == run.FrameTaskEnd
+	return executor.Damaged(errors.New("it has garbage"), over)
 }
 
 func (e *env) add(f run.Frame) {
@@ -308,7 +341,7 @@ func (h *procHandle) Events(ctx context.Context, from int64) iter.Seq2[run.Frame
 				if !yield(f, nil) || f.Kind == run.FrameTaskEnd {
 					return
 				}
-				next++
+				next = f.N + 1
 				continue
 			case ended != nil:
 				yield(run.Frame{}, ended)
@@ -324,10 +357,19 @@ func (h *procHandle) Events(ctx context.Context, from int64) iter.Seq2[run.Frame
 	}
 }
 
-// at returns frame n if it is there.
+// at returns frame n if it is there, or the next one behind a gap.
 func (e *env) at(n int64) (f run.Frame, ok bool, changed <-chan struct{}, ended error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.damage.gap && n >= e.damage.from && n <= e.damage.to && e.damage.to-e.first < int64(len(e.frames)) {
+		n = e.damage.to + 1
+	}
+	if err := e.fault(n); err != nil && !e.removed {
+		return run.Frame{}, false, nil, err
+	}
+	if e.damage.gap && n >= e.damage.from && n <= e.damage.to {
+		return run.Frame{}, false, e.changed, e.ended
+	}
 	if i := n - e.first; e.delivered && i >= 0 && i < int64(len(e.frames)) {
 		return e.frames[i], true, nil, nil
 	}

@@ -47,25 +47,42 @@ type world struct {
 	log       errorLog                       // of all processes
 }
 
-// errorLog is a handler that keeps the messages of errors.
+// errorLog is a handler that keeps the messages of errors and warnings.
 type errorLog struct {
 	mu       *sync.Mutex
 	messages *[]string
+	warned   *[]string
 }
 
 func newErrorLog() errorLog {
-	return errorLog{mu: new(sync.Mutex), messages: new([]string)}
+	return errorLog{mu: new(sync.Mutex), messages: new([]string), warned: new([]string)}
 }
 
 // Enabled implements slog.Handler.
-func (l errorLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelError }
+func (l errorLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
 
 // Handle implements slog.Handler.
 func (l errorLog) Handle(_ context.Context, r slog.Record) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if r.Level < slog.LevelError {
+		*l.warned = append(*l.warned, r.Message)
+		return nil
+	}
 	*l.messages = append(*l.messages, r.Message)
 	return nil
+}
+
+// warnings returns how often a warning was logged.
+func (l errorLog) warnings(message string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, m := range *l.warned {
+		if m == message {
+			n++
+		}
+	}
+	return n
 }
 
 // WithAttrs implements slog.Handler: they are not kept.

@@ -64,6 +64,12 @@ func printLines(lines iter.Seq2[[]byte, error], dir string, out *lineWriter, std
 			}
 			return fail(shim.ExitEnded, err)
 		}
+		if errors.Is(err, shim.ErrDamaged) {
+			if ended, _ := shim.Ended(dir); ended {
+				return fail(shim.ExitSpoiled, err)
+			}
+			return fail(shim.ExitDamaged, err)
+		}
 		if err == nil {
 			err = out.write(line)
 		}

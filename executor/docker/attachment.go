@@ -1,7 +1,6 @@
 package docker
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/binary"
@@ -15,17 +14,13 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/pkg/stdcopy"
 
+	"github.com/drover-run/drover/executor/shim"
 	"github.com/drover-run/drover/run"
 )
 
 const (
-	// maxLine is the longest line that can be a frame: outputs of
-	// run.MaxOutputBytes, each byte of which may take six in JSON.
-	maxLine = 8 << 20
 	// tailBytes is how much of what is no frame is kept, to explain an end.
 	tailBytes = 2 << 10
-	// lineBuffer holds any usual frame.
-	lineBuffer = 64 << 10
 )
 
 // attachment is a connection to the streams of a main container. It is for one
@@ -33,9 +28,7 @@ const (
 type attachment struct {
 	conn  types.HijackedResponse
 	nonce []byte
-	lines *bufio.Reader
-	long  []byte // a line that does not fit the buffer, or comes in parts
-	whole bool   // long was returned
+	lines *shim.LineReader
 	tail  tail
 	first int64 // number of the first frame there is, where it will come; else 0
 }
@@ -52,7 +45,7 @@ func (d *Driver) attach(ctx context.Context, id, nonce string, stdin bool) (*att
 		return nil, &run.Error{Code: run.CodeUnavailable, Message: "attaching to container " + id + ": " + daemonText(err), Err: err}
 	}
 	a := &attachment{conn: conn, nonce: []byte(nonce + " ")}
-	a.lines = bufio.NewReaderSize(&demultiplexer{source: conn.Reader, stderr: &a.tail}, lineBuffer)
+	a.lines = shim.NewLineReader(&demultiplexer{source: conn.Reader, stderr: &a.tail})
 	return a, nil
 }
 
@@ -112,8 +105,11 @@ func (a *attachment) next(ctx context.Context, patience time.Duration) (f run.Fr
 	stop := context.AfterFunc(ctx, func() { _ = a.conn.Conn.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	for {
-		line, err := a.line()
-		if err != nil {
+		line, err := a.lines.Next()
+		switch {
+		case errors.Is(err, shim.ErrDamaged):
+			continue // the copy has no such line; what it stands for is in the journal
+		case err != nil:
 			if cause := context.Cause(ctx); cause != nil {
 				err = cause
 			}
@@ -124,44 +120,9 @@ func (a *attachment) next(ctx context.Context, patience time.Duration) (f run.Fr
 			_, _ = a.tail.Write(line)
 			continue
 		}
-		f, err = decodeFrame(text)
+		f, err = shim.Decode(text)
 		return f, int64(len(text)), err
 	}
-}
-
-// line reads up to the next newline. Of a line longer than maxLine some is
-// left out. After an error it may be called again and goes on.
-func (a *attachment) line() ([]byte, error) {
-	if a.whole {
-		a.long, a.whole = a.long[:0], false
-	}
-	for {
-		part, err := a.lines.ReadSlice('\n')
-		if err == nil && len(a.long) == 0 {
-			return part, nil
-		}
-		if len(a.long)+len(part) <= maxLine {
-			a.long = append(a.long, part...)
-		}
-		switch {
-		case err == nil:
-			a.whole = true
-			return a.long, nil
-		case !errors.Is(err, bufio.ErrBufferFull):
-			return nil, err
-		}
-	}
-}
-
-func decodeFrame(text []byte) (run.Frame, error) {
-	var f run.Frame
-	if err := json.Unmarshal(text, &f); err != nil {
-		return f, run.Errorf(run.CodeInternal, "reading a frame of the shim: %w", err)
-	}
-	if f.Version > run.FrameVersion {
-		return f, run.Errorf(run.CodeInternal, "the shim writes frames of version %d, this executor reads up to %d", f.Version, run.FrameVersion)
-	}
-	return f, nil
 }
 
 // demultiplexer reads the stdout part of a container's streams, and writes the

@@ -1,7 +1,6 @@
 package docker
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -18,12 +17,13 @@ import (
 	"github.com/docker/docker/pkg/stdcopy"
 	"github.com/stretchr/testify/require"
 
+	"github.com/drover-run/drover/executor/shim"
 	"github.com/drover-run/drover/run"
 )
 
 func TestAttachment_next(t *testing.T) {
 	t.Parallel()
-	big := strings.Repeat("x", 3*lineBuffer)
+	big := strings.Repeat("x", 200<<10)
 	var written bytes.Buffer
 	stdout, stderr := stdcopy.NewStdWriter(&written, stdcopy.Stdout), stdcopy.NewStdWriter(&written, stdcopy.Stderr)
 	line := func(f run.Frame) string {
@@ -111,7 +111,7 @@ func newTestAttachment(t *testing.T, streams io.Reader) *attachment {
 		require.NoError(t, theirs.Close())
 	})
 	a := &attachment{conn: types.HijackedResponse{Conn: ours}, nonce: []byte("nonce ")}
-	a.lines = bufio.NewReaderSize(&demultiplexer{source: iotest.HalfReader(streams), stderr: &a.tail}, lineBuffer)
+	a.lines = shim.NewLineReader(&demultiplexer{source: iotest.HalfReader(streams), stderr: &a.tail})
 	return a
 }
 
@@ -125,4 +125,40 @@ func TestReadFrames_leaves_out_a_torn_line(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, wanted)
 	require.Equal(t, []int64{4, 5}, got)
+}
+
+func TestReadFrames_of_a_damaged_journal(t *testing.T) {
+	t.Parallel()
+	const frames = `{"v":1,"n":3}` + "\n" + `{"v":1,"n":4}` + "\n"
+	for name, journal := range map[string]io.Reader{
+		"an endless line": io.MultiReader(strings.NewReader(frames), io.LimitReader(endless{}, 64<<20)),
+		"a gap":           strings.NewReader(frames + `{"v":1,"n":6}` + "\n"),
+		"garbage":         strings.NewReader(frames + "garbage\n"),
+	} {
+		var got []int64
+		_, err := readFrames(journal, 4, func(f run.Frame, _ int64) bool { got = append(got, f.N); return true })
+		require.ErrorIs(t, err, shim.ErrDamaged, name)
+		require.Equal(t, []int64{4}, got, name)
+	}
+}
+
+// endless is a line that has no end.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
+}
+
+func TestAttachment_next_skips_a_long_line(t *testing.T) {
+	t.Parallel()
+	var written bytes.Buffer
+	stdout := stdcopy.NewStdWriter(&written, stdcopy.Stdout)
+	_, err := io.Copy(stdout, io.MultiReader(strings.NewReader("nonce "), io.LimitReader(endless{}, 9<<20), strings.NewReader("\nnonce {\"v\":1,\"n\":2}\n")))
+	require.NoError(t, err)
+	f, _, err := newTestAttachment(t, &written).next(t.Context(), time.Minute)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, f.N)
 }

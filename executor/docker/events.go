@@ -11,6 +11,7 @@ import (
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 
+	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/executor/shim"
 	"github.com/drover-run/drover/run"
 )
@@ -96,7 +97,10 @@ func (f *follower) join(ctx context.Context) (a *attachment, ended bool, err err
 	}
 	// What was written before is in the journal alone. A container that ended
 	// before the attaching fails here: its streams would never end.
-	if err = f.catchUp(ctx); err != nil {
+	if err = f.catchUp(ctx); err == nil && !f.done {
+		err = f.checkEnd(ctx)
+	}
+	if err != nil {
 		a.close()
 		a = nil
 	}
@@ -180,16 +184,29 @@ func (f *follower) stream(ctx context.Context, a *attachment) error {
 		}
 		patience = f.driver.silence
 		if frame.N > f.next {
-			if err := f.catchUp(ctx); err != nil && !errors.Is(err, errNotRunning) {
+			if ended, err := f.closeGap(ctx, frame.N); err != nil || ended {
 				return err
 			}
-		}
-		if frame.N > f.next && !f.done {
-			return nil // the journal of a container that ended has it
 		}
 		f.take(frame, size)
 	}
 	return nil
+}
+
+// closeGap yields what comes before frame n, which was seen on the stream. ended
+// says that the container has ended: then the journal has the rest.
+func (f *follower) closeGap(ctx context.Context, n int64) (ended bool, err error) {
+	switch err = f.catchUp(ctx); {
+	case errors.Is(err, errNotRunning):
+		return true, nil
+	case err != nil || f.next >= n || f.done:
+		return false, err
+	}
+	// The shim writes its journal before the stream.
+	if err = f.readArchived(ctx); err == nil && f.next < n && !f.done {
+		err = shim.Damaged("the journal lacks the frames %d to %d", f.next, n-1)
+	}
+	return false, err
 }
 
 // take yields a frame unless it was yielded before, and reports whether more
@@ -216,6 +233,26 @@ func (f *follower) finish(ctx context.Context, state *container.State) error {
 		return err
 	}
 	return run.Errorf(run.CodeNotFound, "%s", f.why(state))
+}
+
+// damage judges a damaged journal: it is the last word once nothing is written
+// to the journal any more.
+func (f *follower) damage(ctx context.Context, damage error) error {
+	state, err := f.look(ctx)
+	if err != nil {
+		return err
+	}
+	if !state.Running {
+		if state.ExitCode != 0 || state.OOMKilled {
+			damage = fmt.Errorf("%w, and %s", damage, whyEnded(state))
+		}
+		return executor.Damaged(damage, true)
+	}
+	written, err := f.driver.endWritten(ctx, f.id)
+	if err != nil {
+		return err
+	}
+	return executor.Damaged(damage, written)
 }
 
 // why tells how a container ended that should not have.

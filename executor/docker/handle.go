@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"io"
 	"iter"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/executor/shim"
 	"github.com/drover-run/drover/run"
 )
 
@@ -27,7 +29,11 @@ var _ executor.Handle = (*handle)(nil)
 func (h *handle) Events(ctx context.Context, from int64) iter.Seq2[run.Frame, error] {
 	return func(yield func(run.Frame, error) bool) {
 		f := &follower{handle: h, next: from, yield: func(frame run.Frame) bool { return yield(frame, nil) }}
-		if err := f.follow(ctx); err != nil && !f.done {
+		err := f.follow(ctx)
+		if errors.Is(err, shim.ErrDamaged) {
+			err = f.damage(ctx, err)
+		}
+		if err != nil && !f.done {
 			yield(run.Frame{}, err)
 		}
 	}

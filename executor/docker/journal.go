@@ -2,7 +2,6 @@ package docker
 
 import (
 	"archive/tar"
-	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -47,11 +46,12 @@ func (f *follower) catchUp(ctx context.Context) error {
 	if code := run.CodeOf(err); code == run.CodeCanceled || code == run.CodeTimeout || code == run.CodeUnavailable {
 		return err
 	}
-	// A container at its limit of processes or memory takes no further one.
-	f.driver.log.WarnContext(ctx, "reading a journal through the archive", "key", f.key.String(), "error", err)
-	err = f.driver.archivedJournal(ctx, f.id, f.next, f.take)
-	if errors.Is(err, errNoJournal) {
-		return nil
+	// A container at its limit of processes or memory takes no further one, and
+	// where one ends, the daemon prints what is no frame. The archive decides.
+	failed := err
+	err = f.readArchived(ctx)
+	if err == nil {
+		f.driver.log.WarnContext(ctx, "read a journal through the archive", "key", f.key.String(), "error", failed)
 	}
 	return err
 }
@@ -91,24 +91,85 @@ func (d *Driver) archivedJournal(ctx context.Context, id string, from int64, tak
 
 // readFrames reads the lines of a journal. A last line without its end was cut
 // off by the death of its writer and is no frame. It reports whether more
-// frames are wanted.
+// frames are wanted. Errors wrap shim.ErrDamaged, unless the way broke.
 func readFrames(journal io.Reader, from int64, take func(f run.Frame, size int64) bool) (wanted bool, err error) {
-	for lines := bufio.NewReaderSize(journal, lineBuffer); ; {
-		line, err := lines.ReadBytes('\n')
+	for lines := shim.NewReader(journal); ; {
+		line, n, err := lines.Next()
 		switch {
 		case errors.Is(err, io.EOF):
 			return true, nil
+		case errors.Is(err, shim.ErrDamaged):
+			return true, err
 		case err != nil:
 			return true, daemonError(err, "reading a journal")
+		case n < from:
+			continue
 		}
-		frame, err := decodeFrame(line)
+		frame, err := shim.Decode(line)
 		if err != nil {
 			return true, err
 		}
-		if frame.N >= from && !take(frame, int64(len(line))) {
+		if !take(frame, int64(len(line))) {
 			return false, nil
 		}
 	}
+}
+
+// checkEnd returns an error where all was read and the shim has written the
+// task's end: the journal was cut off. The shim waits for its acknowledgment
+// then, and the container would run for ever.
+func (f *follower) checkEnd(ctx context.Context) error {
+	written, err := f.driver.endWritten(ctx, f.id)
+	if err != nil || !written {
+		return err
+	}
+	if err := f.readArchived(ctx); err != nil || f.done { // with what was written since
+		return err
+	}
+	return shim.Damaged("the journal lacks the end of the task")
+}
+
+// readArchived yields what the journal has from the frame on that is due.
+func (f *follower) readArchived(ctx context.Context) error {
+	err := f.driver.archivedJournal(ctx, f.id, f.next, f.take)
+	if errors.Is(err, errNoJournal) {
+		return nil
+	}
+	return err
+}
+
+// endWritten reports whether the shim has written the task's end to its
+// journal: it may live on to wait for the acknowledgment.
+func (d *Driver) endWritten(ctx context.Context, id string) (bool, error) {
+	const enough = 4 << 10
+	text, err := d.copyFile(ctx, id, path.Join(taskDir, shim.LockFile), enough)
+	if err != nil {
+		return false, err
+	}
+	state, err := shim.DecodeState(text)
+	return err == nil && state.Ended, nil
+}
+
+// copyFile returns a file of a container, nothing where it is not there, and no
+// more than most bytes of it.
+func (d *Driver) copyFile(ctx context.Context, id, name string, most int64) ([]byte, error) {
+	content, _, err := d.client.CopyFromContainer(ctx, id, name)
+	if cerrdefs.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, daemonError(err, "copying %s of container %s", name, id)
+	}
+	defer func() { _ = content.Close() }()
+	archive := tar.NewReader(content)
+	if _, err := archive.Next(); err != nil {
+		return nil, daemonError(err, "copying %s of container %s", name, id)
+	}
+	text, err := io.ReadAll(io.LimitReader(archive, most))
+	if err != nil {
+		return nil, daemonError(err, "copying %s of container %s", name, id)
+	}
+	return text, nil
 }
 
 // isStreamEnd reports whether an error of reading says that the connection is

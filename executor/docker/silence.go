@@ -38,12 +38,15 @@ func (s *journalSize) add(n, size int64) {
 }
 
 // checkSilence compares the size of the journal with what was read of it, and
-// yields what is missing. While nothing happens it costs one request that
-// starts nothing in the container.
+// yields what is missing. While nothing happens it costs two requests that
+// start nothing in the container.
 func (f *follower) checkSilence(ctx context.Context) error {
 	size, err := f.measureJournal(ctx)
-	if err != nil || (f.known.known && size <= f.known.bytes) {
+	if err != nil {
 		return err
+	}
+	if f.known.known && size <= f.known.bytes {
+		return f.checkEnd(ctx)
 	}
 	before := f.next
 	if err := f.catchUp(ctx); err != nil || f.done {

@@ -23,7 +23,7 @@ func (h *handle) Connect(ctx context.Context) (io.ReadWriteCloser, error) {
 type connection struct{ session *session }
 
 // Read implements io.Reader.
-func (c connection) Read(p []byte) (int, error) { return c.session.lines.Read(p) }
+func (c connection) Read(p []byte) (int, error) { return c.session.source.Read(p) }
 
 // Write implements io.Writer.
 func (c connection) Write(p []byte) (int, error) { return c.session.stdin.Write(p) }

@@ -39,8 +39,8 @@ func (h *handle) CopyFrom(ctx context.Context, path string) (io.ReadCloser, erro
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { s.cancel(context.Cause(ctx)) })
-	c := &packed{session: s, content: s.lines, path: path, stop: stop}
-	if _, err := s.lines.Peek(1); err != nil { // no archive is empty
+	c := &packed{session: s, content: s.source, path: path, stop: stop}
+	if _, err := s.source.Peek(1); err != nil { // no archive is empty
 		err = c.fault()
 		return nil, errors.Join(err, c.Close())
 	}

@@ -31,6 +31,8 @@ type follower struct {
 	yield func(run.Frame) bool
 	done  bool // the last frame was yielded, or nobody wants more
 	seen  *corev1.Pod
+	// complaint is what the program that read last has complained of.
+	complaint error
 }
 
 // follow yields frames until the end. The session is one that prints the
@@ -52,6 +54,9 @@ func (f *follower) follow(ctx context.Context, s *session) error {
 		if over, judged := f.judge(ctx, code, err, tries > 0); over || judged != nil {
 			return judged
 		}
+		if damage := f.damage(code, err); damage != nil {
+			return executor.Damaged(damage, false)
+		}
 		if tries+1 >= followTries {
 			return run.Errorf(run.CodeUnavailable, "following the task %s: %w", f.key, outcomeOf(code, err))
 		}
@@ -72,7 +77,9 @@ func (f *follower) read(ctx context.Context, s *session) (code int, err error) {
 	for !f.done {
 		line, err := s.line(ctx)
 		if errors.Is(err, io.EOF) {
-			return s.outcome()
+			code, err := s.outcome()
+			f.complaint = shim.Damaged("%s", s.stderr.String())
+			return code, err
 		}
 		if err != nil {
 			return 0, err
@@ -80,7 +87,7 @@ func (f *follower) read(ctx context.Context, s *session) (code int, err error) {
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue // a pulse
 		}
-		frame, err := decodeFrame(line)
+		frame, err := shim.Decode(line)
 		if err != nil {
 			return 0, err
 		}
@@ -130,8 +137,11 @@ func (f *follower) explained(ctx context.Context, result *run.TaskResult) *run.T
 // to end with, that the iteration is over, or neither where the journal is to
 // be read again.
 func (f *follower) judge(ctx context.Context, code int, failed error, again bool) (over bool, err error) {
-	if failed == nil && code == shim.ExitNoJournal {
+	switch {
+	case failed == nil && code == shim.ExitNoJournal:
 		return true, run.Errorf(run.CodeNotFound, "the task has not begun")
+	case failed == nil && code == shim.ExitSpoiled:
+		return true, f.spoiled(ctx)
 	}
 	// Where the shim ended, or nothing can be run, that is seen in the pod's
 	// state soon. A connection that broke for the first time may just be made
@@ -176,10 +186,37 @@ func (f *follower) finish(ctx context.Context, pod *corev1.Pod) error {
 	switch {
 	case f.done:
 		return nil
+	case errors.Is(err, shim.ErrDamaged):
+		return executor.Damaged(err, true)
 	case err != nil:
 		return err
 	}
 	return ended(pod)
+}
+
+// spoiled ends the following of a task that has ended and whose journal is
+// damaged: the copy in the container's log may be whole.
+func (f *follower) spoiled(ctx context.Context) error {
+	err := f.driver.logged(ctx, f.pod, f.nonce, f.next, func(frame run.Frame) bool { return f.take(ctx, frame) })
+	switch {
+	case f.done:
+		return nil
+	case err != nil && !errors.Is(err, shim.ErrDamaged):
+		return err
+	}
+	return executor.Damaged(f.complaint, true)
+}
+
+// damage returns what is wrong with the journal of a task that continues, where
+// that ended the reading.
+func (f *follower) damage(code int, err error) error {
+	switch {
+	case errors.Is(err, shim.ErrDamaged):
+		return err
+	case err == nil && code == shim.ExitDamaged:
+		return f.complaint
+	}
+	return nil
 }
 
 // outcomeOf puts into words that a program ended which should have gone on.

@@ -19,7 +19,8 @@ import (
 )
 
 const (
-	// execBuffer is read at once from what a program prints.
+	// execBuffer is read at once from what a program prints. It is not less than
+	// the buffer of a shim.LineReader, which then uses this one.
 	execBuffer = 64 << 10
 	// tailBytes is how much of the last that a program complains of is kept.
 	tailBytes = 2 << 10
@@ -36,7 +37,8 @@ var (
 type session struct {
 	stdin  *io.PipeWriter // nil where the program gets none
 	stdout *io.PipeReader
-	lines  *bufio.Reader
+	source *bufio.Reader    // of stdout
+	lines  *shim.LineReader // of source
 	stderr tail
 	cancel context.CancelCauseFunc
 	watch  *watchdog
@@ -80,7 +82,8 @@ func (d *Driver) exec(ctx context.Context, e execution) (*session, error) {
 
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stdout, sink := io.Pipe()
-	s := &session{stdout: stdout, lines: bufio.NewReaderSize(stdout, execBuffer), cancel: cancel, done: make(chan struct{})}
+	s := &session{stdout: stdout, source: bufio.NewReaderSize(stdout, execBuffer), cancel: cancel, done: make(chan struct{})}
+	s.lines = shim.NewLineReader(s.source)
 	s.watch = newWatchdog(sink, e.patience, func() { cancel(errSilent) })
 	options := remotecommand.StreamOptions{Stdout: s.watch, Stderr: &s.stderr}
 	var source *io.PipeReader
@@ -132,19 +135,20 @@ func (s *session) outcome() (code int, err error) {
 	return 0, run.Errorf(run.CodeUnavailable, "running a program in the pod: %w", s.err)
 }
 
-// line returns the next line that the program prints, newline included. The
-// error is io.EOF at the end, whatever that was, and that of ctx.
+// line returns the next line that the program prints, newline included, which is
+// valid until the next call. The error is io.EOF at the end, whatever that was,
+// that of ctx, and one that wraps shim.ErrDamaged for a line that is too long.
 func (s *session) line(ctx context.Context) ([]byte, error) {
 	stop := context.AfterFunc(ctx, func() { s.cancel(context.Cause(ctx)) })
 	defer stop()
-	line, err := s.lines.ReadBytes('\n')
-	if err != nil && ctx.Err() != nil {
+	line, err := s.lines.Next()
+	switch {
+	case err == nil, errors.Is(err, shim.ErrDamaged):
+		return line, err
+	case ctx.Err() != nil:
 		return nil, serverError(context.Cause(ctx), "following the task")
 	}
-	if err != nil {
-		return nil, io.EOF // a part of a line is none
-	}
-	return line, nil
+	return nil, io.EOF // a part of a line is none
 }
 
 // proved waits for the end of a program that prints shim.Done where it did what

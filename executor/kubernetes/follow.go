@@ -84,7 +84,7 @@ func (d *Driver) hasJournal(ctx context.Context, pod string) (bool, error) {
 	}
 	defer s.close()
 	_, err = s.line(ctx)
-	if err == nil {
+	if err == nil || errors.Is(err, shim.ErrDamaged) {
 		return true, nil // a frame or a pulse: only a journal has them
 	}
 	if !errors.Is(err, io.EOF) {
@@ -96,6 +96,8 @@ func (d *Driver) hasJournal(ctx context.Context, pod string) (bool, error) {
 		return false, err
 	case code == shim.ExitNoJournal:
 		return false, nil
+	case code == shim.ExitDamaged, code == shim.ExitSpoiled:
+		return true, nil
 	case code == shim.ExitDone:
 		return false, errCut
 	}

@@ -1,10 +1,8 @@
 package kubernetes
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"strings"
@@ -12,35 +10,42 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/drover-run/drover/executor/shim"
 	"github.com/drover-run/drover/run"
 )
 
 // logged reads the copy of the frames in the log of the task's container, from
-// a number on, which the node keeps as long as the pod is there. It may have
-// gaps. A log that is not there has none.
+// a number on, which the node keeps as long as the pod is there. A copy that has
+// a gap, since its reader was slow, is a damaged journal: nothing else is left of
+// it. A log that is not there has no frames.
 func (d *Driver) logged(ctx context.Context, pod, nonce string, from int64, take func(run.Frame) bool) error {
 	log, err := d.openLog(ctx, pod, &corev1.PodLogOptions{Container: mainContainer})
 	if err != nil || log == nil {
 		return err
 	}
 	defer func() { _ = log.Close() }()
-	mark := []byte(nonce + " ")
-	for lines := bufio.NewReaderSize(log, execBuffer); ; {
-		line, err := lines.ReadBytes('\n')
+	mark, last := []byte(nonce+" "), int64(0)
+	for lines := shim.NewLineReader(log); ; {
+		line, err := lines.Next()
+		text, ours := bytes.CutPrefix(line, mark)
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil // the last line was cut off by the death of its writer
-		case err != nil:
+		case err != nil && !errors.Is(err, shim.ErrDamaged):
 			return serverError(err, "reading the log of the pod %s", pod)
-		}
-		text, ok := bytes.CutPrefix(line, mark)
-		if !ok {
+		case !ours:
 			continue
+		case err != nil:
+			return err
 		}
-		frame, err := decodeFrame(text)
+		frame, err := shim.Decode(text)
 		if err != nil {
 			return err
 		}
+		if last > 0 && frame.N > last+1 && frame.N > from {
+			return shim.Damaged("the copy in the container's log lacks the frames %d to %d", max(last+1, from), frame.N-1)
+		}
+		last = frame.N
 		if frame.N >= from && !take(frame) {
 			return nil
 		}
@@ -78,15 +83,4 @@ func (d *Driver) lastLines(ctx context.Context, pod, container string, most int6
 		return nil, nil
 	}
 	return strings.Split(trimmed, "\n"), nil
-}
-
-func decodeFrame(text []byte) (run.Frame, error) {
-	var f run.Frame
-	if err := json.Unmarshal(text, &f); err != nil {
-		return f, run.Errorf(run.CodeInternal, "reading a frame of the shim: %w", err)
-	}
-	if f.Version > run.FrameVersion {
-		return f, run.Errorf(run.CodeInternal, "the shim writes frames of version %d, this executor reads up to %d", f.Version, run.FrameVersion)
-	}
-	return f, nil
 }

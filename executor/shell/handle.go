@@ -34,7 +34,10 @@ var _ executor.Handle = (*handle)(nil)
 func (h *handle) Events(ctx context.Context, from int64) iter.Seq2[run.Frame, error] {
 	return func(yield func(run.Frame, error) bool) {
 		for f, err := range shim.Tail(ctx, h.dir, from, h.driver.watcher) {
-			if run.CodeOf(err) == run.CodeNotFound {
+			switch {
+			case errors.Is(err, shim.ErrDamaged):
+				err = h.damaged(ctx, err)
+			case run.CodeOf(err) == run.CodeNotFound:
 				err = h.vanished(ctx)
 			}
 			if !yield(f, err) || err != nil {
@@ -66,6 +69,22 @@ func (h *handle) vanished(ctx context.Context) error {
 		return run.Errorf(run.CodeNotFound, "drover-shim ended before the task began%s", h.complaint())
 	}
 	return run.Errorf(run.CodeNotFound, "drover-shim was killed from outside%s", h.complaint())
+}
+
+// damaged judges a damaged journal: it is the last word once nothing is written
+// to the journal any more.
+func (h *handle) damaged(ctx context.Context, damage error) error {
+	ended, err := shim.Ended(h.dir)
+	if err != nil {
+		return run.Errorf(run.CodeUnavailable, "asking for the shim: %w", err)
+	}
+	if ended {
+		state, _ := shim.ReadState(h.dir)
+		if err := h.sweep(ctx, state); err != nil {
+			return run.Errorf(run.CodeUnavailable, "ending what the task has left running: %w", err)
+		}
+	}
+	return executor.Damaged(damage, ended)
 }
 
 // full reports whether there is no room for what is written to a directory.

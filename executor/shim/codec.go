@@ -22,6 +22,10 @@ const (
 	partStream  = `,"o":"`
 	partData    = `","d":"`
 	partEnd     = `"}`
+
+	// How the line of any frame begins.
+	partBegin  = `{"v":`
+	partNumber = `,"n":`
 )
 
 // endMark is part of the line of the last frame, and of no other: within a
@@ -72,17 +76,17 @@ func isOutput(f *run.Frame) bool {
 		year > 0 && year < 10000 && f.Time.Location() == time.UTC
 }
 
-// Decode reads a line of a journal. Errors: CodeInternal.
+// Decode reads a line of a journal. Errors wrap ErrDamaged.
 func Decode(line []byte) (run.Frame, error) {
 	if f, ok := decodeOutput(line); ok {
 		return f, nil
 	}
 	var f run.Frame
 	if err := json.Unmarshal(line, &f); err != nil {
-		return f, run.Errorf(run.CodeInternal, "reading a frame of the journal: %w", err)
+		return f, Damaged("the journal has a line that is no frame: %v", err)
 	}
 	if f.Version < 1 || f.Version > run.FrameVersion {
-		return f, run.Errorf(run.CodeInternal, "the journal has a frame of version %d; up to %d are known", f.Version, run.FrameVersion)
+		return f, Damaged("the journal has a frame of version %d; up to %d are known", f.Version, run.FrameVersion)
 	}
 	return f, nil
 }
@@ -127,6 +131,21 @@ func decodeOutput(line []byte) (run.Frame, bool) {
 	n, err := base64.StdEncoding.Decode(f.Data, data)
 	f.Data = f.Data[:n]
 	return f, err == nil
+}
+
+// numberOf returns the number of the frame in a line, which stands second in
+// all that appendFrame writes. The rest of the line is not looked at.
+func numberOf(line []byte) (int64, bool) {
+	_, rest, ok := between(line, partBegin, partNumber)
+	if !ok {
+		return 0, false
+	}
+	end := bytes.IndexAny(rest, ",}")
+	if end < 0 {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(string(rest[:end]), 10, 64)
+	return n, err == nil && n > 0
 }
 
 // between returns what is between the words at the beginning of text, and what

@@ -13,6 +13,8 @@ const (
 	ExitNoPort    = 9  // await-port: nothing listens
 	ExitNoShim    = 10 // hand: no shim takes the order; connect: no step waits
 	ExitNoFile    = 11 // pack: there is no such file
+	ExitDamaged   = 12 // read: the journal is damaged, and the task continues
+	ExitSpoiled   = 13 // read: the journal is damaged, and nothing is written to it any more
 )
 
 // Done is the line that stop, unpack and await-port with a count print when

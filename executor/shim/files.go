@@ -24,23 +24,50 @@ type State struct {
 	Boot string `json:"boot,omitempty"` // of the host; "" where it has no such id
 	// Clean says that the task ended and that nothing of it is left running.
 	Clean bool `json:"clean,omitempty"`
+	// Ended says that the journal has the task's end: nothing is written to it
+	// any more, although the shim may wait for an acknowledgment.
+	Ended bool `json:"ended,omitempty"`
 }
 
 // ReadState returns the state of the shim of a directory; the zero State where
 // none was written yet.
 func ReadState(dir string) (State, error) {
-	var s State
 	text, err := os.ReadFile(filepath.Join(dir, LockFile))
-	if errors.Is(err, fs.ErrNotExist) || (err == nil && len(text) == 0) {
-		return s, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &s)
+	if errors.Is(err, fs.ErrNotExist) {
+		return State{}, nil
 	}
 	if err != nil {
+		return State{}, fmt.Errorf("reading the state of the shim: %w", err)
+	}
+	return DecodeState(text)
+}
+
+// DecodeState reads the content of a LockFile.
+func DecodeState(text []byte) (State, error) {
+	var s State
+	if len(text) == 0 {
+		return s, nil
+	}
+	if err := json.Unmarshal(text, &s); err != nil {
 		return s, fmt.Errorf("reading the state of the shim: %w", err)
 	}
 	return s, nil
+}
+
+// Ended reports whether nothing is written to the journal of a directory any
+// more: it has the task's end, or the shim has gone.
+func Ended(dir string) (bool, error) {
+	if endWritten(dir) {
+		return true, nil
+	}
+	alive, err := Alive(dir)
+	return !alive, err
+}
+
+// endWritten reports whether the shim has written the task's end.
+func endWritten(dir string) bool {
+	s, err := ReadState(dir)
+	return err == nil && s.Ended
 }
 
 // write replaces the state. It is one write of a fixed length, so that a

@@ -130,6 +130,10 @@ func Run(ctx context.Context, o Options) int {
 	if err := j.close(); err != nil {
 		o.Log.ErrorContext(ctx, "making the journal last", "error", err)
 	}
+	state.Ended = true
+	if err := state.write(lock); err != nil {
+		o.Log.ErrorContext(ctx, "failed to write that the journal is complete", "error", err)
+	}
 	if o.Linger {
 		<-control.acknowledged
 	}

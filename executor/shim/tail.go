@@ -10,6 +10,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/drover-run/drover/run"
@@ -22,15 +23,14 @@ const (
 	lookLate = 50 * time.Millisecond
 	// lookAnyway is how often a follower looks although nothing told it to.
 	lookAnyway = 2 * time.Second
-	// tailBuffer is how much of a journal is read at once.
-	tailBuffer = 64 << 10
 )
 
 // Tail yields the frames of a directory's journal from number from on, as they
 // are written, and ends after the task_end frame. w may be nil: then it looks
 // by itself. Errors: CodeNotFound where the shim ended without telling the
 // task's end, or where there is no shim and no journal; CodeCanceled or
-// CodeTimeout with ctx; CodeInternal where the journal can not be read.
+// CodeTimeout with ctx; and those that wrap ErrDamaged, which Ended tells to be
+// the last word or not.
 func Tail(ctx context.Context, dir string, from int64, w *Watcher) iter.Seq2[run.Frame, error] {
 	return func(yield func(run.Frame, error) bool) {
 		for line, err := range TailLines(ctx, dir, from, w) {
@@ -65,7 +65,7 @@ func ReadLines(dir string, from int64) iter.Seq2[[]byte, error] {
 		t := &tail{dir: dir, from: from}
 		defer t.close()
 		_, err := t.read(func(line []byte) bool { return yield(line, nil) })
-		if err == nil && t.source == nil {
+		if err == nil && t.journal == nil {
 			err = run.Errorf(run.CodeNotFound, "there is no journal")
 		}
 		if err != nil {
@@ -86,7 +86,7 @@ func HasJournal(dir string) bool {
 // is left out. Where the task_end frame is missing it just ends.
 func Scan(r io.Reader, from int64) iter.Seq2[run.Frame, error] {
 	return func(yield func(run.Frame, error) bool) {
-		t := &tail{from: from, source: r}
+		t := &tail{from: from, journal: NewReader(r)}
 		_, err := t.read(func(line []byte) bool {
 			f, err := Decode(line)
 			return yield(f, err) && err == nil
@@ -99,13 +99,12 @@ func Scan(r io.Reader, from int64) iter.Seq2[run.Frame, error] {
 
 // tail is a place in a journal.
 type tail struct {
-	dir    string
-	from   int64
-	source io.Reader // nil until the journal is there
-	file   *os.File  // the same, where it is to be closed
-	next   int64     // number of the next line; 0 before the first
-	buf    []byte    // read and not yet yielded
-	done   bool      // task_end was yielded, or nobody wants more
+	dir     string
+	from    int64
+	journal *Reader  // nil until the journal is there
+	file    *os.File // the same, where it is to be closed
+	done    bool     // task_end was yielded, or nobody wants more
+	over    bool     // task_end comes before from
 }
 
 func (t *tail) close() {
@@ -130,9 +129,9 @@ func (t *tail) follow(ctx context.Context, w *Watcher, yield func([]byte) bool) 
 		if more {
 			pause = lookSoon
 		}
-		if w != nil && (first || !watching && t.source != nil) {
+		if w != nil && (first || !watching && t.journal != nil) {
 			unwatch()
-			unwatch, watching = func() {}, t.source != nil
+			unwatch, watching = func() {}, t.journal != nil
 			if changes, unwatch, err = w.watch(t.dir, watching); err != nil {
 				changes, unwatch = nil, func() {} // it looks by itself: the system may be out of watches
 			}
@@ -143,6 +142,9 @@ func (t *tail) follow(ctx context.Context, w *Watcher, yield func([]byte) bool) 
 			return run.Errorf(run.CodeInternal, "asking for the shim: %w", err)
 		}
 		if !alive {
+			return t.finish(yield)
+		}
+		if !more && t.journal != nil && !t.over && endWritten(t.dir) {
 			return t.finish(yield)
 		}
 		if err := t.wait(ctx, changes, &pause); err != nil {
@@ -156,8 +158,11 @@ func (t *tail) finish(yield func([]byte) bool) error {
 	if _, err := t.read(yield); err != nil || t.done {
 		return err
 	}
-	if t.source == nil {
+	switch {
+	case t.journal == nil:
 		return run.Errorf(run.CodeNotFound, "the shim did not begin the task")
+	case !t.over && endWritten(t.dir):
+		return Damaged("the journal lacks the end of the task")
 	}
 	return run.Errorf(run.CodeNotFound, "the shim ended without telling the end of the task")
 }
@@ -192,67 +197,47 @@ func (t *tail) wait(ctx context.Context, changes *watch, pause *time.Duration) e
 // read yields the whole lines that are there, and reports whether there were
 // any.
 func (t *tail) read(yield func([]byte) bool) (more bool, err error) {
-	if t.source == nil {
+	if t.journal == nil {
 		f, err := os.Open(filepath.Join(t.dir, JournalFile))
 		if errors.Is(err, fs.ErrNotExist) {
 			return false, nil
 		}
 		if err != nil {
-			return false, run.Errorf(run.CodeInternal, "opening the journal: %w", err)
+			return false, unreadable(err)
 		}
-		t.file, t.source = f, f
+		t.file, t.journal = f, NewReader(f)
 	}
 	for {
-		if cap(t.buf)-len(t.buf) < tailBuffer {
-			t.buf = append(make([]byte, 0, 2*cap(t.buf)+tailBuffer), t.buf...)
-		}
-		n, err := t.source.Read(t.buf[len(t.buf):cap(t.buf)])
-		t.buf = t.buf[:len(t.buf)+n]
-		if n > 0 {
-			more = true
-			if err := t.lines(n, yield); err != nil || t.done {
-				return more, err
-			}
-		}
-		if errors.Is(err, io.EOF) || (n == 0 && err == nil) {
+		line, n, err := t.journal.Next()
+		switch {
+		case errors.Is(err, io.EOF):
 			return more, nil
+		case errors.Is(err, ErrDamaged):
+			return more, err
+		case err != nil:
+			return more, unreadable(err)
 		}
-		if err != nil {
-			return more, run.Errorf(run.CodeInternal, "reading the journal: %w", err)
-		}
-	}
-}
-
-// lines yields the whole lines of the buffer, of which the last fresh bytes
-// are new.
-func (t *tail) lines(fresh int, yield func([]byte) bool) error {
-	rest := t.buf
-	seen := len(rest) - fresh // holds no newline
-	for {
-		end := bytes.IndexByte(rest[seen:], '\n')
-		if end < 0 {
-			break
-		}
-		line := rest[:seen+end+1]
-		rest, seen = rest[seen+end+1:], 0
-		if t.next == 0 {
-			first, err := Decode(line)
-			if err != nil {
-				return err
-			}
-			t.next = first.N
-		}
-		t.next++
-		if t.next <= t.from {
+		more = true
+		if n < t.from {
+			t.over = t.over || bytes.Contains(line, []byte(endMark))
 			continue
 		}
 		if !yield(line) || bytes.Contains(line, []byte(endMark)) {
 			t.done = true
-			return nil
+			return more, nil
 		}
 	}
-	t.buf = t.buf[:copy(t.buf, rest)]
-	return nil
+}
+
+// unreadable tells why the file of the journal cannot be read. What this
+// process or this host is short of is no damage of the journal.
+func unreadable(err error) error {
+	for _, shortage := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
+		if errors.Is(err, shortage) {
+			return run.Errorf(run.CodeUnavailable, "reading the journal: %w", err)
+		}
+	}
+	return Damaged("the journal cannot be read: %v", err)
 }
 
 func contextError(err error) error {

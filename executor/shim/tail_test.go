@@ -178,7 +178,31 @@ func TestTail_of_a_damaged_journal(t *testing.T) {
 		w.raw(text)
 		e := <-follow(t, w.dir, 1, nil)
 		require.Equal(t, run.CodeInternal, run.CodeOf(e.err), "%v", e.err)
+		require.ErrorIs(t, e.err, shim.ErrDamaged)
 	}
+}
+
+// A shim that waits for its acknowledgment lives, and writes nothing more.
+func TestTail_of_a_journal_without_its_end(t *testing.T) {
+	t.Parallel()
+	ways(t, func(t *testing.T, watcher *shim.Watcher) {
+		t.Helper()
+		w := newWriter(t)
+		w.begin()
+		w.raw(w.line(run.FrameOutput, "one"))
+		events := follow(t, w.dir, 1, watcher)
+		require.Equal(t, "one", string((<-events).frame.Data))
+		state, err := json.Marshal(shim.State{PID: os.Getpid(), Clean: true, Ended: true})
+		require.NoError(t, err)
+		_, err = w.lock.Write(state)
+		require.NoError(t, err)
+		e := <-events
+		require.ErrorIs(t, e.err, shim.ErrDamaged)
+		require.Contains(t, e.err.Error(), "lacks the end")
+		ended, err := shim.Ended(w.dir)
+		require.NoError(t, err)
+		require.True(t, ended)
+	})
 }
 
 func TestTail_until_the_context_ends(t *testing.T) {
