@@ -47,6 +47,8 @@ func testPackingSwitches(t *testing.T, d *database) {
 	id, key := running(t, s, oneTask("/a/b"))
 	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 1, run.FrameStepStart, run.FrameOutput)))
 	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 3, run.FrameOutput)))
+	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 1, run.FrameStepStart, run.FrameOutput)))
+	require.Empty(t, garbage(t, s), "a batch that was sent again, and is not packed, is in use")
 	require.Empty(t, taken(t, s), "more is to come")
 	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 4, run.FrameStepEnd, run.FrameTaskEnd)))
 	select {
@@ -74,6 +76,7 @@ func testPackingSwitches(t *testing.T, d *database) {
 	require.Empty(t, garbage(t, s), "the object is in use")
 	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 4, run.FrameStepEnd, run.FrameTaskEnd)), "a batch that is packed is known")
 	require.Equal(t, want, batches(t, s, id, 0, records.BatchRef{}))
+	require.Equal(t, []records.GarbageBatch{{Key: key, Frame: 4}}, garbage(t, s), "its object was stored again, and nothing names it")
 
 	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}, Result: run.ResultSuccess, Finish: true})
 	require.NoError(t, s.DeleteRun(ctx, id))

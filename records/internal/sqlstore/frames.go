@@ -69,7 +69,7 @@ func (t *tx) insertBatch(ctx context.Context, b run.FrameBatch) (known bool, err
 	}
 	switch {
 	case last <= stored:
-		return true, nil
+		return true, t.discardUnnamed(ctx, k, first)
 	case first <= stored:
 		return false, run.Errorf(run.CodeInvalid, "frames %d to %d of %s come in other bounds than before: %d is stored", first, last, k, stored)
 	case first > stored+1:

@@ -64,6 +64,17 @@ func (t *tx) discard(ctx context.Context, g records.GarbageBatch) error {
 	return err
 }
 
+// discardUnnamed notes the object of a batch that was sent again, unless a row
+// names it: once its log was packed, no row ever will.
+func (t *tx) discardUnnamed(ctx context.Context, k run.Key, first int64) error {
+	var named bool
+	if err := t.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM log_batches WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ?
+		AND first_frame = ? AND NOT packed)`, k.Run, k.Task, k.Attempt, k.Dispatch, first).Scan(&named); err != nil || named {
+		return err
+	}
+	return t.discard(ctx, records.GarbageBatch{Key: k, Frame: first})
+}
+
 func garbageNumber(g records.GarbageBatch) int64 {
 	if g.Packed {
 		return -g.Frame
