@@ -143,6 +143,7 @@ func (f *registryFlags) showFleet(answer remote.Answer[api.Fleet]) error {
 	t := newTable(f.env.Stdout)
 	t.field("name", x.Name)
 	t.field("pool", x.Spec.Pool)
+	t.field("priority", strconv.Itoa(x.Spec.Priority))
 	t.field("plugin", strings.TrimSpace(x.Spec.Plugin+" "+x.Status.Plugin))
 	t.field("group", x.Status.Group)
 	t.field("bootstrap", x.Spec.BootstrapWay())
@@ -152,7 +153,7 @@ func (f *registryFlags) showFleet(answer remote.Answer[api.Fleet]) error {
 	t.field("instances", instanceCounts(x))
 	t.field("limits", fleetLimits(x))
 	t.field("slots", fmt.Sprintf("%d busy, %d free, %d to be kept idle", x.Status.Busy, x.Status.Free, x.Status.Idle))
-	t.field("queued", count(x.Status.Queued, "task"))
+	t.field("queued", fmt.Sprintf("%s in the pool, %d for this fleet", count(x.Status.Queued, "task"), x.Status.Share))
 	t.field("wanted", count(x.Status.Target, "instance"))
 	if x.Status.Failures > 0 {
 		t.field("failures", fmt.Sprintf("%d in a row", x.Status.Failures))

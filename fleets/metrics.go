@@ -169,7 +169,7 @@ func (m *Metrics) slots(fleet string, p planned, rows []row) {
 			slots["unavailable"] += free
 		}
 	}
-	slots["pending"] = p.queued
+	slots["pending"] = p.decision.Figures.Queued
 	for state, n := range slots {
 		m.tasks.WithLabelValues(fleet, fleet, state).Set(float64(n))
 	}

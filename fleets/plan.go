@@ -119,7 +119,6 @@ type planned struct {
 	decision scaling.Decision
 	memory   memory
 	limits   scaling.Limits
-	queued   int
 }
 
 // plan decides what is to be done.
@@ -128,16 +127,9 @@ func plan(s situation) planned {
 	// Of a listing that lacks everything nothing follows yet.
 	p.listedNone = listedNone(p.rows)
 	p.s.trusted = p.s.trusted && !p.listedNone
-	p.out.memory, p.out.limits, p.out.queued = s.memory, s.rules.Limits(), s.view.Queued
-	if s.most > 0 && (p.out.limits.MaxInstances == 0 || s.most < p.out.limits.MaxInstances) {
-		p.out.limits.MaxInstances = s.most
-	}
-	for _, r := range p.rows {
-		if r.ReadyAt.After(p.out.memory.FailedAt) { // what failed before does no longer
-			p.out.memory.Failures = 0
-		}
-	}
-	p.s.memory = p.out.memory
+	p.in = inputOf(s.view, s.rules, s.most, s.memory, s.now)
+	p.out.memory, p.out.limits = s.memory, p.in.Limits
+	p.out.memory.Failures, p.s.memory.Failures = p.in.Failures, p.in.Failures
 	p.underWay()
 	switch s.view.Fleet.Mode {
 	case run.FleetDraining, run.FleetDeleting:
@@ -159,6 +151,7 @@ type planner struct {
 	s          situation
 	rows       []row
 	listedNone bool
+	in         scaling.Input // without demand and quota
 	out        planned
 }
 
@@ -266,21 +259,7 @@ func (p *planner) withdraw(r row, why string) {
 
 // decide asks the policy.
 func (p *planner) decide() {
-	in := scaling.Input{
-		Now: p.s.now, Limits: p.out.limits, Terms: p.s.rules.At(p.s.now),
-		Demand:   scaling.Demand{Queued: p.s.view.Queued, Upcoming: p.s.upcoming},
-		Failures: p.s.memory.Failures, FailedAt: p.s.memory.FailedAt, Memory: p.s.memory.Scaling,
-	}
-	for _, r := range p.rows {
-		if r.State != run.InstanceIgnored {
-			in.Instances = append(in.Instances, r.scaling(p.s.now, p.s.view.Fleet.Spec.Failures()))
-		}
-	}
-	if p.s.view.Fleet.Spec.Quota != nil {
-		share := shareOf(p.s.now, p.s.view.Fleet, len(in.Instances), scaling.Decide(in).Figures.Target, p.s.view.Sharing)
-		in.Quota = &share
-	}
-	p.out.decision = scaling.Decide(in)
+	p.out.decision = decideIn(p.s, p.in)
 	p.out.memory.Scaling = p.out.decision.Memory
 }
 

@@ -242,10 +242,9 @@ func (s *step) request(ctx context.Context) (func(context.Context) error, error)
 		}}, "requested")
 	}
 	b.changes.Request = s.id
-	if s.view.Fleet.Spec.Quota != nil { // since this was planned, others may have taken what was free
-		b.changes.Room = func(instances int, sharing []records.QuotaShare) int {
-			return shareOf(b.now, s.view.Fleet, instances, instances+q.Count, sharing) - instances
-		}
+	var err error
+	if b.changes.Room, err = s.room(ctx, q); err != nil {
+		return nil, err
 	}
 	written, err := s.w.store.ChangeFleet(ctx, s.name, b.changes)
 	if err != nil {

@@ -238,7 +238,7 @@ func (t *watch) standing(v records.FleetView, p planned, pluginErr error, now ti
 	figures := p.decision.Figures
 	s := run.FleetStatus{
 		SeenAt: v.Fleet.Status.SeenAt, Group: info.ID, Plugin: info.Version, MaxSize: int64(info.MaxSize), Held: string(p.decision.Held),
-		Queued: v.Queued, Busy: figures.Busy, Free: figures.Free, Idle: figures.Idle, Target: figures.Target, Most: figures.Most,
+		Queued: v.Queued, Share: figures.Queued, Busy: figures.Busy, Free: figures.Free, Idle: figures.Idle, Target: figures.Target, Most: figures.Most,
 		Failures: p.memory.Failures, Instances: figures.Instances,
 	}
 	if d := v.Fleet.Desired; d != nil {

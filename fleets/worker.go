@@ -238,8 +238,14 @@ func (f *fleet) check(ctx context.Context, group Group, o *observed) {
 func (f *fleet) most() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.info.MaxSize == 0 || int64(f.info.MaxSize) > scaling.MaxInstances {
+	return mostOf(int64(f.info.MaxSize))
+}
+
+// mostOf is how many instances a plugin allows that gives a size of so many, 0
+// for any number.
+func mostOf(size int64) int {
+	if size <= 0 || size > scaling.MaxInstances {
 		return 0
 	}
-	return int(f.info.MaxSize)
+	return int(size)
 }

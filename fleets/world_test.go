@@ -163,7 +163,8 @@ func (c *cloud) running() (ids []string) {
 // world is a fleet with its records, its cloud, and agents on its machines.
 type world struct {
 	t       *testing.T
-	name    string // of the fleet, and of its pool
+	name    string // of the fleet
+	pool    string // of the fleet; its name unless a test says otherwise
 	cloud   *cloud
 	store   records.Store
 	engine  *engine.Engine
@@ -176,6 +177,9 @@ type world struct {
 	agents map[string]*agent
 	// booting are the rows that are being made executors.
 	booting map[int]bool
+	// durable are executors of the pool that are of no fleet, and have no task.
+	durable []string
+	ahead   time.Duration // of the worker's clock
 }
 
 type agent struct {
@@ -198,12 +202,18 @@ func newWorld(t *testing.T) *world {
 // worker of its own.
 func newWorldOn(t *testing.T, name string, store records.Store, e *engine.Engine) *world {
 	t.Helper()
+	return newWorldOfPool(t, name, name, store, e)
+}
+
+// newWorldOfPool is one more fleet of a pool.
+func newWorldOfPool(t *testing.T, name, pool string, store records.Store, e *engine.Engine) *world {
+	t.Helper()
 	w := &world{
-		t: t, name: name, store: store, cloud: &cloud{instances: map[string]fleeting.State{}, ill: map[string]bool{}, hidden: map[string]bool{}},
+		t: t, name: name, pool: pool, store: store, cloud: &cloud{instances: map[string]fleeting.State{}, ill: map[string]bool{}, hidden: map[string]bool{}},
 		engine: e, mute: map[string]bool{}, agents: map[string]*agent{}, booting: map[int]bool{},
 	}
 	w.newWorker()
-	_, _, err := e.PutPool(t.Context(), run.Pool{Name: name, Driver: run.DriverShell})
+	_, _, err := e.PutPool(t.Context(), run.Pool{Name: pool, Driver: run.DriverShell})
 	require.NoError(t, err)
 	return w
 }
@@ -212,7 +222,7 @@ func newWorldOn(t *testing.T, name string, store records.Store, e *engine.Engine
 func (w *world) newWorker() {
 	w.metrics = fleets.NewMetrics()
 	w.worker = fleets.New(fleets.Deps{
-		Metrics: w.metrics, Store: w.store, Logger: slog.New(slog.DiscardHandler),
+		Metrics: w.metrics, Store: w.store, Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.Now().Add(w.ahead) },
 		Open: func(context.Context, run.Fleet) (fleets.Group, error) {
 			w.cloud.do(func() { w.cloud.opened++ })
 			return w.cloud, nil
@@ -237,7 +247,7 @@ func quick(change func(*run.FleetSpec)) run.FleetSpec {
 func (w *world) put(change func(*run.FleetSpec)) {
 	w.t.Helper()
 	spec := quick(change)
-	spec.Pool = w.name
+	spec.Pool = w.pool
 	_, _, err := w.engine.PutFleet(w.t.Context(), w.name, spec, "tester")
 	require.NoError(w.t, err)
 }
@@ -347,6 +357,9 @@ func (w *world) agentOf(machine string) string {
 func (w *world) tick(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	for _, id := range w.durable {
+		_, _ = w.store.RenewExecutor(ctx, run.Renewal{Executor: id, JournalID: "j"})
+	}
 	for _, id := range w.cloud.running() {
 		if w.mute[id] {
 			continue
@@ -355,7 +368,7 @@ func (w *world) tick(ctx context.Context) {
 		if a == nil {
 			a = &agent{id: w.agentOf(id), tasks: map[run.Key]bool{}}
 			_, err := w.store.RegisterExecutor(ctx, run.Executor{
-				ID: a.id, Pool: w.name, Driver: run.DriverShell, OS: "linux", Arch: "amd64", Slots: 1, JournalID: "j", Temporary: true,
+				ID: a.id, Pool: w.pool, Driver: run.DriverShell, OS: "linux", Arch: "amd64", Slots: 1, JournalID: "j", Temporary: true,
 				Fleet: w.name, Instance: id,
 			})
 			if err != nil {
@@ -377,7 +390,7 @@ func (w *world) submit(n int) run.ID {
 	w.t.Helper()
 	tasks := map[string]*run.TaskSpec{}
 	for i := range n {
-		tasks[fmt.Sprintf("t%03d", i)] = &run.TaskSpec{Pool: w.name, Steps: []run.Step{{Run: "true"}}}
+		tasks[fmt.Sprintf("t%03d", i)] = &run.TaskSpec{Pool: w.pool, Steps: []run.Step{{Run: "true"}}}
 	}
 	r, err := w.engine.Create(w.t.Context(), run.CreateRequest{Spec: &run.Spec{Name: "n", Group: "/a/b", Tasks: tasks}})
 	require.NoError(w.t, err)

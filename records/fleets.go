@@ -47,8 +47,13 @@ type FleetView struct {
 	Instances []LedgerRow    // that are not gone, by number
 	Memory    string         // what ChangeFleet wrote last
 	Queued    int            // tasks of the pool that wait for an executor
+	Overdue   int            // of them: those that have waited for longer than run.SlotTimeout
+	FreeSlots int            // of online executors of the pool that are of none of its fleets
 	Executors []run.Executor // that are instances of the fleet, and are not removed
 	Sharing   []QuotaShare   // other fleets of its quota
+	// Pool are the other fleets of its pool, by name, each without the tasks and
+	// free slots of the pool, and without Pool.
+	Pool []FleetView
 }
 
 // QuotaShare is what another fleet has of a quota.
@@ -83,10 +88,10 @@ type FleetChanges struct {
 	// Request, where not "", lets nothing be added where the ledger has a row
 	// of that request already.
 	Request string
-	// Room, where not nil, says how many of Add may be added to the instances
-	// that the fleet has, of what the other fleets of its quota have: both
-	// stand still until the change is written. It may be called again.
-	Room func(instances int, sharing []QuotaShare) int
+	// Room, where not nil, says how many of Add may be added, by a view that is
+	// read in the same transaction: the fleets of the same quota and of the
+	// same pool do not change until it is written. It may be called again.
+	Room func(v FleetView) int
 	// Deleted says that a fleet that was being deleted is gone.
 	Deleted bool
 }

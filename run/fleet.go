@@ -43,6 +43,14 @@ const (
 	DefaultFleetPageSize = 100
 )
 
+// MaxFleetPriority bounds the priority of a fleet, and its negative too.
+const MaxFleetPriority = 1000
+
+// SlotTimeout is how long a task may wait although slots are free that belong to
+// no fleet. After that fleets make machines for it: a free slot takes a task
+// within a second or two, unless something is wrong with it.
+const SlotTimeout = 30 * time.Second
+
 // Labels by which an executor that is trusted says which instance of which fleet
 // it is. Others prove it by their token, and the labels only show it.
 const (
@@ -61,8 +69,11 @@ const (
 type FleetSpec struct {
 	Scaling
 
-	Pool   string `json:"pool"`   // whose tasks its instances take
-	Plugin string `json:"plugin"` // a path, or a name on the plugin path
+	Pool string `json:"pool"` // whose tasks its instances take
+	// Priority orders the fleets of one pool: tasks go to the one with the
+	// highest first, and of those that are equal to the first by name.
+	Priority int    `json:"priority,omitempty"`
+	Plugin   string `json:"plugin"` // a path, or a name on the plugin path
 	// PluginConfig is handed to the plugin as it is.
 	PluginConfig    json.RawMessage `json:"plugin_config,omitempty"`
 	ConnectorConfig FleetConnector  `json:"connector_config,omitzero"`
@@ -186,8 +197,9 @@ type FleetStatus struct {
 	MaxSize   int64     `json:"max_size,omitempty"`
 	Error     string    `json:"error,omitempty"` // why it does not work; "" where it does
 	ErrorAt   time.Time `json:"error_at,omitzero"`
-	Held      string    `json:"held,omitempty"` // what keeps from more instances
-	Queued    int       `json:"queued,omitempty"`
+	Held      string    `json:"held,omitempty"`   // what keeps from more instances
+	Queued    int       `json:"queued,omitempty"` // tasks of the pool that wait
+	Share     int       `json:"share,omitempty"`  // of them: those that fall to this fleet
 	Busy      int       `json:"busy,omitempty"`
 	Free      int       `json:"free,omitempty"`
 	Idle      int       `json:"idle,omitempty"`   // slots to be kept free

@@ -37,6 +37,9 @@ func ValidateFleet(name string, s FleetSpec) []Fault {
 	if s.Plugin == "" {
 		l.add("plugin", FaultRequired, "a fleet has a plugin: its path, or its name on the plugin path")
 	}
+	if s.Priority < -MaxFleetPriority || s.Priority > MaxFleetPriority {
+		l.add("priority", FaultOutOfRange, "it is %d; it must be from -%d to %d", s.Priority, MaxFleetPriority, MaxFleetPriority)
+	}
 	checkText(l, "plugin", s.Plugin)
 	checkText(l, "instance_ready_command", s.InstanceReadyCommand)
 	if len(s.PluginConfig) > MaxFleetConfig {

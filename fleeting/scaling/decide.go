@@ -104,7 +104,7 @@ func (d *decider) retire() {
 // reckon compares what there is with what is wanted.
 func (d *decider) reckon() {
 	f := &d.figures
-	f.Instances = len(d.in.Instances)
+	f.Queued, f.Instances = max(0, d.in.Demand.Queued), len(d.in.Instances)
 	for _, i := range d.in.Instances {
 		f.Busy += i.Busy
 		if i.State.leaving() {

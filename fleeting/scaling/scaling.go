@@ -34,8 +34,8 @@ type Instance struct {
 	Unhealthy bool      `json:"unhealthy,omitempty"`
 }
 
-// Demand is the tasks of the fleet's pool, but for those that its instances
-// hold.
+// Demand is the tasks of the pool that fall to the fleet (Divide), but for those
+// that its instances hold.
 type Demand struct {
 	Queued   int `json:"queued"`             // that wait for an executor
 	Upcoming int `json:"upcoming,omitempty"` // that are about to
@@ -122,6 +122,7 @@ type Action struct {
 
 // Figures are what was reckoned with.
 type Figures struct {
+	Queued    int `json:"queued"`    // tasks that wait: what falls to the fleet
 	Instances int `json:"instances"` // in whatever state
 	Pending   int `json:"pending"`   // not ready yet
 	Leaving   int `json:"leaving"`

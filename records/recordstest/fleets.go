@@ -23,6 +23,9 @@ func fleetTests() map[string]func(t *testing.T, d *database) {
 		"quotas":               testFleetQuota,
 		"quotas_are_raced_for": testFleetQuotaRace,
 		"what_is_ready_soon":   testUpcoming,
+		"fleets_of_one_pool":   testPoolOfFleets,
+		"free_slots_of_a_pool": testFreeSlots,
+		"pool_is_raced_for":    testPoolRace,
 	}
 }
 
@@ -275,8 +278,9 @@ func testFleetQuotaRace(t *testing.T, d *database) {
 	shared := func(x *run.FleetSpec) { x.Quota = &run.FleetQuota{Name: "q", Limit: limit} }
 	putFleet(t, s, "a", shared)
 	putFleet(t, s, "b", shared)
-	room := func(instances int, sharing []records.QuotaShare) int {
-		for _, other := range sharing {
+	room := func(v records.FleetView) int {
+		instances := len(v.Instances)
+		for _, other := range v.Sharing {
 			instances += other.Instances
 		}
 		return limit - instances

@@ -195,8 +195,8 @@ func (t *tx) putFleet(ctx context.Context, name string, spec run.FleetSpec, was 
 		return err
 	}
 	if was == nil {
-		_, err = t.Exec(ctx, `INSERT INTO fleets (name, config, secrets, mode, quota, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-			name, config, t.keys.Seal(fleetLabel(name), hidden), run.FleetActive, quota, t.now, t.now)
+		_, err = t.Exec(ctx, `INSERT INTO fleets (name, config, secrets, mode, pool, quota, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+			name, config, t.keys.Seal(fleetLabel(name), hidden), run.FleetActive, spec.Pool, quota, t.now, t.now)
 		return err
 	}
 	mode, created, desired, status := was.Mode, fromTime(was.CreatedAt), was.Desired, was.Status
@@ -207,9 +207,9 @@ func (t *tx) putFleet(ctx context.Context, name string, spec run.FleetSpec, was 
 	if err != nil {
 		return err
 	}
-	if _, err := t.Exec(ctx, `UPDATE fleets SET config = ?, secrets = ?, mode = ?, desired = ?, quota = ?, status = ?, created_at = ?, updated_at = ?,
+	if _, err := t.Exec(ctx, `UPDATE fleets SET config = ?, secrets = ?, mode = ?, desired = ?, pool = ?, quota = ?, status = ?, created_at = ?, updated_at = ?,
 		version = version + 1 WHERE name = ?`,
-		config, t.keys.Seal(fleetLabel(name), hidden), mode, orNone(desired), quota, seen, created, t.now, name); err != nil {
+		config, t.keys.Seal(fleetLabel(name), hidden), mode, orNone(desired), spec.Pool, quota, seen, created, t.now, name); err != nil {
 		return err
 	}
 	_, err = t.Exec(ctx, `UPDATE executors SET max_uses = ? WHERE fleet = ? AND NOT removed`, uses, name)

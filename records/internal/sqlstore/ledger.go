@@ -102,38 +102,6 @@ func fleetExecutors(ctx context.Context, q Querier, f *fleetRow, now int64) ([]r
 		AND status IN ('queued', 'running') AND status = 'running' GROUP BY executor`, f.Name)
 }
 
-// ViewFleet implements records.Store.
-func (s *Store) ViewFleet(ctx context.Context, name string) (v records.FleetView, err error) {
-	err = s.read(ctx, "looking at a fleet", func(q Querier) error {
-		v = records.FleetView{}
-		f, err := presentFleet(ctx, q, s.keys, name, "")
-		if err != nil {
-			return err
-		}
-		v.Fleet, v.Memory = f.Fleet, f.memory
-		if err := each(ctx, q, func(row scanner) error {
-			r, err := scanLedger(row)
-			v.Instances = append(v.Instances, r)
-			return err
-		}, `SELECT `+ledgerColumns+` FROM fleet_instances WHERE fleet = ? AND state <> 'gone' ORDER BY number`, name); err != nil {
-			return err
-		}
-		if v.Executors, err = fleetExecutors(ctx, q, f, s.now().UnixNano()); err != nil {
-			return err
-		}
-		if err := q.QueryRow(ctx, `SELECT count(*) FROM tasks WHERE pool = ? AND status IN ('queued', 'running') AND status = 'queued'`,
-			f.Spec.Pool).Scan(&v.Queued); err != nil {
-			return err
-		}
-		if f.Spec.Quota == nil {
-			return nil
-		}
-		v.Sharing, err = s.quotaShares(ctx, q, f)
-		return err
-	})
-	return v, err
-}
-
 // quotaShares returns what the other fleets of a fleet's quota have.
 func (s *Store) quotaShares(ctx context.Context, q Querier, f *fleetRow) ([]records.QuotaShare, error) {
 	shares := map[string]records.QuotaShare{}
@@ -172,7 +140,7 @@ func (s *Store) ChangeFleet(ctx context.Context, name string, c records.FleetCha
 		written = nil
 		c := c
 		if c.Room != nil {
-			if err := t.lockQuota(ctx, name); err != nil {
+			if err := t.lockFleets(ctx, name); err != nil {
 				return err
 			}
 		}
@@ -211,29 +179,6 @@ func (s *Store) ChangeFleet(ctx context.Context, name string, c records.FleetCha
 		return t.noteFleet(ctx, name, c)
 	})
 	return written, err
-}
-
-// lockQuota keeps others from changing the fleets that share a fleet's quota,
-// by rows in one order for all.
-func (t *tx) lockQuota(ctx context.Context, name string) error {
-	return each(ctx, t, func(row scanner) error { return row.Scan(new(string)) },
-		`SELECT name FROM fleets WHERE quota <> '' AND quota = (SELECT quota FROM fleets WHERE name = ?) ORDER BY name`+t.dialect.ForUpdate, name)
-}
-
-// fitting returns as many of the rows to add as there is room for.
-func (s *Store) fitting(ctx context.Context, t *tx, f *fleetRow, c records.FleetChanges) ([]records.LedgerChange, error) {
-	if f.Spec.Quota == nil {
-		return c.Add, nil
-	}
-	sharing, err := s.quotaShares(ctx, t, f)
-	if err != nil {
-		return nil, err
-	}
-	var instances int
-	if err := t.QueryRow(ctx, `SELECT count(*) FROM fleet_instances WHERE fleet = ? AND state <> 'gone' AND state <> 'ignored'`, f.Name).Scan(&instances); err != nil {
-		return nil, err
-	}
-	return c.Add[:min(len(c.Add), max(0, c.Room(instances, sharing)))], nil
 }
 
 func (t *tx) setLedger(ctx context.Context, f *fleetRow, set []records.LedgerChange, note func(int, records.LedgerChange)) error {

@@ -259,12 +259,11 @@ func (s *Store) DeletePool(ctx context.Context, name string) error {
 func (t *tx) fleetlessPool(ctx context.Context, name string) error {
 	var users []string
 	if err := each(ctx, t, func(row scanner) error {
-		f, err := scanFleet(t.keys, row)
-		if err == nil && f.Spec.Pool == name {
-			users = append(users, f.Name)
-		}
+		var user string
+		err := row.Scan(&user)
+		users = append(users, user)
 		return err
-	}, `SELECT `+fleetColumns+` FROM fleets WHERE mode <> ? ORDER BY name`, run.FleetDeleted); err != nil {
+	}, `SELECT name FROM fleets WHERE pool = ? AND mode <> ? ORDER BY name`, name, run.FleetDeleted); err != nil {
 		return err
 	}
 	if len(users) == 0 {

@@ -1,0 +1,171 @@
+package scaling
+
+import "slices"
+
+// PoolDemand is the tasks of a pool that no executor has, and the free slots
+// that no fleet pays for.
+type PoolDemand struct {
+	Queued int // tasks that wait for an executor
+	// Overdue are those of them that have waited for too long: FreeSlots do not
+	// take them, so they need machines.
+	Overdue   int
+	Upcoming  int // tasks that are about to wait
+	FreeSlots int // of executors of the pool that belong to none of its fleets
+}
+
+// unserved returns the tasks that the free slots do not take, and the free
+// slots that stay.
+func (d PoolDemand) unserved() (queued, slots int) {
+	queued, slots = max(0, d.Queued), max(0, d.FreeSlots)
+	taken := min(queued-min(queued, max(0, d.Overdue)), slots)
+	return queued - taken, slots - taken
+}
+
+// Unlimited is the Room of a fleet without a limit.
+const Unlimited = -1
+
+// Supply is what one fleet has for the tasks of its pool, and may add.
+type Supply struct {
+	Free        int  // slots without a task, of instances that are or will be ready
+	Ready       int  // of them: those of instances that are ready
+	Idle        int  // slots that its rules keep free, whatever waits
+	PerInstance int  // tasks at once on a new instance, at least 1
+	Room        int  // instances that it may ask for, or Unlimited
+	Preemptive  bool // it takes upcoming tasks
+	// Off says that the fleet asks for no instance, whatever its limits: it is
+	// paused, for example. Its free slots count nevertheless.
+	Off bool
+}
+
+// SupplyOf returns the supply of the fleet of an input, whose Demand does not
+// matter. The throttle does not limit Room: it delays instances, and what waits
+// for it need not come from another fleet.
+func SupplyOf(in Input) Supply {
+	in.Demand = Demand{}
+	d := &decider{in: in}
+	d.sort()
+	d.retire()
+	d.reckon()
+	s := Supply{
+		Free: d.figures.Free, Idle: d.figures.Idle, PerInstance: max(1, d.perInstance()), Room: Unlimited, Preemptive: in.Terms.Preemptive,
+	}
+	for _, i := range d.serving {
+		if i.State == StateReady {
+			s.Ready += d.free(i)
+		}
+	}
+	if d.limited() {
+		s.Room = max(0, d.figures.Most-d.figures.Instances)
+	}
+	if in.Now.Before(d.backoff()) {
+		s.Room = 0
+	}
+	return s
+}
+
+// Divide divides the demand of a pool among its fleets, in their order, and
+// returns what falls to each.
+//
+//   - Slots that are free now take tasks first, whichever fleet they belong to:
+//     those of other executors, then those of the fleets.
+//   - Then slots of instances on their way do, but for those that the rules of
+//     their fleet keep idle.
+//   - The tasks that are left go to the first fleet that has room for them, as
+//     far as it has, then to the next. What no fleet has room for stays with the
+//     first that is not off, so that it shows what holds it.
+//
+// Upcoming tasks are divided after those that wait, among preemptive fleets.
+// The result depends on the arguments alone: all fleets of a pool find the same.
+// What a fleet then asks for does not change the shares of the others.
+func Divide(d PoolDemand, fleets []Supply) []Demand {
+	p := &division{fleets: slices.Clone(fleets), shares: make([]Demand, len(fleets))}
+	queued, slots := d.unserved()
+	p.divide(queued, func(Supply) bool { return true }, func(s *Demand, n int) { s.Queued += n })
+	// An upcoming task may start on any slot that stays free.
+	upcoming := max(0, d.Upcoming-slots)
+	for _, s := range p.fleets {
+		if !s.Preemptive {
+			upcoming = max(0, upcoming-max(s.Ready, s.surplus()))
+		}
+	}
+	p.divide(upcoming, func(s Supply) bool { return s.Preemptive }, func(s *Demand, n int) { s.Upcoming += n })
+	return p.shares
+}
+
+// division is one Divide under way: fleets has what is left of their supply.
+type division struct {
+	fleets []Supply
+	shares []Demand
+}
+
+// divide divides n tasks among the fleets that take them.
+func (p *division) divide(n int, takes func(Supply) bool, give func(*Demand, int)) {
+	for _, fill := range []func(*Supply, int) int{(*Supply).fillReady, (*Supply).fillSurplus, (*Supply).grow} {
+		for i := range p.fleets {
+			if f := &p.fleets[i]; takes(*f) {
+				here := fill(f, n)
+				n -= here
+				give(&p.shares[i], here)
+			}
+		}
+	}
+	if i := p.first(takes); i >= 0 && n > 0 {
+		give(&p.shares[i], n)
+	}
+}
+
+// fillReady gives up to n tasks to slots that are free now, and returns how many.
+func (s *Supply) fillReady(n int) int {
+	here := min(n, s.Ready)
+	s.Ready -= here
+	s.Free -= here
+	return here
+}
+
+// fillSurplus does so with slots that need not stay idle.
+func (s *Supply) fillSurplus(n int) int {
+	here := min(n, s.surplus())
+	s.Free -= here
+	return here
+}
+
+// surplus returns the slots that tasks may take without an idle one to be
+// replaced. A fleet that has no room to replace one keeps none.
+func (s *Supply) surplus() int {
+	if s.Room == 0 {
+		return s.Free
+	}
+	return max(0, s.Free-s.Idle)
+}
+
+// grow does so with new instances. Where there is no room for as many as the
+// idle slots need too, tasks come before them.
+func (s *Supply) grow(n int) int {
+	if n == 0 || s.Off {
+		return 0
+	}
+	instances := max(0, ceil(n+s.Idle-s.Free, s.PerInstance))
+	if s.Room != Unlimited {
+		instances = min(instances, s.Room)
+		s.Room -= instances
+	}
+	s.Free += instances * s.PerInstance
+	here := min(n, s.Free)
+	s.Free -= here
+	return here
+}
+
+// first returns the fleet that what is left stays with, -1 where there is none.
+func (p *division) first(takes func(Supply) bool) int {
+	off := -1
+	for i, f := range p.fleets {
+		switch {
+		case !takes(f):
+		case !f.Off:
+			return i
+		case off < 0:
+			off = i
+		}
+	}
+	return off
+}

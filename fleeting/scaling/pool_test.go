@@ -1,0 +1,228 @@
+package scaling_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/drover-run/drover/fleeting/scaling"
+)
+
+func TestDivide(t *testing.T) {
+	t.Parallel()
+	open := scaling.Supply{PerInstance: 1, Room: scaling.Unlimited}
+	room := func(n int) scaling.Supply { return scaling.Supply{PerInstance: 1, Room: n} }
+	off := scaling.Supply{PerInstance: 1, Room: scaling.Unlimited, Off: true}
+	with := func(s scaling.Supply, change func(*scaling.Supply)) scaling.Supply { change(&s); return s }
+	free := func(n int) func(*scaling.Supply) { return func(s *scaling.Supply) { s.Free = n } }
+	preemptive := func(s *scaling.Supply) { s.Preemptive = true }
+	warm := func(s *scaling.Supply) { s.Free, s.Ready, s.Idle = 2, 2, 2 }
+	warming := func(s *scaling.Supply) { s.Free, s.Idle = 2, 2 }
+	tests := []struct {
+		name     string
+		demand   scaling.PoolDemand
+		fleets   []scaling.Supply
+		queued   []int
+		upcoming []int
+	}{
+		{"one fleet", scaling.PoolDemand{Queued: 4}, []scaling.Supply{open}, []int{4}, nil},
+		{"the first of two", scaling.PoolDemand{Queued: 4}, []scaling.Supply{open, open}, []int{4, 0}, nil},
+		{"the rest falls to the next", scaling.PoolDemand{Queued: 9}, []scaling.Supply{room(2), room(3), open}, []int{2, 3, 4}, nil},
+		{"what nothing has room for stays with the first", scaling.PoolDemand{Queued: 9}, []scaling.Supply{room(2), room(3)}, []int{6, 3}, nil},
+		{"one that is off is passed over", scaling.PoolDemand{Queued: 4}, []scaling.Supply{off, open}, []int{0, 4}, nil},
+		{"one that is off keeps its free slots", scaling.PoolDemand{Queued: 4}, []scaling.Supply{with(off, free(3)), open}, []int{3, 1}, nil},
+		{"all are off", scaling.PoolDemand{Queued: 4}, []scaling.Supply{off, off}, []int{4, 0}, nil},
+		{"slots of the next fleet come before machines of the first", scaling.PoolDemand{Queued: 4}, []scaling.Supply{open, with(open, free(3))}, []int{1, 3}, nil},
+		{
+			"a machine has several slots",
+			scaling.PoolDemand{Queued: 7},
+			[]scaling.Supply{{PerInstance: 4, Room: 1}, {PerInstance: 2, Room: scaling.Unlimited}},
+			[]int{4, 3},
+			nil,
+		},
+		{"free slots of other executors", scaling.PoolDemand{Queued: 4, FreeSlots: 3}, []scaling.Supply{open, open}, []int{1, 0}, nil},
+		{"more of them than tasks", scaling.PoolDemand{Queued: 4, FreeSlots: 9}, []scaling.Supply{open}, []int{0}, nil},
+		{"free slots that do not take tasks", scaling.PoolDemand{Queued: 4, Overdue: 4, FreeSlots: 9}, []scaling.Supply{open}, []int{4}, nil},
+		{"free slots that do not take some", scaling.PoolDemand{Queued: 6, Overdue: 2, FreeSlots: 3}, []scaling.Supply{open}, []int{3}, nil},
+		{
+			"upcoming tasks go to preemptive fleets",
+			scaling.PoolDemand{Queued: 1, Upcoming: 2},
+			[]scaling.Supply{open, with(open, preemptive)},
+			[]int{1, 0},
+			[]int{0, 2},
+		},
+		{
+			"upcoming tasks take what stays free",
+			scaling.PoolDemand{Queued: 1, Upcoming: 5, FreeSlots: 2},
+			[]scaling.Supply{with(open, free(2)), with(room(1), preemptive), with(open, preemptive)},
+			[]int{0, 0, 0},
+			[]int{0, 1, 1},
+		},
+		{"slots that are to stay idle take tasks where they are ready", scaling.PoolDemand{Queued: 3}, []scaling.Supply{open, with(open, warm)}, []int{1, 2}, nil},
+		{"and not where they are on their way", scaling.PoolDemand{Queued: 3}, []scaling.Supply{open, with(open, warming)}, []int{3, 0}, nil},
+		{"unless there is no room for others", scaling.PoolDemand{Queued: 3}, []scaling.Supply{room(1), with(room(0), warming)}, []int{1, 2}, nil},
+		{"no demand", scaling.PoolDemand{}, []scaling.Supply{open, open}, []int{0, 0}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var queued, upcoming []int
+			for _, s := range scaling.Divide(tt.demand, tt.fleets) {
+				queued, upcoming = append(queued, s.Queued), append(upcoming, s.Upcoming)
+			}
+			require.Equal(t, tt.queued, queued)
+			if tt.upcoming == nil {
+				tt.upcoming = make([]int, len(tt.fleets))
+			}
+			require.Equal(t, tt.upcoming, upcoming)
+		})
+	}
+}
+
+func TestSupplyOf(t *testing.T) {
+	t.Parallel()
+	in := scaling.Input{Now: noon, Limits: scaling.Limits{Capacity: 2, RequestTimeout: time.Hour}}
+	require.Equal(t, scaling.Supply{PerInstance: 2, Room: scaling.Unlimited}, scaling.SupplyOf(in))
+	in.Instances = []scaling.Instance{
+		{ID: "1", State: scaling.StateRequested, AskedAt: noon},
+		{ID: "2", State: scaling.StateReady, Busy: 1},
+		{ID: "3", State: scaling.StateDraining},
+		{ID: "4", State: scaling.StateReady, Unhealthy: true},
+	}
+	require.Equal(t, 3, scaling.SupplyOf(in).Free, "what drains and what is ill takes nothing")
+	require.Equal(t, 1, scaling.SupplyOf(in).Ready)
+	in.Terms = scaling.Terms{IdleCount: 1, FactorMilli: 2000}
+	require.Equal(t, 2, scaling.SupplyOf(in).Idle, "one task runs")
+	in.Limits.MaxInstances = 6
+	require.Equal(t, 2, scaling.SupplyOf(in).Room)
+	quota := 5
+	in.Quota = &quota
+	require.Equal(t, 1, scaling.SupplyOf(in).Room)
+	in.Failures, in.FailedAt = 1, noon
+	require.Zero(t, scaling.SupplyOf(in).Room, "the cloud has just refused")
+	in.FailedAt = noon.Add(-time.Minute)
+	require.Equal(t, 1, scaling.SupplyOf(in).Room)
+	in.Limits.MaxUse = 1
+	require.Equal(t, 1, scaling.SupplyOf(in).PerInstance)
+}
+
+func drawSupply(t *rapid.T) scaling.Supply {
+	s := scaling.Supply{
+		Free: rapid.IntRange(0, 6).Draw(t, "free"), PerInstance: rapid.IntRange(1, 4).Draw(t, "per_instance"),
+		Room: rapid.SampledFrom([]int{scaling.Unlimited, 0, 1, 2, 5}).Draw(t, "room"), Preemptive: rapid.Bool().Draw(t, "preemptive"),
+		Off: rapid.IntRange(0, 4).Draw(t, "off") == 0, Idle: rapid.IntRange(0, 4).Draw(t, "idle"),
+	}
+	s.Ready = rapid.IntRange(0, s.Free).Draw(t, "ready")
+	return s
+}
+
+func drawDemand(t *rapid.T) scaling.PoolDemand {
+	d := scaling.PoolDemand{
+		Queued: rapid.IntRange(0, 30).Draw(t, "queued"), Upcoming: rapid.IntRange(0, 8).Draw(t, "upcoming"),
+		FreeSlots: rapid.IntRange(0, 12).Draw(t, "free_slots"),
+	}
+	d.Overdue = rapid.IntRange(0, d.Queued).Draw(t, "overdue")
+	return d
+}
+
+// TestDivide_properties: each task falls to one fleet, and a fleet makes machines
+// for tasks only where those before it are full.
+func TestDivide_properties(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		demand, fleets := drawDemand(t), rapid.SliceOfN(rapid.Custom(drawSupply), 1, 5).Draw(t, "fleets")
+		shares := scaling.Divide(demand, fleets)
+		require.Equal(t, shares, scaling.Divide(demand, fleets))
+		queued, upcoming := 0, 0
+		for i, s := range shares {
+			require.True(t, s.Queued >= 0 && s.Upcoming >= 0)
+			require.True(t, fleets[i].Preemptive || s.Upcoming == 0)
+			queued, upcoming = queued+s.Queued, upcoming+s.Upcoming
+		}
+		require.Equal(t, max(demand.Overdue, demand.Queued-demand.FreeSlots, 0), queued, "each task that other slots do not take falls to one fleet")
+		require.LessOrEqual(t, upcoming, demand.Upcoming)
+		for i, s := range shares {
+			if s.Queued <= fleets[i].Free {
+				continue
+			}
+			for j, before := range fleets[:i] {
+				full := before.Off || before.Room != scaling.Unlimited && shares[j].Queued >= before.Free+before.Room*before.PerInstance
+				require.True(t, full, "fleet %d makes machines, and fleet %d has room", i, j)
+			}
+			for j, other := range fleets {
+				require.GreaterOrEqual(t, shares[j].Queued, max(other.Ready, other.Free-other.Idle), "fleet %d has free slots", j)
+			}
+		}
+	})
+}
+
+// TestDivide_orders_nothing_twice: whichever fleet of a pool decides next, all of
+// them together ask for what the demand and their own rules need, and no more.
+func TestDivide_orders_nothing_twice(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		demand := drawDemand(t)
+		inputs := make([]scaling.Input, rapid.IntRange(1, 4).Draw(t, "fleets"))
+		for i := range inputs {
+			inputs[i] = scaling.Input{
+				Now: noon, Limits: scaling.Limits{
+					Capacity: rapid.IntRange(1, 4).Draw(t, "capacity"), MaxInstances: rapid.IntRange(0, 5).Draw(t, "max_instances"), RequestTimeout: time.Hour,
+				},
+				Instances: make([]scaling.Instance, rapid.IntRange(0, 2).Draw(t, "ready")),
+				Terms:     scaling.Terms{IdleTime: time.Hour, IdleCount: rapid.IntRange(0, 3).Draw(t, "idle_count"), Preemptive: rapid.Bool().Draw(t, "preemptive")},
+			}
+		}
+		for i, in := range inputs {
+			if in.Limits.MaxInstances > 0 && in.Limits.MaxInstances < len(in.Instances) {
+				inputs[i].Instances = in.Instances[:in.Limits.MaxInstances]
+			}
+			for j := range inputs[i].Instances {
+				in.Instances[j] = scaling.Instance{ID: fmt.Sprintf("r%d", j), State: scaling.StateReady, IdleSince: noon}
+			}
+		}
+		there := 0
+		for _, in := range inputs {
+			there += len(in.Instances) * in.Limits.Capacity
+		}
+		decide := func(i int) (asked int) {
+			supply := make([]scaling.Supply, len(inputs))
+			for j, in := range inputs {
+				supply[j] = scaling.SupplyOf(in)
+			}
+			in := inputs[i]
+			in.Demand = scaling.Divide(demand, supply)[i]
+			for _, a := range scaling.Decide(in).Actions {
+				require.Equal(t, scaling.Request, a.Kind)
+				asked += a.Count
+			}
+			for range asked {
+				inputs[i].Instances = append(inputs[i].Instances, scaling.Instance{
+					ID: fmt.Sprintf("i%d", len(inputs[i].Instances)), State: scaling.StateRequested, AskedAt: noon,
+				})
+			}
+			return asked
+		}
+		for range rapid.IntRange(0, 10).Draw(t, "decisions") {
+			decide(rapid.IntRange(0, len(inputs)-1).Draw(t, "fleet"))
+		}
+		for range 2 {
+			for i := range inputs {
+				decide(i)
+			}
+		}
+		slots, most, limited := 0, max(demand.Overdue, demand.Queued-demand.FreeSlots, 0)+demand.Upcoming, false
+		for i, in := range inputs {
+			require.Zero(t, decide(i), "it is at rest")
+			limited = limited || in.Limits.MaxInstances > 0
+			slots += len(in.Instances) * in.Limits.Capacity
+			most += in.Terms.IdleCount + in.Limits.Capacity - 1 // an instance is not divided
+		}
+		require.LessOrEqual(t, slots-there, most)
+		if !limited {
+			require.GreaterOrEqual(t, slots, max(demand.Overdue, demand.Queued-demand.FreeSlots, 0), "nothing is left waiting")
+		}
+	})
+}

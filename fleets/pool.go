@@ -1,0 +1,203 @@
+package fleets
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/drover-run/drover/fleeting/scaling"
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// demandPatience is how long the tasks of a pool wait for a fleet that no worker
+// looks after, or whose plugin does not list its instances, before they go to
+// the next fleet: longer than a restart of either takes.
+const demandPatience = time.Minute
+
+// pool is the fleets of one pool, as one of them sees them. Apart from what only
+// the worker of a fleet knows of its own plugin, it depends on the records alone.
+type pool struct {
+	self    int // index of the fleet whose plan is made
+	members []member
+	supply  []scaling.Supply
+	sharing [][]records.QuotaShare // of each member
+	shares  []scaling.Demand
+}
+
+// member is one fleet of the pool.
+type member struct {
+	view  records.FleetView
+	input scaling.Input
+	off   bool
+}
+
+// poolOf divides the demand of the fleet's pool.
+func poolOf(s situation, own scaling.Input) *pool {
+	p := &pool{members: []member{{view: s.view, input: own, off: !asks(s.view.Fleet) || !s.trusted && !attended(s.view.Fleet, s.now)}}}
+	for _, v := range s.view.Pool {
+		p.members = append(p.members, siblingOf(v, s.now))
+	}
+	slices.SortFunc(p.members, func(a, b member) int {
+		return cmp.Or(cmp.Compare(b.view.Fleet.Spec.Priority, a.view.Fleet.Spec.Priority), strings.Compare(a.view.Fleet.Name, b.view.Fleet.Name))
+	})
+	p.self = slices.IndexFunc(p.members, func(m member) bool { return m.view.Fleet.Name == s.view.Fleet.Name })
+	demand := scaling.PoolDemand{Queued: s.view.Queued, Overdue: s.view.Overdue, Upcoming: s.upcoming, FreeSlots: s.view.FreeSlots}
+	p.supplies(demand)
+	p.shares = scaling.Divide(demand, p.supply)
+	return p
+}
+
+// siblingOf returns another fleet of the pool.
+func siblingOf(v records.FleetView, now time.Time) member {
+	m := member{view: v, off: !asks(v.Fleet) || !attended(v.Fleet, now)}
+	rules, faults := scaling.Compile(v.Fleet.Spec.Scaling)
+	if len(faults) > 0 { // its own worker cannot use them either
+		m.off, m.input.Limits.Capacity = true, 1
+		return m
+	}
+	m.input = inputOf(v, rules, mostOf(v.Fleet.Status.MaxSize), readMemory(v.Memory), now)
+	return m
+}
+
+// asks reports whether a fleet asks for instances because tasks wait.
+func asks(f run.Fleet) bool { return f.Mode == run.FleetActive && f.Desired == nil }
+
+// attended reports whether a worker looks after a fleet, or may soon.
+func attended(f run.Fleet, now time.Time) bool {
+	last := f.Status.SeenAt
+	if f.CreatedAt.After(last) {
+		last = f.CreatedAt
+	}
+	return now.Sub(last) <= demandPatience
+}
+
+// supplies determines what each fleet has and may add. Of a quota that fleets of
+// the pool share, those that come first take what they need for the demand that
+// is left; those that come later leave it to them.
+func (p *pool) supplies(d scaling.PoolDemand) {
+	left := d.Queued + d.Upcoming
+	for _, m := range p.members {
+		s := scaling.SupplyOf(m.input)
+		s.Off = m.off
+		left -= max(s.Ready, s.Free-s.Idle)
+		p.supply = append(p.supply, s)
+	}
+	grants := make([]int, len(p.members))
+	for i := range p.members {
+		p.sharing = append(p.sharing, p.sharingOf(i, grants))
+		if m := &p.members[i]; m.view.Fleet.Spec.Quota != nil {
+			n := len(m.input.Instances)
+			share := shareOf(m.input.Now, m.view.Fleet, n, n+instancesFor(left, p.supply[i]), p.sharing[i])
+			m.input.Quota = &share
+			p.supply[i] = scaling.SupplyOf(m.input)
+			p.supply[i].Off = m.off
+			m.input.Quota = nil
+		}
+		if s := p.supply[i]; !s.Off {
+			grants[i] = instancesFor(left, s)
+			if s.Room != scaling.Unlimited {
+				grants[i] = min(grants[i], s.Room)
+			}
+		}
+	}
+}
+
+// instancesFor returns the new instances that a fleet needs for so many tasks.
+func instancesFor(tasks int, s scaling.Supply) int {
+	return (max(0, tasks+s.Idle-s.Free) + s.PerInstance - 1) / s.PerInstance
+}
+
+// sharingOf returns what the others have of the quota of member i.
+func (p *pool) sharingOf(i int, grants []int) []records.QuotaShare {
+	out := slices.Clone(p.members[i].view.Sharing)
+	for k := range out {
+		q := &out[k]
+		j := slices.IndexFunc(p.members, func(m member) bool { return m.view.Fleet.Name == q.Fleet })
+		if j < 0 {
+			continue
+		}
+		q.Target = min(q.Target, q.Instances)
+		if j < i && grants[j] > 0 {
+			q.Instances += grants[j]
+			q.Target = q.Instances
+		}
+	}
+	return out
+}
+
+// inputOf returns what a decision about a fleet depends on, without its demand
+// and its quota. most is what the plugin allows, 0 for any number.
+func inputOf(v records.FleetView, rules *scaling.Rules, most int, m memory, now time.Time) scaling.Input {
+	in := scaling.Input{
+		Now: now, Limits: rules.Limits(), Terms: rules.At(now),
+		Failures: m.Failures, FailedAt: m.FailedAt, Memory: m.Scaling,
+	}
+	if most > 0 && (in.Limits.MaxInstances == 0 || most < in.Limits.MaxInstances) {
+		in.Limits.MaxInstances = most
+	}
+	for _, r := range rowsOf(v) {
+		if r.ReadyAt.After(m.FailedAt) { // what failed before does no longer
+			in.Failures = 0
+		}
+		if r.State != run.InstanceIgnored {
+			in.Instances = append(in.Instances, r.scaling(now, v.Fleet.Spec.Failures()))
+		}
+	}
+	return in
+}
+
+// room returns how many instances of a request the ledger takes: since it was
+// planned, other fleets of the pool or of the quota may have asked for some. It
+// is nil where there are no other fleets.
+func (s *step) room(ctx context.Context, q Request) (func(records.FleetView) int, error) {
+	spec := s.view.Fleet.Spec
+	if len(s.view.Pool) == 0 && spec.Quota == nil {
+		return nil, nil
+	}
+	rules, faults := scaling.Compile(spec.Scaling)
+	if len(faults) > 0 {
+		return nil, run.InvalidError("the scaling settings of fleet "+s.name+" are not valid", faults)
+	}
+	now := situation{now: s.w.now(), rules: rules, most: s.most(), trusted: true}
+	if rules.At(now.now).Preemptive {
+		var err error
+		if now.upcoming, err = s.w.store.UpcomingTasks(ctx, spec.Pool, aheadRuns); err != nil {
+			return nil, err
+		}
+	}
+	return func(v records.FleetView) int { return now.roomFor(q, v) }, nil
+}
+
+// roomFor returns how many instances of a request may still be asked for, by a
+// later view.
+func (s situation) roomFor(q Request, v records.FleetView) int {
+	s.view, s.memory = v, readMemory(v.Memory)
+	in := inputOf(v, s.rules, s.most, s.memory, s.now)
+	if q.Reason == reasonByHand {
+		if v.Fleet.Spec.Quota == nil {
+			return q.Count
+		}
+		n := len(in.Instances)
+		return shareOf(s.now, v.Fleet, n, n+q.Count, v.Sharing) - n
+	}
+	d := decideIn(s, in)
+	n := min(q.Count, d.Figures.Required)
+	if d.Figures.Most > 0 || v.Fleet.Spec.Quota != nil {
+		n = min(n, d.Figures.Most-d.Figures.Instances)
+	}
+	return n
+}
+
+// decideIn asks the policy of a fleet, with its share of the pool's demand.
+func decideIn(s situation, in scaling.Input) scaling.Decision {
+	p := poolOf(s, in)
+	in.Demand = p.shares[p.self]
+	if s.view.Fleet.Spec.Quota != nil {
+		n := shareOf(s.now, s.view.Fleet, len(in.Instances), scaling.Decide(in).Figures.Target, p.sharing[p.self])
+		in.Quota = &n
+	}
+	return scaling.Decide(in)
+}

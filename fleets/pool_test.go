@@ -1,0 +1,201 @@
+package fleets_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/fleets"
+	"github.com/drover-run/drover/run"
+)
+
+// fleetsOfOnePool are two fleets of one pool, each with a worker and a cloud of
+// its own. base comes first.
+func fleetsOfOnePool(t *testing.T, change func(*run.FleetSpec)) (base, spot *world) {
+	t.Helper()
+	base = newWorld(t)
+	spot = newWorldOfPool(t, "spot", base.pool, base.store, base.engine)
+	for _, w := range []*world{base, spot} {
+		w.put(func(s *run.FleetSpec) {
+			if w == base {
+				s.Priority = 10
+			}
+			if change != nil {
+				change(s)
+			}
+		})
+	}
+	return base, spot
+}
+
+// look has a fleet watched until its status shows that the worker counted the
+// queue.
+func (w *world) look(queued int) run.FleetStatus {
+	w.t.Helper()
+	var status run.FleetStatus
+	w.await(fmt.Sprintf("a look of %s at %d tasks", w.name, queued), func() bool {
+		f, err := w.engine.Fleet(w.t.Context(), w.name)
+		status = f.Status
+		return err == nil && status.Queued == queued
+	})
+	return status
+}
+
+func (w *world) target() int {
+	w.t.Helper()
+	f, err := w.engine.Fleet(w.t.Context(), w.name)
+	require.NoError(w.t, err)
+	return f.Status.Target
+}
+
+func (w *world) steer(action run.FleetAction) {
+	w.t.Helper()
+	_, err := w.engine.SteerFleet(w.t.Context(), w.name, run.FleetSteer{Action: action, By: "tester"})
+	require.NoError(w.t, err)
+}
+
+// register adds an executor of the pool that is of no fleet.
+func (w *world) register(id string, slots int) {
+	w.t.Helper()
+	_, err := w.store.RegisterExecutor(w.t.Context(), run.Executor{
+		ID: id, Pool: w.pool, Driver: run.DriverShell, OS: "linux", Arch: "amd64", Slots: slots, JournalID: "j",
+	})
+	require.NoError(w.t, err)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.durable = append(w.durable, id)
+}
+
+func TestPool_two_fleets_divide_the_queue(t *testing.T) {
+	t.Parallel()
+	base, spot := fleetsOfOnePool(t, nil)
+	base.submit(4)
+	base.start()
+	spot.start()
+	base.awaitCount(run.InstanceReady, 4)
+	spot.look(4)
+	require.Equal(t, 4, base.target())
+	require.Zero(t, spot.target())
+	require.Empty(t, spot.ledger())
+}
+
+func TestPool_what_the_first_fleet_has_no_room_for_goes_to_the_next(t *testing.T) {
+	t.Parallel()
+	base, spot := fleetsOfOnePool(t, nil)
+	base.put(func(s *run.FleetSpec) { s.Priority, s.MaxInstances = 10, 1 })
+	spot.put(func(s *run.FleetSpec) { s.MaxInstances = 2 })
+	base.submit(4)
+	base.start()
+	spot.start()
+	base.awaitCount(run.InstanceReady, 1)
+	spot.awaitCount(run.InstanceReady, 2)
+	base.await("what holds the last task", func() bool {
+		f, err := base.engine.Fleet(t.Context(), base.name)
+		return err == nil && f.Status.Held == "max_instances" && f.Status.Share == 2
+	})
+	require.Len(t, base.ledger(), 1)
+	require.Len(t, spot.ledger(), 2)
+}
+
+func TestPool_the_next_fleet_takes_over_from_one_that_is_refused(t *testing.T) {
+	t.Parallel()
+	base, spot := fleetsOfOnePool(t, nil)
+	base.cloud.increase = func(*cloud, int) (int, error) { return 0, errors.New("no capacity") }
+	base.submit(3)
+	base.start()
+	spot.start()
+	spot.awaitCount(run.InstanceReady, 3)
+	require.Empty(t, base.in(run.InstanceReady))
+	require.Len(t, spot.ledger(), 3)
+}
+
+func TestPool_the_next_fleet_takes_over_from_one_that_is_paused(t *testing.T) {
+	t.Parallel()
+	base, spot := fleetsOfOnePool(t, nil)
+	base.steer(run.SteerPause)
+	base.submit(2)
+	base.start()
+	spot.start()
+	spot.awaitCount(run.InstanceReady, 2)
+	require.Empty(t, base.ledger())
+}
+
+func TestPool_the_next_fleet_takes_over_from_one_without_a_worker(t *testing.T) {
+	t.Parallel()
+	base, spot := fleetsOfOnePool(t, nil)
+	base.submit(2)
+	stop := spot.start()
+	require.Zero(t, spot.look(2).Share, "a worker may come back")
+	stop()
+	require.Empty(t, spot.ledger())
+	spot.ahead = 2 * time.Minute
+	spot.newWorker()
+	spot.start()
+	spot.awaitCount(run.InstanceReady, 2)
+}
+
+func TestPool_order_holds_in_a_shared_quota(t *testing.T) {
+	t.Parallel()
+	const limit = 3
+	weight := 1.0
+	base, spot := fleetsOfOnePool(t, func(s *run.FleetSpec) {
+		s.Quota, s.Weight = &run.FleetQuota{Name: "shared", Limit: limit}, &weight
+	})
+	base.submit(5)
+	spot.start()
+	spot.look(5)
+	base.start()
+	base.awaitCount(run.InstanceReady, limit)
+	base.await("what holds the others", func() bool {
+		f, err := base.engine.Fleet(t.Context(), base.name)
+		return err == nil && f.Status.Held == "quota" && f.Status.Share == 5
+	})
+	require.Empty(t, spot.ledger())
+}
+
+// TestPool_order_is_decided_once has each fleet decide before it can know of
+// the other's: the second to write into the ledger asks for nothing.
+func TestPool_order_is_decided_once(t *testing.T) {
+	t.Parallel()
+	base, spot := fleetsOfOnePool(t, nil)
+	base.steer(run.SteerPause)
+	base.submit(4)
+	plans := map[*world]fleets.Plan{}
+	out, err := spot.worker.Watch(t.Context(), spot.name, fleets.UnderWay{})
+	require.NoError(t, err)
+	require.Equal(t, 4, out.Plan.Request.Count)
+	plans[spot] = out.Plan
+	base.steer(run.SteerResume)
+	out, err = base.worker.Watch(t.Context(), base.name, fleets.UnderWay{})
+	require.NoError(t, err)
+	require.Equal(t, 4, out.Plan.Request.Count)
+	plans[base] = out.Plan
+	var both sync.WaitGroup
+	for w, p := range plans {
+		both.Go(func() {
+			if err := w.worker.Step(t.Context(), w.name, "one", p); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	both.Wait()
+	require.Len(t, append(base.ledger(), spot.ledger()...), 4)
+}
+
+func TestPool_free_slots_of_durable_executors_come_first(t *testing.T) {
+	t.Parallel()
+	base, spot := fleetsOfOnePool(t, nil)
+	base.register("rack-1", 3)
+	base.submit(4)
+	base.start()
+	spot.start()
+	base.awaitCount(run.InstanceReady, 1)
+	base.look(4)
+	require.Equal(t, 1, base.target())
+	require.Len(t, base.ledger(), 1)
+	require.Empty(t, spot.ledger())
+}

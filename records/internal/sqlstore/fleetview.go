@@ -1,0 +1,94 @@
+package sqlstore
+
+import (
+	"context"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// ViewFleet implements records.Store.
+func (s *Store) ViewFleet(ctx context.Context, name string) (v records.FleetView, err error) {
+	err = s.read(ctx, "looking at a fleet", func(q Querier) error {
+		f, err := presentFleet(ctx, q, s.keys, name, "")
+		if err != nil {
+			return err
+		}
+		v, err = s.viewFleet(ctx, q, f)
+		return err
+	})
+	return v, err
+}
+
+// viewFleet reads all that is decided by about one fleet.
+func (s *Store) viewFleet(ctx context.Context, q Querier, f *fleetRow) (records.FleetView, error) {
+	v, err := s.fleetAlone(ctx, q, f)
+	if err != nil {
+		return v, err
+	}
+	now := s.now().UnixNano()
+	if err := q.QueryRow(ctx, `SELECT count(*), count(CASE WHEN queued_at <= ? THEN 1 END) FROM tasks
+		WHERE pool = ? AND status IN ('queued', 'running') AND status = 'queued'`,
+		now-int64(run.SlotTimeout), f.Spec.Pool).Scan(&v.Queued, &v.Overdue); err != nil {
+		return v, err
+	}
+	if err := q.QueryRow(ctx, `SELECT coalesce(sum(CASE WHEN e.slots > coalesce(h.tasks, 0) THEN e.slots - coalesce(h.tasks, 0) ELSE 0 END), 0)
+		FROM executors e LEFT JOIN (SELECT executor, count(*) AS tasks FROM tasks
+			WHERE pool = ? AND status IN ('queued', 'running') AND status = 'running' GROUP BY executor) h ON h.executor = e.id
+		WHERE e.pool = ? AND e.fleet = '' AND NOT e.removed AND NOT e.draining AND NOT e.drain_wanted AND e.last_contact BETWEEN ? AND ?`,
+		f.Spec.Pool, f.Spec.Pool, now-int64(run.ExecutorTimeout), now+int64(run.ExecutorTimeout)).Scan(&v.FreeSlots); err != nil {
+		return v, err
+	}
+	var others []*fleetRow
+	if err := each(ctx, q, func(row scanner) error {
+		other, err := scanFleet(s.keys, row)
+		others = append(others, other)
+		return err
+	}, `SELECT `+fleetColumns+` FROM fleets WHERE pool = ? AND mode <> ? AND name <> ? ORDER BY name`, f.Spec.Pool, run.FleetDeleted, f.Name); err != nil {
+		return v, err
+	}
+	for _, other := range others {
+		o, err := s.fleetAlone(ctx, q, other)
+		if err != nil {
+			return v, err
+		}
+		v.Pool = append(v.Pool, o)
+	}
+	return v, nil
+}
+
+// fleetAlone reads what is of one fleet, and not of its pool.
+func (s *Store) fleetAlone(ctx context.Context, q Querier, f *fleetRow) (v records.FleetView, err error) {
+	v.Fleet, v.Memory = f.Fleet, f.memory
+	if err := each(ctx, q, func(row scanner) error {
+		r, err := scanLedger(row)
+		v.Instances = append(v.Instances, r)
+		return err
+	}, `SELECT `+ledgerColumns+` FROM fleet_instances WHERE fleet = ? AND state <> 'gone' ORDER BY number`, f.Name); err != nil {
+		return v, err
+	}
+	if v.Executors, err = fleetExecutors(ctx, q, f, s.now().UnixNano()); err != nil {
+		return v, err
+	}
+	if f.Spec.Quota != nil {
+		v.Sharing, err = s.quotaShares(ctx, q, f)
+	}
+	return v, err
+}
+
+// lockFleets keeps others from changing the fleets that share a fleet's quota or
+// pool, by rows in one order for all.
+func (t *tx) lockFleets(ctx context.Context, name string) error {
+	return each(ctx, t, func(row scanner) error { return row.Scan(new(string)) },
+		`SELECT name FROM fleets WHERE quota <> '' AND quota = (SELECT quota FROM fleets WHERE name = ?)
+			OR pool = (SELECT pool FROM fleets WHERE name = ?) ORDER BY name`+t.dialect.ForUpdate, name, name)
+}
+
+// fitting returns as many of the rows to add as there is room for.
+func (s *Store) fitting(ctx context.Context, t *tx, f *fleetRow, c records.FleetChanges) ([]records.LedgerChange, error) {
+	v, err := s.viewFleet(ctx, t, f)
+	if err != nil {
+		return nil, err
+	}
+	return c.Add[:min(len(c.Add), max(0, c.Room(v)))], nil
+}

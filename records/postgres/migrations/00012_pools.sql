@@ -1,0 +1,5 @@
+-- +goose Up
+-- The pool of a fleet, as in its config: the fleets of one pool divide its demand.
+ALTER TABLE fleets ADD COLUMN pool TEXT NOT NULL DEFAULT '';
+UPDATE fleets SET pool = coalesce(config::json ->> 'pool', '');
+CREATE INDEX fleets_pool ON fleets (pool);
