@@ -51,7 +51,7 @@ func (e *Engine) explain(ctx context.Context, r run.Run) (run.Run, error) {
 					return run.Run{}, err
 				}
 			}
-			t.Reason = poolReason(line.pools[t.Pool], t.Pool, line.places[t.Number])
+			t.Reason = poolReason(line.pools[t.Pool], t.Pool, line.places[t.Number]) + line.fleets[t.Pool]
 		}
 	}
 	return r, nil
@@ -61,6 +61,8 @@ func (e *Engine) explain(ctx context.Context, r run.Run) (run.Run, error) {
 type waitingLine struct {
 	pools  map[string]run.Pool
 	places map[int]int // of tasks by their numbers
+	// fleets say what the fleets of pools do about it, where no executor is online.
+	fleets map[string]string
 }
 
 // waitingLine reads the pools, and the places where one of them is full: to
@@ -70,9 +72,12 @@ func (e *Engine) waitingLine(ctx context.Context, r run.Run) (*waitingLine, erro
 	if err != nil {
 		return nil, err
 	}
-	line := &waitingLine{pools: make(map[string]run.Pool, len(list))}
+	line := &waitingLine{pools: make(map[string]run.Pool, len(list)), fleets: map[string]string{}}
 	for _, p := range list {
 		line.pools[p.Name] = p
+	}
+	if err := e.explainFleets(ctx, r, line); err != nil {
+		return nil, err
 	}
 	for _, t := range r.Tasks {
 		if p := line.pools[t.Pool]; t.Status == run.StatusQueued && t.Reason == "" && full(p) {

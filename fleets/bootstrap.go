@@ -2,7 +2,9 @@ package fleets
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/drover-run/drover/fleeting"
@@ -10,8 +12,16 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// connectFresh is how long before its end connect info counts as expired.
-const connectFresh = time.Minute
+const (
+	// connectFresh is how long before its end connect info counts as expired.
+	connectFresh = time.Minute
+	// connectTries is how often a plugin is asked how to reach an instance where
+	// its process ends meanwhile: asked about one that has vanished, real plugins
+	// end, and answer for none of the others.
+	connectTries = 5
+	// listingFresh is how old a listing may be by which it is asked.
+	listingFresh = 5 * time.Second
+)
 
 // Bootstrap makes an executor of an instance. What came of it is in the ledger:
 // one that failed goes. It fails only where the records do, or its end is
@@ -30,7 +40,9 @@ func (w *Worker) Bootstrap(ctx context.Context, name string, number int) error {
 			continue
 		}
 		begin := w.now()
-		err := f.bootstrap(ctx, v.Fleet, r)
+		booting, done := f.booting(ctx, number)
+		err := f.bootstrap(booting, v.Fleet, r)
+		done()
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -38,11 +50,57 @@ func (w *Worker) Bootstrap(ctx context.Context, name string, number int) error {
 			w.logger.InfoContext(ctx, "instance bootstrapped", "fleet", name, "instance", r.Instance, "took", w.now().Sub(begin))
 			return nil
 		}
-		b := &book{now: w.now()}
-		b.set(r, reasonBootstrap, reasonBootstrap, "it did not become an executor: "+oneLine(err), func(*records.LedgerRow) {})
-		return f.write(ctx, v, b.changes)
+		return f.notBootstrapped(ctx, number, err)
 	}
 	return nil
+}
+
+// notBootstrapped notes why an instance did not become an executor.
+func (f *fleet) notBootstrapped(ctx context.Context, number int, why error) error {
+	f.looking.Lock()
+	defer f.looking.Unlock()
+	v, err := f.w.store.ViewFleet(ctx, f.name)
+	if err != nil {
+		return ignoreGone(err)
+	}
+	b := &book{now: f.w.now()}
+	for _, r := range rowsOf(v) {
+		if r.Number == number && r.State == run.InstanceBootstrapping {
+			b.set(r, reasonBootstrap, reasonBootstrap, "it did not become an executor: "+oneLine(why), func(*records.LedgerRow) {})
+		}
+	}
+	return f.write(ctx, v, b.changes)
+}
+
+// errNotBootstrapping ends a bootstrap whose instance is gone, or goes.
+var errNotBootstrapping = errors.New("the instance is not bootstrapped any more")
+
+// booting returns the context of a bootstrap, which ends where the ledger has
+// the instance in another state.
+func (f *fleet) booting(ctx context.Context, number int) (_ context.Context, done func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.boots[number] = cancel
+	return ctx, func() {
+		cancel(nil)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.boots, number)
+	}
+}
+
+// endBoots ends the bootstraps of instances that the ledger does not have as
+// bootstrapping.
+func (f *fleet) endBoots(rows []row) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for number, cancel := range f.boots {
+		at := slices.IndexFunc(rows, func(r row) bool { return r.Number == number })
+		if at < 0 || rows[at].leaving() {
+			cancel(errNotBootstrapping)
+		}
+	}
 }
 
 func (f *fleet) bootstrap(ctx context.Context, spec run.Fleet, r row) error {
@@ -64,11 +122,8 @@ func (f *fleet) connect(ctx context.Context, spec run.Fleet, id string) (fleetin
 	if ok && (known.Expires.IsZero() || f.w.now().Before(known.Expires.Add(-connectFresh))) {
 		return known, nil
 	}
-	group, err := f.group.get(ctx, f.w.open, spec)
+	known, err := f.ask(ctx, spec, id)
 	if err != nil {
-		return known, err
-	}
-	if known, err = group.ConnectInfo(ctx, id); err != nil {
 		return known, err
 	}
 	f.mu.Lock()
@@ -78,4 +133,43 @@ func (f *fleet) connect(ctx context.Context, spec run.Fleet, id string) (fleetin
 	}
 	f.connects[id] = known
 	return known, nil
+}
+
+// ask asks the plugin how to reach an instance that it lists as running. It
+// asks again where the plugin's process ended, by what it lists then.
+func (f *fleet) ask(ctx context.Context, spec run.Fleet, id string) (known fleeting.ConnectInfo, err error) {
+	since := f.w.now().Add(-listingFresh)
+	for try := 1; ; try++ {
+		var found listing
+		if found, err = f.listedSince(ctx, spec, since); err == nil {
+			if state, _ := found.has(id); state != fleeting.StateRunning {
+				return known, errors.New("the plugin does not list it as running any more")
+			}
+			var group Group
+			if group, err = f.group.get(ctx, f.w.open, spec); err == nil {
+				known, err = group.ConnectInfo(ctx, id)
+			}
+		}
+		if err == nil || !errors.Is(err, fleeting.ErrUnavailable) || try == connectTries {
+			return known, err
+		}
+		since = f.w.now()
+		if err := pause(ctx, spec.Spec.Interval(true)); err != nil {
+			return known, err
+		}
+	}
+}
+
+// listedSince returns a listing that is no older than it says.
+func (f *fleet) listedSince(ctx context.Context, spec run.Fleet, since time.Time) (listing, error) {
+	f.asking.Lock()
+	defer f.asking.Unlock()
+	f.mu.Lock()
+	last, at := f.listed, f.listedAt
+	f.mu.Unlock()
+	if last != nil && !at.Before(since) {
+		return last, nil
+	}
+	_, found, err := f.list(ctx, spec)
+	return found, err
 }

@@ -71,11 +71,28 @@ type memory struct {
 	Scaling  scaling.Memory `json:"scaling"`
 	Failures int            `json:"failures,omitempty"` // in a row
 	FailedAt time.Time      `json:"failed_at,omitzero"`
+	LastWhy  string         `json:"last_why,omitempty"` // of the last of them
 }
 
-func (m *memory) failed(now time.Time) {
+// failed notes that an instance did not come, or did not become an executor.
+// Those that were asked for before the last failure were in the same trouble:
+// they do not make the pause longer.
+func (m *memory) failed(now, asked time.Time, why string) {
+	m.LastWhy = clip(why)
+	if m.Failures > 0 && !asked.After(m.FailedAt) {
+		return
+	}
 	m.Failures++
 	m.FailedAt = now
+}
+
+// clip shortens a message that others are made of.
+func clip(text string) string {
+	const most = 300
+	if r := []rune(text); len(r) > most {
+		return string(r[:most]) + "..."
+	}
+	return text
 }
 
 func readMemory(text string) (m memory) {
@@ -130,6 +147,9 @@ func plan(s situation) planned {
 	p.in = inputOf(s.view, s.rules, s.most, s.memory, s.now)
 	p.out.memory, p.out.limits = s.memory, p.in.Limits
 	p.out.memory.Failures, p.s.memory.Failures = p.in.Failures, p.in.Failures
+	if p.in.Failures == 0 {
+		p.out.memory.LastWhy, p.s.memory.LastWhy = "", ""
+	}
 	p.underWay()
 	switch s.view.Fleet.Mode {
 	case run.FleetDraining, run.FleetDeleting:
@@ -171,9 +191,13 @@ func (p *planner) underWay() {
 	for _, r := range p.rows {
 		switch {
 		case p.lost(r):
-			p.order(&p.out.Lost, r, reasonVanished, "it vanished: the plugin lists it no more")
+			const why = "it vanished: the plugin lists it no more"
+			if r.ReadyAt.IsZero() && !r.leaving() {
+				p.out.memory.failed(p.s.now, r.AskedAt, why)
+			}
+			p.order(&p.out.Lost, r, reasonVanished, why)
 		case r.State == run.InstanceBootstrapping && r.Reason == reasonBootstrap:
-			p.out.memory.failed(p.s.now)
+			p.out.memory.failed(p.s.now, r.AskedAt, r.Why)
 			p.order(&p.out.Drain, r, reasonBootstrap, r.Why)
 		case r.State == run.InstanceBootstrapping && p.s.view.Fleet.Spec.BootstrapWay() != run.BootstrapAgent && !p.s.bootstrapping[r.Number]:
 			if len(p.s.bootstrapping)+len(p.out.Bootstrap) < maxBootstraps {
@@ -312,12 +336,12 @@ func (p *planner) scale() {
 		case p.asking(r):
 		case a.Kind == scaling.GiveUp && r.Instance == "":
 			gone[r.Number] = true
-			p.out.memory.failed(p.s.now)
+			p.out.memory.failed(p.s.now, r.AskedAt, a.Why)
 			p.order(&p.out.GiveUp, r, string(a.Reason), a.Why)
 		default:
 			gone[r.Number] = true
 			if a.Kind == scaling.GiveUp {
-				p.out.memory.failed(p.s.now)
+				p.out.memory.failed(p.s.now, r.AskedAt, a.Why)
 			}
 			if ill := r.unhealthy(p.s.now, p.s.view.Fleet.Spec.Failures()); ill != "" && a.Reason == scaling.ReasonUnhealthy {
 				a.Why = ill

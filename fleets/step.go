@@ -308,16 +308,16 @@ func (s *step) settle(ctx context.Context, promised int, refusal error) error {
 		b.set(r, "gone", reasonRefused, why, func(n *records.LedgerRow) { n.State, n.GoneAt, n.Told = run.InstanceGone, b.now, true })
 	}
 	if expected < len(open) {
-		s.fail(v, b)
+		s.fail(v, b, open[0].AskedAt, why)
 	}
 	return s.write(ctx, v, b.changes)
 }
 
 // fail notes that instances did not come, so that the next are not asked for at
 // once.
-func (s *step) fail(v records.FleetView, b *book) {
+func (s *step) fail(v records.FleetView, b *book, asked time.Time, why string) {
 	m := readMemory(v.Memory)
-	m.failed(b.now)
+	m.failed(b.now, asked, why)
 	text := m.text()
 	b.changes.Memory = &text
 }

@@ -2,6 +2,7 @@ package fleets
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -254,9 +255,22 @@ func (t *watch) standing(v records.FleetView, p planned, pluginErr error, now ti
 		s.Error, s.ErrorAt = t.status.Error, t.status.ErrorAt
 	default:
 		s.SeenAt = now
-		if s.Error = unlistedText(rowsOf(v)); s.Error != "" {
+		if s.Error = trouble(v, p); s.Error != "" {
 			s.ErrorAt = now
 		}
 	}
 	return s
+}
+
+// trouble says what keeps a fleet from working though its plugin lists, "" for
+// nothing.
+func trouble(v records.FleetView, p planned) string {
+	if text := unlistedText(rowsOf(v)); text != "" {
+		return text
+	}
+	if p.decision.Held != scaling.ReasonBackoff {
+		return ""
+	}
+	until := p.memory.FailedAt.Add(pauseAfter(p.memory.Failures)).UTC().Format(time.TimeOnly)
+	return fmt.Sprintf("it asks for no more instances before %s UTC, after %d failures in a row; the last: %s", until, p.memory.Failures, p.memory.LastWhy)
 }

@@ -67,6 +67,14 @@ type fleet struct {
 	connects map[string]fleeting.ConnectInfo
 	change   string // the step that makes or deletes machines
 	changed  string // the last such step that has ended
+	// boots end the bootstraps that run, by the rows of their instances.
+	boots map[int]context.CancelCauseFunc
+	// listed is what the plugin listed last, when it was asked at listedAt.
+	listed   listing
+	listedAt time.Time
+
+	// asking lets one bootstrap at a time ask for a listing: the others have it.
+	asking sync.Mutex
 
 	// looking is held from a listing until the ledger has it, so that no older
 	// one comes after, and from a look at the ledger until what follows from it
@@ -81,7 +89,7 @@ func (w *Worker) fleet(name string) *fleet {
 	defer w.mu.Unlock()
 	f, ok := w.fleets[name]
 	if !ok {
-		f = &fleet{w: w, name: name, wasBusy: map[int]bool{}, connects: map[string]fleeting.ConnectInfo{}}
+		f = &fleet{w: w, name: name, wasBusy: map[int]bool{}, connects: map[string]fleeting.ConnectInfo{}, boots: map[int]context.CancelCauseFunc{}}
 		w.fleets[name] = f
 	}
 	return f
@@ -110,15 +118,17 @@ func (f *fleet) list(ctx context.Context, spec run.Fleet) (Group, listing, error
 	if err != nil {
 		return nil, nil, err
 	}
+	at := f.w.now()
 	all, err := group.Update(ctx)
 	if err != nil {
 		f.w.metrics.missedUpdate(f.name)
 		return nil, nil, err
 	}
+	found := listingOf(all)
 	f.mu.Lock()
-	f.info = info
-	f.mu.Unlock()
-	return group, listingOf(all), nil
+	defer f.mu.Unlock()
+	f.info, f.listed, f.listedAt = info, found, at
+	return group, found, nil
 }
 
 // begin and end note a step that makes or deletes machines. knows reports
@@ -178,7 +188,9 @@ func (f *fleet) look(ctx context.Context, listed listing, group Group) (records.
 			return v, err
 		}
 	}
-	return v, f.hold(ctx, rowsOf(v))
+	rows := rowsOf(v)
+	f.endBoots(rows)
+	return v, f.hold(ctx, rows)
 }
 
 // write writes changes of the ledger, and tells the metrics and the log of

@@ -180,6 +180,14 @@ type world struct {
 	// durable are executors of the pool that are of no fleet, and have no task.
 	durable []string
 	ahead   time.Duration // of the worker's clock
+	// running lists the machines that run; their agents, if they have any, tell.
+	running func() []string
+	// open and maker are what the worker is made with.
+	open  fleets.Opener
+	maker fleets.Bootstrapper
+	// onBootstrap, where not nil, is called with instances just before they are
+	// made executors.
+	onBootstrap func(numbers []int)
 }
 
 type agent struct {
@@ -212,6 +220,11 @@ func newWorldOfPool(t *testing.T, name, pool string, store records.Store, e *eng
 		t: t, name: name, pool: pool, store: store, cloud: &cloud{instances: map[string]fleeting.State{}, ill: map[string]bool{}, hidden: map[string]bool{}},
 		engine: e, mute: map[string]bool{}, agents: map[string]*agent{}, booting: map[int]bool{},
 	}
+	w.running = w.cloud.running
+	w.open = func(context.Context, run.Fleet) (fleets.Group, error) {
+		w.cloud.do(func() { w.cloud.opened++ })
+		return w.cloud, nil
+	}
 	w.newWorker()
 	_, _, err := e.PutPool(t.Context(), run.Pool{Name: pool, Driver: run.DriverShell})
 	require.NoError(t, err)
@@ -223,10 +236,7 @@ func (w *world) newWorker() {
 	w.metrics = fleets.NewMetrics()
 	w.worker = fleets.New(fleets.Deps{
 		Metrics: w.metrics, Store: w.store, Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.Now().Add(w.ahead) },
-		Open: func(context.Context, run.Fleet) (fleets.Group, error) {
-			w.cloud.do(func() { w.cloud.opened++ })
-			return w.cloud, nil
-		},
+		Open: func(ctx context.Context, f run.Fleet) (fleets.Group, error) { return w.open(ctx, f) }, Bootstrap: w.maker,
 	})
 }
 
@@ -324,6 +334,13 @@ func (w *world) lookAfter(ctx context.Context) {
 
 // bootstrap makes executors of instances, beside all else.
 func (w *world) bootstrap(ctx context.Context, group *sync.WaitGroup, orders []fleets.Order) {
+	if w.onBootstrap != nil && len(orders) > 0 {
+		var numbers []int
+		for _, o := range orders {
+			numbers = append(numbers, o.Number)
+		}
+		w.onBootstrap(numbers)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, o := range orders {
@@ -360,7 +377,7 @@ func (w *world) tick(ctx context.Context) {
 	for _, id := range w.durable {
 		_, _ = w.store.RenewExecutor(ctx, run.Renewal{Executor: id, JournalID: "j"})
 	}
-	for _, id := range w.cloud.running() {
+	for _, id := range w.running() {
 		if w.mute[id] {
 			continue
 		}

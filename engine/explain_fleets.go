@@ -1,0 +1,51 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/drover-run/drover/run"
+)
+
+// explainFleets finds out what the fleets of pools do for tasks that wait where
+// no executor is online.
+func (e *Engine) explainFleets(ctx context.Context, r run.Run, line *waitingLine) error {
+	waits := func(pool string) bool {
+		return line.pools[pool].Online == 0 && slices.ContainsFunc(r.Tasks, func(t run.Task) bool {
+			return t.Pool == pool && t.Status == run.StatusQueued && t.Reason == ""
+		})
+	}
+	if !slices.ContainsFunc(r.Tasks, func(t run.Task) bool { return waits(t.Pool) }) {
+		return nil
+	}
+	all, err := e.store.ListFleets(ctx)
+	if err != nil {
+		return err
+	}
+	for _, f := range all {
+		if text := fleetReason(f); text != "" && waits(f.Spec.Pool) {
+			line.fleets[f.Spec.Pool] += "; fleet " + f.Name + ": " + text
+		}
+	}
+	return nil
+}
+
+// fleetReason says why a fleet has no executor online, or what it does about
+// it. "" where nothing is known.
+func fleetReason(f run.Fleet) string {
+	requested, coming := f.Counts[run.InstanceRequested], f.Counts[run.InstanceCreating]+f.Counts[run.InstanceBootstrapping]
+	switch {
+	case f.Mode != run.FleetActive:
+		return "it is " + string(f.Mode)
+	case f.Status.SeenAt.IsZero() && f.Status.Error == "":
+		return "no fleet worker has looked after it yet"
+	case f.Status.Error != "":
+		return f.Status.Error
+	case requested+coming > 0:
+		return fmt.Sprintf("instances on their way: %d not listed by the plugin yet, %d being created or bootstrapped", requested, coming)
+	case f.Status.Held != "":
+		return "it asks for no more instances: " + f.Status.Held
+	}
+	return ""
+}

@@ -1,0 +1,110 @@
+package fleets_test
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/fleeting"
+	truth "github.com/drover-run/drover/fleeting/fleetingtest/cloud"
+	"github.com/drover-run/drover/fleets"
+	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/run"
+)
+
+// starter starts the agents of machines, as an SSH bootstrap does.
+type starter struct {
+	mu      sync.Mutex
+	started map[string]bool
+}
+
+func (s *starter) Bootstrap(_ context.Context, i fleets.Instance, _ fleeting.ConnectInfo) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.started[i.ID] = true
+	return nil
+}
+
+// newPluginWorld is a world whose machines a real process of a plugin makes.
+func newPluginWorld(t *testing.T, s truth.Settings, change func(*run.FleetSpec)) (*world, *truth.Cloud) {
+	t.Helper()
+	plugin := testenv.BuildProgram(t, ".", "./fleeting/fleetingtest/faulty")
+	c, err := truth.Open(t.TempDir())
+	require.NoError(t, err)
+	require.NoError(t, c.Set(s))
+	dir := t.TempDir()
+	w := newWorld(t)
+	w.open = func(ctx context.Context, _ run.Fleet) (fleets.Group, error) {
+		return fleeting.Open(ctx, fleeting.Options{Plugin: plugin, Config: c.Config(), Dir: dir, Logger: slog.New(slog.DiscardHandler)})
+	}
+	agents := &starter{started: map[string]bool{}}
+	w.maker = agents
+	w.running = func() []string {
+		ids, err := c.IDs()
+		if err != nil && t.Context().Err() == nil {
+			t.Errorf("looking at the cloud: %v", err)
+		}
+		agents.mu.Lock()
+		defer agents.mu.Unlock()
+		return slices.DeleteFunc(ids, func(id string) bool { return !agents.started[id] })
+	}
+	w.newWorker()
+	t.Cleanup(func() { require.NoError(t, w.worker.Leave(w.name)) })
+	w.put(func(s *run.FleetSpec) {
+		s.Bootstrap = run.BootstrapSSH
+		if change != nil {
+			change(s)
+		}
+	})
+	return w, c
+}
+
+func TestFleet_servers_that_vanish_while_they_are_created(t *testing.T) {
+	t.Parallel()
+	w, c := newPluginWorld(t, truth.Settings{CreateTime: 100 * time.Millisecond}, nil)
+	// As real plugins do it: asked about what is not there, they end.
+	require.NoError(t, c.Inject(
+		truth.Fault{Call: "ConnectInfo", Then: truth.Crash, OnUnknown: true, Delay: 200 * time.Millisecond},
+		truth.Fault{Call: "ConnectInfo", Delay: 500 * time.Millisecond},
+	))
+	var vanished string
+	w.onBootstrap = func(numbers []int) {
+		if vanished != "" {
+			return
+		}
+		for _, i := range w.ledger() {
+			if i.Number == numbers[0] {
+				vanished = i.Instance
+			}
+		}
+		require.NoError(t, c.Vanish(vanished))
+	}
+	w.start()
+	w.submit(4)
+	w.awaitCount(run.InstanceReady, 4)
+	require.Len(t, w.ledger(), 5, "no other machine paid for it")
+	for _, i := range w.ledger() {
+		require.Equal(t, i.Instance == vanished, i.State == run.InstanceGone, i.Why)
+	}
+	inits, err := c.Count("Init")
+	require.NoError(t, err)
+	require.LessOrEqual(t, inits, 2, "it ended once at most")
+}
+
+func TestFleet_plugin_that_ends_while_machines_are_bootstrapped(t *testing.T) {
+	t.Parallel()
+	w, c := newPluginWorld(t, truth.Settings{}, nil)
+	require.NoError(t, c.Inject(
+		truth.Fault{Call: "ConnectInfo", Then: truth.Crash, Delay: 200 * time.Millisecond, Times: 1},
+		truth.Fault{Call: "ConnectInfo", Delay: 500 * time.Millisecond},
+	))
+	w.start()
+	w.submit(3)
+	w.awaitCount(run.InstanceReady, 3)
+	require.Len(t, w.ledger(), 3)
+}
