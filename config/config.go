@@ -209,9 +209,12 @@ type Kubernetes struct {
 type Fleet struct {
 	Names    []string `koanf:"names" yaml:"names"`         // of the fleets that it looks after; none: of all
 	StateDir string   `koanf:"state_dir" yaml:"state_dir"` // of the plugins: what the next process takes over
-	// PluginPath has the directories that names of plugins are looked up in,
-	// before PATH.
+	// PluginPath has the directories of the plugins. No other program is run as a
+	// plugin, whatever a fleet names.
 	PluginPath []string `koanf:"plugin_path" yaml:"plugin_path"`
+	// PluginEnv names the variables of this process that plugins get, beside
+	// those that every program needs; NAME* for all that begin like it.
+	PluginEnv []string `koanf:"plugin_env" yaml:"plugin_env"`
 	// Bootstrap is for fleets with bootstrap: ssh.
 	Bootstrap FleetBootstrap `koanf:"bootstrap" yaml:"bootstrap"`
 }
@@ -246,7 +249,7 @@ func Default() Config {
 			Kubernetes: Kubernetes{HelperPullPolicy: "if_not_present", PendingTimeout: 10 * time.Minute, LeaseDuration: 12 * time.Second},
 		},
 		Fleet: Fleet{
-			Names: []string{}, PluginPath: []string{},
+			Names: []string{}, PluginPath: []string{"/usr/lib/drover/plugins"}, PluginEnv: []string{},
 			Bootstrap: FleetBootstrap{GatewayURL: "http://127.0.0.1:8080", Life: 24 * time.Hour, ReadyTimeout: 10 * time.Minute, RegisterTimeout: 2 * time.Minute},
 		},
 		Dev: Dev{

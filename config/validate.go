@@ -174,6 +174,14 @@ func (f Fleet) validate(v *validator) {
 	if slices.Contains(f.PluginPath, "") {
 		v.fail("fleet.plugin_path", "a directory is empty")
 	}
+	for _, name := range f.PluginEnv {
+		switch prefix, _ := strings.CutSuffix(name, "*"); {
+		case prefix == "" || strings.ContainsAny(prefix, "*= "):
+			v.fail("fleet.plugin_env", "%q is not the name of a variable, or the beginning of names before a star", name)
+		case strings.HasPrefix(prefix, variablePrefix):
+			v.fail("fleet.plugin_env", "%q is for Drover itself, and may hold secrets of the records", name)
+		}
+	}
 	f.Bootstrap.validate(v)
 }
 

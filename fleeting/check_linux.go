@@ -64,7 +64,7 @@ func buildOf(ctx context.Context, o Options) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionPatience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, o.Plugin, "version")
-	cmd.Env = o.Env
+	cmd.Env = o.env
 	cmd.WaitDelay = time.Second
 	out, err := cmd.Output()
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) && ctx.Err() == nil {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
@@ -35,20 +36,11 @@ func Find(plugin string, path []string) (string, error) {
 	if filepath.IsAbs(plugin) || strings.HasPrefix(plugin, "./") || strings.HasPrefix(plugin, "../") {
 		return executable(plugin)
 	}
+	if found := lookUp(plugin, path); found != "" {
+		return found, nil
+	}
 	name, version, _ := strings.Cut(plugin, ":")
 	base := filepath.Base(name)
-	for _, dir := range path {
-		if version == "" && base == name {
-			for _, file := range []string{pluginPrefix + name, name} {
-				if found, err := executable(filepath.Join(dir, file)); err == nil {
-					return found, nil
-				}
-			}
-		}
-		if found := installed(filepath.Join(dir, filepath.FromSlash(repository(name))), base, version); found != "" {
-			return found, nil
-		}
-	}
 	if version == "" && base == name {
 		for _, file := range []string{pluginPrefix + name, name} {
 			if found, err := exec.LookPath(file); err == nil {
@@ -61,6 +53,62 @@ func Find(plugin string, path []string) (string, error) {
 	}
 	return "", fmt.Errorf("plugin %q: it is no file, and neither the plugin path (%s) nor PATH has %s%s or %s",
 		plugin, strings.Join(path, ":"), pluginPrefix, base, base)
+}
+
+// findConfined resolves a plugin that lies in one of the directories, also once
+// symbolic links are followed.
+func findConfined(plugin string, path []string) (string, error) {
+	if len(path) == 0 {
+		return "", errors.New("there is no plugin path: no directory has plugins that may be run")
+	}
+	found := ""
+	switch {
+	case filepath.IsAbs(plugin):
+		found = plugin
+	case filepath.IsLocal(filepath.FromSlash(plugin)):
+		found = lookUp(plugin, path)
+	}
+	if found != "" {
+		if resolved, err := filepath.EvalSymlinks(found); err == nil && within(resolved, path) {
+			return executable(resolved)
+		}
+	}
+	return "", fmt.Errorf("plugin %q: no directory of the plugin path (%s) has it", plugin, strings.Join(path, ":"))
+}
+
+// within reports whether a path without symbolic links is below one of the
+// directories.
+func within(resolved string, path []string) bool {
+	return slices.ContainsFunc(path, func(dir string) bool {
+		dir, err := filepath.Abs(dir)
+		if err == nil {
+			dir, err = filepath.EvalSymlinks(dir)
+		}
+		if err != nil {
+			return false
+		}
+		below, err := filepath.Rel(dir, resolved)
+		return err == nil && below != "." && filepath.IsLocal(below)
+	})
+}
+
+// lookUp finds a name in the directories; "" where none has it.
+func lookUp(plugin string, path []string) string {
+	name, version, _ := strings.Cut(plugin, ":")
+	base := filepath.Base(name)
+	for _, dir := range path {
+		if version == "" && base == name {
+			for _, file := range []string{pluginPrefix + name, name} {
+				if found, err := executable(filepath.Join(dir, file)); err == nil {
+					return found
+				}
+			}
+		}
+		if found := installed(filepath.Join(dir, filepath.FromSlash(repository(name))), base, version); found != "" {
+			return found
+		}
+	}
+	return ""
 }
 
 // executable checks that there is a program, and returns its absolute path.

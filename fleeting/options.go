@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -18,16 +17,17 @@ import (
 type Options struct {
 	Plugin    string          // a path, or a name on the plugin path
 	Path      []string        // directories that names are looked up in
+	Confined  bool            // only programs of these directories are run, since clients of an API name the plugin
 	Dir       string          // the group's directory, on a disk of this host; one process at a time owns it
 	Config    json.RawMessage // the plugin's configuration, handed over as it is
 	Connector Connector
-	Env       []string      // nil: this process's own, without the variables of Drover
+	PassEnv   []string      // variables of this process that the plugin gets beside those that each gets; NAME* for all that begin like it
 	Guard     []string      // what runs Guard with the arguments after it; nil: this executable with GuardCommand
 	Grace     time.Duration // how long a plugin outlives its host; 0: one minute
 	Timeouts  Timeouts
 	Logger    *slog.Logger
 
-	given []string // Env before its default
+	env []string // of the plugin
 }
 
 // Timeouts bound the calls; zero values have defaults.
@@ -43,7 +43,6 @@ const (
 	defaultGrace = time.Minute
 	// GuardCommand is the hidden command of the drover executable that runs Guard.
 	GuardCommand = "plugin-guard"
-	ownVariables = "DROVER_"
 )
 
 func (t Timeouts) withDefaults() Timeouts {
@@ -69,7 +68,11 @@ func (t Timeouts) withDefaults() Timeouts {
 
 func (o Options) withDefaults() (Options, error) {
 	var err error
-	if o.Plugin, err = Find(o.Plugin, o.Path); err != nil {
+	find := Find
+	if o.Confined {
+		find = findConfined
+	}
+	if o.Plugin, err = find(o.Plugin, o.Path); err != nil {
 		return o, err
 	}
 	if o.Dir == "" {
@@ -87,10 +90,7 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Dir, err = filepath.Abs(o.Dir); err != nil {
 		return o, fmt.Errorf("finding the group's directory: %w", err)
 	}
-	if o.given = o.Env; o.Env == nil {
-		// Clouds are told of by the environment; what is there for Drover is not the plugin's business.
-		o.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, ownVariables) })
-	}
+	o.env = environment(o.PassEnv)
 	if len(o.Guard) == 0 {
 		self, err := os.Executable()
 		if err != nil {
@@ -109,10 +109,12 @@ func (o Options) withDefaults() (Options, error) {
 }
 
 // settingsDigest identifies what a plugin was initialised with: one that got
-// other settings is not taken over. An environment that was inherited differs
-// with every start of a service, and does not count.
+// other settings is not taken over. Of its environment the variables count that
+// were named: the others differ with every start of a service.
 func (o Options) settingsDigest() (string, error) {
-	text, err := json.Marshal([]any{o.Plugin, o.Config, o.Connector, o.given})
+	given := slices.DeleteFunc(slices.Clone(o.env), func(v string) bool { return !named(v, o.PassEnv) })
+	slices.Sort(given)
+	text, err := json.Marshal([]any{o.Plugin, o.Config, o.Connector, given})
 	if err != nil {
 		return "", fmt.Errorf("encoding the settings: %w", err)
 	}

@@ -89,7 +89,7 @@ func start(o Options, l *logs) (*process, error) {
 	l.forget()
 	argv := append(slices.Clone(o.Guard), o.Dir, o.Grace.String(), o.Plugin)
 	cmd := exec.Command(argv[0], argv[1:]...) //nolint:noctx // it outlives every call, and this process
-	cmd.Env = append(slices.Clone(o.Env), socketVariable+"="+sockets)
+	cmd.Env = append(slices.Clone(o.env), socketVariable+"="+sockets)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C is for the host
 	config := clientConfig(l)
 	config.Cmd, config.StartTimeout = cmd, o.Timeouts.Launch

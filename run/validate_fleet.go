@@ -2,6 +2,7 @@ package run
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 )
@@ -41,6 +42,9 @@ func ValidateFleet(name string, s FleetSpec) []Fault {
 		l.add("priority", FaultOutOfRange, "it is %d; it must be from -%d to %d", s.Priority, MaxFleetPriority, MaxFleetPriority)
 	}
 	checkText(l, "plugin", s.Plugin)
+	if slices.Contains(strings.Split(s.Plugin, "/"), "..") {
+		l.add("plugin", FaultBadFormat, "%s has ..: a plugin is a name, or a path, in a directory of the plugin path", brief(s.Plugin))
+	}
 	checkText(l, "instance_ready_command", s.InstanceReadyCommand)
 	if len(s.PluginConfig) > MaxFleetConfig {
 		l.add("plugin_config", FaultOverLimit, "it has %d bytes; the limit is %d", len(s.PluginConfig), MaxFleetConfig)

@@ -83,7 +83,7 @@ func (p *process) addFleets(cfg config.Fleet, s *stores, c client.Client, tempor
 				return nil, err
 			}
 			return fleeting.Open(ctx, fleeting.Options{
-				Plugin: f.Spec.Plugin, Path: cfg.PluginPath, Dir: filepath.Join(dir, f.Name), Config: f.Spec.PluginConfig,
+				Plugin: f.Spec.Plugin, Path: cfg.PluginPath, Confined: true, PassEnv: cfg.PluginEnv, Dir: filepath.Join(dir, f.Name), Config: f.Spec.PluginConfig,
 				Connector: connector, Logger: p.logger.With("fleet", f.Name),
 			})
 		},

@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/drover-run/drover/cli"
+	"github.com/drover-run/drover/config"
 	"github.com/drover-run/drover/fleeting"
 	"github.com/drover-run/drover/fleeting/fleetingtest"
 )
@@ -59,8 +60,9 @@ func pluginGuardCommand() *cobra.Command {
 
 func pluginCheckCommand() *cobra.Command {
 	var o fleeting.Options
-	var config, output string
+	var file, output string
 	var verbose, exercise bool
+	defaults := config.Default().Fleet
 	c := &cobra.Command{
 		Use:   "check PLUGIN",
 		Short: "Say what a fleeting plugin is and can do",
@@ -76,22 +78,23 @@ Other instances are left alone.`,
 			if verbose {
 				o.Logger = slog.New(slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 			}
-			if config != "" {
-				if err := readPluginConfig(config, &o); err != nil {
+			if file != "" {
+				if err := readPluginConfig(file, &o); err != nil {
 					return err
 				}
 			}
-			if exercise && config == "" {
+			if exercise && file == "" {
 				return fmt.Errorf("--exercise needs --config: which group is it to make instances in?")
 			}
 			if exercise {
 				return exercisePlugin(c.Context(), c.OutOrStdout(), o, output == "json")
 			}
-			return checkPlugin(c.Context(), c.OutOrStdout(), o, config != "", output == "json")
+			return checkPlugin(c.Context(), c.OutOrStdout(), o, file != "", output == "json")
 		},
 	}
-	c.Flags().StringSliceVar(&o.Path, "plugin-path", nil, "directories that names of plugins are looked up in, before PATH")
-	c.Flags().StringVar(&config, "config", "", "YAML or JSON file with the plugin's configuration; its key connector_config, if any, is the connector's")
+	c.Flags().StringSliceVar(&o.Path, "plugin-path", defaults.PluginPath, "directories that names of plugins are looked up in, before PATH")
+	c.Flags().StringSliceVar(&o.PassEnv, "plugin-env", nil, "variables that the plugin gets, beside those that every program needs; NAME* for all that begin like it")
+	c.Flags().StringVar(&file, "config", "", "YAML or JSON file with the plugin's configuration; its key connector_config, if any, is the connector's")
 	c.Flags().BoolVar(&exercise, "exercise", false, "examine the plugin with two instances, which are deleted again; needs --config")
 	c.Flags().StringVarP(&output, "output", "o", "table", "table or json")
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "show what the plugin logs")

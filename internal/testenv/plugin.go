@@ -25,17 +25,32 @@ func BuildProgram(t testing.TB, dir, pkg string) string {
 
 var builtPrograms sync.Map // what was built, for all tests of a process
 
+// ProgramsDir returns the directory of the programs that BuildProgram returns.
+func ProgramsDir(t testing.TB) string {
+	t.Helper()
+	dir, err := programsDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// programsDir is a directory for each process: another may run what it built.
+func programsDir() (string, error) {
+	shared, err := makeSharedDir()
+	return filepath.Join(shared, fmt.Sprintf("programs-%d", os.Getpid())), err
+}
+
 func buildProgram(dir, pkg string) (string, error) {
 	root, err := moduleRoot()
 	if err != nil {
 		return "", err
 	}
-	shared, err := makeSharedDir()
+	programs, err := programsDir()
 	if err != nil {
 		return "", err
 	}
-	// A directory for each process: another may run what it built.
-	out := filepath.Join(shared, fmt.Sprintf("programs-%d", os.Getpid()), path.Base(pkg))
+	out := filepath.Join(programs, path.Base(pkg))
 	build := exec.Command("go", "build", "-o", out, pkg)
 	build.Dir = filepath.Join(root, dir)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")

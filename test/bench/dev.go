@@ -56,7 +56,8 @@ func startDev(ctx context.Context, binary, stored string) (*dev, error) {
 	}
 	d.cmd = exec.CommandContext(ctx, binary, args...)
 	d.cmd.Cancel = func() error { return d.cmd.Process.Signal(syscall.SIGTERM) }
-	d.cmd.Env = append(os.Environ(), "DROVER_CONTEXT="+filepath.Join(dir, "context.yaml"), "DROVER_LOG__LEVEL=warn")
+	d.cmd.Env = append(os.Environ(), "DROVER_CONTEXT="+filepath.Join(dir, "context.yaml"), "DROVER_LOG__LEVEL=warn",
+		"DROVER_FLEET__PLUGIN_PATH="+filepath.Dir(d.cmd.Path))
 	out, err := d.cmd.StdoutPipe()
 	if err != nil {
 		return nil, fmt.Errorf("piping the output: %w", err)

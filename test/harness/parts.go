@@ -134,7 +134,9 @@ func startPartsAt(t testing.TB, host, slots string, env map[Part][]string, recor
 		"DROVER_EXECUTOR__TOKEN_FILE=" + filepath.Join(p.Dir, "executor.token"),
 	}
 	p.executor = p.env[Executor]
-	p.env[Fleet] = append([]string{"DROVER_FLEET__STATE_DIR=" + filepath.Join(p.Dir, "fleets")}, shared...)
+	p.env[Fleet] = append([]string{
+		"DROVER_FLEET__STATE_DIR=" + filepath.Join(p.Dir, "fleets"), "DROVER_FLEET__PLUGIN_PATH=" + testenv.ProgramsDir(t),
+	}, shared...)
 	for part, more := range env {
 		p.env[part] = append(slices.Clone(p.env[part]), more...)
 	}
