@@ -209,8 +209,9 @@ func (r *logReader) load(ctx context.Context) (bool, error) {
 			return false, err
 		}
 		seen := r.seen(b.Key)
-		// A host that lost power may have sent a batch again in other bounds.
-		r.frames = slices.DeleteFunc(frames, func(f run.Frame) bool { return f.N <= seen })
+		// A host that lost power may have sent a batch again in other bounds, and
+		// one that was refused may have left an object with more than its row says.
+		r.frames = slices.DeleteFunc(frames, func(f run.Frame) bool { return f.N <= seen || f.N > last })
 		r.at = records.BatchRef{Key: b.Key, Last: max(seen, last)}
 		if last >= b.Last {
 			r.listed = r.listed[1:]

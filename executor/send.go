@@ -29,7 +29,11 @@ func (s *shipper) run(ctx context.Context) {
 			}
 			continue
 		}
-		if !s.ship(ctx, batch) {
+		splits := maxSplits
+		if s.refusing {
+			splits = 0 // the desk refuses all there is, it seems
+		}
+		if !s.ship(ctx, batch, &splits) {
 			return
 		}
 		lastShip = time.Now()
@@ -89,22 +93,24 @@ func (s *shipper) frames(n int) []run.Frame {
 	return batch
 }
 
-// ship sends a batch until it is stored or given up; false means that the
-// context ended.
-func (s *shipper) ship(ctx context.Context, batch []run.Frame) bool {
+// ship sends a batch until it is stored, or the log is given up; false means
+// that the context ended. Where the desk refuses what is in it, that is found by
+// halving the batch, at most splits times, and marked: see sent.
+func (s *shipper) ship(ctx context.Context, batch []run.Frame, splits *int) bool {
 	first, last := batch[0].N, batch[len(batch)-1].N
 	s.note(record{Flight: &bounds{First: first, Last: last}, Steps: s.steps.changed(), Ask: s.steps.ask})
 	if ctx.Err() != nil {
 		return false
 	}
 	retry := pauses(batchPause, shipRetryLimit)
-	for {
-		err := s.try(ctx, run.FrameBatch{Key: s.key, Executor: s.executor, Set: s.set, Frames: batch})
+	for as := asTheyAre; ; {
+		err := s.try(ctx, run.FrameBatch{Key: s.key, Executor: s.executor, Set: s.set, Frames: as.of(batch, s.fault)})
 		if ctx.Err() != nil {
 			return false
 		}
 		switch run.CodeOf(err) {
 		case "":
+			s.refusing = as != asTheyAre
 			s.stored(batch)
 			return true
 		case run.CodeConflict, run.CodeNotFound, run.CodeForbidden:
@@ -112,12 +118,17 @@ func (s *shipper) ship(ctx context.Context, batch []run.Frame) bool {
 			if s.refused(err) {
 				s.giveUp()
 			}
-		case run.CodeInvalid, run.CodeTooLarge, run.CodeNotSupported:
-			// It would be refused for ever; what follows may still be stored.
-			s.log.Error("dropping frames that the desk can not take", slog.Any("error", err),
-				slog.Int64("first", first), slog.Int64("last", last))
-			s.stored(batch)
-			return true
+		case run.CodeInvalid, run.CodeTooLarge, run.CodeNotSupported, run.CodeUnreadable:
+			if half := len(batch) / 2; half > 0 && *splits > 0 {
+				*splits--
+				return s.ship(ctx, batch[:half], splits) && (s.isGiven() || s.ship(ctx, batch[half:], splits))
+			}
+			s.leaveOut(err, as, first, last)
+			as++
+			if s.isGiven() {
+				return true
+			}
+			continue // nothing is gained by waiting
 		default:
 			s.log.Debug("shipping frames failed", slog.Any("error", err))
 		}

@@ -63,6 +63,10 @@ type shipper struct {
 	wake  chan struct{} // of capacity 1: there may be something to send
 	done  chan struct{} // closed when all is stored, or given up
 	steps stepFold      // after the frames before next; used by run alone
+	fault error         // why the desk refused frames last; used by run alone
+	// refusing says that of the last batch nothing was stored as it is; used by
+	// run alone.
+	refusing bool
 
 	mu      sync.Mutex
 	queue   []queued

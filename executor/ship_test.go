@@ -21,8 +21,11 @@ type takingDesk struct {
 	mu      sync.Mutex
 	err     error
 	delay   time.Duration
+	refuse  func(frames []run.Frame) error
+	calls   int
 	batches []bounds
 	times   []time.Time
+	frames  []run.Frame
 }
 
 func (d *takingDesk) Ship(ctx context.Context, b run.FrameBatch) error {
@@ -39,6 +42,12 @@ func (d *takingDesk) Ship(ctx context.Context, b run.FrameBatch) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.calls++; d.refuse != nil {
+		if err := d.refuse(b.Frames); err != nil {
+			return err
+		}
+	}
+	d.frames = append(d.frames, b.Frames...)
 	d.batches = append(d.batches, bounds{First: b.Frames[0].N, Last: b.Frames[len(b.Frames)-1].N})
 	d.times = append(d.times, time.Now())
 	return nil
@@ -194,19 +203,6 @@ func TestShipper_keeps_the_bounds_of_an_earlier_process(t *testing.T) {
 		s.finish(9)
 		<-s.done
 		require.Equal(t, []bounds{{4, 7}, {8, 9}}, d.batches)
-	})
-}
-
-func TestShipper_leaves_out_what_the_desk_can_not_take(t *testing.T) {
-	shipIt(t, &entry{}, func(t *testing.T, s *shipper, d *takingDesk) {
-		d.set(run.Errorf(run.CodeTooLarge, "too large"), 0)
-		s.push(output(1, 10))
-		pass(time.Second)
-		d.set(nil, 0)
-		s.push(output(2, 10))
-		s.finish(2)
-		<-s.done
-		require.Equal(t, []bounds{{2, 2}}, d.batches)
 	})
 }
 
