@@ -1154,7 +1154,8 @@ type Pool struct {
 	Queued int `json:"queued"`
 
 	// Running Tasks.
-	Running int `json:"running"`
+	Running int  `json:"running"`
+	Shared  bool `json:"shared"`
 
 	// Slots Of the executors online.
 	Slots     int `json:"slots"`
@@ -1192,6 +1193,10 @@ type PoolSpec struct {
 
 	// Privileged Whether privileged tasks are allowed.
 	Privileged bool `json:"privileged,omitempty,omitzero"`
+
+	// Shared Runs that must not use the images of each other have the hosts of the pool in common: the images of each task are
+	// pulled with the credentials of its own run, whatever its `pull_policy`. Not for the driver `shell`.
+	Shared bool `json:"shared,omitempty,omitzero"`
 }
 
 // Problem defines model for Problem.

@@ -98,6 +98,7 @@ func (f *registryFlags) printPool(answer remote.Answer[api.Pool]) error {
 	t.field("platform", platform(p))
 	t.field("labels", pairs(p.Labels))
 	t.field("privileged", strconv.FormatBool(p.Privileged))
+	t.field("shared", strconv.FormatBool(p.Shared))
 	t.field("default", strconv.FormatBool(p.Default))
 	t.field("flavor", flavorText(p.Flavor))
 	t.field("executors", fmt.Sprintf("%d online, %d draining, %d offline", p.Online, p.Draining, p.Offline))
@@ -168,6 +169,7 @@ the labels that tasks may require, the flavor, and how pods are made.`,
 	flags.StringVar(&change.spec.Arch, "arch", "", `of all its executors; "" lets them differ`)
 	flags.StringToStringVar(&change.labels, "label", nil, "KEY=VALUE that tasks may require (repeatable; replaces all labels)")
 	flags.BoolVar(&change.spec.Privileged, "privileged", false, "allow privileged tasks")
+	flags.BoolVar(&change.spec.Shared, "shared", false, "keep runs from the images of others: pull images for each task with its own run's credentials")
 	flags.BoolVar(&change.spec.Default, "default", false, "send tasks here that name no pool, rather than to another of the kind")
 	flags.StringVar(&change.spec.Flavor.Name, "flavor-name", "", "what to call the size of its slots")
 	flags.StringVar(&change.spec.Flavor.Memory, "flavor-memory", "", "memory of a slot, such as 8Gi")
@@ -192,6 +194,7 @@ func (w poolChange) merge(c *cobra.Command, env Env, client *remote.Client, name
 		"arch":          func() { spec.Arch = w.spec.Arch },
 		"label":         func() { spec.Labels = w.labels },
 		"privileged":    func() { spec.Privileged = w.spec.Privileged },
+		"shared":        func() { spec.Shared = w.spec.Shared },
 		"default":       func() { spec.Default = w.spec.Default },
 		"flavor-name":   func() { spec.Flavor.Name = w.spec.Flavor.Name },
 		"flavor-memory": func() { spec.Flavor.Memory = w.spec.Flavor.Memory },
@@ -218,8 +221,9 @@ func (w poolChange) base(c *cobra.Command, env Env, client *remote.Client, name 
 	case err == nil:
 		v := was.Value
 		spec = api.PoolSpec{
-			Driver: v.Driver, OS: v.OS, Arch: v.Arch, Labels: v.Labels, Privileged: v.Privileged, Default: v.Default,
-			Flavor: v.Flavor, Kubernetes: v.Kubernetes,
+			Driver: v.Driver, OS: v.OS, Arch: v.Arch, Labels: v.Labels, Privileged: v.Privileged, Shared: v.Shared,
+			Default: v.Default,
+			Flavor:  v.Flavor, Kubernetes: v.Kubernetes,
 		}
 	case run.CodeOf(err) != run.CodeNotFound:
 		return spec, err

@@ -78,6 +78,7 @@ driver: kubernetes
 os: linux
 labels: {gpu: a100}
 privileged: true
+shared: true
 default: true
 flavor: {name: large, memory: 8Gi, weight: 2}
 kubernetes: {node_selector: {disk: ssd}, affinity: {nodeAffinity: {}}}
@@ -87,7 +88,7 @@ kubernetes: {node_selector: {disk: ssd}, affinity: {nodeAffinity: {}}}
 		require.Equal(t, status, a.status, a.body)
 		conforms(t, "Pool", a.body)
 		require.Empty(t, cmp.Diff(run.Pool{
-			Name: "gpu", Driver: "kubernetes", OS: "linux", Labels: map[string]string{"gpu": "a100"}, Privileged: true, Default: true,
+			Name: "gpu", Driver: "kubernetes", OS: "linux", Labels: map[string]string{"gpu": "a100"}, Privileged: true, Shared: true, Default: true,
 			Flavor:     run.Flavor{Name: "large", Memory: "8Gi", Weight: 2},
 			Kubernetes: &run.KubernetesPool{NodeSelector: map[string]string{"disk": "ssd"}, Affinity: []byte(`{"nodeAffinity":{}}`)},
 		}, got[i]))

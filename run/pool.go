@@ -14,6 +14,10 @@ type Pool struct {
 	Arch       string
 	Labels     map[string]string
 	Privileged bool // privileged tasks are allowed
+	// Shared says that runs which must not use the images of each other have
+	// the hosts of the pool in common: each task has its images pulled, with the
+	// credentials of its own run, whatever its pull policy.
+	Shared bool
 	// Default says that tasks which name no pool go here before they go
 	// elsewhere. There is at most one such pool that runs containers, and one
 	// that does not.
@@ -32,6 +36,14 @@ type Pool struct {
 	Running   int
 	// MeanElapsed is how long its running tasks have run on average.
 	MeanElapsed time.Duration
+}
+
+// Define adds what the pool says to the definition of one of its tasks.
+func (p Pool) Define(d *Definition) {
+	d.Kubernetes = p.Kubernetes
+	if p.Shared {
+		d.PullPolicy = PullAlways
+	}
 }
 
 // Container reports whether the pool's driver runs tasks from images.

@@ -43,6 +43,9 @@ func ValidatePool(p Pool) []Fault {
 			l.add(word.path, FaultBadFormat, "%s is not a word such as linux or amd64", brief(word.value))
 		}
 	}
+	if p.Shared && p.Driver == DriverShell {
+		l.add("shared", FaultContradiction, "it keeps runs from the images of others; driver %s has no images, and its tasks share the files of the host", DriverShell)
+	}
 	checkLabels(l, "labels", p.Labels)
 	checkFlavor(l, p.Flavor)
 	if p.Kubernetes != nil {

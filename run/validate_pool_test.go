@@ -24,7 +24,7 @@ func TestValidatePool(t *testing.T) {
 	}{
 		"least": {run.Pool{Name: "a", Driver: "shell"}, nil},
 		"all": {run.Pool{
-			Name: "a", Driver: "kubernetes", OS: "linux", Arch: "amd64", Labels: map[string]string{"a/b": "c"}, Privileged: true, Default: true,
+			Name: "a", Driver: "kubernetes", OS: "linux", Arch: "amd64", Labels: map[string]string{"a/b": "c"}, Privileged: true, Shared: true, Default: true,
 			Flavor: run.Flavor{Name: "large", Memory: "8Gi", Weight: 0.5},
 			Kubernetes: &run.KubernetesPool{
 				NodeSelector: map[string]string{"disk": "ssd"}, ServiceAccount: "tasks", RuntimeClass: "gvisor", PriorityClass: "low",
@@ -44,6 +44,7 @@ func TestValidatePool(t *testing.T) {
 			run.Pool{Name: "a", Driver: "shell", Flavor: run.Flavor{Name: "a b", Memory: "much", Weight: math.NaN()}},
 			[]string{"flavor.name bad_format", "flavor.memory bad_format", "flavor.weight out_of_range"},
 		},
+		"shared without images":  {run.Pool{Name: "a", Driver: "shell", Shared: true}, []string{"shared contradiction"}},
 		"pods of another driver": {run.Pool{Name: "a", Driver: "docker", Kubernetes: &run.KubernetesPool{}}, []string{"kubernetes contradiction"}},
 		"pods": {
 			run.Pool{Name: "a", Driver: "kubernetes", Kubernetes: &run.KubernetesPool{

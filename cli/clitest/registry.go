@@ -110,7 +110,7 @@ func (g *Gateway) putPool(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name := r.PathValue("name")
-	faults := run.ValidatePool(run.Pool{Name: name, Driver: spec.Driver, Flavor: spec.Flavor, Kubernetes: spec.Kubernetes})
+	faults := run.ValidatePool(run.Pool{Name: name, Driver: spec.Driver, Shared: spec.Shared, Flavor: spec.Flavor, Kubernetes: spec.Kubernetes})
 	if len(faults) > 0 {
 		problem(w, http.StatusUnprocessableEntity, "invalid", "the pool is not valid",
 			api.Fault{Path: faults[0].Path, Code: string(faults[0].Code), Detail: faults[0].Detail})
@@ -123,7 +123,7 @@ func (g *Gateway) putPool(w http.ResponseWriter, r *http.Request) {
 		status = http.StatusCreated
 	}
 	p := api.Pool{
-		Name: name, Driver: spec.Driver, OS: spec.OS, Arch: spec.Arch, Labels: spec.Labels, Privileged: spec.Privileged, Default: spec.Default,
+		Name: name, Driver: spec.Driver, OS: spec.OS, Arch: spec.Arch, Labels: spec.Labels, Privileged: spec.Privileged, Shared: spec.Shared, Default: spec.Default,
 		Flavor: spec.Flavor, Kubernetes: spec.Kubernetes,
 	}
 	g.pools[name] = p

@@ -1,6 +1,7 @@
 package docker_test
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -42,7 +43,7 @@ func newRegistry(t *testing.T, b *bench) *fakeRegistry {
 	if !strings.HasPrefix(b.cli.DaemonHost(), "unix://") {
 		t.Skip("the daemon is on another host and would not find a registry here")
 	}
-	r := &fakeRegistry{password: "open sesame", blobs: make(map[string][]byte)}
+	r := &fakeRegistry{password: rand.Text(), blobs: make(map[string][]byte)}
 	layer := b.layer(t)
 	config, err := json.Marshal(map[string]any{
 		"architecture": b.architecture(t), "os": "linux", "config": map[string]any{"Env": []string{"PATH=/bin", "FETCHED=yes"}},
@@ -165,4 +166,35 @@ func TestDriver_pull(t *testing.T) {
 	refused("image pull failed: ", "tool:2")
 	def.Image = "127.0.0.1:1/nobody/there:1"
 	refused("image pull failed: ")
+}
+
+// TestDriver_image_of_another_run has a run use an image that another one
+// pulled with credentials of its own.
+func TestDriver_image_of_another_run(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	registry := newRegistry(t, b)
+	start := func(shared bool, policy run.PullPolicy, password string) error {
+		def := b.definition(t, "echo fetched $FETCHED")
+		def.Image, def.PullPolicy = registry.image(), policy
+		if password != "" {
+			def.Auth = map[string]run.Auth{registry.host: {Username: "alice", Password: password}}
+		}
+		run.Pool{Shared: shared}.Define(&def)
+		h, err := b.driver.Start(t.Context(), executor.Task{Definition: def, Log: new(setupLog).add, Launch: launchAt(1)})
+		if err != nil {
+			return err
+		}
+		require.Equal(t, "fetched yes\n", tell(t, h, 1).output)
+		return h.Remove(t.Context())
+	}
+	require.NoError(t, start(true, run.PullIfNotPresent, registry.password))
+	b.forget(t, registry.image())
+	for _, policy := range []run.PullPolicy{run.PullIfNotPresent, run.PullNever} {
+		require.NoError(t, start(false, policy, ""), "runs of a pool that is not shared use what is present")
+		require.ErrorContains(t, start(true, policy, ""), "image pull failed")
+		require.ErrorContains(t, start(true, policy, rand.Text()), "image pull failed")
+		require.NoError(t, start(true, policy, registry.password))
+	}
+	b.requireNothingLeft(t)
 }

@@ -409,7 +409,7 @@ func testHeldUnclaimed(t *testing.T, d *database) {
 func fullPool(name string) run.Pool {
 	seconds := int64(30)
 	return run.Pool{
-		Name: name, Driver: "kubernetes", OS: "linux", Arch: "arm64", Labels: map[string]string{"gpu": "a100"}, Privileged: true, Default: true,
+		Name: name, Driver: "kubernetes", OS: "linux", Arch: "arm64", Labels: map[string]string{"gpu": "a100"}, Privileged: true, Shared: true, Default: true,
 		Flavor: run.Flavor{Name: "large", Memory: "8Gi", Weight: 1.5},
 		Kubernetes: &run.KubernetesPool{
 			NodeSelector: map[string]string{"disk": "ssd"},
@@ -507,13 +507,29 @@ func testDefaultPool(t *testing.T, d *database) {
 func testPoolDefinition(t *testing.T, d *database) {
 	s := d.store(t)
 	p := fullPool("linux")
-	_, _, err := s.PutPool(t.Context(), p)
-	require.NoError(t, err)
-	r := create(t, s, oneTask("/a/b"))
-	begin(t, s, r.ID)
-	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
-	definition := claim(t, s, run.Key{Run: r.ID, Attempt: 1, Dispatch: 1})
-	require.Empty(t, cmp.Diff(p.Kubernetes, definition.Kubernetes))
+	for _, shared := range []bool{true, false} {
+		p.Shared = shared
+		_, _, err := s.PutPool(t.Context(), p)
+		require.NoError(t, err)
+		for _, policy := range []run.PullPolicy{"", run.PullIfNotPresent, run.PullNever, run.PullAlways} {
+			spec := oneTask("/a/b")
+			for _, task := range spec.Tasks {
+				task.PullPolicy = policy
+			}
+			r := create(t, s, spec)
+			begin(t, s, r.ID)
+			apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 1)}})
+			definition := claim(t, s, run.Key{Run: r.ID, Attempt: 1, Dispatch: 1})
+			require.Empty(t, cmp.Diff(p.Kubernetes, definition.Kubernetes))
+			switch {
+			case shared:
+				policy = run.PullAlways
+			case policy == "":
+				policy = run.PullIfNotPresent
+			}
+			require.Equal(t, policy, definition.PullPolicy)
+		}
+	}
 }
 
 // testExpireClockJumps sets the clock forwards by more than a temporary executor

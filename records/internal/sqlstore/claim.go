@@ -193,17 +193,18 @@ func (t *tx) countUse(ctx context.Context, inserted sql.Result, executor string)
 func (t *tx) define(ctx context.Context, r *runRow, x *taskRow, key run.Key) (run.Definition, error) {
 	var header, text string
 	var hidden, pods sql.NullString
-	if err := t.QueryRow(ctx, `SELECT d.header, s.spec, x.secrets, p.kubernetes FROM run_details d
+	var shared sql.NullBool
+	if err := t.QueryRow(ctx, `SELECT d.header, s.spec, x.secrets, p.kubernetes, p.shared FROM run_details d
 		JOIN task_specs s ON s.run_id = d.run_id LEFT JOIN run_secrets x ON x.run_id = d.run_id LEFT JOIN pools p ON p.name = ?
-		WHERE d.run_id = ? AND s.node = ?`, x.pool, r.id, x.node).Scan(&header, &text, &hidden, &pods); err != nil {
+		WHERE d.run_id = ? AND s.node = ?`, x.pool, r.id, x.node).Scan(&header, &text, &hidden, &pods, &shared); err != nil {
 		return run.Definition{}, err
 	}
 	var spec run.Spec
 	var task run.TaskSpec
-	var kubernetes *run.KubernetesPool
+	pool := run.Pool{Name: x.pool, Shared: shared.Bool}
 	expanded := run.ExpandedTask{Name: x.name, Node: x.node, Spec: x.specName, Pool: x.pool}
 	if err := errors.Join(unmarshal(header, &spec), unmarshal(text, &task), openSecrets(t.keys, runLabel(r.id), hidden.String, &spec.Secrets),
-		unmarshal(x.axis, &expanded.Axis), unmarshal(pods.String, &kubernetes)); err != nil {
+		unmarshal(x.axis, &expanded.Axis), unmarshal(pods.String, &pool.Kubernetes)); err != nil {
 		return run.Definition{}, err
 	}
 	resolved, err := task.WithOutputs(t.outputs(ctx, r.id))
@@ -216,7 +217,8 @@ func (t *tx) define(ctx context.Context, r *runRow, x *taskRow, key run.Key) (ru
 		return run.Definition{}, err
 	}
 	d := run.Define(&spec, resolved, expanded, key, r.counter)
-	d.Kubernetes, d.Fault = kubernetes, cmp.Or(fault, d.Fault)
+	pool.Define(&d)
+	d.Fault = cmp.Or(fault, d.Fault)
 	return d, nil
 }
 

@@ -3,3 +3,6 @@
 ALTER TABLE fleets ADD COLUMN pool TEXT NOT NULL DEFAULT '';
 UPDATE fleets SET pool = coalesce(config::json ->> 'pool', '');
 CREATE INDEX fleets_pool ON fleets (pool);
+
+-- Runs that must not use the images of each other have its hosts in common.
+ALTER TABLE pools ADD COLUMN shared BOOLEAN NOT NULL DEFAULT FALSE;
