@@ -101,8 +101,10 @@ func TestConfig_Validate(t *testing.T) {
 			},
 		},
 		{
-			name:   "the environment of plugins",
-			change: func(c *config.Config) { c.Fleet.PluginEnv = []string{"AWS_*", "TOKEN", "*", "", "A=b", "A*B", "DROVER_*"} },
+			name: "the environment of plugins",
+			change: func(c *config.Config) {
+				c.Fleet.PluginEnv = []string{"AWS_*", "TOKEN", "*", "", "A=b", "A*B", "DROVER_*"}
+			},
 			want: []string{
 				`fleet.plugin_env: "*" is not the name of a variable`, `fleet.plugin_env: "" is not`, `fleet.plugin_env: "A=b" is not`,
 				`fleet.plugin_env: "A*B" is not`, `fleet.plugin_env: "DROVER_*" is for Drover itself`,

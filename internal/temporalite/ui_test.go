@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
@@ -31,6 +32,7 @@ func TestUI_refuses_other_pages(t *testing.T) {
 		require.NoError(t, err)
 		return got.WorkflowExecutionInfo.GetStatus()
 	}
+	browser := &http.Client{Timeout: time.Minute}
 	do := func(method, path, host, origin, body string) int {
 		req, err := http.NewRequestWithContext(t.Context(), method, "http://"+options.UI+path, strings.NewReader(body))
 		require.NoError(t, err)
@@ -43,7 +45,7 @@ func TestUI_refuses_other_pages(t *testing.T) {
 		if origin != "" {
 			req.Header.Set("Origin", origin)
 		}
-		res, err := http.DefaultClient.Do(req)
+		res, err := browser.Do(req)
 		require.NoError(t, err)
 		require.NoError(t, res.Body.Close())
 		return res.StatusCode
