@@ -2719,7 +2719,8 @@ type ClientInterface interface {
 	// DeskShipWithBody Store frames of a task
 	//
 	// Frames are idempotent by their number; a batch keeps its bounds over retries. The body may have
-	// `Content-Encoding: gzip`.
+	// `Content-Encoding: gzip`. Refused are, with 422, frames that are malformed, and, with 413, batches and frames that
+	// are too large, outputs beyond those of a task, and output beyond the limit of the task's log.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -2729,7 +2730,8 @@ type ClientInterface interface {
 	// DeskShip Store frames of a task
 	//
 	// Frames are idempotent by their number; a batch keeps its bounds over retries. The body may have
-	// `Content-Encoding: gzip`.
+	// `Content-Encoding: gzip`. Refused are, with 422, frames that are malformed, and, with 413, batches and frames that
+	// are too large, outputs beyond those of a task, and output beyond the limit of the task's log.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3691,7 +3693,8 @@ func (c *Client) DeskClaimStates(ctx context.Context, body DeskClaimStatesJSONRe
 // DeskShipWithBody Store frames of a task
 //
 // Frames are idempotent by their number; a batch keeps its bounds over retries. The body may have
-// `Content-Encoding: gzip`.
+// `Content-Encoding: gzip`. Refused are, with 422, frames that are malformed, and, with 413, batches and frames that
+// are too large, outputs beyond those of a task, and output beyond the limit of the task's log.
 //
 // Takes any type of body and a specified content type.
 //
@@ -3711,7 +3714,8 @@ func (c *Client) DeskShipWithBody(ctx context.Context, contentType string, body 
 // DeskShip Store frames of a task
 //
 // Frames are idempotent by their number; a batch keeps its bounds over retries. The body may have
-// `Content-Encoding: gzip`.
+// `Content-Encoding: gzip`. Refused are, with 422, frames that are malformed, and, with 413, batches and frames that
+// are too large, outputs beyond those of a task, and output beyond the limit of the task's log.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8894,7 +8898,8 @@ type ClientWithResponsesInterface interface {
 	// DeskShipWithBodyWithResponse Store frames of a task
 	//
 	// Frames are idempotent by their number; a batch keeps its bounds over retries. The body may have
-	// `Content-Encoding: gzip`.
+	// `Content-Encoding: gzip`. Refused are, with 422, frames that are malformed, and, with 413, batches and frames that
+	// are too large, outputs beyond those of a task, and output beyond the limit of the task's log.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8904,7 +8909,8 @@ type ClientWithResponsesInterface interface {
 	// DeskShipWithResponse Store frames of a task
 	//
 	// Frames are idempotent by their number; a batch keeps its bounds over retries. The body may have
-	// `Content-Encoding: gzip`.
+	// `Content-Encoding: gzip`. Refused are, with 422, frames that are malformed, and, with 413, batches and frames that
+	// are too large, outputs beyond those of a task, and output beyond the limit of the task's log.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -13533,7 +13539,8 @@ func (c *ClientWithResponses) DeskClaimStatesWithResponse(ctx context.Context, b
 // DeskShipWithBodyWithResponse Store frames of a task
 //
 // Frames are idempotent by their number; a batch keeps its bounds over retries. The body may have
-// `Content-Encoding: gzip`.
+// `Content-Encoding: gzip`. Refused are, with 422, frames that are malformed, and, with 413, batches and frames that
+// are too large, outputs beyond those of a task, and output beyond the limit of the task's log.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -13549,7 +13556,8 @@ func (c *ClientWithResponses) DeskShipWithBodyWithResponse(ctx context.Context, 
 // DeskShipWithResponse Store frames of a task
 //
 // Frames are idempotent by their number; a batch keeps its bounds over retries. The body may have
-// `Content-Encoding: gzip`.
+// `Content-Encoding: gzip`. Refused are, with 422, frames that are malformed, and, with 413, batches and frames that
+// are too large, outputs beyond those of a task, and output beyond the limit of the task's log.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

@@ -106,8 +106,8 @@ func (e *Engine) findCache(ctx context.Context, c records.ArchiveClaim, place re
 	if len(keys) != len(place.Step.RestoreCache.Keys) {
 		return nil, run.Errorf(run.CodeInvalid, "the step has %d keys, and %d were given", len(place.Step.RestoreCache.Keys), len(keys))
 	}
-	for _, key := range keys {
-		if err := run.CheckCacheKey(key); err != nil {
+	for i, key := range keys {
+		if err := run.MatchCacheKey(place.Step.RestoreCache.Keys[i], key); err != nil {
 			return nil, err
 		}
 	}
@@ -206,7 +206,7 @@ func (e *Engine) BeginArchive(ctx context.Context, s run.ArchiveSave) (run.Archi
 			ref.Keep = e.archiving.Artifacts
 		}
 	case run.ArchiveCache:
-		if err := run.CheckCacheKey(s.CacheKey); err != nil {
+		if err := run.MatchCacheKey(place.Step.SaveCache.Key, s.CacheKey); err != nil {
 			return run.ArchiveUpload{}, err
 		}
 		ref.Name = s.CacheKey

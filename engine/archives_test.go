@@ -56,6 +56,7 @@ func (d *depot) objects(t *testing.T) int {
 
 const (
 	stepWorkspace, stepCache, stepArtifact, stepFind, stepRestore, stepRun = 0, 1, 2, 3, 4, 5
+	stepSaveKeyed, stepFindKeyed                                           = 6, 7
 )
 
 // begin makes a run of two tasks, each with every kind of archive step, of
@@ -64,10 +65,12 @@ func (d *depot) begin(t *testing.T, group string, untrusted bool) (first, second
 	t.Helper()
 	step := func(s run.ArchiveStep) run.Step { return run.Step{ArchiveStep: s} }
 	steps := []run.Step{
-		step(run.ArchiveStep{SaveWorkspace: &run.SaveWorkspace{}}), step(run.ArchiveStep{SaveCache: &run.SaveCache{Key: "k"}}),
+		step(run.ArchiveStep{SaveWorkspace: &run.SaveWorkspace{}}), step(run.ArchiveStep{SaveCache: &run.SaveCache{Key: `{{ env "K" }}`}}),
 		step(run.ArchiveStep{SaveArtifacts: &run.SaveArtifacts{Name: "report", JUnit: true, Retention: run.Duration(time.Hour)}}),
-		step(run.ArchiveStep{RestoreCache: &run.RestoreCache{Keys: []string{"k"}}}), step(run.ArchiveStep{RestoreWorkspace: &run.RestoreWorkspace{}}),
+		step(run.ArchiveStep{RestoreCache: &run.RestoreCache{Keys: []string{`{{ env "K" }}`}}}), step(run.ArchiveStep{RestoreWorkspace: &run.RestoreWorkspace{}}),
 		{Run: "true"},
+		step(run.ArchiveStep{SaveCache: &run.SaveCache{Key: `go-{{ sha256 "go.sum" }}`}}),
+		step(run.ArchiveStep{RestoreCache: &run.RestoreCache{Keys: []string{`go-{{ sha256 "go.sum" }}`, "go-"}}}),
 	}
 	spec := &run.Spec{Name: "n", Group: group, Untrusted: untrusted, Tasks: map[string]*run.TaskSpec{
 		"a": {Steps: steps}, "b": {Steps: steps, Depends: []run.Depend{{Task: "a"}}},
@@ -210,7 +213,7 @@ func TestArchives_refuses(t *testing.T) {
 		"broken content":                  {save(cacheUp, io.MultiReader(strings.NewReader("12"), iotest.ErrReader(broken))), run.CodeInternal},
 		"to save by a step that restores": {begin(first, stepRestore, ""), run.CodeInvalid},
 		"to save by a step that runs":     {begin(first, stepRun, ""), run.CodeInvalid},
-		"a step that is not there":        {begin(first, 6, ""), run.CodeNotFound},
+		"a step that is not there":        {begin(first, 8, ""), run.CodeNotFound},
 		"a cache without a key":           {begin(first, stepCache, ""), run.CodeInvalid},
 		"to restore by a step that saves": {find(run.ArchiveQuery{Step: stepWorkspace}), run.CodeInvalid},
 		"other keys than it has":          {find(run.ArchiveQuery{Step: stepFind}), run.CodeInvalid},
@@ -365,4 +368,25 @@ func TestArchiveKeeper(t *testing.T) {
 	d.expire(t, keep)
 	require.Equal(t, 1, d.objects(t), "the workspace")
 	require.NoError(t, keeper.Sweep(t.Context()), "there is no more to do")
+}
+
+// An executor saves and restores caches by the keys of its step alone, not by any
+// key of the run's group.
+func TestArchives_keys_of_the_step(t *testing.T) {
+	t.Parallel()
+	d := newDepot(t, engine.ArchiveOptions{})
+	key, _ := d.begin(t, "/a/b", false)
+	good := "go-" + strings.Repeat("0a", 32)
+	d.save(t, key, stepSaveKeyed, good, packFiles(t, map[string]string{"f": "x"}))
+	for _, bad := range []string{"other", "go-", good + "0", "x" + good, strings.ToUpper(good)} {
+		_, err := d.beginSave(key, stepSaveKeyed, bad)
+		require.Equal(t, run.CodeInvalid, run.CodeOf(err), bad)
+	}
+	find := func(keys ...string) error {
+		_, err := d.FindArchives(t.Context(), run.ArchiveQuery{Key: key, Executor: executorID, Step: stepFindKeyed, Keys: keys})
+		return err
+	}
+	require.NoError(t, find(good, "go-"))
+	require.Equal(t, run.CodeInvalid, run.CodeOf(find(good, "g")))
+	require.Equal(t, run.CodeInvalid, run.CodeOf(find("go-", good)))
 }

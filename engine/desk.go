@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 
 	"github.com/drover-run/drover/run"
 )
@@ -35,39 +34,17 @@ func (e *Engine) ClaimStates(ctx context.Context, executor string, keys []run.Ke
 // Ship implements run.Desk. The bytes are stored before the row that tells of
 // them, so that whoever sees the row can read them.
 func (e *Engine) Ship(ctx context.Context, b run.FrameBatch) error {
-	if err := checkBatch(b); err != nil {
+	if err := run.CheckFrames(b.Frames); err != nil {
 		return err
 	}
-	states, err := e.store.ClaimStates(ctx, b.Executor, []run.Key{b.Key})
-	if err != nil {
+	b.Budget = run.LogBudget(e.limit)
+	// Before the bytes: what is refused leaves none.
+	known, err := e.store.CheckFrames(ctx, b)
+	if err != nil || known {
 		return err
-	}
-	if s := states[b.Key]; s != run.ClaimOpen && s != run.ClaimClosed {
-		return run.Errorf(run.CodeNotFound, "executor %s has no claim on task %s", b.Executor, b.Key)
 	}
 	if b.Stored, err = e.logs.PutFrames(ctx, b); err != nil {
 		return err
 	}
 	return e.store.ApplyFrames(ctx, b)
-}
-
-func checkBatch(b run.FrameBatch) error {
-	if len(b.Frames) == 0 {
-		return run.Errorf(run.CodeInvalid, "the batch has no frames")
-	}
-	var errs []error
-	for i, f := range b.Frames {
-		switch {
-		case f.Version < 1 || f.Version > run.FrameVersion:
-			errs = append(errs, run.Errorf(run.CodeInvalid, "frame %d has version %d; this server reads versions up to %d", f.N, f.Version, run.FrameVersion))
-		case f.N != b.Frames[0].N+int64(i) || f.N < 1:
-			errs = append(errs, run.Errorf(run.CodeInvalid, "frame number %d does not follow %d", f.N, b.Frames[0].N+int64(i)-1))
-		case len(f.Data) > run.MaxFrameData:
-			errs = append(errs, run.Errorf(run.CodeTooLarge, "frame %d has more than %d bytes of output", f.N, run.MaxFrameData))
-		}
-		if len(errs) > 0 {
-			return errors.Join(errs...)
-		}
-	}
-	return nil
 }

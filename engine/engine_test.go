@@ -29,12 +29,18 @@ const executorID = "host-1"
 
 func newBench(t *testing.T) bench {
 	t.Helper()
+	return newBenchOf(t, 0)
+}
+
+// newBenchOf returns a bench that keeps so many bytes of a task's log.
+func newBenchOf(t *testing.T, logLimit int64) bench {
+	t.Helper()
 	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "records.db"), sqlite.Options{})
 	require.NoError(t, err)
 	bucket, err := blobs.Open(t.Context(), "mem://")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, errors.Join(store.Close(), bucket.Close())) })
-	b := bench{Engine: engine.New(engine.Deps{Store: store, Logs: bucket, Logger: slog.New(slog.DiscardHandler)}), store: store}
+	b := bench{Engine: engine.New(engine.Deps{Store: store, Logs: bucket, Logger: slog.New(slog.DiscardHandler), LogLimit: logLimit}), store: store}
 	_, err = b.Register(t.Context(), run.Executor{
 		ID: executorID, Pool: "shell", Driver: "shell", OS: "linux", Arch: "amd64", Slots: 1, JournalID: "j1",
 	})
@@ -175,10 +181,30 @@ func TestShip_refuses(t *testing.T) {
 	key := b.claim(t, id)
 	other := key
 	other.Dispatch = 2
+	one := func(f run.Frame) run.FrameBatch {
+		f.Version, f.N, f.Time = 1, 1, time.Now()
+		return run.FrameBatch{Key: key, Executor: executorID, Frames: []run.Frame{f}}
+	}
+	many := run.FrameBatch{Key: key, Executor: executorID}
+	for n := range int64(run.MaxBatchFrames + 1) {
+		many.Frames = append(many.Frames, frame(n+1, run.FrameOutput, 0, "x"))
+	}
 	tests := map[string]struct {
 		batch run.FrameBatch
 		want  run.Code
 	}{
+		"too many frames": {many, run.CodeTooLarge},
+		"no such kind":    {one(run.Frame{Kind: "other"}), run.CodeInvalid},
+		"no such step":    {one(run.Frame{Kind: run.FrameStepStart, Step: run.MaxSteps}), run.CodeInvalid},
+		"no such stream":  {one(run.Frame{Kind: run.FrameOutput, Stream: "other"}), run.CodeInvalid},
+		"no such status":  {one(run.Frame{Kind: run.FrameStepEnd, Status: "other"}), run.CodeInvalid},
+		"a bad key":       {one(run.Frame{Kind: run.FrameOutputs, Outputs: map[string]string{"a b": "x"}}), run.CodeInvalid},
+		"too much put out": {one(run.Frame{Kind: run.FrameOutputs, Outputs: map[string]string{
+			"a": strings.Repeat("x", run.MaxStoredOutputBytes),
+		}}), run.CodeTooLarge},
+		"a long reason": {one(run.Frame{Kind: run.FrameTaskEnd, Result: &run.TaskResult{
+			Status: run.StatusFailed, Reason: strings.Repeat("x", 5*run.MaxReason),
+		}}), run.CodeTooLarge},
 		"no frames":       {run.FrameBatch{Key: key, Executor: executorID}, run.CodeInvalid},
 		"a gap":           {run.FrameBatch{Key: key, Executor: executorID, Frames: []run.Frame{frame(1, run.FrameOutput, 0, ""), frame(3, run.FrameOutput, 0, "")}}, run.CodeInvalid},
 		"a later version": {run.FrameBatch{Key: key, Executor: executorID, Frames: []run.Frame{{Version: 99, N: 1}}}, run.CodeInvalid},
@@ -191,6 +217,52 @@ func TestShip_refuses(t *testing.T) {
 			require.Equal(t, tt.want, run.CodeOf(b.Ship(t.Context(), tt.batch)))
 		})
 	}
+}
+
+// TestShip_holds_the_log_to_its_limit sends more than logs.max_mib allows, by
+// batches that are each within their bounds.
+func TestShip_holds_the_log_to_its_limit(t *testing.T) {
+	t.Parallel()
+	const limit = 100 << 10
+	b := newBenchOf(t, limit)
+	id := b.submit(t, map[string]*run.TaskSpec{"t": twoSteps()}).ID
+	key := b.claim(t, id)
+	text := strings.Repeat("x", run.MaxFrameData)
+	n := int64(0)
+	batch := func() run.FrameBatch {
+		out := run.FrameBatch{Key: key, Executor: executorID}
+		for range 100 {
+			n++
+			out.Frames = append(out.Frames, frame(n, run.FrameOutput, 0, text))
+		}
+		return out
+	}
+	var err error
+	for err == nil && n*run.MaxFrameData < 100<<20 {
+		err = b.Ship(t.Context(), batch())
+	}
+	require.Equal(t, run.CodeTooLarge, run.CodeOf(err), "%d bytes were stored", n*run.MaxFrameData)
+	require.GreaterOrEqual(t, n*run.MaxFrameData, int64(limit+(run.MaxSetupFrames+1)*run.MaxFrameData), "the setup's lines are not of the steps")
+}
+
+// TestShip_holds_outputs_to_their_limit sends outputs by several frames.
+func TestShip_holds_outputs_to_their_limit(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	id := b.submit(t, map[string]*run.TaskSpec{"t": twoSteps()}).ID
+	key := b.claim(t, id)
+	put := func(n int64, name string) error {
+		f := frame(n, run.FrameOutputs, 0, "")
+		f.Outputs = map[string]string{name: strings.Repeat("x", run.MaxOutputBytes-100)}
+		return b.Ship(t.Context(), run.FrameBatch{Key: key, Executor: executorID, Frames: []run.Frame{f}})
+	}
+	require.NoError(t, put(1, "a"))
+	require.NoError(t, put(2, "b"))
+	require.NoError(t, put(3, "c"))
+	require.NoError(t, put(4, "c"), "in the place of the one before")
+	require.Equal(t, run.CodeTooLarge, run.CodeOf(put(5, "d")))
+	require.NoError(t, b.Ship(t.Context(), run.FrameBatch{Key: key, Executor: executorID, Frames: []run.Frame{frame(5, run.FrameTaskEnd, 0, "")}}),
+		"a batch that was refused leaves nothing")
 }
 
 func TestGet_tells_why_a_task_waits(t *testing.T) {

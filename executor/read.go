@@ -7,11 +7,9 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Bounds of the setup's log: it lies in the journal.
-const (
-	maxSetupFrames = 500
-	setupCut       = "further lines of the setup are left out"
-)
+// setupCut is the last line of a setup's log of run.MaxSetupFrames: it lies in the
+// journal.
+const setupCut = "further lines of the setup are left out"
 
 // setupLine adds a line to the setup's log. After the launch there is no
 // number left for it.
@@ -19,10 +17,10 @@ func (t *task) setupLine(line string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := len(t.entry.Setup)
-	if !t.entry.State.launchable() || n > maxSetupFrames {
+	if !t.entry.State.launchable() || n > run.MaxSetupFrames {
 		return
 	}
-	if n == maxSetupFrames {
+	if n == run.MaxSetupFrames {
 		line = setupCut
 	}
 	f := t.systemFrame(int64(n)+1, line)

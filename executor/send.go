@@ -65,7 +65,7 @@ func (s *shipper) cut(now, lastShip time.Time) (batch []run.Frame, pause time.Du
 		limit = sharedBytes
 	}
 	n, size := 0, 0
-	for n < len(s.queue) && size < limit {
+	for n < len(s.queue) && n < run.MaxBatchFrames && size < limit {
 		size += frameSize(s.queue[n].frame)
 		n++
 	}

@@ -163,7 +163,9 @@ func TestServer_prolongs_passes(t *testing.T) {
 
 	// Of a fleet: the new one says of which instance, and there is none once that is gone.
 	instance := tokens.Binding{Executor: "host-7", Pool: "linux", Fleet: "farm", Instance: "vm-1"}
-	renewed := func() string { return post("/renew", pass(40*time.Minute), calls["/renew"]).do(t, base).header.Get(header) }
+	renewed := func() string {
+		return post("/renew", pass(40*time.Minute), calls["/renew"]).do(t, base).header.Get(header)
+	}
 	wanted = run.Wanted{Fleet: "farm", Instance: "vm-1"}
 	for _, binding = range []tokens.Binding{instance, {Executor: "host-7", Pool: "linux"}} { // the second as older versions make them
 		p, ok = auth.Authenticate(renewed())

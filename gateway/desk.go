@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"fmt"
 	"net/http"
 	"time"
 
@@ -95,8 +96,7 @@ func (s *Server) DeskRegister(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	err = need(given{"id", body.ID}, given{"journal_id", body.JournalID}, given{"pool", body.Pool}, given{"driver", body.Driver})
-	if err != nil {
+	if err := checkRegistration(body); err != nil {
 		return err
 	}
 	if err := bound(c, body.ID, body.Set); err != nil {
@@ -104,9 +104,6 @@ func (s *Server) DeskRegister(c echo.Context) error {
 	}
 	if b := principal(c).Binding; !b.AllowsPool(body.Pool) {
 		return run.Errorf(run.CodeForbidden, "token %s is bound to pool %s and may not serve pool %s", subject(c), b.Pool, body.Pool)
-	}
-	if body.Slots < 1 {
-		return run.Errorf(run.CodeInvalid, "an executor has at least 1 slot, not %d", body.Slots)
 	}
 	e := run.Executor{
 		ID: body.ID, JournalID: body.JournalID, Pool: body.Pool, Driver: body.Driver, OS: body.OS, Arch: body.Arch,
@@ -166,6 +163,9 @@ func (s *Server) DeskClaim(c echo.Context) error {
 	if err := bound(c, body.Executor, body.Set); err != nil {
 		return err
 	}
+	if err := bounded(given{"set", body.Set}); err != nil {
+		return err
+	}
 	handed, err := s.handed(c, body)
 	if err != nil {
 		return err
@@ -214,6 +214,9 @@ func (s *Server) DeskClaimStates(c echo.Context) error {
 	}
 	if err := bound(c, body.Executor, ""); err != nil {
 		return err
+	}
+	if len(body.Keys) > run.MaxClaimKeys {
+		return run.Errorf(run.CodeInvalid, "%d claims are asked for; the limit is %d", len(body.Keys), run.MaxClaimKeys)
 	}
 	states, err := desk.ClaimStates(c.Request().Context(), body.Executor, body.Keys)
 	if err != nil {
@@ -265,9 +268,10 @@ func (s *Server) handed(c echo.Context, body api.ClaimRequest) (bool, error) {
 	return true, nil
 }
 
-// given is a text that must be there.
+// given is a text of an executor's call.
 type given struct{ path, value string }
 
+// need demands texts, each within bounds.
 func need(texts ...given) error {
 	var faults []run.Fault
 	for _, t := range texts {
@@ -276,7 +280,44 @@ func need(texts ...given) error {
 		}
 	}
 	if len(faults) == 0 {
-		return nil
+		return bounded(texts...)
 	}
 	return run.InvalidError("the body is not complete", faults)
+}
+
+// bounded refuses texts that are too long: the records keep them.
+func bounded(texts ...given) error {
+	var faults []run.Fault
+	for _, t := range texts {
+		if len(t.value) > run.MaxExpandedName {
+			faults = append(faults, run.Fault{
+				Path: t.path, Code: run.FaultOverLimit, Detail: fmt.Sprintf("%s has %d bytes; the limit is %d", t.path, len(t.value), run.MaxExpandedName),
+			})
+		}
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	return run.InvalidError("the body is over its limits", faults)
+}
+
+// checkRegistration bounds what an executor says of itself.
+func checkRegistration(r api.Registration) error {
+	if err := need(given{"id", r.ID}, given{"journal_id", r.JournalID}, given{"pool", r.Pool}, given{"driver", r.Driver}); err != nil {
+		return err
+	}
+	if len(r.Labels) > run.MaxPoolLabels {
+		return run.Errorf(run.CodeInvalid, "an executor has at most %d labels, not %d", run.MaxPoolLabels, len(r.Labels))
+	}
+	texts := []given{{"os", r.OS}, {"arch", r.Arch}, {"version", r.Version}, {"set", r.Set}}
+	for name, value := range r.Labels {
+		if len(value) > run.MaxLabelBytes {
+			return run.Errorf(run.CodeInvalid, "a label of an executor has at most %d bytes, not %d", run.MaxLabelBytes, len(value))
+		}
+		texts = append(texts, given{"labels", name})
+	}
+	if r.Slots < 1 {
+		return run.Errorf(run.CodeInvalid, "an executor has at least 1 slot, not %d", r.Slots)
+	}
+	return bounded(texts...)
 }

@@ -378,13 +378,18 @@ type Executors interface {
 	// was not queued again. Of keys that it has not claimed an executor learns
 	// only whether they are void, and that in its own pool.
 	ClaimStates(ctx context.Context, executor string, keys []run.Key) (map[run.Key]run.ClaimState, error)
+	// CheckFrames returns what ApplyFrames would refuse a batch for, before its
+	// bytes are written, and whether the batch is known: it needs not be stored
+	// again.
+	CheckFrames(ctx context.Context, b run.FrameBatch) (known bool, err error)
 	// ApplyFrames records that a batch is stored, and the states of steps and
 	// outputs that its frames tell, if the key is the task's newest dispatch
 	// and the task is not final. They show that its executor is in contact, so
 	// the reason of a task that runs is cleared. A batch that is known changes
 	// nothing; frames of outputs add up. Errors: not_found (no claim), conflict (another's
 	// claim), invalid (frames are left out, or come in other bounds than
-	// before).
+	// before), too_large (the log is over its budget, or the outputs over their
+	// limit).
 	ApplyFrames(ctx context.Context, b run.FrameBatch) error
 }
 

@@ -337,4 +337,7 @@ type FrameBatch struct {
 	Frames   []Frame `json:"frames"`
 	// Stored is how many bytes it takes in the blob store, once it is there.
 	Stored int64 `json:"-"`
+	// Budget is what the log of the dispatch may cost from its first batch on, by
+	// LogCost; 0: no bound. Later batches go by what is left of it.
+	Budget int64 `json:"-"`
 }

@@ -144,6 +144,9 @@ func (b *bench) requireWhole(s story, first int64) {
 		require.Equal(b, i == len(s.frames)-1, f.Kind == run.FrameTaskEnd, "the last frame, and no other, is the task's end")
 	}
 	require.NotNil(b, s.frames[len(s.frames)-1].Result)
+	for batch := range slices.Chunk(s.frames, run.MaxBatchFrames) {
+		require.NoError(b, run.CheckFrames(batch), "the gateway takes all frames")
+	}
 }
 
 // result returns how the task ended.

@@ -57,26 +57,89 @@ func (t *tx) mayShip(ctx context.Context, b run.FrameBatch) error {
 	return nil
 }
 
+// CheckFrames implements records.Store.
+func (s *Store) CheckFrames(ctx context.Context, b run.FrameBatch) (known bool, err error) {
+	if len(b.Frames) == 0 {
+		return false, run.Errorf(run.CodeInvalid, "the batch has no frames")
+	}
+	err = s.readFor(ctx, "checking frames", b.Executor, func(q Querier) error {
+		t := &tx{Querier: q, dialect: &s.dialect}
+		if err := t.mayShip(ctx, b); run.CodeOf(err) == run.CodeConflict { // whose it is does not concern others
+			return run.Errorf(run.CodeNotFound, "executor %s has no claim on task %s", b.Executor, b.Key)
+		} else if err != nil {
+			return err
+		}
+		end, err := t.logEnd(ctx, b.Key)
+		if err != nil {
+			return err
+		}
+		if known, err = t.follows(ctx, b, &end); err != nil || known {
+			return err
+		}
+		_, err = t.outputsWith(ctx, b.Key, outputsOf(b.Frames))
+		return err
+	})
+	return known, err
+}
+
+// logEnd is how the stored log of a dispatch ends.
+type logEnd struct {
+	frame  int64 // the last one; 0: none is stored
+	packed bool
+	// room is what is left of the budget; not valid: there is no bound.
+	room sql.NullInt64
+}
+
+func (t *tx) logEnd(ctx context.Context, k run.Key) (e logEnd, err error) {
+	err = t.QueryRow(ctx, `SELECT last_frame, packed, room FROM log_batches WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ?
+		ORDER BY first_frame DESC LIMIT 1`, k.Run, k.Task, k.Attempt, k.Dispatch).Scan(&e.frame, &e.packed, &e.room)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return e, err
+}
+
+// follows checks that a batch follows the end of its log, from whose room it
+// takes what it costs. known says that it is stored already, or came too late.
+func (t *tx) follows(ctx context.Context, b run.FrameBatch, e *logEnd) (known bool, err error) {
+	k, first, last := b.Key, b.Frames[0].N, b.Frames[len(b.Frames)-1].N
+	switch {
+	case last <= e.frame:
+		return true, nil
+	case first <= e.frame:
+		return false, run.Errorf(run.CodeInvalid, "frames %d to %d of %s come in other bounds than before: %d is stored", first, last, k, e.frame)
+	case first > e.frame+1:
+		if expired, err := logsExpired(ctx, t, k.Run, k.Task); err != nil || expired {
+			return expired, err
+		}
+		return false, run.Errorf(run.CodeInvalid, "frames %d to %d of %s leave out those from %d on", first, last, k, e.frame+1)
+	case e.frame == 0:
+		e.room = sql.NullInt64{Int64: b.Budget, Valid: b.Budget > 0}
+	}
+	if e.room.Valid {
+		if e.room.Int64 -= run.LogCost(b.Frames); e.room.Int64 < 0 {
+			return false, run.Errorf(run.CodeTooLarge, "the log of %s is %d bytes over its limit", k, -e.room.Int64)
+		}
+	}
+	return false, nil
+}
+
 // insertBatch notes a batch. known says that it was noted before.
 func (t *tx) insertBatch(ctx context.Context, b run.FrameBatch) (known bool, err error) {
 	k, first, last := b.Key, b.Frames[0].N, b.Frames[len(b.Frames)-1].N
-	var stored int64
-	var packed bool
-	err = t.QueryRow(ctx, `SELECT last_frame, packed FROM log_batches WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ?
-		ORDER BY first_frame DESC LIMIT 1`, k.Run, k.Task, k.Attempt, k.Dispatch).Scan(&stored, &packed)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+	log, err := t.logEnd(ctx, k)
+	if err != nil {
 		return false, err
 	}
-	switch {
-	case last <= stored:
-		return true, t.discardUnnamed(ctx, k, first)
-	case first <= stored:
-		return false, run.Errorf(run.CodeInvalid, "frames %d to %d of %s come in other bounds than before: %d is stored", first, last, k, stored)
-	case first > stored+1:
-		if expired, err := logsExpired(ctx, t, k.Run, k.Task); err != nil || expired {
-			return expired, errors.Join(err, t.discard(ctx, records.GarbageBatch{Key: k, Frame: first})) // too late for what went long ago
+	stored, packed := log.frame, log.packed
+	if known, err = t.follows(ctx, b, &log); err != nil || known {
+		switch {
+		case known && last <= stored: // sent again
+			err = t.discardUnnamed(ctx, k, first)
+		case known: // too late for what went long ago
+			err = t.discard(ctx, records.GarbageBatch{Key: k, Frame: first})
 		}
-		return false, run.Errorf(run.CodeInvalid, "frames %d to %d of %s leave out those from %d on", first, last, k, stored+1)
+		return known, err
 	}
 	end := b.Frames[len(b.Frames)-1].Kind == run.FrameTaskEnd
 	outline := run.OutlineOf(b.Frames)
@@ -84,8 +147,8 @@ func (t *tx) insertBatch(ctx context.Context, b run.FrameBatch) (known bool, err
 	if err != nil {
 		return false, err
 	}
-	done, err := t.Exec(ctx, `INSERT INTO log_batches (run_id, task, attempt, dispatch, first_frame, last_frame, task_end, bytes, outline)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, k.Run, k.Task, k.Attempt, k.Dispatch, first, last, end, b.Stored, text)
+	done, err := t.Exec(ctx, `INSERT INTO log_batches (run_id, task, attempt, dispatch, first_frame, last_frame, task_end, bytes, outline, room)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, k.Run, k.Task, k.Attempt, k.Dispatch, first, last, end, b.Stored, text, log.room)
 	if err != nil {
 		return false, err
 	}
@@ -219,20 +282,34 @@ func (t *tx) lateOutputs(ctx context.Context, r *runRow, b run.FrameBatch) error
 	return t.saveRun(ctx, r, r.clone())
 }
 
-// saveOutputs adds outputs to those that the dispatch has put out.
-func (t *tx) saveOutputs(ctx context.Context, k run.Key, outputs map[string]string) error {
+// outputsWith returns the outputs that a dispatch has put out together with more
+// of them. Errors: too_large.
+func (t *tx) outputsWith(ctx context.Context, k run.Key, more map[string]string) (map[string]string, error) {
+	if len(more) == 0 {
+		return nil, nil
+	}
 	var text string
 	err := t.QueryRow(ctx, `SELECT outputs FROM task_outputs WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ?`,
 		k.Run, k.Task, k.Attempt, k.Dispatch).Scan(&text)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return err
+		return nil, err
 	}
 	all := make(map[string]string)
 	if err := unmarshal(text, &all); err != nil {
+		return nil, err
+	}
+	maps.Copy(all, more)
+	return all, run.CheckOutputs(all)
+}
+
+// saveOutputs adds outputs to those that the dispatch has put out.
+func (t *tx) saveOutputs(ctx context.Context, k run.Key, outputs map[string]string) error {
+	all, err := t.outputsWith(ctx, k, outputs)
+	if err != nil {
 		return err
 	}
-	maps.Copy(all, outputs)
-	if text, err = marshal(all); err != nil {
+	text, err := marshal(all)
+	if err != nil {
 		return err
 	}
 	_, err = t.Exec(ctx, `INSERT INTO task_outputs (run_id, task, attempt, dispatch, outputs) VALUES (?, ?, ?, ?, ?)

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"time"
 
 	"github.com/drover-run/drover/records"
@@ -232,14 +233,19 @@ func (t *tx) switchPacked(ctx context.Context, p records.PackingLog, bytes int64
 // replaceBatches puts a row of the packed log in the place of those of its
 // batches, for each run that names them.
 func (t *tx) replaceBatches(ctx context.Context, p records.PackingLog, bytes int64, end bool) error {
-	const insert = `INSERT INTO log_batches (run_id, task, attempt, dispatch, first_frame, last_frame, task_end, source_run, source_task, packed, bytes)
-		VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?)`
+	const insert = `INSERT INTO log_batches (run_id, task, attempt, dispatch, first_frame, last_frame, task_end, source_run, source_task, packed, bytes, room)
+		VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?)`
 	k := p.Key
+	var room sql.NullInt64 // goes on where the rest comes later
+	if err := t.QueryRow(ctx, `SELECT room FROM log_batches WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ? AND last_frame = ?`,
+		k.Run, k.Task, k.Attempt, k.Dispatch, p.Last).Scan(&room); err != nil {
+		return err
+	}
 	if _, err := t.Exec(ctx, `DELETE FROM log_batches WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ? AND last_frame <= ?`,
 		k.Run, k.Task, k.Attempt, k.Dispatch, p.Last); err != nil {
 		return err
 	}
-	if _, err := t.Exec(ctx, insert, k.Run, k.Task, k.Attempt, k.Dispatch, p.Last, end, "", 0, true, bytes); err != nil {
+	if _, err := t.Exec(ctx, insert, k.Run, k.Task, k.Attempt, k.Dispatch, p.Last, end, "", 0, true, bytes, room); err != nil {
 		return err
 	}
 	var sharers []run.Key
@@ -257,7 +263,7 @@ func (t *tx) replaceBatches(ctx context.Context, p records.PackingLog, bytes int
 		return err
 	}
 	for _, s := range sharers {
-		if _, err := t.Exec(ctx, insert, s.Run, s.Task, s.Attempt, s.Dispatch, p.Last, end, k.Run, k.Task, true, bytes); err != nil {
+		if _, err := t.Exec(ctx, insert, s.Run, s.Task, s.Attempt, s.Dispatch, p.Last, end, k.Run, k.Task, true, bytes, nil); err != nil {
 			return err
 		}
 	}
