@@ -12,6 +12,7 @@ import (
 func outputCases() []testCase {
 	return []testCase{
 		{name: "huge_output", run: hugeOutput},
+		{name: "output_at_its_limit", run: limitedOutput},
 		{name: "binary_output", run: binaryOutput},
 		{name: "output_without_a_newline", run: noNewline},
 		{name: "output_that_looks_like_frames", run: lookalike},
@@ -46,6 +47,21 @@ func hugeOutput(b *bench) {
 	require.Equal(b, size, total)
 	require.Zero(b, wrong, "bytes that are not what was printed")
 	b.remove(h)
+}
+
+// limitedOutput prints more than is kept of a task, in many small writes and with
+// outputs up to their limit: the gateway takes all that is sent of it.
+func limitedOutput(b *bench) {
+	const limit = 100_001
+	d := b.define(`i=0; while [ $i -lt 3000 ]; do echo "line $i of what is printed, 0123456789"; i=$((i+1)); done`,
+		`{ printf 'all='; head -c $SIZE /dev/zero | tr '\0' x; } >> "$DROVER_OUTPUT"`)
+	d.LogLimit = limit
+	d.Environment = map[string]string{"SIZE": itoa(run.MaxOutputBytes - len("all"))}
+	s := b.run(d)
+	require.Equal(b, run.StatusSuccess, s.result().Status, s.result().Reason)
+	require.Contains(b, s.output(run.StreamSystem), "the log ends here")
+	require.Len(b, s.output(run.StreamStdout), limit)
+	require.LessOrEqual(b, run.LogCost(s.frames)+(run.MaxSetupFrames+1)*run.MaxFrameData, run.LogBudget(limit), "with the longest setup before it")
 }
 
 func itoa(n int) string {
