@@ -83,8 +83,8 @@ func makeDir(dir string, who account) error {
 			return err
 		}
 	}
-	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := who.makeIn(filepath.Dir(dir), filepath.Base(dir)); err != nil {
 		return fmt.Errorf("making the working directory: %w", err)
 	}
-	return who.own(dir)
+	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 
@@ -19,7 +18,7 @@ import (
 // the task has left. The file is a step's work: whatever is wrong with it is
 // told in words for the user.
 func readOutputs(path string, budget int) (map[string]string, error) {
-	f, err := openOutputs(path)
+	f, err := openRegular(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // no outputs, and no fault
 	}
@@ -96,18 +95,9 @@ func errTooMuch() error {
 	return fmt.Errorf("put out too much: a task may put out %d bytes", run.MaxOutputBytes)
 }
 
-// openOutputs opens the file if it is a regular one: a step may have put
-// anything in its place, and opening a pipe could block.
-func openOutputs(path string) (*os.File, error) {
-	info, err := os.Lstat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.New("$DROVER_OUTPUT is not a regular file any more")
-	}
-	return os.Open(path)
-}
+// errNotRegular is why a file is not read: a step may have put anything in its
+// place.
+var errNotRegular = errors.New("$DROVER_OUTPUT is not a regular file any more")
 
 // validOutput reports whether key is a name of letters, digits, "_", "-" and
 // ".".

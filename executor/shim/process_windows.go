@@ -2,6 +2,7 @@ package shim
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -63,7 +64,28 @@ type account struct {
 	name, home string
 }
 
-func (account) own(string) error { return nil }
+func (account) own(*os.File) error { return nil }
+
+func (account) makeIn(above, name string) error {
+	err := os.Mkdir(filepath.Join(above, name), 0o755)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
+}
+
+func openDir(path string) (*os.File, error) { return os.Open(path) }
+
+func openRegular(path string) (*os.File, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errNotRegular
+	}
+	return os.Open(path)
+}
 
 func lookUpAccount(text string) (account, error) {
 	if text != "" {

@@ -29,8 +29,13 @@ func (t *task) writeSecrets() error {
 	}
 	// Where others made the directory, as a cluster does for a shim that is not
 	// root, nobody but the user of the steps is in the environment.
-	_ = os.Chmod(dir, 0o700) //nolint:gosec // a directory
-	return t.user.own(dir)
+	place, err := openDir(dir)
+	if err != nil {
+		return fmt.Errorf("opening the directory of the secrets: %w", err)
+	}
+	defer func() { _ = place.Close() }()
+	_ = place.Chmod(0o700)
+	return t.user.own(place)
 }
 
 func (t *task) writeSecret(path, content string) error {
@@ -39,10 +44,7 @@ func (t *task) writeSecret(path, content string) error {
 		return err
 	}
 	_, err = f.WriteString(content)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return t.user.own(path)
+	return errors.Join(err, t.user.own(f), f.Close())
 }
 
 // dropSecrets removes those files once nothing of the task runs any more.

@@ -191,10 +191,10 @@ func (t *task) writeFile(path, content string) error {
 		return fmt.Errorf("writing the script: %w", err)
 	}
 	_, err = f.WriteString(content)
-	if err := errors.Join(err, f.Close()); err != nil {
+	if err := errors.Join(err, t.user.own(f), f.Close()); err != nil {
 		return fmt.Errorf("writing the script: %w", err)
 	}
-	return t.user.own(path)
+	return nil
 }
 
 // spawn starts the command with its output flowing to a sink.

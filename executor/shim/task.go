@@ -86,7 +86,12 @@ func (t *task) setUp() error {
 	if err := os.Chmod(t.dir, 0o711); err != nil { //nolint:gosec // the user of the steps must get through
 		return err
 	}
-	return t.user.own(t.steps)
+	steps, err := openDir(t.steps)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = steps.Close() }()
+	return t.user.own(steps)
 }
 
 func (t *task) runSteps(r *run.TaskResult) {

@@ -5,11 +5,15 @@ package shim
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/user"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // account is who runs the steps.
@@ -30,15 +34,71 @@ func (a account) credential() *syscall.Credential {
 	return &syscall.Credential{Uid: a.uid, Gid: a.gid, Groups: a.groups}
 }
 
-// own makes the file the account's.
-func (a account) own(path string) error {
+// own makes an open file, or directory, the account's. It goes by the
+// descriptor: the account may have put something else at the path meanwhile.
+func (a account) own(f *os.File) error {
 	if !a.other {
 		return nil
 	}
-	if err := os.Lchown(path, int(a.uid), int(a.gid)); err != nil {
+	if err := f.Chown(int(a.uid), int(a.gid)); err != nil {
 		return fmt.Errorf("giving a file to the user: %w", err)
 	}
 	return nil
+}
+
+// openDir opens a directory that is not behind a symbolic link.
+func openDir(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+}
+
+// openRegular opens a regular file that is not behind a symbolic link. It never
+// waits, as opening a pipe would.
+func openRegular(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) { // a link; a socket
+		return nil, errNotRegular
+	}
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errNotRegular
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// makeIn makes a directory of the account in one that is there. It goes by
+// descriptors: the account may write to the outer directory, and move things
+// there. What another has made meanwhile stays as it is.
+func (a account) makeIn(above, name string) error {
+	outer, err := os.OpenFile(above, os.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = outer.Close() }()
+	at := int(outer.Fd())
+	const mode = 0o755
+	err = unix.Mkdirat(at, name, mode)
+	if errors.Is(err, unix.EEXIST) {
+		return nil
+	}
+	if err != nil {
+		return &os.PathError{Op: "mkdir", Path: filepath.Join(above, name), Err: err}
+	}
+	fd, err := unix.Openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: filepath.Join(above, name), Err: err}
+	}
+	made := os.NewFile(uintptr(fd), name)
+	defer func() { _ = made.Close() }()
+	if _, err := made.Readdirnames(1); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%s was replaced while it was made", filepath.Join(above, name))
+	}
+	return a.own(made)
 }
 
 // lookUpAccount resolves "user", "user:group" and the same with numbers, as

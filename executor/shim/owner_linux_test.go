@@ -1,0 +1,124 @@
+package shim
+
+import (
+	"crypto/rand"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/drover-run/drover/run"
+)
+
+// swapping exchanges two names all the time, until the function that it returns
+// is called: so does a step that wants the shim to take the one for the other.
+func swapping(t *testing.T, one, other string) (stop func()) {
+	t.Helper()
+	done := make(chan struct{})
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				_ = unix.Renameat2(unix.AT_FDCWD, one, unix.AT_FDCWD, other, unix.RENAME_EXCHANGE)
+			}
+		}
+	})
+	return func() {
+		close(done)
+		group.Wait()
+	}
+}
+
+// attempts is how often a race is tried; without the fix a few hundred do.
+const attempts = 20_000
+
+func requireRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to give files to another user")
+	}
+}
+
+func TestMakeDir_gives_away_what_it_made_alone(t *testing.T) {
+	t.Parallel()
+	requireRoot(t)
+	dir := t.TempDir()
+	place, link, victim := filepath.Join(dir, "place"), filepath.Join(dir, "link"), filepath.Join(dir, "victim")
+	require.NoError(t, os.Mkdir(place, 0o755))
+	require.NoError(t, os.MkdirAll(filepath.Join(victim, "inner"), 0o755))
+	require.NoError(t, os.Symlink(victim, link))
+	held, err := os.Open(place)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, held.Close()) }()
+	who := account{other: true, uid: 12345, gid: 12345}
+
+	stop := swapping(t, place, link)
+	defer stop()
+	for range attempts {
+		_ = makeDir(filepath.Join(place, "inner"), who) // fails where it is deceived
+		_ = unix.Unlinkat(int(held.Fd()), "inner", unix.AT_REMOVEDIR)
+		info, err := os.Stat(filepath.Join(victim, "inner"))
+		require.NoError(t, err)
+		require.Zero(t, info.Sys().(*syscall.Stat_t).Uid, "the directory of another was given to the user of the steps")
+	}
+}
+
+func TestMakeDir_gives_all_that_it_makes(t *testing.T) {
+	t.Parallel()
+	requireRoot(t)
+	dir := t.TempDir()
+	require.NoError(t, makeDir(filepath.Join(dir, "a", "b"), account{other: true, uid: 12345, gid: 12345}))
+	for _, name := range []string{"a", "a/b"} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		require.NoError(t, err)
+		require.EqualValues(t, 12345, info.Sys().(*syscall.Stat_t).Uid)
+	}
+	info, err := os.Stat(dir)
+	require.NoError(t, err)
+	require.Zero(t, info.Sys().(*syscall.Stat_t).Uid, "it was there before")
+}
+
+func TestReadOutputs_reads_no_file_of_others(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	secret := rand.Text()
+	outputs, link, victim := filepath.Join(dir, "out"), filepath.Join(dir, "link"), filepath.Join(dir, "victim")
+	require.NoError(t, os.WriteFile(outputs, []byte("key=mine\n"), 0o600))
+	require.NoError(t, os.WriteFile(victim, []byte("key="+secret+"\n"), 0o600))
+	require.NoError(t, os.Symlink(victim, link))
+	stop := swapping(t, outputs, link)
+	defer stop()
+	for range attempts {
+		values, err := readOutputs(outputs, run.MaxOutputBytes)
+		if err == nil {
+			require.NotEqual(t, secret, values["key"], "the shim followed a link of the step")
+		}
+	}
+}
+
+func TestReadOutputs_of_what_is_no_file(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	target := filepath.Join(dir, "target")
+	require.NoError(t, os.WriteFile(target, []byte("key=value\n"), 0o600))
+	for name, put := range map[string]func(path string) error{
+		"a link":      func(path string) error { return os.Symlink(target, path) },
+		"a pipe":      func(path string) error { return unix.Mkfifo(path, 0o600) },
+		"a directory": func(path string) error { return os.Mkdir(path, 0o700) },
+	} {
+		path := filepath.Join(dir, name)
+		require.NoError(t, put(path))
+		_, err := readOutputs(path, run.MaxOutputBytes)
+		require.ErrorContains(t, err, "not a regular file", name)
+	}
+	values, err := readOutputs(filepath.Join(dir, "absent"), run.MaxOutputBytes)
+	require.NoError(t, err)
+	require.Empty(t, values)
+}
