@@ -1,0 +1,50 @@
+package engine_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/run"
+)
+
+// TestEngine_Ship_in_other_bounds ships a batch that the records refuse after its
+// bytes were stored, and then its frames in other bounds: each is shown once. What
+// is sent again after the packing leaves nothing behind.
+func TestEngine_Ship_in_other_bounds(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b := newPackBench(t, dir)
+	id := b.submit(t, map[string]*run.TaskSpec{"t": twoSteps()}).ID
+	key := b.claim(t, id)
+	batch := func(frames ...run.Frame) run.FrameBatch {
+		return run.FrameBatch{Key: key, Executor: executorID, Frames: frames}
+	}
+	one, two, three := frame(1, run.FrameOutput, 0, "one\n"), frame(2, run.FrameOutput, 0, "two\n"), frame(3, run.FrameOutput, 0, "three\n")
+	four, end := frame(4, run.FrameOutput, 0, "four\n"), frame(5, run.FrameTaskEnd, 0, "")
+	end.Result = &run.TaskResult{Status: run.StatusSuccess}
+	b.ship(t, key, one)
+	err := b.Ship(t.Context(), batch(three, four))
+	require.Equal(t, run.CodeInvalid, run.CodeOf(err), "it leaves one out: %v", err)
+	b.ship(t, key, two)
+	b.ship(t, key, three)
+	b.ship(t, key, four)
+	require.Equal(t, "one\ntwo\nthree\nfour\n", string(b.readAll(t, run.LogQuery{Run: id, Task: "t"})))
+	b.ship(t, key, end)
+	require.NoError(t, b.packer.Pack(t.Context()))
+	require.NoError(t, b.janitor.Sweep(t.Context()))
+	b.ship(t, key, three)
+	b.ship(t, key, four)
+	require.NoError(t, b.janitor.Sweep(t.Context()))
+	require.Equal(t, "one\ntwo\nthree\nfour\n", string(b.readAll(t, run.LogQuery{Run: id, Task: "t"})))
+	var left []string
+	require.NoError(t, filepath.WalkDir(filepath.Join(dir, "blobs"), func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			left = append(left, filepath.Base(path))
+		}
+		return err
+	}))
+	require.Equal(t, []string{"packed.000000000005.zst"}, left)
+}
