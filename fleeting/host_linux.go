@@ -163,6 +163,39 @@ func (h *Host) Shutdown(ctx context.Context) error {
 	return errors.Join(err, h.release())
 }
 
+// Restart ends the plugin's process and launches another, which Init has make
+// what is missing in the cloud, such as a key. No change of the group is cut
+// off; instances stay, and Shutdown is not called. Other calls that run
+// meanwhile may fail with ErrUnavailable.
+func (h *Host) Restart(ctx context.Context) error {
+	if err := take(ctx, h.changes, "Restart"); err != nil {
+		return err
+	}
+	defer func() { <-h.changes }()
+	if err := h.quit(ctx); err != nil {
+		return err
+	}
+	_, err := h.process(ctx)
+	return err
+}
+
+// quit ends the current process, if there is one.
+func (h *Host) quit(ctx context.Context) error {
+	if err := take(ctx, h.launching, "Restart"); err != nil {
+		return err
+	}
+	defer func() { <-h.launching }()
+	if h.closed {
+		return ErrClosed
+	}
+	p := h.current
+	if h.current = nil; p == nil {
+		return nil
+	}
+	h.o.Logger.Info("starting the plugin again", "pid", p.record.PID)
+	return p.quit(context.WithoutCancel(ctx), h.o.Dir)
+}
+
 func (h *Host) release() error {
 	h.end(ErrClosed)
 	if h.logs != nil {

@@ -54,6 +54,9 @@ func (*Host) Suspend(context.Context, []string) ([]string, error) { return nil, 
 // Resume fails.
 func (*Host) Resume(context.Context, []string) ([]string, error) { return nil, errLinux }
 
+// Restart fails.
+func (*Host) Restart(context.Context) error { return errLinux }
+
 // Shutdown fails.
 func (*Host) Shutdown(context.Context) error { return errLinux }
 

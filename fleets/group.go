@@ -22,6 +22,8 @@ type Group interface {
 	Decrease(ctx context.Context, ids []string) ([]string, error)
 	ConnectInfo(ctx context.Context, id string) (fleeting.ConnectInfo, error)
 	Heartbeat(ctx context.Context, id string) error
+	// Restart starts the plugin's process again; instances stay.
+	Restart(ctx context.Context) error
 	Shutdown(ctx context.Context) error
 	Close() error
 }

@@ -1,7 +1,6 @@
 package fleets
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"time"
@@ -66,50 +65,6 @@ func (p Plan) full() bool {
 	return len(p.GiveUp)+len(p.Drain)+len(p.Delete)+len(p.Lost)+len(p.Bootstrap) >= maxOrders
 }
 
-// memory is what one round tells the next; the records keep it.
-type memory struct {
-	Scaling  scaling.Memory `json:"scaling"`
-	Failures int            `json:"failures,omitempty"` // in a row
-	FailedAt time.Time      `json:"failed_at,omitzero"`
-	LastWhy  string         `json:"last_why,omitempty"` // of the last of them
-}
-
-// failed notes that an instance did not come, or did not become an executor.
-// Those that were asked for before the last failure were in the same trouble:
-// they do not make the pause longer.
-func (m *memory) failed(now, asked time.Time, why string) {
-	m.LastWhy = clip(why)
-	if m.Failures > 0 && !asked.After(m.FailedAt) {
-		return
-	}
-	m.Failures++
-	m.FailedAt = now
-}
-
-// clip shortens a message that others are made of.
-func clip(text string) string {
-	const most = 300
-	if r := []rune(text); len(r) > most {
-		return string(r[:most]) + "..."
-	}
-	return text
-}
-
-func readMemory(text string) (m memory) {
-	if err := json.Unmarshal([]byte(text), &m); err != nil {
-		return memory{}
-	}
-	return m
-}
-
-func (m memory) text() string {
-	text, err := json.Marshal(m)
-	if err != nil {
-		return ""
-	}
-	return string(text)
-}
-
 // situation is all that a plan depends on.
 type situation struct {
 	now   time.Time
@@ -146,10 +101,11 @@ func plan(s situation) planned {
 	p.s.trusted = p.s.trusted && !p.listedNone
 	p.in = inputOf(s.view, s.rules, s.most, s.memory, s.now)
 	p.out.memory, p.out.limits = s.memory, p.in.Limits
-	p.out.memory.Failures, p.s.memory.Failures = p.in.Failures, p.in.Failures
-	if p.in.Failures == 0 {
-		p.out.memory.LastWhy, p.s.memory.LastWhy = "", ""
+	p.out.memory.Failures = p.in.Failures
+	if p.in.Failures == 0 { // what failed before does no longer
+		p.out.memory.LastWhy, p.out.memory.Refusals = "", 0
 	}
+	p.s.memory = p.out.memory
 	p.underWay()
 	switch s.view.Fleet.Mode {
 	case run.FleetDraining, run.FleetDeleting:
@@ -401,12 +357,4 @@ func (p *planner) byHand(desired int, gone map[int]bool) {
 			p.order(&p.out.Drain, r, reasonByHand, why)
 		}
 	}
-}
-
-// pauseAfter is how long to wait after failures, where the policy does not say.
-func pauseAfter(failures int) time.Duration {
-	if failures == 0 {
-		return 0
-	}
-	return min(5*time.Minute, 5*time.Second<<min(failures-1, 6))
 }

@@ -108,3 +108,30 @@ func TestFleet_plugin_that_ends_while_machines_are_bootstrapped(t *testing.T) {
 	w.awaitCount(run.InstanceReady, 3)
 	require.Len(t, w.ledger(), 3)
 }
+
+func TestFleet_plugin_whose_resources_are_gone_is_started_again(t *testing.T) {
+	t.Parallel()
+	w, c := newPluginWorld(t, truth.Settings{NeedsKey: true}, nil)
+	w.start()
+	id := w.submit(1)
+	w.awaitCount(run.InstanceReady, 1)
+	require.NoError(t, c.LoseKey())
+	machine := w.running()[0]
+	require.NoError(t, w.claim(id, 0, machine))
+	w.submit(1)
+	w.awaitCount(run.InstanceReady, 2)
+	inits, err := c.Count("Init")
+	require.NoError(t, err)
+	require.Equal(t, 2, inits, "it was started again once")
+	increases, err := c.Count("Increase")
+	require.NoError(t, err)
+	require.Equal(t, 4, increases, "two were refused before")
+	e, err := w.store.GetExecutor(t.Context(), w.agentOf(machine))
+	require.NoError(t, err)
+	require.Equal(t, 1, e.Tasks, "the first one's task goes on")
+	events, err := w.engine.FleetEvents(t.Context(), fleetName, -1, 1000)
+	require.NoError(t, err)
+	at := slices.IndexFunc(events, func(e run.FleetEvent) bool { return e.Kind == "plugin_restarted" })
+	require.Positive(t, at)
+	require.Equal(t, "the plugin refused 2 requests in a row, and is started again; the last: the plugin refused: Increase: the plugin says: the SSH key is not found", events[at].Text)
+}

@@ -260,6 +260,9 @@ func (s *step) request(ctx context.Context) (func(context.Context) error, error)
 func (s *step) increase(ctx context.Context, n int) error {
 	group, refusal := s.group.get(ctx, s.w.open, s.view.Fleet)
 	promised := 0
+	if m := readMemory(s.view.Memory); refusal == nil && m.Refusals >= refusalsRestart {
+		refusal = s.restart(ctx, group, m)
+	}
 	if refusal == nil {
 		promised, refusal = group.Increase(ctx, n)
 		s.w.metrics.operated(s.name, "create", n)
@@ -271,6 +274,21 @@ func (s *step) increase(ctx context.Context, n int) error {
 		return err
 	}
 	return s.settle(ctx, promised, refusal)
+}
+
+// restart starts the plugin again, which refuses all that it is asked for.
+func (s *step) restart(ctx context.Context, group Group, m memory) error {
+	text := fmt.Sprintf("the plugin refused %d requests in a row, and is started again; the last: %s", m.Refusals, m.LastWhy)
+	s.w.logger.WarnContext(ctx, "starting the plugin of a fleet again: it refuses all requests", "fleet", s.name, "refusals", m.Refusals, "error", m.LastWhy)
+	if _, err := s.w.store.ChangeFleet(ctx, s.name, records.FleetChanges{
+		Events: []run.FleetEvent{{At: s.w.now(), Kind: "plugin_restarted", By: byItself, Reason: reasonRefused, Text: text}},
+	}); err != nil {
+		return err
+	}
+	if err := group.Restart(ctx); err != nil {
+		return fmt.Errorf("starting the plugin again: %w", err)
+	}
+	return nil
 }
 
 // settle notes what the plugin answered to a request: what it refused will not
@@ -307,19 +325,14 @@ func (s *step) settle(ctx context.Context, promised int, refusal error) error {
 		}
 		b.set(r, "gone", reasonRefused, why, func(n *records.LedgerRow) { n.State, n.GoneAt, n.Told = run.InstanceGone, b.now, true })
 	}
-	if expected < len(open) {
-		s.fail(v, b, open[0].AskedAt, why)
+	if m := readMemory(v.Memory); m.note(refusal, came) || expected < len(open) {
+		if expected < len(open) {
+			m.failed(b.now, open[0].AskedAt, why)
+		}
+		text := m.text()
+		b.changes.Memory = &text
 	}
 	return s.write(ctx, v, b.changes)
-}
-
-// fail notes that instances did not come, so that the next are not asked for at
-// once.
-func (s *step) fail(v records.FleetView, b *book, asked time.Time, why string) {
-	m := readMemory(v.Memory)
-	m.failed(b.now, asked, why)
-	text := m.text()
-	b.changes.Memory = &text
 }
 
 // resume ends a request that broke off: nobody knows whether the plugin heard

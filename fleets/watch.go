@@ -272,5 +272,9 @@ func trouble(v records.FleetView, p planned) string {
 		return ""
 	}
 	until := p.memory.FailedAt.Add(pauseAfter(p.memory.Failures)).UTC().Format(time.TimeOnly)
-	return fmt.Sprintf("it asks for no more instances before %s UTC, after %d failures in a row; the last: %s", until, p.memory.Failures, p.memory.LastWhy)
+	text := fmt.Sprintf("it asks for no more instances before %s UTC, after %d failures in a row; the last: %s", until, p.memory.Failures, p.memory.LastWhy)
+	if p.memory.Refusals >= refusalsRestart {
+		text += "; the plugin is started again before the next request"
+	}
+	return text
 }

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"path/filepath"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,6 +44,7 @@ type cloud struct {
 	increase func(c *cloud, n int) (int, error)
 	decrease func(c *cloud, ids []string) ([]string, error)
 	shutdown int
+	restarts int
 	// hang, where not nil, keeps Increase from returning until it is closed.
 	hang chan struct{}
 }
@@ -130,6 +129,13 @@ func (c *cloud) Heartbeat(_ context.Context, id string) error {
 	if c.ill[id] {
 		return fleeting.ErrUnhealthy
 	}
+	return nil
+}
+
+func (c *cloud) Restart(context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.restarts++
 	return nil
 }
 
@@ -283,83 +289,6 @@ func (w *world) start() (stop func()) {
 	stop = sync.OnceFunc(func() { cancel(); group.Wait() })
 	w.t.Cleanup(stop)
 	return stop
-}
-
-// lookAfter does what the workflow of a fleet does.
-func (w *world) lookAfter(ctx context.Context) {
-	var changes sync.WaitGroup
-	defer changes.Wait()
-	var change atomic.Pointer[string] // that is under way
-	none := ""
-	change.Store(&none)
-	step := func(p fleets.Plan, id string) {
-		if err := w.worker.Step(ctx, w.name, id, p); err != nil && ctx.Err() == nil {
-			w.t.Errorf("looking after the fleet: %v", err)
-		}
-	}
-	next := func() string { w.steps++; return fmt.Sprintf("step-%d", w.steps) }
-	for ctx.Err() == nil {
-		begun := *change.Load()
-		out, err := w.worker.Watch(ctx, w.name, fleets.UnderWay{Bootstrapping: w.bootstrapping(), Change: begun})
-		if ctx.Err() != nil || err == nil && out.Gone {
-			return
-		}
-		if err != nil {
-			w.t.Errorf("looking after the fleet: %v", err)
-			return
-		}
-		p, beside := out.Plan, fleets.Plan{Request: out.Plan.Request, Delete: out.Plan.Delete}
-		w.bootstrap(ctx, &changes, p.Bootstrap)
-		p.Request, p.Delete, p.Bootstrap = fleets.Request{}, nil, nil
-		if p.End {
-			changes.Wait()
-		}
-		if !p.Empty() {
-			step(p, next())
-		}
-		if p.End {
-			return
-		}
-		if beside.Empty() || out.After != begun {
-			continue
-		}
-		id := next()
-		change.Store(&id)
-		changes.Go(func() {
-			step(beside, id)
-			change.Store(&none)
-		})
-	}
-}
-
-// bootstrap makes executors of instances, beside all else.
-func (w *world) bootstrap(ctx context.Context, group *sync.WaitGroup, orders []fleets.Order) {
-	if w.onBootstrap != nil && len(orders) > 0 {
-		var numbers []int
-		for _, o := range orders {
-			numbers = append(numbers, o.Number)
-		}
-		w.onBootstrap(numbers)
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, o := range orders {
-		w.booting[o.Number] = true
-		group.Go(func() {
-			if err := w.worker.Bootstrap(ctx, w.name, o.Number); err != nil && ctx.Err() == nil {
-				w.t.Errorf("bootstrapping: %v", err)
-			}
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			delete(w.booting, o.Number)
-		})
-	}
-}
-
-func (w *world) bootstrapping() []int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Collect(maps.Keys(w.booting))
 }
 
 // agentOf names the executor of a machine; clouds give the same names to theirs.

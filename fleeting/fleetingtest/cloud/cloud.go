@@ -24,13 +24,14 @@ type Cloud struct{ dir string }
 
 // Settings say how the cloud behaves when nothing is at fault.
 type Settings struct {
-	MaxSize    uint32        `json:"max_size"`           // what the plugin says at Init; 0: as many as there may be
-	Quota      int           `json:"quota"`              // instances that there may be; 0: any number
-	CreateTime time.Duration `json:"create_time"`        // from creating to running
-	DeleteTime time.Duration `json:"delete_time"`        // from deleting to gone
-	Address    string        `json:"address"`            // of every instance; "": 127.0.0.1
-	Suspends   bool          `json:"suspends,omitempty"` // the plugin has the capability
-	Older      bool          `json:"older,omitempty"`    // of the wire without Heartbeat, Suspend, Resume and Shutdown
+	MaxSize    uint32        `json:"max_size"`            // what the plugin says at Init; 0: as many as there may be
+	Quota      int           `json:"quota"`               // instances that there may be; 0: any number
+	CreateTime time.Duration `json:"create_time"`         // from creating to running
+	DeleteTime time.Duration `json:"delete_time"`         // from deleting to gone
+	Address    string        `json:"address"`             // of every instance; "": 127.0.0.1
+	Suspends   bool          `json:"suspends,omitempty"`  // the plugin has the capability
+	Older      bool          `json:"older,omitempty"`     // of the wire without Heartbeat, Suspend, Resume and Shutdown
+	NeedsKey   bool          `json:"needs_key,omitempty"` // Init uploads a key, without which nothing is created
 }
 
 // Instance is a machine of the cloud.
@@ -154,6 +155,23 @@ func (c *Cloud) Vanish(id string) error {
 func (c *Cloud) Sicken(id string) error {
 	_, err := c.edit(id, func(i *Instance) { i.Sick = true })
 	return err
+}
+
+// UploadKey makes the key that instances are created with, for the plugin.
+func (c *Cloud) UploadKey() error { return c.write("key.json", true) }
+
+// HasKey reports whether the key is there.
+func (c *Cloud) HasKey() (found bool, err error) {
+	err = c.read("key.json", &found)
+	return found, err
+}
+
+// LoseKey removes the key, as operators do.
+func (c *Cloud) LoseKey() error {
+	if err := os.Remove(filepath.Join(c.dir, "key.json")); err != nil {
+		return fmt.Errorf("removing the key: %w", err)
+	}
+	return nil
 }
 
 // Calls lists what the plugin was called for, in order.

@@ -124,6 +124,9 @@ func (g *group) Init(ctx context.Context, r *wire.InitRequest) (*wire.InitRespon
 		return nil, err
 	}
 	s, err := c.Settings()
+	if err == nil && s.NeedsKey {
+		err = c.UploadKey()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -163,6 +166,9 @@ func (g *group) Update(_ *wire.Empty, stream wire.InstanceGroup_UpdateServer) er
 
 func (g *group) Increase(ctx context.Context, r *wire.IncreaseRequest) (*wire.IncreaseResponse, error) {
 	c, f, err := g.begin(ctx, "Increase", int(r.GetN()))
+	if err == nil {
+		err = needKey(c)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -179,6 +185,19 @@ func (g *group) Increase(ctx context.Context, r *wire.IncreaseRequest) (*wire.In
 		}
 	}
 	return &wire.IncreaseResponse{Succeeded: r.GetN()}, g.end(ctx, f)
+}
+
+// needKey refuses to create without the key that Init has uploaded.
+func needKey(c *cloud.Cloud) error {
+	s, err := c.Settings()
+	if err != nil || !s.NeedsKey {
+		return err
+	}
+	found, err := c.HasKey()
+	if err == nil && !found {
+		err = status.Error(codes.Unknown, "the SSH key is not found")
+	}
+	return err
 }
 
 func (g *group) Decrease(ctx context.Context, r *wire.DecreaseRequest) (*wire.DecreaseResponse, error) {
