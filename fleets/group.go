@@ -36,6 +36,7 @@ type Opener func(ctx context.Context, f run.Fleet) (Group, error)
 // Store is what is needed of the records.
 type Store interface {
 	records.Ledger
+	FleetInstances(ctx context.Context, name string, gone bool) ([]run.FleetInstance, error)
 	DrainExecutor(ctx context.Context, id string, drain bool, reason string) (run.Executor, error)
 	RemoveExecutor(ctx context.Context, id string, why run.Removal) (run.Executor, error)
 }

@@ -22,6 +22,10 @@ type observed struct {
 	ill, well map[string]bool
 	// wasBusy are the rows that held tasks when they were looked at last.
 	wasBusy map[int]bool
+	// buried are the instances that the ledger has as gone.
+	buried map[string]bool
+	// first says that this process has not looked before.
+	first bool
 }
 
 // observe returns what is to be written into the ledger of what became known.
@@ -85,6 +89,7 @@ func (o observed) strangers(b *book, rows []row) map[int]string {
 		}
 		o.adopt(b, id, state)
 	}
+	o.lostAtOnce(b, rows, waiting)
 	return taken
 }
 

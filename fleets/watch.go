@@ -124,8 +124,12 @@ func (t *watch) round(ctx context.Context) (Plan, error) {
 	if err := t.lookAhead(ctx, v, rules); err != nil {
 		return Plan{}, err
 	}
+	m := readMemory(v.Memory)
+	if t.lost.Number > 0 {
+		m.failed(t.w.now(), t.lost.AskedAt, t.lost.Why)
+	}
 	p := plan(situation{
-		upcoming: t.upcoming, now: t.w.now(), view: v, rules: rules, most: t.most(), memory: readMemory(v.Memory), bootstrapping: t.bootstrapping, trusted: t.listed,
+		upcoming: t.upcoming, now: t.w.now(), view: v, rules: rules, most: t.most(), memory: m, bootstrapping: t.bootstrapping, trusted: t.listed,
 		changing: t.changing,
 	})
 	t.schedule(v, p)
@@ -229,6 +233,7 @@ func (t *watch) report(ctx context.Context, v records.FleetView, p planned, plug
 		return err
 	}
 	t.status, t.statusAt = next, now
+	t.lost = records.LedgerRow{} // the memory has it
 	return nil
 }
 

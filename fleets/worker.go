@@ -81,7 +81,12 @@ type fleet struct {
 	// is written. No change of the plugin is made under it.
 	looking sync.Mutex
 	wasBusy map[int]bool
-	checked time.Time // of the health of its instances
+	checked time.Time       // of the health of its instances
+	looked  bool            // a listing was looked at
+	buried  map[string]bool // instances that the ledger has as gone; not all of them
+	// lost is a machine that was asked for and lost at once, until a plan knows
+	// of it.
+	lost records.LedgerRow
 }
 
 func (w *Worker) fleet(name string) *fleet {
@@ -89,7 +94,7 @@ func (w *Worker) fleet(name string) *fleet {
 	defer w.mu.Unlock()
 	f, ok := w.fleets[name]
 	if !ok {
-		f = &fleet{w: w, name: name, wasBusy: map[int]bool{}, connects: map[string]fleeting.ConnectInfo{}, boots: map[int]context.CancelCauseFunc{}}
+		f = &fleet{w: w, name: name, wasBusy: map[int]bool{}, buried: map[string]bool{}, connects: map[string]fleeting.ConnectInfo{}, boots: map[int]context.CancelCauseFunc{}}
 		w.fleets[name] = f
 	}
 	return f
@@ -168,7 +173,10 @@ func (f *fleet) look(ctx context.Context, listed listing, group Group) (records.
 	if err != nil {
 		return v, err
 	}
-	o := observed{now: f.w.now(), view: v, listed: listed, wasBusy: f.wasBusy}
+	o := observed{now: f.w.now(), view: v, listed: listed, wasBusy: f.wasBusy, first: !f.looked}
+	if err := f.bury(ctx, &o); err != nil {
+		return v, err
+	}
 	if group != nil {
 		f.check(ctx, group, &o)
 	}
@@ -184,10 +192,14 @@ func (f *fleet) look(ctx context.Context, listed listing, group Group) (records.
 			return v, err
 		}
 		f.warn(ctx, changes)
+		if r, ok := lostRequest(changes); ok {
+			f.lost = r
+		}
 		if v, err = f.w.store.ViewFleet(ctx, f.name); err != nil {
 			return v, err
 		}
 	}
+	f.looked = f.looked || listed != nil
 	rows := rowsOf(v)
 	f.endBoots(rows)
 	return v, f.hold(ctx, rows)
