@@ -165,7 +165,7 @@ func (f *fleet) listedSince(ctx context.Context, spec run.Fleet, since time.Time
 	f.asking.Lock()
 	defer f.asking.Unlock()
 	f.mu.Lock()
-	last, at := f.listed, f.listedAt
+	last, at := f.last, f.lastAt
 	f.mu.Unlock()
 	if last != nil && !at.Before(since) {
 		return last, nil

@@ -69,9 +69,9 @@ type fleet struct {
 	changed  string // the last such step that has ended
 	// boots end the bootstraps that run, by the rows of their instances.
 	boots map[int]context.CancelCauseFunc
-	// listed is what the plugin listed last, when it was asked at listedAt.
-	listed   listing
-	listedAt time.Time
+	// last is what the plugin listed last, when it was asked at lastAt.
+	last   listing
+	lastAt time.Time
 
 	// asking lets one bootstrap at a time ask for a listing: the others have it.
 	asking sync.Mutex
@@ -132,7 +132,7 @@ func (f *fleet) list(ctx context.Context, spec run.Fleet) (Group, listing, error
 	found := listingOf(all)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.info, f.listed, f.listedAt = info, found, at
+	f.info, f.last, f.lastAt = info, found, at
 	return group, found, nil
 }
 
