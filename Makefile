@@ -161,9 +161,10 @@ check-clean: generate ## Fail where generated code or go.mod is not what is comm
 # How long each reader is fuzzed. Inputs that make files are not minimized for long.
 FUZZTIME ?= 20s
 .PHONY: fuzz
-fuzz: ## Fuzz the readers of specifications and of archives, for FUZZTIME each
+fuzz: ## Fuzz the readers of specifications, of test reports and of archives, for FUZZTIME each
 	$(GO) test -run '^$$' -fuzz FuzzRead -fuzztime $(FUZZTIME) -fuzzminimizetime 10x ./spec/
 	$(GO) test -run '^$$' -fuzz FuzzCost -fuzztime $(FUZZTIME) -fuzzminimizetime 10x ./spec/
+	$(GO) test -run '^$$' -fuzz FuzzReport -fuzztime $(FUZZTIME) -fuzzminimizetime 10x ./engine/
 	$(GO) test -run '^$$' -fuzz FuzzUnpack -fuzztime $(FUZZTIME) -fuzzminimizetime 10x ./archive/
 
 .PHONY: soak

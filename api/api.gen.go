@@ -3126,7 +3126,8 @@ type ClientInterface interface {
 	// GetArtifact Get an artifact, whole or one file of it
 	//
 	// Whole, it is a tar stream compressed by zstd; `Range: bytes=N-` goes on with one that broke off, and `ETag` is its
-	// digest. Errors: 404, 410 `gone` for one that was removed by its age.
+	// digest. Errors: 404, 410 `gone` for one that was removed by its age; with `path` also 413 `too_large` for an archive
+	// with more entries or content than the gateway is configured to take, and 503 while it reads in too many.
 	//
 	// With `Drover-Direct: true` the answer to a call for the whole may be a redirect to the object store, where gateways
 	// are set up so: follow it without the `Authorization` of this call, and with its `Range`.
@@ -3135,6 +3136,8 @@ type ClientInterface interface {
 	GetArtifact(ctx context.Context, id RunID, task TaskName, name string, params *GetArtifactParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListArtifactEntries List what is in an artifact
+	//
+	// Errors are those of getting one file of it.
 	//
 	// Corresponds with GET /api/v1/runs/{id}/artifacts/{task}/{name}/entries (the `ListArtifactEntries` operationId).
 	ListArtifactEntries(ctx context.Context, id RunID, task TaskName, name string, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4580,7 +4583,8 @@ func (c *Client) ListArtifacts(ctx context.Context, id RunID, reqEditors ...Requ
 // GetArtifact Get an artifact, whole or one file of it
 //
 // Whole, it is a tar stream compressed by zstd; `Range: bytes=N-` goes on with one that broke off, and `ETag` is its
-// digest. Errors: 404, 410 `gone` for one that was removed by its age.
+// digest. Errors: 404, 410 `gone` for one that was removed by its age; with `path` also 413 `too_large` for an archive
+// with more entries or content than the gateway is configured to take, and 503 while it reads in too many.
 //
 // With `Drover-Direct: true` the answer to a call for the whole may be a redirect to the object store, where gateways
 // are set up so: follow it without the `Authorization` of this call, and with its `Range`.
@@ -4599,6 +4603,8 @@ func (c *Client) GetArtifact(ctx context.Context, id RunID, task TaskName, name 
 }
 
 // ListArtifactEntries List what is in an artifact
+//
+// Errors are those of getting one file of it.
 //
 // Corresponds with GET /api/v1/runs/{id}/artifacts/{task}/{name}/entries (the `ListArtifactEntries` operationId).
 func (c *Client) ListArtifactEntries(ctx context.Context, id RunID, task TaskName, name string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9333,7 +9339,8 @@ type ClientWithResponsesInterface interface {
 	// GetArtifactWithResponse Get an artifact, whole or one file of it
 	//
 	// Whole, it is a tar stream compressed by zstd; `Range: bytes=N-` goes on with one that broke off, and `ETag` is its
-	// digest. Errors: 404, 410 `gone` for one that was removed by its age.
+	// digest. Errors: 404, 410 `gone` for one that was removed by its age; with `path` also 413 `too_large` for an archive
+	// with more entries or content than the gateway is configured to take, and 503 while it reads in too many.
 	//
 	// With `Drover-Direct: true` the answer to a call for the whole may be a redirect to the object store, where gateways
 	// are set up so: follow it without the `Authorization` of this call, and with its `Range`.
@@ -9344,6 +9351,8 @@ type ClientWithResponsesInterface interface {
 	GetArtifactWithResponse(ctx context.Context, id RunID, task TaskName, name string, params *GetArtifactParams, reqEditors ...RequestEditorFn) (*GetArtifactResponse, error)
 
 	// ListArtifactEntriesWithResponse List what is in an artifact
+	//
+	// Errors are those of getting one file of it.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -14262,7 +14271,8 @@ func (c *ClientWithResponses) ListArtifactsWithResponse(ctx context.Context, id 
 // GetArtifactWithResponse Get an artifact, whole or one file of it
 //
 // Whole, it is a tar stream compressed by zstd; `Range: bytes=N-` goes on with one that broke off, and `ETag` is its
-// digest. Errors: 404, 410 `gone` for one that was removed by its age.
+// digest. Errors: 404, 410 `gone` for one that was removed by its age; with `path` also 413 `too_large` for an archive
+// with more entries or content than the gateway is configured to take, and 503 while it reads in too many.
 //
 // With `Drover-Direct: true` the answer to a call for the whole may be a redirect to the object store, where gateways
 // are set up so: follow it without the `Authorization` of this call, and with its `Range`.
@@ -14279,6 +14289,8 @@ func (c *ClientWithResponses) GetArtifactWithResponse(ctx context.Context, id Ru
 }
 
 // ListArtifactEntriesWithResponse List what is in an artifact
+//
+// Errors are those of getting one file of it.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -28,6 +29,9 @@ const (
 	// workers is how many goroutines compress or decompress beside the one that
 	// reads or writes files. More would only make a file system wait.
 	workers = 2
+	// entryOverhead is what headers and padding may take of a tar stream for each
+	// entry, on average.
+	entryOverhead = 4 << 10
 
 	// Names of what is noted in the extended header of an entry.
 	recordSparse  = "DROVER.sparse"  // a regular file has holes
@@ -39,6 +43,14 @@ const (
 type Limits struct {
 	Entries int64 // files, directories and links
 	Bytes   int64 // content of all files, before compression
+}
+
+// stream returns how long the tar stream of an archive may be, 0 for no limit.
+func (l Limits) stream() int64 {
+	if l.Entries <= 0 || l.Bytes <= 0 || l.Entries > (math.MaxInt64-maxTrailer-l.Bytes)/entryOverhead {
+		return 0
+	}
+	return l.Bytes + l.Entries*entryOverhead + maxTrailer
 }
 
 // Stats tell what was packed or unpacked.
@@ -73,6 +85,16 @@ func newCompressor(w io.Writer) (*zstd.Encoder, error) {
 // reason. It refuses a stream of no bytes: it is no archive of nothing, but one of
 // which all is missing.
 func newDecompressor(r io.Reader) (*zstd.Decoder, error) {
+	return decompressor(r, zstd.WithDecoderConcurrency(workers), zstd.WithDecoderLowmem(false))
+}
+
+// newFrugalDecompressor takes the window of the stream of memory, and
+// decompresses only while it is read: a process may have many.
+func newFrugalDecompressor(r io.Reader) (*zstd.Decoder, error) {
+	return decompressor(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+}
+
+func decompressor(r io.Reader, options ...zstd.DOption) (*zstd.Decoder, error) {
 	from := bufio.NewReaderSize(r, copyBuffer)
 	if _, err := from.Peek(1); err != nil {
 		if errors.Is(err, io.EOF) {
@@ -80,7 +102,7 @@ func newDecompressor(r io.Reader) (*zstd.Decoder, error) {
 		}
 		return nil, err
 	}
-	return zstd.NewReader(from, zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderConcurrency(workers), zstd.WithDecoderLowmem(false))
+	return zstd.NewReader(from, append(options, zstd.WithDecoderMaxWindow(maxWindow))...)
 }
 
 // interrupted is the error of a context that ended.
@@ -100,4 +122,20 @@ func (c contextReader) Read(b []byte) (int, error) {
 		return 0, interrupted(c.ctx)
 	}
 	return c.r.Read(b)
+}
+
+// boundedReader fails where the stream is longer than it may be.
+type boundedReader struct {
+	r    io.Reader
+	most int64 // 0: no limit
+	read int64
+}
+
+// Read implements io.Reader.
+func (l *boundedReader) Read(b []byte) (int, error) {
+	n, err := l.r.Read(b)
+	if l.read += int64(n); l.most > 0 && l.read > l.most {
+		return 0, run.Errorf(run.CodeTooLarge, "the archive has more than %d bytes when it is decompressed", l.most)
+	}
+	return n, err
 }

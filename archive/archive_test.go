@@ -441,23 +441,23 @@ func TestOpen(t *testing.T) {
 	from := t.TempDir()
 	write(t, from, "a", "dir/b", "link -> a")
 	data := pack(t, archive.Selection{Root: from})
-	f, err := archive.Open(t.Context(), bytes.NewReader(data), "./dir/b")
+	f, err := archive.Open(t.Context(), bytes.NewReader(data), "./dir/b", archive.Limits{})
 	require.NoError(t, err)
 	content, err := io.ReadAll(f)
 	require.NoError(t, err)
 	require.Equal(t, "dir/b", string(content))
 	require.NoError(t, f.Close())
 	for name, want := range map[string]run.Code{"none": run.CodeNotFound, "dir": run.CodeInvalid, "link": run.CodeInvalid} {
-		_, err = archive.Open(t.Context(), bytes.NewReader(data), name)
+		_, err = archive.Open(t.Context(), bytes.NewReader(data), name, archive.Limits{})
 		require.Equal(t, want, run.CodeOf(err), name)
 	}
 	var listed []string
-	require.NoError(t, archive.List(t.Context(), bytes.NewReader(data), func(e archive.Entry, _ io.Reader) bool {
+	require.NoError(t, archive.List(t.Context(), bytes.NewReader(data), archive.Limits{}, func(e archive.Entry, _ io.Reader) bool {
 		listed = append(listed, e.Name)
 		return true
 	}))
 	require.Equal(t, []string{"a", "dir", "dir/b", "link"}, listed)
-	require.Error(t, archive.List(t.Context(), bytes.NewReader(data[:len(data)-9]), func(archive.Entry, io.Reader) bool { return true }))
+	require.Error(t, archive.List(t.Context(), bytes.NewReader(data[:len(data)-9]), archive.Limits{}, func(archive.Entry, io.Reader) bool { return true }))
 }
 
 func TestTree(t *testing.T) {

@@ -24,19 +24,28 @@ type Entry struct {
 }
 
 // List calls each with what an archive has, in its order, until that returns
-// false. The content is to be read before each returns. Errors: invalid,
-// canceled.
-func List(ctx context.Context, r io.Reader, each func(Entry, io.Reader) bool) error {
-	z, err := newDecompressor(r)
+// false. The content is to be read before each returns. The limits hold for
+// what is read. Errors: invalid, too_large, canceled.
+func List(ctx context.Context, r io.Reader, limits Limits, each func(Entry, io.Reader) bool) error {
+	z, err := newFrugalDecompressor(contextReader{ctx, r})
 	if err != nil {
-		return run.Errorf(run.CodeInvalid, "reading the archive: %w", err)
+		return readFault(err)
 	}
 	defer z.Close()
-	return list(ctx, z, each)
+	return list(ctx, z, limits, each)
 }
 
-func list(ctx context.Context, r io.Reader, each func(Entry, io.Reader) bool) error {
-	for t := tar.NewReader(contextReader{ctx, r}); ; {
+// readFault gives an error of the stream a code, where it has none.
+func readFault(err error) error {
+	if _, ok := errors.AsType[*run.Error](err); ok {
+		return err
+	}
+	return run.Errorf(run.CodeInvalid, "reading the archive: %w", err)
+}
+
+func list(ctx context.Context, r io.Reader, limits Limits, each func(Entry, io.Reader) bool) error {
+	var seen Stats
+	for t := tar.NewReader(&boundedReader{r: contextReader{ctx, r}, most: limits.stream()}); ; {
 		h, err := t.Next()
 		switch {
 		case errors.Is(err, io.EOF):
@@ -44,9 +53,12 @@ func list(ctx context.Context, r io.Reader, each func(Entry, io.Reader) bool) er
 		case ctx.Err() != nil:
 			return interrupted(ctx)
 		case err != nil:
-			return run.Errorf(run.CodeInvalid, "reading the archive: %w", err)
+			return readFault(err)
 		case h.Typeflag == tar.TypeXGlobalHeader:
 			continue
+		}
+		if err := seen.count(limits, h.Size); err != nil {
+			return err
 		}
 		e := Entry{Name: path.Clean(h.Name), Mode: h.FileInfo().Mode(), Size: h.Size, Time: h.ModTime, Link: h.Linkname}
 		if h.Typeflag == tar.TypeLink {
@@ -65,15 +77,16 @@ type File struct {
 	z       *zstd.Decoder
 }
 
-// Open finds a file of an archive. Errors: not_found, invalid (no archive, or
-// the name is not one of a file with content of its own), canceled.
-func Open(ctx context.Context, r io.Reader, name string) (*File, error) {
-	z, err := newDecompressor(r)
+// Open finds a file of an archive. The limits hold for what is read until the
+// end of the file. Errors: not_found, invalid (no archive, or the name is not
+// one of a file with content of its own), too_large, canceled.
+func Open(ctx context.Context, r io.Reader, name string, limits Limits) (*File, error) {
+	z, err := newFrugalDecompressor(contextReader{ctx, r})
 	if err != nil {
-		return nil, run.Errorf(run.CodeInvalid, "reading the archive: %w", err)
+		return nil, readFault(err)
 	}
 	var found *File
-	err = list(ctx, z, func(e Entry, content io.Reader) bool {
+	err = list(ctx, z, limits, func(e Entry, content io.Reader) bool {
 		if e.Name != path.Clean(name) {
 			return true
 		}

@@ -123,7 +123,7 @@ func FuzzUnpack(f *testing.F) {
 		read := archive.UnpackTar
 		if compressed {
 			read = archive.Unpack
-			_ = archive.List(t.Context(), bytes.NewReader(data), func(archive.Entry, io.Reader) bool { return true })
+			_ = archive.List(t.Context(), bytes.NewReader(data), archive.Limits{}, func(archive.Entry, io.Reader) bool { return true })
 		}
 		_, _ = read(t.Context(), filepath.Join(outside, "inside"), bytes.NewReader(data), archive.Unpacking{Limits: limits})
 		left, err := os.ReadDir(outside)

@@ -41,16 +41,17 @@ type Unpacking struct {
 // invalid (no archive, or one that tries to get out, or has devices),
 // too_large, canceled, unavailable (a file that cannot be written).
 func Unpack(ctx context.Context, dir string, r io.Reader, u Unpacking) (Stats, error) {
-	z, err := newDecompressor(r)
+	z, err := newDecompressor(contextReader{ctx, r})
 	if err != nil {
-		return Stats{}, run.Errorf(run.CodeInvalid, "reading the archive: %w", err)
+		return Stats{}, readFault(err)
 	}
 	defer z.Close()
-	stats, err := UnpackTar(ctx, dir, z, u)
+	content := &boundedReader{r: z, most: u.stream()}
+	stats, err := UnpackTar(ctx, dir, content, u)
 	if err != nil {
 		return stats, err
 	}
-	return stats, drain(z)
+	return stats, drain(content)
 }
 
 // drain reads what follows the end of a tar stream, so that it is known to be
@@ -58,7 +59,7 @@ func Unpack(ctx context.Context, dir string, r io.Reader, u Unpacking) (Stats, e
 func drain(r io.Reader) error {
 	n, err := io.Copy(io.Discard, io.LimitReader(r, maxTrailer+1))
 	if err != nil {
-		return run.Errorf(run.CodeInvalid, "reading the end of the archive: %w", err)
+		return readFault(err)
 	}
 	if n > maxTrailer {
 		return run.Errorf(run.CodeInvalid, "something follows the end of the archive")
@@ -101,7 +102,7 @@ func (x *unpacker) entries(r *tar.Reader) error {
 		case x.ctx.Err() != nil:
 			return interrupted(x.ctx)
 		case err != nil:
-			return run.Errorf(run.CodeInvalid, "reading the archive: %w", err)
+			return readFault(err)
 		}
 		if h.Typeflag == tar.TypeXGlobalHeader {
 			continue

@@ -56,7 +56,7 @@ func (s *shelf) OpenArtifact(_ context.Context, ref run.ArtifactRef, offset int6
 }
 
 func (s *shelf) OpenArtifactFile(ctx context.Context, _ run.ArtifactRef, path string) (run.ArtifactEntry, io.ReadCloser, error) {
-	f, err := archive.Open(ctx, bytes.NewReader(s.content), path)
+	f, err := archive.Open(ctx, bytes.NewReader(s.content), path, archive.Limits{})
 	if err != nil {
 		return run.ArtifactEntry{}, nil, err
 	}

@@ -78,37 +78,6 @@ func (e *Engine) artifact(ctx context.Context, ref run.ArtifactRef, offset int64
 	return found, nil
 }
 
-// OpenArtifactFile implements run.Artifacts.
-func (e *Engine) OpenArtifactFile(ctx context.Context, ref run.ArtifactRef, path string) (run.ArtifactEntry, io.ReadCloser, error) {
-	_, content, err := e.OpenArtifact(ctx, ref, 0)
-	if err != nil {
-		return run.ArtifactEntry{}, nil, err
-	}
-	f, err := archive.Open(ctx, content, path)
-	if err != nil {
-		return run.ArtifactEntry{}, nil, errors.Join(err, content.Close())
-	}
-	return entryOf(f.Entry), readCloser{f, closers{f, content}}, nil
-}
-
-// ArtifactEntries implements run.Artifacts.
-func (e *Engine) ArtifactEntries(ctx context.Context, ref run.ArtifactRef, n int) (list []run.ArtifactEntry, more bool, err error) {
-	_, content, err := e.OpenArtifact(ctx, ref, 0)
-	if err != nil {
-		return nil, false, err
-	}
-	defer func() { _ = content.Close() }() // it was only read
-	err = archive.List(ctx, content, func(entry archive.Entry, _ io.Reader) bool {
-		if len(list) == n {
-			more = true
-			return false
-		}
-		list = append(list, entryOf(entry))
-		return true
-	})
-	return list, more, err
-}
-
 func entryOf(e archive.Entry) run.ArtifactEntry {
 	out := run.ArtifactEntry{Path: e.Name, Type: run.EntryFile, Mode: uint32(e.Mode.Perm()), Size: e.Size, Modified: e.Time, Target: e.Link}
 	switch {

@@ -71,6 +71,7 @@ type Engine struct {
 	refs      atomic.Pointer[[]byte] // the key of references, once it is known
 	limit     int64                  // of a log
 	stats     archiveStats
+	reads     archiveReads
 }
 
 var (
@@ -86,7 +87,7 @@ func New(deps Deps) *Engine {
 	}
 	return &Engine{
 		store: deps.Store, logs: deps.Logs, logger: deps.Logger, metrics: deps.Metrics, secrets: deps.Secrets,
-		archives: deps.Archives, archiving: deps.Archiving, limit: deps.LogLimit,
+		archives: deps.Archives, archiving: deps.Archiving, limit: deps.LogLimit, reads: newArchiveReads(),
 	}
 }
 

@@ -1,101 +1,155 @@
 package engine
 
 import (
-	"context"
+	"bufio"
+	"encoding/xml"
+	"errors"
 	"fmt"
 	"io"
-	"path"
-	"slices"
 	"strings"
 
-	"github.com/joshdk/go-junit"
-
-	"github.com/drover-run/drover/archive"
 	"github.com/drover-run/drover/run"
 )
 
-// Bounds of what is read of reports of tests. A report is in memory as a whole.
+// Bounds of one report of tests in JUnit's format. It is read as it comes; of
+// its text only names are kept.
 const (
-	maxReportBytes  = 16 << 20
-	maxReports      = 2000
-	maxReportsBytes = 128 << 20
-	maxTestName     = 500
+	maxReportDepth = 100     // of elements in each other
+	maxReportTests = 500_000 // suites and tests, of all reports of an archive
+	maxReportTag   = 1 << 20 // bytes of a tag with its attributes
+	maxReportAttrs = 1000    // attributes of a tag
+	maxTestName    = 500     // bytes that are kept
 )
 
-// testReports reads the reports of tests in an archive. What cannot be read is
-// told by the summary; the error is one of the store, or of the archive itself.
-func (e *Engine) testReports(ctx context.Context, object string) (run.TestSummary, error) {
-	content, err := e.archives.GetArchive(ctx, object, 0)
-	if err != nil {
-		return run.TestSummary{}, err
-	}
-	defer func() { _ = content.Close() }() // it was only read
-	return readReports(ctx, content)
+// reportElement is an element of a report that is open.
+type reportElement struct {
+	kind    elementKind
+	summary run.TestSummary // of a suite: its own tests; names by their order
+	inner   run.TestSummary // of the suites in it, which count after its own
+	name    string          // of a test
+	outcome string          // of a test: the name of the last element that says it
 }
 
-func readReports(ctx context.Context, content io.Reader) (run.TestSummary, error) {
-	var all run.TestSummary
-	reports, bytes := 0, int64(0)
-	err := archive.List(ctx, content, func(entry archive.Entry, r io.Reader) bool {
-		if !entry.Mode.IsRegular() || entry.Link != "" || !strings.EqualFold(path.Ext(entry.Name), ".xml") {
-			return true
+type elementKind int
+
+const (
+	kindOutside elementKind = iota // above all suites
+	kindSuite
+	kindTest
+	kindOther // all that says nothing of tests
+)
+
+// reportReader reads reports of one archive.
+type reportReader struct {
+	left int // suites and tests that may still come
+	open []reportElement
+}
+
+// read returns what a report says, or an error that says why it cannot be read.
+func (p *reportReader) read(r io.Reader) (run.TestSummary, error) {
+	from := &tagReader{r: bufio.NewReader(r)}
+	decoder := xml.NewDecoder(from)
+	p.open = append(p.open[:0], reportElement{kind: kindOutside})
+	suites := false
+	for {
+		from.token()
+		token, err := decoder.Token()
+		if errors.Is(err, io.EOF) {
+			break
 		}
-		reports++
-		bytes += entry.Size
-		switch {
-		case reports > maxReports || bytes > maxReportsBytes:
-			all.Add(run.TestSummary{Faults: []string{fmt.Sprintf("%s and what follows were not read: there are too many reports", entry.Name)}})
-			return false
-		case entry.Size > maxReportBytes:
-			all.Add(run.TestSummary{Faults: []string{fmt.Sprintf("%s: it has more than %d bytes", entry.Name, maxReportBytes)}})
-			return true
-		}
-		summary, err := readReport(r)
 		if err != nil {
-			summary = run.TestSummary{Faults: []string{clipText(entry.Name + ": " + err.Error())}}
+			return run.TestSummary{}, err
 		}
-		all.Add(summary)
-		return true
-	})
-	return all, err
-}
-
-func readReport(r io.Reader) (out run.TestSummary, err error) {
-	defer func() {
-		if p := recover(); p != nil { // the library's, on input that is a stranger's
-			err = fmt.Errorf("it cannot be read: %v", p)
-		}
-	}()
-	suites, err := junit.IngestReader(r)
-	if err != nil {
-		return out, err
-	}
-	if len(suites) == 0 {
-		return out, fmt.Errorf("it has no test suite")
-	}
-	for _, s := range suites {
-		addSuite(&out, s)
-	}
-	return out, nil
-}
-
-func addSuite(out *run.TestSummary, s junit.Suite) {
-	for _, t := range s.Tests {
-		out.Tests++
-		switch t.Status {
-		case junit.StatusFailed, junit.StatusError:
-			out.Failed++
-			if len(out.FailedNames) < run.MaxFailedTests {
-				name := strings.Join(slices.DeleteFunc([]string{t.Classname, t.Name}, func(s string) bool { return s == "" }), ".")
-				out.FailedNames = append(out.FailedNames, clipText(name))
+		switch t := token.(type) {
+		case xml.StartElement:
+			if err := p.start(t); err != nil {
+				return run.TestSummary{}, err
 			}
-		case junit.StatusSkipped:
-			out.Skipped++
-		case junit.StatusPassed:
+			suites = suites || p.top().kind == kindSuite
+		case xml.EndElement:
+			p.end()
 		}
 	}
-	for _, inner := range s.Suites {
-		addSuite(out, inner)
+	if !suites {
+		return run.TestSummary{}, errors.New("it has no test suite")
+	}
+	return p.open[0].inner, nil
+}
+
+func (p *reportReader) top() *reportElement { return &p.open[len(p.open)-1] }
+
+func (p *reportReader) start(t xml.StartElement) error {
+	if len(p.open) > maxReportDepth {
+		return fmt.Errorf("its elements are nested deeper than %d", maxReportDepth)
+	}
+	if len(t.Attr) > maxReportAttrs {
+		return fmt.Errorf("it has a tag of more than %d attributes", maxReportAttrs)
+	}
+	e, parent := reportElement{kind: kindOther}, p.top()
+	switch name := t.Name.Local; {
+	case name == "testsuite" && (parent.kind == kindOutside || parent.kind == kindSuite):
+		e.kind = kindSuite
+	case parent.kind == kindOutside:
+		e.kind = kindOutside
+	case name == "testcase" && parent.kind == kindSuite:
+		e.kind, e.name = kindTest, testName(t.Attr)
+	case parent.kind == kindTest && (name == "failure" || name == "error" || name == "skipped"):
+		parent.outcome = name
+	}
+	if e.kind == kindSuite || e.kind == kindTest {
+		if p.left--; p.left < 0 {
+			return fmt.Errorf("the reports have more than %d suites and tests", maxReportTests)
+		}
+	}
+	p.open = append(p.open, e)
+	return nil
+}
+
+// testName returns the name of a test with its class. Of an attribute that is
+// there twice the last one counts.
+func testName(attrs []xml.Attr) string {
+	var class, name string
+	for _, a := range attrs {
+		switch a.Name.Local {
+		case "classname":
+			class = a.Value
+		case "name":
+			name = a.Value
+		}
+	}
+	if class != "" && name != "" {
+		class += "."
+	}
+	return clipText(class + name)
+}
+
+func (p *reportReader) end() {
+	e := *p.top()
+	p.open = p.open[:len(p.open)-1]
+	parent := p.top()
+	switch e.kind {
+	case kindTest:
+		e.count(&parent.summary)
+	case kindSuite:
+		e.summary.Add(e.inner)
+		parent.inner.Add(e.summary)
+	case kindOutside:
+		parent.inner.Add(e.inner)
+	case kindOther:
+	}
+}
+
+// count adds a test to those of its suite.
+func (e *reportElement) count(to *run.TestSummary) {
+	to.Tests++
+	switch e.outcome {
+	case "failure", "error":
+		to.Failed++
+		if len(to.FailedNames) < run.MaxFailedTests {
+			to.FailedNames = append(to.FailedNames, e.name)
+		}
+	case "skipped":
+		to.Skipped++
 	}
 }
 
@@ -106,4 +160,47 @@ func clipText(text string) string {
 		text = strings.ToValidUTF8(text[:maxTestName], "") + "…"
 	}
 	return text
+}
+
+// tagReader bounds the tags that an XML decoder reads: each attribute of a tag
+// takes far more memory than it has bytes. Text has no such bound. The decoder
+// reads single bytes from it, and no further than it needs.
+type tagReader struct {
+	r    *bufio.Reader
+	read int // bytes of the present token
+	last byte
+	open bool // the token began with <
+	tag  bool // and is the tag of an element
+}
+
+// token begins a new token. After text the decoder has read one byte of it.
+func (t *tagReader) token() {
+	t.read, t.open, t.tag = 0, false, false
+	if t.last == '<' {
+		t.read, t.open = 1, true
+	}
+}
+
+// ReadByte implements io.ByteReader.
+func (t *tagReader) ReadByte() (byte, error) {
+	b, err := t.r.ReadByte()
+	if err != nil {
+		return 0, err
+	}
+	t.last = b
+	switch t.read++; t.read {
+	case 1:
+		t.open = b == '<'
+	case 2:
+		t.tag = t.open && b != '!' && b != '?'
+	}
+	if t.tag && t.read > maxReportTag {
+		return 0, fmt.Errorf("it has a tag of more than %d bytes", maxReportTag)
+	}
+	return b, nil
+}
+
+// Read implements io.Reader. A decoder that has ReadByte does not call it.
+func (t *tagReader) Read([]byte) (int, error) {
+	return 0, errors.New("reports are read by single bytes")
 }

@@ -1,0 +1,92 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/drover-run/drover/archive"
+	"github.com/drover-run/drover/run"
+)
+
+// Bounds of what is read of reports of tests when an artifact is saved.
+const (
+	maxReportBytes  = 16 << 20
+	maxReports      = 2000
+	maxReportsBytes = 128 << 20
+	// reportsTime is less than an executor waits for the answer to its upload.
+	reportsTime = 2 * time.Minute
+)
+
+var errReportsTime = fmt.Errorf("it took more than %s", reportsTime)
+
+// testReports reads the reports of tests in an archive. What cannot be read is
+// told by the summary, for another try would end alike; the error is one of the
+// store, or of an archive that is none.
+func (e *Engine) testReports(ctx context.Context, object string) (run.TestSummary, error) {
+	limited, cancel := context.WithTimeoutCause(ctx, reportsTime, errReportsTime)
+	defer cancel()
+	if err := e.reads.reports.Acquire(limited, 1); err != nil {
+		return unread(ctx, fmt.Errorf("%w until others were read", errReportsTime), err)
+	}
+	defer e.reads.reports.Release(1)
+	content, err := e.archives.GetArchive(ctx, object, 0)
+	if err != nil {
+		return run.TestSummary{}, err
+	}
+	defer func() { _ = content.Close() }() // it was only read
+	all, err := readReports(limited, content, e.scanLimits(run.ArchiveArtifact))
+	switch code := run.CodeOf(err); {
+	case err == nil:
+		return all, nil
+	case code == run.CodeTooLarge:
+	case limited.Err() != nil:
+		err = errReportsTime
+	default:
+		return run.TestSummary{}, err
+	}
+	rest, err := unread(ctx, err, err)
+	all.Add(rest)
+	return all, err
+}
+
+// unread is the summary of reports that are not read because of a bound. Where
+// the call itself has ended it is the error alone.
+func unread(ctx context.Context, why, err error) (run.TestSummary, error) {
+	if ctx.Err() != nil {
+		return run.TestSummary{}, run.Errorf(run.CodeCanceled, "reading the reports of tests: %w", err)
+	}
+	return run.TestSummary{Faults: []string{"not all reports were read: " + why.Error()}}, nil
+}
+
+func readReports(ctx context.Context, content io.Reader, limits archive.Limits) (run.TestSummary, error) {
+	var all run.TestSummary
+	reader := &reportReader{left: maxReportTests}
+	reports, bytes := 0, int64(0)
+	err := archive.List(ctx, content, limits, func(entry archive.Entry, r io.Reader) bool {
+		if !entry.Mode.IsRegular() || entry.Link != "" || !strings.EqualFold(path.Ext(entry.Name), ".xml") {
+			return true
+		}
+		reports++
+		bytes += entry.Size
+		name := clipText(entry.Name)
+		switch {
+		case reports > maxReports || bytes > maxReportsBytes:
+			all.Add(run.TestSummary{Faults: []string{name + " and what follows were not read: there are too many reports"}})
+			return false
+		case entry.Size > maxReportBytes:
+			all.Add(run.TestSummary{Faults: []string{fmt.Sprintf("%s: it has more than %d bytes", name, maxReportBytes)}})
+			return true
+		}
+		summary, err := reader.read(r)
+		if err != nil {
+			summary = run.TestSummary{Faults: []string{name + ": " + clipText(err.Error())}}
+		}
+		all.Add(summary)
+		return true
+	})
+	return all, err
+}
