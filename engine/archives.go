@@ -283,7 +283,7 @@ func (e *Engine) saveObject(ctx context.Context, ref archiveRef, object string, 
 		a.Expires = time.Now().Add(ref.Keep)
 	}
 	if ref.JUnit {
-		summary, err := e.testReports(ctx, object)
+		summary, err := e.testReports(ctx, ref.Claim, object)
 		if err != nil {
 			return records.Archive{}, err
 		}

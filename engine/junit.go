@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/drover-run/drover/internal/mask"
 	"github.com/drover-run/drover/run"
 )
 
@@ -26,7 +27,8 @@ type reportElement struct {
 	kind    elementKind
 	summary run.TestSummary // of a suite: its own tests; names by their order
 	inner   run.TestSummary // of the suites in it, which count after its own
-	name    string          // of a test
+	class   string          // of a test
+	name    string          // likewise
 	outcome string          // of a test: the name of the last element that says it
 }
 
@@ -41,8 +43,9 @@ const (
 
 // reportReader reads reports of one archive.
 type reportReader struct {
-	left int // suites and tests that may still come
-	open []reportElement
+	hidden *mask.Set
+	left   int // suites and tests that may still come
+	open   []reportElement
 }
 
 // read returns what a report says, or an error that says why it cannot be read.
@@ -92,7 +95,8 @@ func (p *reportReader) start(t xml.StartElement) error {
 	case parent.kind == kindOutside:
 		e.kind = kindOutside
 	case name == "testcase" && parent.kind == kindSuite:
-		e.kind, e.name = kindTest, testName(t.Attr)
+		e.kind = kindTest
+		e.class, e.name = testName(t.Attr)
 	case parent.kind == kindTest && (name == "failure" || name == "error" || name == "skipped"):
 		parent.outcome = name
 	}
@@ -105,10 +109,9 @@ func (p *reportReader) start(t xml.StartElement) error {
 	return nil
 }
 
-// testName returns the name of a test with its class. Of an attribute that is
+// testName returns the class and the name of a test. Of an attribute that is
 // there twice the last one counts.
-func testName(attrs []xml.Attr) string {
-	var class, name string
+func testName(attrs []xml.Attr) (class, name string) {
 	for _, a := range attrs {
 		switch a.Name.Local {
 		case "classname":
@@ -117,10 +120,7 @@ func testName(attrs []xml.Attr) string {
 			name = a.Value
 		}
 	}
-	if class != "" && name != "" {
-		class += "."
-	}
-	return clipText(class + name)
+	return class, name
 }
 
 func (p *reportReader) end() {
@@ -129,7 +129,7 @@ func (p *reportReader) end() {
 	parent := p.top()
 	switch e.kind {
 	case kindTest:
-		e.count(&parent.summary)
+		p.count(&parent.summary, e)
 	case kindSuite:
 		e.summary.Add(e.inner)
 		parent.inner.Add(e.summary)
@@ -140,18 +140,25 @@ func (p *reportReader) end() {
 }
 
 // count adds a test to those of its suite.
-func (e *reportElement) count(to *run.TestSummary) {
+func (p *reportReader) count(to *run.TestSummary, e reportElement) {
 	to.Tests++
 	switch e.outcome {
 	case "failure", "error":
 		to.Failed++
 		if len(to.FailedNames) < run.MaxFailedTests {
-			to.FailedNames = append(to.FailedNames, e.name)
+			if e.class != "" && e.name != "" {
+				e.class += "."
+			}
+			to.FailedNames = append(to.FailedNames, p.shown(e.class+e.name))
 		}
 	case "skipped":
 		to.Skipped++
 	}
 }
+
+// shown returns a text of a report fit to be shown: what is hidden is so before
+// the text is cut.
+func (p *reportReader) shown(text string) string { return clipText(p.hidden.String(text)) }
 
 // clipText makes a text of a stranger's fit to be shown.
 func clipText(text string) string {

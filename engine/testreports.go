@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/drover-run/drover/archive"
+	"github.com/drover-run/drover/internal/mask"
+	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 )
 
@@ -26,7 +28,14 @@ var errReportsTime = fmt.Errorf("it took more than %s", reportsTime)
 // testReports reads the reports of tests in an archive. What cannot be read is
 // told by the summary, for another try would end alike; the error is one of the
 // store, or of an archive that is none.
-func (e *Engine) testReports(ctx context.Context, object string) (run.TestSummary, error) {
+func (e *Engine) testReports(ctx context.Context, c records.ArchiveClaim, object string) (run.TestSummary, error) {
+	hidden, fault, err := e.hiddenTexts(ctx, c)
+	if err != nil {
+		return run.TestSummary{}, err
+	}
+	if fault != "" {
+		return run.TestSummary{Faults: []string{"the reports were not read, because the secrets in them cannot be hidden: " + fault}}, nil
+	}
 	limited, cancel := context.WithTimeoutCause(ctx, reportsTime, errReportsTime)
 	defer cancel()
 	if err := e.reads.reports.Acquire(limited, 1); err != nil {
@@ -38,7 +47,7 @@ func (e *Engine) testReports(ctx context.Context, object string) (run.TestSummar
 		return run.TestSummary{}, err
 	}
 	defer func() { _ = content.Close() }() // it was only read
-	all, err := readReports(limited, content, e.scanLimits(run.ArchiveArtifact))
+	all, err := readReports(limited, content, e.scanLimits(run.ArchiveArtifact), hidden)
 	switch code := run.CodeOf(err); {
 	case err == nil:
 		return all, nil
@@ -62,9 +71,23 @@ func unread(ctx context.Context, why, err error) (run.TestSummary, error) {
 	return run.TestSummary{Faults: []string{"not all reports were read: " + why.Error()}}, nil
 }
 
-func readReports(ctx context.Context, content io.Reader, limits archive.Limits) (run.TestSummary, error) {
+// hiddenTexts returns the secrets of the task that saves an archive. The fault
+// says why one that a provider keeps cannot be had; unavailable is an error.
+func (e *Engine) hiddenTexts(ctx context.Context, c records.ArchiveClaim) (hidden *mask.Set, fault string, err error) {
+	spec, err := e.store.ClaimSecrets(ctx, c)
+	if err != nil {
+		return nil, "", err
+	}
+	d, err := e.supply(ctx, run.Define(spec, new(run.TaskSpec), run.ExpandedTask{}, c.Key, 0))
+	if err != nil {
+		return nil, "", err
+	}
+	return mask.NewSet(d.Secrets), d.Fault, nil
+}
+
+func readReports(ctx context.Context, content io.Reader, limits archive.Limits, hidden *mask.Set) (run.TestSummary, error) {
 	var all run.TestSummary
-	reader := &reportReader{left: maxReportTests}
+	reader := &reportReader{hidden: hidden, left: maxReportTests}
 	reports, bytes := 0, int64(0)
 	err := archive.List(ctx, content, limits, func(entry archive.Entry, r io.Reader) bool {
 		if !entry.Mode.IsRegular() || entry.Link != "" || !strings.EqualFold(path.Ext(entry.Name), ".xml") {
@@ -72,7 +95,7 @@ func readReports(ctx context.Context, content io.Reader, limits archive.Limits) 
 		}
 		reports++
 		bytes += entry.Size
-		name := clipText(entry.Name)
+		name := reader.shown(entry.Name)
 		switch {
 		case reports > maxReports || bytes > maxReportsBytes:
 			all.Add(run.TestSummary{Faults: []string{name + " and what follows were not read: there are too many reports"}})
@@ -83,7 +106,7 @@ func readReports(ctx context.Context, content io.Reader, limits archive.Limits) 
 		}
 		summary, err := reader.read(r)
 		if err != nil {
-			summary = run.TestSummary{Faults: []string{name + ": " + clipText(err.Error())}}
+			summary = run.TestSummary{Faults: []string{name + ": " + reader.shown(err.Error())}}
 		}
 		all.Add(summary)
 		return true

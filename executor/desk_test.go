@@ -11,7 +11,8 @@ import (
 
 // deskService stands for the gateway and the records.
 type deskService struct {
-	fault  string // of every definition
+	fault  string   // of every definition
+	hidden []string // its secrets
 	shelf  shelf
 	wanted run.Wanted  // of every executor
 	last   run.Renewal // that came
@@ -163,7 +164,7 @@ func (s *deskService) Claim(_ context.Context, c run.ClaimRequest) (run.Definiti
 	}
 	s.claims[c.Key].asked++
 	s.claims[c.Key].executor = c.Executor
-	return run.Definition{Key: c.Key, Task: "task", Steps: []run.StepDef{{Script: "true"}}, Grace: 2 * time.Second, Fault: s.fault}, nil
+	return run.Definition{Key: c.Key, Task: "task", Steps: []run.StepDef{{Script: "true"}}, Grace: 2 * time.Second, Fault: s.fault, Secrets: s.hidden}, nil
 }
 
 func (s *deskService) Ship(_ context.Context, b run.FrameBatch) error {

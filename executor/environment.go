@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/drover-run/drover/internal/mask"
 	"github.com/drover-run/drover/run"
 )
 
@@ -93,9 +94,10 @@ func (t *task) start(ctx context.Context) (Handle, error) {
 		t.conclude(result, "could not start: "+def.Fault)
 		return nil, nil
 	}
+	hidden := mask.NewSet(def.Secrets)
 	h, err := t.a.driver.Start(startCtx, Task{
 		Definition: def,
-		Log:        t.setupLine,
+		Log:        func(line string) { t.setupLine(hidden.String(line)) },
 		Launch:     func() (int64, error) { return t.launch(startCtx) },
 		Keep:       t.a.shared != nil,
 	})
@@ -103,10 +105,21 @@ func (t *task) start(ctx context.Context) (Handle, error) {
 	if err == nil {
 		return h, t.foundBegun()
 	}
+	err = masked(err, hidden)
 	if t.state() == stateLaunched {
 		return nil, err
 	}
 	return nil, t.notLaunched(ctx, err)
+}
+
+// masked hides secrets in an error of a driver: it may have what a service
+// wrote.
+func masked(err error, hidden *mask.Set) error {
+	text := err.Error()
+	if shown := hidden.String(text); shown != text {
+		return run.Errorf(codeOf(err), "%s", shown)
+	}
+	return err
 }
 
 // foundBegun notes that steps have run where the driver found them begun: the

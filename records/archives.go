@@ -17,6 +17,9 @@ type Archives interface {
 	// conflict (the claim is closed). They are those of all calls that take an
 	// ArchiveClaim.
 	ArchivePlace(ctx context.Context, c ArchiveClaim) (ArchivePlace, error)
+	// ClaimSecrets returns the specification of the run of a claim, without tasks
+	// and with secrets: what is to be hidden in texts of the task.
+	ClaimSecrets(ctx context.Context, c ArchiveClaim) (*run.Spec, error)
 	// SavedArchive returns what the step saved before, or the cache of that scope
 	// and name; nil for none.
 	SavedArchive(ctx context.Context, c ArchiveClaim, scope, name string) (*Archive, error)

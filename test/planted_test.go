@@ -77,6 +77,12 @@ func plantedKinds() map[string]planted {
 
 		"a key of a cache":        {script: `true`, then: key(`{{ env "%VAR%" }}`), silent: true},
 		"a file that a key is of": {script: `true`, then: key(`{{ sha256 (env "%VAR%") }}`), silent: true},
+		"a report of tests": {
+			script: `mkdir out; printf '<testsuite><testcase classname="c" name="of %s"><failure/></testcase></testsuite>' "$SECRET" > out/a.xml; ` +
+				`printf '<%s></b>' "$SECRET" > "out/$SECRET.xml"; echo "$SECRET"`,
+			kept: true,
+			then: []run.ArchiveStep{{SaveArtifacts: &run.SaveArtifacts{Name: "tests", JUnit: true, ArchivePaths: run.ArchivePaths{Paths: []string{"out"}}}}},
+		},
 		"an error of a transfer": {
 			script: `mkdir out; echo x > "out/$SECRET"`, kept: true, silent: true,
 			then: []run.ArchiveStep{
@@ -225,6 +231,9 @@ func requireFound(t *testing.T, hay *haystack, open plants, id string) {
 		require.NotEmpty(t, told, "%s: it would be found in what is told; it is in %v", kind, found)
 		if kind != "put out" && kind != "a key of a cache" { // which reach the records alone
 			require.NotEmpty(t, kept, "%s: it would be found in what is kept; it is in %v", kind, found)
+		}
+		if kind == "a report of tests" {
+			require.NotEmpty(t, within(found, "rows of data/records.db"), "summaries are looked at")
 		}
 		if open.kinds[kind].kept {
 			require.NotEmpty(t, within(found, "packed data/blobs/archives/"), "%s: archives are looked at", kind)

@@ -1,6 +1,7 @@
 package recordstest
 
 import (
+	"crypto/rand"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ func archiveTests() map[string]func(t *testing.T, d *database) {
 	return map[string]func(t *testing.T, d *database){
 		"a_step_is_saved_once":      testArchiveOnce,
 		"only_the_claim_counts":     testArchiveClaims,
+		"secrets_of_a_claim":        testClaimSecrets,
 		"uncommitted_is_garbage":    testArchiveGarbage,
 		"workspaces_by_level":       testWorkspaces,
 		"caches":                    testCaches,
@@ -155,6 +157,8 @@ func testArchiveClaims(t *testing.T, d *database) {
 	} {
 		_, err := s.ArchivePlace(t.Context(), c)
 		require.Equal(t, run.CodeNotFound, run.CodeOf(err), name)
+		_, err = s.ClaimSecrets(t.Context(), c)
+		require.Equal(t, run.CodeNotFound, run.CodeOf(err), name)
 		require.NoError(t, s.PutObject(t.Context(), "o", lease))
 		_, err = s.CommitArchive(t.Context(), c, workspace("o", 1))
 		require.Equal(t, run.CodeNotFound, run.CodeOf(err), name)
@@ -187,6 +191,23 @@ func testArchiveClaims(t *testing.T, d *database) {
 	require.NoError(t, err)
 	_, err = s.ArchivePlace(t.Context(), step(key, 0))
 	requireCode(t, run.CodeNotFound, err)
+}
+
+func testClaimSecrets(t *testing.T, d *database) {
+	s := d.store(t)
+	_, key := running(t, s, pipeline())
+	got, err := s.ClaimSecrets(t.Context(), step(key, 0))
+	require.NoError(t, err)
+	require.Empty(t, got.Secrets)
+	spec := pipeline()
+	spec.Secrets = map[string]run.Secret{"A": run.Secret(rand.Text()), "B": run.Secret(rand.Text())}
+	spec.SecretsFrom = map[string]run.SecretRef{"C": {Provider: "p", Name: "n"}}
+	_, key = running(t, s, spec)
+	got, err = s.ClaimSecrets(t.Context(), step(key, 0))
+	require.NoError(t, err)
+	require.Equal(t, spec.Secrets, got.Secrets)
+	require.Equal(t, spec.SecretsFrom, got.SecretsFrom)
+	require.Equal(t, spec.Group, got.Group)
 }
 
 func testArchiveGarbage(t *testing.T, d *database) {

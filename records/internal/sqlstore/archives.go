@@ -69,6 +69,25 @@ func (s *Store) ArchivePlace(ctx context.Context, c records.ArchiveClaim) (recor
 	return out, err
 }
 
+// ClaimSecrets implements records.Store.
+func (s *Store) ClaimSecrets(ctx context.Context, c records.ArchiveClaim) (*run.Spec, error) {
+	spec := new(run.Spec)
+	err := s.read(ctx, "reading the secrets of a run", func(q Querier) error {
+		*spec = run.Spec{}
+		if _, err := claimed(ctx, q, c); err != nil {
+			return err
+		}
+		var header string
+		var hidden sql.NullString
+		if err := q.QueryRow(ctx, `SELECT d.header, x.secrets FROM run_details d LEFT JOIN run_secrets x ON x.run_id = d.run_id WHERE d.run_id = ?`, c.Key.Run).
+			Scan(&header, &hidden); err != nil {
+			return err
+		}
+		return errors.Join(unmarshal(header, spec), openSecrets(s.keys, runLabel(c.Key.Run), hidden.String, &spec.Secrets))
+	})
+	return spec, err
+}
+
 const (
 	archiveColumns = `a.kind, a.run_id, a.step, a.name, a.object, a.size, a.digest, a.tests, a.created_at, a.expires_at`
 	cacheColumns   = `scope, name, object, size, digest, created_at`

@@ -1,0 +1,47 @@
+package test
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/test/harness"
+)
+
+// TestSecrets_of_services has a service in a container show a secret and end: its
+// lines are in the log of the setup, and in the reason.
+func TestSecrets_of_services(t *testing.T) {
+	t.Parallel()
+	image := testenv.BusyboxImage(t, testenv.RequireDocker(t))
+	dev := harness.StartDev(t, nil, "--executor", "docker")
+	client := harness.NewClient(t, dev.Server, dev.Token)
+	secret := rand.Text()
+	id := client.Submit(fmt.Sprintf(`name: services
+group: /test/services
+secrets: {PASSWORD: %s}
+tasks:
+  a:
+    image: %s
+    steps: [{run: 'true'}]
+    services:
+    - {name: db, image: %s, environment: {PASSWORD: %s}, command: [/bin/sh, -c, 'echo "first $PASSWORD"; printf %%s "$PASSWORD" | base64; echo "last $PASSWORD" >&2; exit 3']}
+`, secret, image, image, secret)).ID
+	r := client.AwaitPhase(id, api.PhaseFinished, patience)
+	require.Equal(t, api.StatusFailed, r.Tasks["a"].Status)
+	status, log, err := client.Do(t.Context(), http.MethodGet, "/api/v1/runs/"+id+"/tasks/a/logs?step=setup", "", "")
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, status)
+	for _, hidden := range []string{secret, base64.StdEncoding.EncodeToString([]byte(secret))} {
+		require.NotContains(t, log, hidden)
+		require.NotContains(t, r.Tasks["a"].Reason, hidden)
+	}
+	require.Contains(t, log, "service db: first ***\n")
+	require.Contains(t, r.Tasks["a"].Reason, "service db ("+image+") ended at once: ")
+	require.Contains(t, r.Tasks["a"].Reason, ": last ***")
+}
