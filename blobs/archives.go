@@ -38,30 +38,25 @@ func (s *Store) PutArchive(ctx context.Context, object string, content io.Reader
 	if err != nil {
 		return err
 	}
-	writing, abandon := context.WithCancelCause(ctx)
-	defer abandon(nil)
-	w, err := s.bucket.NewWriter(writing, key, &blob.WriterOptions{
-		BufferSize: archivePart, MaxConcurrency: archiveParts, IfNotExist: true,
-		ContentType: "application/zstd", DisableContentTypeDetection: true,
+	w, err := s.create(ctx, key, true, blob.WriterOptions{
+		BufferSize: archivePart, MaxConcurrency: archiveParts, ContentType: "application/zstd",
 	})
 	if err != nil {
 		return run.Errorf(codeOf(err), "writing archive %s: %w", object, err)
 	}
 	from := &failing{r: content}
-	_, err = io.CopyBuffer(struct{ io.Writer }{w}, from, make([]byte, archiveBuffer))
-	if err != nil {
-		abandon(err) // before the writer is closed: it would be stored else
+	if _, err = io.CopyBuffer(struct{ io.Writer }{w}, from, make([]byte, archiveBuffer)); err != nil {
+		w.discard()
+	} else {
+		err = w.commit(ctx)
 	}
-	closed := w.Close()
 	switch {
 	case from.err != nil:
 		return from.err
-	case err == nil && closed == nil:
+	case err == nil:
 		return nil
 	case ctx.Err() != nil:
 		return run.Errorf(run.CodeCanceled, "writing archive %s: %w", object, context.Cause(ctx))
-	case err == nil:
-		err = closed
 	}
 	return run.Errorf(codeOf(err), "writing archive %s: %w", object, err)
 }
@@ -127,11 +122,11 @@ func (s *Store) DeleteArchive(ctx context.Context, object string) error {
 	if err := s.remove(ctx, key); err != nil {
 		return err
 	}
-	if s.dir == "" {
+	if s.dir == nil {
 		return nil
 	}
 	// Object stores drop uploads that were not completed by a rule of the bucket.
-	path := filepath.Join(s.dir, filepath.FromSlash(key))
+	path := s.dir.path(key)
 	left, err := filepath.Glob(path + ".*.tmp")
 	if err != nil {
 		return fmt.Errorf("looking for what is left of archive %s: %w", object, err)

@@ -26,8 +26,8 @@ import (
 // Store is a bucket. It is safe for concurrent use, also by several processes.
 type Store struct {
 	bucket  *blob.Bucket
-	name    string // as the URL says, without its parameters
-	dir     string // of a file:// bucket, on this host
+	name    string     // as the URL says, without its parameters
+	dir     *directory // of a file:// bucket, on this host; else nil
 	packers packers
 }
 
@@ -40,15 +40,13 @@ func Open(ctx context.Context, address string) (*Store, error) {
 	if err != nil {
 		return nil, run.Errorf(run.CodeInvalid, "reading the blob store's URL: %w", err)
 	}
-	dir := ""
-	if u.Scheme == "file" {
-		dir = u.Path
+	var dir *directory
+	if u.Scheme == "file" && u.Path != "" {
+		if dir, err = openDirectory(filepath.Clean(filepath.FromSlash(u.Path))); err != nil {
+			return nil, run.Errorf(run.CodeInvalid, "opening the blob store: %w", err)
+		}
 		q := u.Query()
-		// A temporary file beside its target can be renamed to it on every
-		// file system; attributes in files of their own would double the writes.
-		q.Set("create_dir", "true")
-		q.Set("no_tmp_dir", "true")
-		q.Set("metadata", "skip")
+		q.Set("metadata", "skip") // attributes in files of their own would be read for each object
 		u.RawQuery = q.Encode()
 	}
 	bucket, err := blob.OpenBucket(ctx, u.String())
@@ -88,26 +86,6 @@ func refusesCredentials(err error) bool {
 // Close releases the bucket.
 func (s *Store) Close() error { return s.bucket.Close() }
 
-// putIfAbsent writes an object unless one of its name exists.
-func (s *Store) putIfAbsent(ctx context.Context, key string, data []byte) error {
-	if s.dir != "" {
-		err := linkIfAbsent(filepath.Join(s.dir, filepath.FromSlash(key)), data)
-		switch {
-		case err == nil:
-			return nil
-		case !errors.Is(err, errNoLinks):
-			return run.Errorf(run.CodeUnavailable, "writing blob %s: %w", key, err)
-		}
-	}
-	err := s.bucket.WriteAll(ctx, key, data, &blob.WriterOptions{
-		IfNotExist: true, ContentType: "application/octet-stream", DisableContentTypeDetection: true,
-	})
-	if err != nil && gcerrors.Code(err) != gcerrors.FailedPrecondition {
-		return run.Errorf(codeOf(err), "writing blob %s: %w", key, err)
-	}
-	return nil
-}
-
 func (s *Store) get(ctx context.Context, key string) ([]byte, error) {
 	data, err := s.bucket.ReadAll(ctx, key)
 	if err != nil {
@@ -120,6 +98,11 @@ func (s *Store) get(ctx context.Context, key string) ([]byte, error) {
 func (s *Store) remove(ctx context.Context, key string) error {
 	if err := s.bucket.Delete(ctx, key); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
 		return run.Errorf(codeOf(err), "removing blob %s: %w", key, err)
+	}
+	if s.dir != nil {
+		if err := s.dir.removed(key); err != nil {
+			return run.Errorf(run.CodeUnavailable, "removing blob %s: %w", key, err)
+		}
 	}
 	return nil
 }

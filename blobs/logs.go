@@ -10,9 +10,9 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// PutFrames stores a batch under its key and first frame number, unless it is
-// there already: a batch keeps its bounds over retries, so what is there is
-// the same. It returns how many bytes it takes. Errors: unavailable.
+// PutFrames stores a batch under its key and first frame number, and returns how
+// many bytes it takes. A batch that is stored already is no error. Errors:
+// conflict (another batch begins with that frame), unavailable.
 func (s *Store) PutFrames(ctx context.Context, b run.FrameBatch) (int64, error) {
 	if len(b.Frames) == 0 {
 		return 0, nil
@@ -24,7 +24,13 @@ func (s *Store) PutFrames(ctx context.Context, b run.FrameBatch) (int64, error) 
 			return 0, run.Errorf(run.CodeInvalid, "encoding frame %d: %w", b.Frames[i].N, err)
 		}
 	}
-	return int64(data.Len()), s.putIfAbsent(ctx, logKey(b.Key, b.Frames[0].N), data.Bytes())
+	return int64(data.Len()), s.putOnce(ctx, logKey(b.Key, b.Frames[0].N), data.Bytes(), wholeBatch)
+}
+
+// wholeBatch reports whether an object is a batch of frames.
+func wholeBatch(data []byte) bool {
+	frames, err := decodeFrames(data)
+	return err == nil && len(frames) > 0
 }
 
 // GetFrames returns the frames of the batch of key that begins with first.
@@ -35,6 +41,14 @@ func (s *Store) GetFrames(ctx context.Context, key run.Key, first int64) ([]run.
 	if err != nil {
 		return nil, err
 	}
+	frames, err := decodeFrames(data)
+	if err != nil {
+		return nil, run.Errorf(run.CodeInternal, "decoding blob %s: %w", name, err)
+	}
+	return frames, nil
+}
+
+func decodeFrames(data []byte) ([]run.Frame, error) {
 	var frames []run.Frame
 	dec := json.NewDecoder(bytes.NewReader(data))
 	for {
@@ -43,7 +57,7 @@ func (s *Store) GetFrames(ctx context.Context, key run.Key, first int64) ([]run.
 		case errors.Is(err, io.EOF):
 			return frames, nil
 		case err != nil:
-			return nil, run.Errorf(run.CodeInternal, "decoding blob %s: %w", name, err)
+			return nil, err
 		}
 		frames = append(frames, f)
 	}

@@ -81,21 +81,16 @@ func (s *Store) PackFrames(ctx context.Context, key run.Key, last int64, frames 
 	if err := s.clear(ctx, name); err != nil {
 		return 0, err
 	}
-	// Without the cancellation, to close is to commit.
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	w, err := s.bucket.NewWriter(ctx, name, &blob.WriterOptions{ContentType: "application/zstd", DisableContentTypeDetection: true})
+	w, err := s.create(ctx, name, false, blob.WriterOptions{ContentType: "application/zstd"})
 	if err != nil {
 		return 0, run.Errorf(codeOf(err), "writing blob %s: %w", name, err)
 	}
 	p := packer{w: w, packers: &s.packers}
-	err = p.all(frames)
-	if err != nil {
-		cancel()
-		_ = w.Close() // it reports the cancellation
+	if err := p.all(frames); err != nil {
+		w.discard()
 		return 0, run.Errorf(ownCode(err), "packing log %s: %w", key, err)
 	}
-	if err := w.Close(); err != nil {
+	if err := w.commit(ctx); err != nil {
 		return 0, run.Errorf(codeOf(err), "writing blob %s: %w", name, err)
 	}
 	return p.at, nil
@@ -310,7 +305,7 @@ func (s *Store) part(ctx context.Context, name string, at, size int64) ([]byte, 
 // clear removes what writers of an object left in a directory who were killed.
 // Other stores show and keep nothing of what was not committed.
 func (s *Store) clear(ctx context.Context, name string) error {
-	if s.dir == "" {
+	if s.dir == nil {
 		return nil
 	}
 	list := s.bucket.List(&blob.ListOptions{Prefix: name + "."})

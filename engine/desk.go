@@ -2,7 +2,9 @@ package engine
 
 import (
 	"context"
+	"slices"
 
+	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 )
 
@@ -43,8 +45,31 @@ func (e *Engine) Ship(ctx context.Context, b run.FrameBatch) error {
 	if err != nil || known {
 		return err
 	}
-	if b.Stored, err = e.logs.PutFrames(ctx, b); err != nil {
+	b.Stored, err = e.logs.PutFrames(ctx, b)
+	if run.CodeOf(err) == run.CodeConflict {
+		b.Stored, err = e.putOtherFrames(ctx, b)
+	}
+	if err != nil {
 		return err
 	}
 	return e.store.ApplyFrames(ctx, b)
+}
+
+// putOtherFrames stores a batch where another one begins with the same frame. An
+// executor that lost power may cut its log differently than before. If the
+// records do not know the other batch, it was never acknowledged and is
+// replaced. If they do, it stays, and ApplyFrames decides.
+func (e *Engine) putOtherFrames(ctx context.Context, b run.FrameBatch) (int64, error) {
+	first := b.Frames[0].N
+	known, err := e.store.Batches(ctx, b.Key.Run, b.Key.Task, b.Key.Attempt, records.BatchRef{Key: b.Key, Last: first - 1})
+	if err != nil {
+		return 0, err
+	}
+	if slices.ContainsFunc(known, func(k records.Batch) bool { return k.Key == b.Key }) {
+		return 0, nil
+	}
+	if err := e.logs.DeleteFrames(ctx, b.Key, first); err != nil {
+		return 0, err
+	}
+	return e.logs.PutFrames(ctx, b)
 }

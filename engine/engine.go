@@ -19,8 +19,9 @@ import (
 
 // LogStore keeps the frames of tasks, by batch, and logs that were packed.
 type LogStore interface {
-	// PutFrames stores a batch unless it is there, and returns how many bytes
-	// it takes. Errors: unavailable.
+	// PutFrames stores a batch, or finds it stored, and returns how many bytes
+	// it takes. Errors: conflict (another batch begins with its first frame),
+	// unavailable.
 	PutFrames(ctx context.Context, b run.FrameBatch) (int64, error)
 	// GetFrames returns a stored batch. Errors: not_found, unavailable.
 	GetFrames(ctx context.Context, key run.Key, first int64) ([]run.Frame, error)

@@ -23,6 +23,7 @@ import (
 type bench struct {
 	*engine.Engine
 	store records.Store
+	blobs *blobs.Store
 }
 
 const executorID = "host-1"
@@ -40,7 +41,7 @@ func newBenchOf(t *testing.T, logLimit int64) bench {
 	bucket, err := blobs.Open(t.Context(), "mem://")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, errors.Join(store.Close(), bucket.Close())) })
-	b := bench{Engine: engine.New(engine.Deps{Store: store, Logs: bucket, Logger: slog.New(slog.DiscardHandler), LogLimit: logLimit}), store: store}
+	b := bench{Engine: engine.New(engine.Deps{Store: store, Logs: bucket, Logger: slog.New(slog.DiscardHandler), LogLimit: logLimit}), store: store, blobs: bucket}
 	_, err = b.Register(t.Context(), run.Executor{
 		ID: executorID, Pool: "shell", Driver: "shell", OS: "linux", Arch: "amd64", Slots: 1, JournalID: "j1",
 	})

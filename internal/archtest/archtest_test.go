@@ -50,7 +50,7 @@ func TestImports(t *testing.T) {
 		{pattern: "./relay", own: []string{"run", "contract", "tokens", "relay"}},
 		{pattern: "./fleeting/scaling", own: []string{"run", "fleeting/scaling"}, banned: []string{"github.com/", "go.temporal.io"}},
 		{pattern: "./fleeting/simulate", own: []string{"run", "fleeting/scaling", "fleeting/simulate"}, banned: []string{"github.com/", "go.temporal.io"}},
-		{pattern: "./blobs", own: []string{"run", "blobs"}, banned: []string{"go.temporal.io"}},
+		{pattern: "./blobs", own: []string{"run", "blobs", "internal/durable"}, banned: []string{"go.temporal.io"}},
 		{pattern: "./fleets", own: []string{"run", "records", "fleeting", "fleeting/wire", "fleeting/scaling", "internal/dirlock", "fleets"}, banned: []string{"go.temporal.io"}},
 		{pattern: "./webhooks", own: []string{"run", "records", "api", "webhooks"}, banned: []string{"go.temporal.io"}},
 		{pattern: "./engine", banned: []string{"go.temporal.io/server", module + "/workflows", module + "/activities", module + "/gateway", module + "/executor", module + "/secrets"}},
@@ -58,6 +58,7 @@ func TestImports(t *testing.T) {
 		{pattern: "./workers", banned: []string{"go.temporal.io/server", module + "/gateway", module + "/engine", module + "/executor/docker", module + "/executor/kubernetes", module + "/executor/shell"}},
 		{pattern: "./config", own: []string{"config"}, banned: []string{"go.temporal.io"}},
 		{pattern: "./internal/hostcheck", own: []string{"internal/hostcheck"}, banned: []string{"github.com/", "go.temporal.io"}},
+		{pattern: "./internal/durable", own: []string{"internal/durable"}, banned: []string{"github.com/", "go.temporal.io"}},
 		{pattern: "./internal/keylock", own: []string{"internal/keylock"}, banned: []string{"github.com/", "go.temporal.io"}},
 		{pattern: "./cmd/drover-shim", own: []string{"run", "executor/shim", "executor/transfer", "archive", "internal/mask", "internal/version", "cmd/drover-shim"}, banned: []string{"go.temporal.io", "google.golang.org"}},
 	}

@@ -42,6 +42,9 @@ func main() {
 	} else if _, err := exec.LookPath("iptables"); err != nil {
 		say("the tests of hosts that are cut off (there is no iptables)", "apt-get install iproute2 iptables")
 	}
+	if _, err := exec.LookPath("mkfs.ext4"); err != nil || os.Geteuid() != 0 {
+		say("the tests of a loss of power (they mount file systems of their own, for which they must be root)", "run make test as root, with e2fsprogs and mount installed, where there are loop devices")
+	}
 	if _, err := os.Stat("/usr/sbin/sshd"); err != nil {
 		say("the tests of instances that are reached over SSH (there is no SSH server)", "apt-get install openssh-server (it need not run)")
 	}

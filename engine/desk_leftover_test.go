@@ -1,0 +1,52 @@
+package engine_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/records"
+	"github.com/drover-run/drover/run"
+)
+
+// TestShip_replaces_what_was_never_acknowledged ships a batch where a gateway
+// that lost power had stored another one and had not told the records of it.
+func TestShip_replaces_what_was_never_acknowledged(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	id := b.submit(t, map[string]*run.TaskSpec{"t": twoSteps()}).ID
+	key := b.claim(t, id)
+	b.ship(t, key, frame(1, run.FrameStepStart, 0, ""), frame(2, run.FrameOutput, 0, "one\n"))
+	_, err := b.blobs.PutFrames(t.Context(), run.FrameBatch{Key: key, Frames: []run.Frame{frame(3, run.FrameOutput, 0, "left behind\n")}})
+	require.NoError(t, err)
+
+	b.ship(t, key, frame(3, run.FrameOutput, 0, "two\n"), frame(4, run.FrameOutput, 0, "three\n"))
+	require.Equal(t, "one\ntwo\nthree\n", b.readAll(t, id))
+
+	// What was acknowledged stays as it is.
+	err = b.Ship(t.Context(), run.FrameBatch{Key: key, Executor: executorID, Frames: []run.Frame{frame(3, run.FrameOutput, 0, "other\n")}})
+	require.NoError(t, err, "the records have the frame")
+	err = b.Ship(t.Context(), run.FrameBatch{Key: key, Executor: executorID, Frames: []run.Frame{
+		frame(3, run.FrameOutput, 0, "two\n"), frame(4, run.FrameOutput, 0, "three\n"), frame(5, run.FrameOutput, 0, string(bytes.Repeat([]byte("x"), 100))),
+	}})
+	require.Equal(t, run.CodeInvalid, run.CodeOf(err))
+	require.Equal(t, "one\ntwo\nthree\n", b.readAll(t, id))
+}
+
+// readAll reads what is stored of the log of the first task.
+func (b bench) readAll(t *testing.T, id run.ID) string {
+	t.Helper()
+	batches, err := b.store.Batches(t.Context(), id, 0, 1, records.BatchRef{})
+	require.NoError(t, err)
+	var text []byte
+	for _, batch := range batches {
+		frames, err := b.blobs.GetFrames(t.Context(), batch.Key, batch.First)
+		require.NoError(t, err)
+		require.Equal(t, batch.Last, frames[len(frames)-1].N, "the rows tell of other frames than those that are stored")
+		for _, f := range frames {
+			text = append(text, f.Data...)
+		}
+	}
+	return string(text)
+}

@@ -1,0 +1,91 @@
+package testenv
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// diskSize is of a sparse file.
+	diskSize = 512 << 20
+	// shutdownRequest is EXT4_IOC_SHUTDOWN, and shutdownNow its flag to write
+	// nothing more, not even the file system's journal.
+	shutdownRequest = 0x8004587d
+	shutdownNow     = 2
+)
+
+// Disk is an ext4 file system that can lose power. It writes back only what is
+// synced, for its commit interval is longer than any test.
+type Disk struct {
+	Dir   string // where it is mounted
+	t     testing.TB
+	image string
+}
+
+// RequireDisk returns a new disk. Without root or loop devices the test is
+// skipped, or fails if DROVER_REQUIRE names loop.
+func RequireDisk(t testing.TB) *Disk {
+	t.Helper()
+	const remedy = "run the tests as root, with e2fsprogs and mount installed, where there are loop devices"
+	if os.Geteuid() != 0 {
+		Missing(t, "loop", "not root", remedy)
+	}
+	dir := t.TempDir()
+	d := &Disk{Dir: filepath.Join(dir, "disk"), t: t, image: filepath.Join(dir, "image")}
+	require.NoError(t, os.Mkdir(d.Dir, 0o700))
+	require.NoError(t, os.WriteFile(d.image, nil, 0o600))
+	require.NoError(t, os.Truncate(d.image, diskSize))
+	if why := output("mkfs.ext4", "-q", "-F", d.image); why != "" {
+		Missing(t, "loop", why, remedy)
+	}
+	if why := d.mount(); why != "" {
+		Missing(t, "loop", why, remedy)
+	}
+	t.Cleanup(func() {
+		if unix.Unmount(d.Dir, 0) != nil {
+			_ = unix.Unmount(d.Dir, unix.MNT_DETACH) // its loop device goes with the last user
+		}
+	})
+	return d
+}
+
+// CutPower stops all writes to the disk at once. Programs that use it get I/O
+// errors from then on.
+func (d *Disk) CutPower() {
+	d.t.Helper()
+	root, err := os.Open(d.Dir)
+	require.NoError(d.t, err)
+	defer func() { _ = root.Close() }()
+	require.NoError(d.t, unix.IoctlSetPointerInt(int(root.Fd()), shutdownRequest, shutdownNow))
+}
+
+// RestorePower mounts the disk again with what it held when its power was cut.
+// No program may use it any more.
+func (d *Disk) RestorePower() {
+	d.t.Helper()
+	Await(d.t, time.Minute, func() (bool, string) {
+		err := unix.Unmount(d.Dir, 0)
+		return err == nil, "unmounting: " + errorText(err)
+	})
+	require.Empty(d.t, d.mount())
+}
+
+func (d *Disk) mount() (why string) {
+	return output("mount", "-t", "ext4", "-o", "loop,commit=300", d.image, d.Dir)
+}
+
+// output returns why a command failed, "" if it did not.
+func output(name string, args ...string) string {
+	out, err := exec.Command(name, args...).CombinedOutput() //nolint:noctx // it ends by itself
+	if err == nil {
+		return ""
+	}
+	return strings.TrimSpace(name + ": " + err.Error() + ": " + string(out))
+}
