@@ -277,10 +277,10 @@ func (p procDesk) SaveArchive(ctx context.Context, u run.ArchiveUpload, content 
 				return run.ArchiveInfo{}, err
 			}
 			s.mu.Lock()
-			err = s.reach(u.Executor)
+			fault := s.reach(u.Executor)
 			s.mu.Unlock()
-			if err != nil {
-				return run.ArchiveInfo{}, err
+			if fault != nil {
+				return run.ArchiveInfo{}, fault
 			}
 		}
 		s.mu.Lock()

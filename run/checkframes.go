@@ -54,7 +54,7 @@ func LogCost(frames []Frame) (cost int64) {
 	return cost
 }
 
-// CheckFrames says what is wrong with a batch of frames, whatever its task is;
+// CheckFrames says what is wrong with a batch of frames of any task;
 // nil for nothing. Errors: invalid, too_large.
 func CheckFrames(frames []Frame) error {
 	switch {

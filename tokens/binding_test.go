@@ -49,8 +49,12 @@ func TestNewList_bindings(t *testing.T) {
 		return []tokens.Token{{Name: "t", Hash: tokens.Hash("t"), Scopes: scopes, Binding: b}}
 	}
 	for _, b := range []tokens.Binding{
-		{Executor: "host-7"}, {Executor: "h*"}, {Executor: "host-7", Pool: "linux"}, {Executor: "host-*", Pool: "linux", Set: "s"},
-		{Executor: "host-*", Pool: "linux", Fleet: "f"}, {Executor: "host-7", Pool: "linux", Fleet: "f", Instance: "zones/a/vm-1"},
+		{Executor: "host-7"},
+		{Executor: "h*"},
+		{Executor: "host-7", Pool: "linux"},
+		{Executor: "host-*", Pool: "linux", Set: "s"},
+		{Executor: "host-*", Pool: "linux", Fleet: "f"},
+		{Executor: "host-7", Pool: "linux", Fleet: "f", Instance: "zones/a/vm-1"},
 	} {
 		list, err := tokens.NewList(token(b, tokens.Executor))
 		require.NoError(t, err)

@@ -68,8 +68,14 @@ func TestKeys_Pass_is_bound(t *testing.T) {
 	keys, err := ParseKeys(NewKey())
 	require.NoError(t, err)
 	for _, b := range []Binding{
-		{}, {Executor: "x"}, {Pool: "p"}, {Executor: "x*", Pool: "p"}, {Executor: "x y", Pool: "p"}, {Executor: "x", Pool: "a/b"},
-		{Executor: "x", Pool: "p", Fleet: "f"}, {Executor: "x", Pool: "p", Instance: "i"},
+		{},
+		{Executor: "x"},
+		{Pool: "p"},
+		{Executor: "x*", Pool: "p"},
+		{Executor: "x y", Pool: "p"},
+		{Executor: "x", Pool: "a/b"},
+		{Executor: "x", Pool: "p", Fleet: "f"},
+		{Executor: "x", Pool: "p", Instance: "i"},
 	} {
 		_, err := keys.Pass(b, time.Now(), time.Hour)
 		require.Error(t, err, "%+v", b)

@@ -119,7 +119,7 @@ func testMembershipTokens(t *testing.T, d *database) {
 	require.NoError(t, register(t, s, executor("a")))
 	require.Equal(t, run.Wanted{}, renewed(), "of no fleet")
 	require.NoError(t, register(t, s, instanceOf("a", "linux", "vm-1")))
-	require.Equal(t, run.Wanted{Fleet: "linux", Instance: "vm-1", Gone: true}, renewed(), "nobody has heard of it")
+	require.Equal(t, run.Wanted{Fleet: "linux", Instance: "vm-1", Gone: true}, renewed(), "the ledger does not have it")
 	row := ledgerRow(run.InstanceCreating)
 	row.Instance = "vm-1"
 	_, err := s.ChangeFleet(t.Context(), "linux", records.FleetChanges{Add: []records.LedgerChange{row}})

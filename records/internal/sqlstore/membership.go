@@ -7,9 +7,9 @@ import (
 )
 
 // ofFleet decides which instance of which fleet an executor is. The gateway says
-// so by the executor's token. An executor that is an instance stays that one,
-// whatever it registers as: else it would escape the bound of its uses, and its
-// removal with the instance. Labels prove nothing.
+// so by the executor's token. An executor that is an instance stays that one when it
+// registers as another or as none: else it would escape the bound of its uses,
+// and its removal with the instance. Labels prove nothing.
 func (t *tx) ofFleet(ctx context.Context, e *run.Executor, known *executorRow) error {
 	kept, err := t.keepInstance(ctx, e, known)
 	if err != nil {
