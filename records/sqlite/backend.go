@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"sync"
@@ -18,6 +19,7 @@ type backend struct {
 	db  *sql.DB
 	hub *sqlstore.Hub
 
+	writes  writes
 	writer  chan *session // holds the one session that writes while nobody uses it
 	readers chan *session
 
@@ -47,18 +49,6 @@ func newBackend(ctx context.Context, db *sql.DB, hub *sqlstore.Hub, opts Options
 	b.background.Go(func() { b.poll(background, version) })
 	b.background.Go(func() { b.checkpoint(background, opts.Logger) })
 	return b, nil
-}
-
-// Write implements sqlstore.Backend.
-func (b *backend) Write(ctx context.Context, fn func(sqlstore.Querier) error) error {
-	err := use(ctx, b.writer, func(s *session) error { return s.transact(ctx, "BEGIN IMMEDIATE", fn) })
-	if err == nil && b.commits.Add(1)%checkpointEvery == 0 {
-		select {
-		case b.full <- struct{}{}:
-		default:
-		}
-	}
-	return err
 }
 
 // Read implements sqlstore.Backend.
@@ -157,16 +147,27 @@ func (s *session) transact(ctx context.Context, begin string, fn func(sqlstore.Q
 func (s *session) begin(ctx context.Context, begin string) error {
 	deadline := time.Now().Add(busyTimeout)
 	for {
-		_, err := s.Exec(ctx, begin)
-		switch {
-		case err == nil:
-			return nil
-		case ctx.Err() != nil:
-			return gaveUp(ctx)
-		case !busy(err) || time.Now().After(deadline):
-			return s.broken(fmt.Errorf("beginning: %w", err))
+		if err := s.tryBegin(ctx, deadline, begin); !errors.Is(err, errBusy) {
+			return err
 		}
 	}
+}
+
+// errBusy says that another process writes, and that there is time to wait.
+var errBusy = errors.New("another process writes")
+
+// tryBegin begins a transaction, with errBusy where that is to be tried again.
+func (s *session) tryBegin(ctx context.Context, deadline time.Time, begin string) error {
+	_, err := s.Exec(ctx, begin)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return gaveUp(ctx)
+	case !busy(err) || time.Now().After(deadline):
+		return s.broken(fmt.Errorf("beginning: %w", err))
+	}
+	return errBusy
 }
 
 func (s *session) connect(ctx context.Context) error {
@@ -182,20 +183,31 @@ func (s *session) connect(ctx context.Context) error {
 }
 
 // broken drops the connection, whose state is not known, so that the next use
-// makes another.
+// makes another. To close it alone would leave it to the pool, perhaps within a
+// transaction.
 func (s *session) broken(err error) error {
+	if s.conn != nil {
+		_ = s.closeStatements() // first: they use the connection
+		_ = s.conn.Raw(func(any) error { return driver.ErrBadConn })
+	}
 	_ = s.close() // the reason matters more
 	return err
+}
+
+func (s *session) closeStatements() error {
+	var errs []error
+	for _, stmt := range s.stmts {
+		errs = append(errs, stmt.Close())
+	}
+	clear(s.stmts)
+	return errors.Join(errs...)
 }
 
 func (s *session) close() error {
 	if s.conn == nil {
 		return nil
 	}
-	var errs []error
-	for _, stmt := range s.stmts {
-		errs = append(errs, stmt.Close())
-	}
+	errs := []error{s.closeStatements()}
 	errs = append(errs, s.conn.Close())
 	s.conn, s.stmts = nil, nil
 	return errors.Join(errs...)

@@ -19,6 +19,7 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/drover-run/drover/internal/durable"
 	"github.com/drover-run/drover/keyring"
 	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/records/internal/sqlstore"
@@ -87,12 +88,13 @@ func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 }
 
 // dsn sets what every connection needs. The cache is large enough for the
-// pages that a busy store touches again and again.
+// pages that a busy store touches again and again. With synchronous(full) a
+// commit survives a loss of power; calls that wait at the same time share one.
 func dsn(path string) string {
 	q := url.Values{}
 	for _, pragma := range []string{
 		fmt.Sprintf("busy_timeout(%d)", busySlice.Milliseconds()),
-		"journal_mode(wal)", "synchronous(normal)", "cache_size(-16384)", "temp_store(memory)",
+		"journal_mode(wal)", "synchronous(full)", "cache_size(-16384)", "temp_store(memory)",
 		"journal_size_limit(67108864)",
 		// The store copies the log by itself (checkpoint); this is for when it cannot.
 		"wal_autocheckpoint(10000)",
@@ -104,7 +106,7 @@ func dsn(path string) string {
 
 // migrate brings the file to the schema of this build, one process at a time.
 func migrate(ctx context.Context, db *sql.DB, path string) (*sqlstore.Schema, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if err := durable.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}
 	lock := flock.New(path+".lock", flock.SetPermissions(0o600))

@@ -1,0 +1,214 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/drover-run/drover/records/internal/sqlstore"
+)
+
+// maxGroup bounds how many calls share one transaction, and with it how long the
+// first of them waits for the others.
+const maxGroup = 64
+
+// errBrokenOff is what the other calls of a group get where one panics.
+var errBrokenOff = errors.New("another call broke the transaction off")
+
+// write is one call of Write.
+type write struct {
+	ctx  context.Context //nolint:containedctx // of one call
+	fn   func(sqlstore.Querier) error
+	err  error
+	done chan struct{} // closed once err holds
+}
+
+func (w *write) end(err error) {
+	w.err = err
+	close(w.done)
+}
+
+// writes are the calls that wait for the connection that writes, oldest first.
+type writes struct {
+	mu      sync.Mutex
+	waiting []*write
+}
+
+func (q *writes) add(w *write) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting = append(q.waiting, w)
+}
+
+// remove takes a call out, and reports whether it was still there.
+func (q *writes) remove(w *write) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i, other := range q.waiting {
+		if other == w {
+			q.waiting = append(q.waiting[:i], q.waiting[i+1:]...)
+			return true
+		}
+	}
+	return false
+}
+
+// take takes the oldest calls out.
+func (q *writes) take() []*write {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := min(len(q.waiting), maxGroup)
+	group := q.waiting[:n:n]
+	q.waiting = append([]*write(nil), q.waiting[n:]...)
+	return group
+}
+
+// Write implements sqlstore.Backend. A commit waits for the disk, so all calls
+// that wait meanwhile share the next commit: the call that gets the connection
+// runs them all. Each is a savepoint, and fails alone.
+func (b *backend) Write(ctx context.Context, fn func(sqlstore.Querier) error) error {
+	if ctx.Err() != nil {
+		return gaveUp(ctx)
+	}
+	w := &write{ctx: ctx, fn: fn, done: make(chan struct{})}
+	b.writes.add(w)
+	for {
+		select {
+		case <-w.done:
+			return w.err
+		case s, ok := <-b.writer:
+			if !ok {
+				b.writes.remove(w)
+				return sql.ErrConnDone
+			}
+			b.lead(s)
+		case <-ctx.Done():
+			if b.writes.remove(w) {
+				return gaveUp(ctx)
+			}
+			<-w.done // it is running, and looks at its context by itself
+			return w.err
+		}
+	}
+}
+
+// lead runs a group of calls with the connection that writes.
+func (b *backend) lead(s *session) {
+	defer func() { b.writer <- s }()
+	group := b.writes.take()
+	if len(group) == 0 {
+		return
+	}
+	finished := false
+	defer func() {
+		if finished {
+			return
+		}
+		for _, w := range group {
+			w.end(errBrokenOff)
+		}
+		_ = s.broken(errBrokenOff)
+	}()
+	errs := s.transactAll(group)
+	finished = true
+	commits := 0
+	for i, w := range group {
+		if errs[i] == nil {
+			commits++
+		}
+		w.end(errs[i])
+	}
+	if was := b.commits.Add(int64(commits)) - int64(commits); was/checkpointEvery != (was+int64(commits))/checkpointEvery {
+		select {
+		case b.full <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// transactAll runs calls in one transaction, and returns the error of each.
+func (s *session) transactAll(group []*write) []error {
+	errs := make([]error, len(group))
+	if len(group) == 1 {
+		errs[0] = s.transact(group[0].ctx, "BEGIN IMMEDIATE", group[0].fn)
+		return errs
+	}
+	calm := context.WithoutCancel(group[0].ctx)
+	err := s.connect(calm)
+	if err == nil {
+		err = s.beginAny(calm, group)
+	}
+	if err == nil {
+		for i, w := range group {
+			if errs[i], err = s.savepoint(w); err != nil {
+				break
+			}
+		}
+		if err == nil {
+			if _, err = s.Exec(calm, "COMMIT"); err != nil {
+				err = fmt.Errorf("committing: %w", err)
+			}
+		}
+		if err != nil {
+			if _, rollbackErr := s.Exec(calm, "ROLLBACK"); rollbackErr != nil {
+				err = s.broken(err)
+			}
+		}
+	}
+	if err != nil {
+		for i := range errs {
+			if errs[i] == nil {
+				errs[i] = err
+			}
+		}
+	}
+	return errs
+}
+
+// beginAny begins a transaction, as long as the context of any call lasts.
+func (s *session) beginAny(ctx context.Context, group []*write) error {
+	deadline := time.Now().Add(busyTimeout)
+	for {
+		err := s.tryBegin(ctx, deadline, "BEGIN IMMEDIATE")
+		if err == nil || !errors.Is(err, errBusy) {
+			return err
+		}
+		ended := 0
+		for _, w := range group {
+			if w.ctx.Err() != nil {
+				ended++
+			}
+		}
+		if ended == len(group) {
+			return gaveUp(group[0].ctx)
+		}
+	}
+}
+
+// savepoint runs a call of a group. broken says that the transaction is lost, as
+// SQLite ends it by itself after some faults, such as a full disk.
+func (s *session) savepoint(w *write) (err, broken error) {
+	if w.ctx.Err() != nil {
+		return gaveUp(w.ctx), nil
+	}
+	calm := context.WithoutCancel(w.ctx)
+	if _, err := s.Exec(calm, "SAVEPOINT call"); err != nil {
+		return nil, fmt.Errorf("beginning: %w", err)
+	}
+	err = w.fn(s)
+	if err == nil && w.ctx.Err() != nil {
+		err = gaveUp(w.ctx)
+	}
+	if err != nil {
+		if _, broken := s.Exec(calm, "ROLLBACK TO call"); broken != nil {
+			return err, fmt.Errorf("rolling back: %w", broken)
+		}
+	}
+	if _, broken := s.Exec(calm, "RELEASE call"); broken != nil {
+		return err, fmt.Errorf("committing: %w", broken)
+	}
+	return err, nil
+}
