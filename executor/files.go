@@ -7,9 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 
+	"github.com/drover-run/drover/internal/durable"
 	"github.com/drover-run/drover/run"
 )
 
@@ -105,21 +105,6 @@ func (j *files) Check() error {
 // Close implements Journal: the files are closed one by one.
 func (j *files) Close() error { return nil }
 
-// sync makes the names in the directory last.
-func (j *files) sync() error {
-	if runtime.GOOS == "windows" {
-		return nil // directories can not be synced there, nor need to be
-	}
-	d, err := os.Open(j.dir)
-	if err != nil {
-		return fmt.Errorf("syncing journal: %w", err)
-	}
-	if err := errors.Join(d.Sync(), d.Close()); err != nil {
-		return fmt.Errorf("syncing journal: %w", err)
-	}
-	return nil
-}
-
 // fileLines is the file of one key.
 type fileLines struct {
 	journal *files
@@ -139,7 +124,7 @@ func (f *fileLines) Grown() bool { return f.size >= max(f.rewrite, compactFrom) 
 // Rewrite implements Lines.
 func (f *fileLines) Rewrite(line []byte) error {
 	path := f.file.Name()
-	if err := replaceFile(path, append(line, '\n')); err != nil {
+	if err := durable.WriteFile(path, append(line, '\n')); err != nil {
 		return fmt.Errorf("compacting journal: %w", err)
 	}
 	file, err := os.OpenFile(path, os.O_WRONLY, 0)
@@ -147,9 +132,9 @@ func (f *fileLines) Rewrite(line []byte) error {
 		return fmt.Errorf("opening journal entry: %w", err)
 	}
 	old := f.file
-	f.file, f.size, f.named = file, int64(len(line))+1, false
+	f.file, f.size, f.named = file, int64(len(line))+1, true
 	f.rewrite = 4 * f.size
-	return errors.Join(old.Close(), f.sync())
+	return old.Close()
 }
 
 // Append implements Lines. A lazy line costs no more than a kept one.
@@ -177,8 +162,8 @@ func (f *fileLines) sync() error {
 	if f.named {
 		return nil
 	}
-	if err := f.journal.sync(); err != nil {
-		return err
+	if err := durable.SyncDir(f.journal.dir); err != nil {
+		return fmt.Errorf("syncing journal: %w", err)
 	}
 	f.named = true
 	return nil

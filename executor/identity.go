@@ -11,6 +11,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/drover-run/drover/internal/dirlock"
+	"github.com/drover-run/drover/internal/durable"
 	"github.com/drover-run/drover/run"
 )
 
@@ -44,7 +45,7 @@ func openIdentity(dir, wanted, host string) (*identity, error) {
 	if wanted != "" && !validID(wanted) {
 		return nil, run.Errorf(run.CodeInvalid, "%q is not an executor id: it has 1 to %d of a-z, A-Z, 0-9, '.', '_' and '-'", wanted, maxID)
 	}
-	if err := os.MkdirAll(filepath.Join(dir, journalName), 0o700); err != nil {
+	if err := durable.MkdirAll(filepath.Join(dir, journalName), 0o700); err != nil {
 		return nil, fmt.Errorf("making state dir: %w", err)
 	}
 	lock, err := dirlock.Take(dir)
@@ -98,27 +99,10 @@ func readOrMake(path, fresh string) (string, error) {
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return "", fmt.Errorf("reading %s: %w", path, err)
 	}
-	if err := replaceFile(path, []byte(fresh+"\n")); err != nil {
+	if err := durable.WriteFile(path, []byte(fresh+"\n")); err != nil {
 		return "", fmt.Errorf("writing %s: %w", path, err)
 	}
 	return fresh, nil
-}
-
-// replaceFile writes a file so that a crash leaves the old one or the new one.
-func replaceFile(path string, content []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
 }
 
 // FreshID makes an id that no other executor has, from the name of the host, or

@@ -21,6 +21,7 @@ import (
 	"github.com/drover-run/drover/engine"
 	"github.com/drover-run/drover/executor"
 	"github.com/drover-run/drover/internal/dirlock"
+	"github.com/drover-run/drover/internal/durable"
 	"github.com/drover-run/drover/secrets"
 	"github.com/drover-run/drover/tokens"
 )
@@ -75,7 +76,7 @@ func runDev(ctx context.Context, cfg config.Config, out, errOut io.Writer) error
 	if err != nil {
 		return fmt.Errorf("finding the data dir: %w", err)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := durable.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("making the data dir: %w", err)
 	}
 	lock, err := dirlock.Take(dir)
@@ -269,7 +270,7 @@ func (d *dev) writeToken(server string) (string, error) {
 	token := strings.TrimSpace(string(data))
 	if errors.Is(err, os.ErrNotExist) || (err == nil && token == "") {
 		token = tokens.New()
-		err = os.WriteFile(file, []byte(token+"\n"), 0o600)
+		err = durable.WriteFile(file, []byte(token+"\n"))
 	}
 	if err != nil {
 		return "", fmt.Errorf("keeping the admin token: %w", err)

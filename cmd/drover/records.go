@@ -7,11 +7,11 @@ import (
 	"os"
 	"time"
 
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/drover-run/drover/cli"
 	"github.com/drover-run/drover/config"
+	"github.com/drover-run/drover/internal/durable"
 	"github.com/drover-run/drover/keyring"
 )
 
@@ -62,7 +62,7 @@ func prependKey(file, line string) error {
 	if _, err := keyring.Parse(text); err != nil {
 		return cli.UsageError(fmt.Errorf("%s with the new key: %w", file, err))
 	}
-	if err := renameio.WriteFile(file, []byte(text), 0o600); err != nil {
+	if err := durable.WriteFile(file, []byte(text)); err != nil {
 		return fmt.Errorf("writing the keys: %w", err)
 	}
 	return nil

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"path/filepath"
 	"strconv"
 
@@ -14,6 +13,7 @@ import (
 
 	"github.com/drover-run/drover/config"
 	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/internal/durable"
 	"github.com/drover-run/drover/internal/freeport"
 	"github.com/drover-run/drover/internal/temporalite"
 )
@@ -45,7 +45,7 @@ func temporalCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(os.MkdirAll(dir, 0o700), resolvePorts(ctx, &cfg.Dev)); err != nil {
+		if err := errors.Join(durable.MkdirAll(dir, 0o700), resolvePorts(ctx, &cfg.Dev)); err != nil {
 			return fmt.Errorf("preparing the temporal server: %w", err)
 		}
 		server := newTemporalServer(cfg, dir, p.logger)

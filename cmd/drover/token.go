@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/drover-run/drover/cli"
+	"github.com/drover-run/drover/internal/durable"
 	"github.com/drover-run/drover/tokens"
 )
 
@@ -90,7 +90,7 @@ func addToken(file string, entry tokens.Token, scopes []string) (string, error) 
 	if data, err = yaml.Marshal(append(list, entry)); err != nil {
 		return "", fmt.Errorf("writing the token file: %w", err)
 	}
-	if err := renameio.WriteFile(file, data, 0o600); err != nil {
+	if err := durable.WriteFile(file, data); err != nil {
 		return "", fmt.Errorf("writing the token file: %w", err)
 	}
 	return token, nil

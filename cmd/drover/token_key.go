@@ -6,9 +6,9 @@ import (
 	"os"
 	"strings"
 
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
+	"github.com/drover-run/drover/internal/durable"
 	"github.com/drover-run/drover/tokens"
 )
 
@@ -48,7 +48,7 @@ func addKey(file string, last bool) error {
 	if last && len(data) > 0 {
 		text = strings.TrimRight(string(data), "\n") + "\n" + tokens.NewKey() + "\n"
 	}
-	if err := renameio.WriteFile(file, []byte(text), 0o600); err != nil {
+	if err := durable.WriteFile(file, []byte(text)); err != nil {
 		return fmt.Errorf("writing the keys: %w", err)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/drover-run/drover/config"
+	"github.com/drover-run/drover/internal/durable"
 )
 
 // tokenCheck is how often a token file is looked at for changes, at most.
@@ -77,13 +78,10 @@ func (s *tokenSource) replace(token string) {
 	}
 }
 
-// writeToken puts a token in the place of the one in a file, at once.
+// writeToken puts a token in the place of the one in a file. The old one expires,
+// so a loss of power must not bring it back.
 func writeToken(path, token string) error {
-	next := path + ".next"
-	if err := os.WriteFile(next, []byte(token+"\n"), 0o600); err != nil {
-		return fmt.Errorf("writing the token: %w", err)
-	}
-	if err := os.Rename(next, path); err != nil {
+	if err := durable.WriteFile(path, []byte(token+"\n")); err != nil {
 		return fmt.Errorf("writing the token: %w", err)
 	}
 	return nil

@@ -1,0 +1,33 @@
+package executor_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/drover-run/drover/executor"
+	"github.com/drover-run/drover/internal/testenv"
+)
+
+// TestStateDirID_survives_a_loss_of_power: with another id the executor would
+// not know its tasks, and with another journal id it would call them lost.
+func TestStateDirID_survives_a_loss_of_power(t *testing.T) {
+	t.Parallel()
+	disk := testenv.RequireDisk(t)
+	dir := filepath.Join(disk.Dir, "new", "executor")
+	before, err := executor.StateDirID(dir, "")
+	require.NoError(t, err)
+	journal := filepath.Join(dir, "journal", "id")
+	was, err := os.ReadFile(journal)
+	require.NoError(t, err)
+	disk.CutPower()
+	disk.RestorePower()
+	now, err := os.ReadFile(journal)
+	require.NoError(t, err, "the journal's id was lost")
+	require.Equal(t, string(was), string(now))
+	after, err := executor.StateDirID(dir, "")
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+}
