@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/drover-run/drover/internal/durable"
 	"github.com/drover-run/drover/run"
 )
 
@@ -75,7 +76,9 @@ func size(bytes int64) string {
 	return fmt.Sprintf("%d bytes", bytes)
 }
 
-// createJournal begins a journal, with errExists where there is one.
+// createJournal begins a journal, with errExists where there is one. Its name is
+// synced before any step can run: an executor hands an order over again after
+// its host lost power, and the journal alone then says that the steps began.
 func createJournal(dir string, first int64, copyTo *stdoutCopy) (*journal, error) {
 	f, err := os.OpenFile(filepath.Join(dir, JournalFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -83,6 +86,9 @@ func createJournal(dir string, first int64, copyTo *stdoutCopy) (*journal, error
 	}
 	if err != nil {
 		return nil, fmt.Errorf("creating the journal: %w", err)
+	}
+	if err := errors.Join(f.Sync(), durable.SyncDir(dir)); err != nil {
+		return nil, errors.Join(fmt.Errorf("creating the journal: %w", err), f.Close())
 	}
 	j := &journal{file: f, next: first, copy: copyTo}
 	j.timer = time.AfterFunc(time.Hour, func() { j.append() })
