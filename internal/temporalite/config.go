@@ -55,7 +55,9 @@ func newConfig(ctx context.Context, file string, frontend *net.TCPAddr) (*config
 					PluginName:   sqliteplugin.PluginName,
 					DatabaseName: file,
 					ConnectAttributes: map[string]string{
-						"mode": "rwc", "journal_mode": "wal", "synchronous": "1", "busy_timeout": "10000",
+						// What the server has accepted survives a loss of power: the
+						// outbox forgets a start or a signal once the server has it (ADR 11).
+						"mode": "rwc", "journal_mode": "wal", "synchronous": "2", "busy_timeout": "10000",
 					},
 				}},
 			},

@@ -23,6 +23,8 @@ import (
 	sqliteplugin "go.temporal.io/server/common/persistence/sql/sqlplugin/sqlite"
 	sqliteschema "go.temporal.io/server/schema/sqlite"
 	"go.temporal.io/server/temporal"
+
+	"github.com/drover-run/drover/internal/durable"
 )
 
 // Options say where the server keeps its state and listens. Every field is
@@ -127,6 +129,9 @@ func (s *Server) prepare(cfg *config.Config) error {
 			return fmt.Errorf("making the temporal schema: %w", err)
 		}
 		if err := os.Rename(draft.DatabaseName, s.options.File); err != nil {
+			return fmt.Errorf("making the temporal database: %w", err)
+		}
+		if err := durable.SyncDir(filepath.Dir(s.options.File)); err != nil {
 			return fmt.Errorf("making the temporal database: %w", err)
 		}
 	}
