@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,7 @@ type Disk struct {
 	Dir   string // where it is mounted
 	t     testing.TB
 	image string
+	cuts  int
 }
 
 // RequireDisk returns a new disk. Without root or loop devices the test is
@@ -38,7 +40,7 @@ func RequireDisk(t testing.TB) *Disk {
 		Missing(t, "loop", "not root", remedy)
 	}
 	dir := t.TempDir()
-	d := &Disk{Dir: filepath.Join(dir, "disk"), t: t, image: filepath.Join(dir, "image")}
+	d := &Disk{Dir: filepath.Join(dir, "disk"), t: t, image: filepath.Join(dir, "image-0")}
 	require.NoError(t, os.Mkdir(d.Dir, 0o700))
 	require.NoError(t, os.WriteFile(d.image, nil, 0o600))
 	require.NoError(t, os.Truncate(d.image, diskSize))
@@ -57,7 +59,8 @@ func RequireDisk(t testing.TB) *Disk {
 }
 
 // CutPower stops all writes to the disk at once. Programs that use it get I/O
-// errors from then on.
+// errors from then on. A sync that runs meanwhile may succeed and not be one, so
+// what is acknowledged from the call on does not count.
 func (d *Disk) CutPower() {
 	d.t.Helper()
 	root, err := os.Open(d.Dir)
@@ -67,13 +70,19 @@ func (d *Disk) CutPower() {
 }
 
 // RestorePower mounts the disk again with what it held when its power was cut.
-// No program may use it any more.
+// It is a copy: a mount namespace of another test may still have the disk, and
+// the kernel mounts one image once.
 func (d *Disk) RestorePower() {
 	d.t.Helper()
 	Await(d.t, time.Minute, func() (bool, string) {
 		err := unix.Unmount(d.Dir, 0)
 		return err == nil, "unmounting: " + errorText(err)
 	})
+	d.cuts++
+	was := d.image
+	d.image = filepath.Join(filepath.Dir(was), "image-"+strconv.Itoa(d.cuts))
+	require.Empty(d.t, output("cp", "--sparse=always", was, d.image))
+	require.NoError(d.t, os.Remove(was))
 	require.Empty(d.t, d.mount())
 }
 

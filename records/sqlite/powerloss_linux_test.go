@@ -32,6 +32,7 @@ func TestStore_survives_a_loss_of_power(t *testing.T) {
 	for round := range rounds {
 		s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
 		require.NoError(t, err)
+		cut := false
 		claim := func() error {
 			r, err := s.CreateRun(t.Context(), records.NewRun{Spec: spec, Plan: x.Plan, Tasks: x.Tasks})
 			if err != nil {
@@ -46,7 +47,9 @@ func TestStore_survives_a_loss_of_power(t *testing.T) {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			claimed = append(claimed, key)
+			if !cut {
+				claimed = append(claimed, key)
+			}
 			return nil
 		}
 		var all sync.WaitGroup
@@ -64,6 +67,9 @@ func TestStore_survives_a_loss_of_power(t *testing.T) {
 			defer mu.Unlock()
 			return len(claimed) >= total+3*(round+1), "too few claims"
 		})
+		mu.Lock()
+		cut = true
+		mu.Unlock()
 		disk.CutPower()
 		all.Wait()
 		_ = s.Close() // it cannot write

@@ -10,6 +10,8 @@ type Dev struct {
 	*Process
 	*Client
 	Dir  string
+	data string
+	host []string // the command in front of it, if any
 	env  []string
 	args []string
 	t    testing.TB
@@ -19,7 +21,17 @@ type Dev struct {
 // until it is ready.
 func StartDev(t testing.TB, env []string, args ...string) *Dev {
 	t.Helper()
-	d := &Dev{Dir: t.TempDir(), env: env, args: args, t: t}
+	dir := t.TempDir()
+	d := &Dev{Dir: dir, data: filepath.Join(dir, "data"), env: env, args: args, t: t}
+	d.Restart()
+	return d
+}
+
+// StartDevOnHost does what StartDev does with a data dir of the caller's. A kill
+// ends the environments of its tasks as well, as where a host loses power.
+func StartDevOnHost(t testing.TB, data string, env []string, args ...string) *Dev {
+	t.Helper()
+	d := &Dev{Dir: t.TempDir(), data: data, host: HostCommand(), env: env, args: args, t: t}
 	d.Restart()
 	return d
 }
@@ -28,10 +40,10 @@ func StartDev(t testing.TB, env []string, args ...string) *Dev {
 func (d *Dev) Restart() {
 	d.t.Helper()
 	args := append([]string{
-		"dev", "--data-dir", filepath.Join(d.Dir, "data"),
+		"dev", "--data-dir", d.data,
 		"--http", "127.0.0.1:0", "--temporal", "127.0.0.1:0", "--temporal-ui", "",
 	}, d.args...)
-	d.Process = Start(d.t, d.Dir, d.env, args...)
+	d.Process = StartUnder(d.t, d.host, d.Dir, d.env, args...)
 	d.AwaitReady()
 	d.Client = ContextClient(d.t, d.Dir)
 }
