@@ -21,6 +21,7 @@ var retryable = map[run.Code]bool{
 	run.CodeNotFound:            false,
 	run.CodeGone:                false,
 	run.CodeConflict:            false,
+	run.CodeClaimed:             false,
 	run.CodeWrongPhase:          false,
 	run.CodeNotWaitingApproval:  false,
 	run.CodeChangeGroupConflict: false,

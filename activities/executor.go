@@ -81,10 +81,13 @@ func resultOf(out executor.Outcome) (contract.ExecuteResult, error) {
 				NonRetryable: true,
 				// It is a matter of course, not a fault to be logged.
 				Category: temporal.ApplicationErrorCategoryBenign,
-				Details:  []any{contract.GiveBack{Executor: out.Executor, Reason: out.GivenBack}},
+				Details:  []any{contract.GiveBack{Executor: out.Executor, Reason: out.GivenBack, JournalID: out.JournalID}},
 			})
 	}
 	result := contract.ExecuteResult{Ended: out.Ended, NeverStarted: out.NeverStarted}
+	if out.NeverStarted != "" {
+		result.JournalID = out.JournalID
+	}
 	if out.Claimed != nil {
 		h := heartbeatOf(*out.Claimed)
 		result.Claimed = &h

@@ -64,6 +64,9 @@ func (a *Run) Apply(ctx context.Context, in contract.ApplyInput) (contract.Apply
 			Task: c.Task, Attempt: c.Attempt, Dispatch: c.Dispatch, Status: c.Status,
 			Reason: c.Reason, Result: c.Result, Executor: c.Executor, IfUnclaimed: c.IfUnclaimed,
 		}
+		if c.Released != nil {
+			changes.Tasks[i].Released = records.Release(*c.Released)
+		}
 	}
 	standing, tasks, err := a.progress.Apply(ctx, in.Run, changes)
 	if err != nil {

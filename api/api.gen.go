@@ -1201,7 +1201,7 @@ type PoolSpec struct {
 
 // Problem defines model for Problem.
 type Problem struct {
-	// Code A lower-case word: `invalid`, `unreadable`, `not_found`, `gone`, `conflict`, `wrong_phase`,
+	// Code A lower-case word: `invalid`, `unreadable`, `not_found`, `gone`, `conflict`, `claimed`, `wrong_phase`,
 	// `not_waiting_approval`, `changegroup_conflict`, `changegroup_busy`, `idempotency_mismatch`, `unauthenticated`, `forbidden`,
 	// `method_not_allowed`, `too_large`, `unsupported_media_type`, `not_supported`, `exhausted`,
 	// `unavailable`, `timeout`, `canceled`, `internal`. More may come.

@@ -27,7 +27,7 @@ func exitOfCode(code run.Code) ExitCode {
 		return ExitInvalid
 	case run.CodeUnauthenticated, run.CodeForbidden, run.CodeUnavailable, run.CodeTimeout:
 		return ExitNoAccess
-	case run.CodeNotFound, run.CodeGone, run.CodeConflict, run.CodeWrongPhase, run.CodeNotWaitingApproval,
+	case run.CodeNotFound, run.CodeGone, run.CodeConflict, run.CodeClaimed, run.CodeWrongPhase, run.CodeNotWaitingApproval,
 		run.CodeChangeGroupConflict, run.CodeChangeGroupBusy, run.CodeIdempotencyMismatch, run.CodeExhausted, run.CodeCanceled, run.CodeInternal:
 		return ExitOther
 	}

@@ -155,7 +155,8 @@ const (
 // codes, which are types as they are.
 const (
 	// ErrorGivenBack: the executor started nothing and gives the task back;
-	// it is no attempt. Its details are a GiveBack.
+	// it is no attempt. Its details are a GiveBack. Another executor may have
+	// the task: only the journal of the claim can say that nothing of it ran.
 	ErrorGivenBack = "given_back"
 )
 
@@ -193,10 +194,13 @@ const (
 type GiveBack struct {
 	Executor string `json:"executor"`
 	Reason   string `json:"reason"` // a sentence for people
+	// JournalID is the executor's journal where that held the claim, or is
+	// closed to the key: then it vouches that no step ran or will run.
+	JournalID string `json:"journal,omitempty"`
 }
 
 // ExecuteResult is the result of execute-task and adopt-task. Exactly one
-// field is set.
+// field is set beside JournalID.
 type ExecuteResult struct {
 	// Ended: the task ended.
 	Ended *run.TaskResult `json:"ended,omitempty"`
@@ -204,7 +208,10 @@ type ExecuteResult struct {
 	// of it ran or will run; it may be queued again as a new dispatch. The
 	// value is the reason.
 	NeverStarted string `json:"never_started,omitempty"`
-	// Claimed: Temporal delivered the activity again; another has it already.
+	// JournalID is the journal that says so of NeverStarted.
+	JournalID string `json:"journal,omitempty"`
+	// Claimed: another executor has the task already, since Temporal delivered
+	// the activity again or the workflow was reset.
 	// Its Executor is "" where it is not known who: the records know.
 	Claimed *Heartbeat `json:"claimed,omitempty"`
 }

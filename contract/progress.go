@@ -60,8 +60,19 @@ type TaskChange struct {
 	Result   *run.TaskResult `json:"r,omitempty"` // where the task ended
 	// Executor is who has a task that runs, as far as the workflow knows.
 	Executor string `json:"e,omitempty"`
-	// IfUnclaimed leaves the change out where an executor has the task.
-	IfUnclaimed bool `json:"u,omitempty"`
+	// IfUnclaimed leaves the change out where an executor has the task. A
+	// change to queued is made all the same where Released names the journal of
+	// the claim.
+	IfUnclaimed bool     `json:"u,omitempty"`
+	Released    *Release `json:"l,omitempty"`
+}
+
+// Release says who vouches that no step of a dispatch ran or will run: a
+// journal, or the executor or set that was asked about its claim.
+type Release struct {
+	Executor  string `json:"e,omitempty"`
+	Set       string `json:"s,omitempty"`
+	JournalID string `json:"j,omitempty"`
 }
 
 // ApplyResult is the result of apply.
@@ -111,7 +122,7 @@ type HoldersResult struct {
 	Removed []ExecutorRemoved `json:"removed,omitempty"`
 }
 
-// Holder says who claimed the newest dispatch of a task that was claimed.
+// Holder says who has the open claim of a task: that of its newest dispatch.
 type Holder struct {
 	Task     int    `json:"t"`
 	Attempt  int    `json:"a"`

@@ -14,15 +14,16 @@ func (t *task) adopt(ctx context.Context, o Adoption) (Outcome, error) {
 	switch t.entry.State {
 	case stateClosed:
 		defer t.mu.Unlock()
-		return Outcome{NeverStarted: t.entry.Reason}, nil
+		return Outcome{NeverStarted: t.entry.Reason, JournalID: t.a.who.journalID}, nil
 	case stateNew, stateClaimed:
 		defer t.mu.Unlock()
 		return t.closeKey("the executor lost its claim before it began")
 	case stateStarting, stateLaunched, stateEnded:
 	}
 	err := t.append(record{Token: o.Token}, Kept)
+	retired := t.retired
 	if err == nil {
-		t.refused = false
+		t.refused, t.retired = false, false
 		t.notify()
 	}
 	t.mu.Unlock()
@@ -32,7 +33,20 @@ func (t *task) adopt(ctx context.Context, o Adoption) (Outcome, error) {
 	t.log.Info("task adopted")
 	wake(t.adopted)
 	t.beat(ctx, o.Token)
+	if retired { // its result is told again
+		return Outcome{}, t.spawn()
+	}
 	return Outcome{}, nil
+}
+
+// spawn has the agent run the task.
+func (t *task) spawn() error {
+	select {
+	case t.a.spawn <- t:
+		return nil
+	case <-t.a.ended:
+		return run.Errorf(run.CodeUnavailable, "%w", errShutdown)
+	}
 }
 
 // closeKey closes a key of which nothing ran, for ever; the lock is held.
@@ -44,7 +58,7 @@ func (t *task) closeKey(reason string) (Outcome, error) {
 	t.count(givenBack)
 	t.notify()
 	t.log.Info("key closed", slog.String("reason", reason))
-	return Outcome{NeverStarted: reason}, nil
+	return Outcome{NeverStarted: reason, JournalID: t.a.who.journalID}, nil
 }
 
 // adoptAbsent answers for a key that the journal has nothing of.
@@ -87,7 +101,7 @@ func (t *task) ours(ctx context.Context, journalID string) (bool, error) {
 	switch run.CodeOf(err) {
 	case "":
 		return true, nil
-	case run.CodeConflict:
+	case run.CodeConflict, run.CodeClaimed:
 		return false, nil
 	default:
 		return false, fmt.Errorf("asking whose the claim is: %w", err)
@@ -122,10 +136,5 @@ func (t *task) adoptForeign(ctx context.Context, o Adoption) (Outcome, error) {
 		t.erase()
 		return Outcome{}, run.Errorf(run.CodeUnavailable, "the executor can not write its journal: %w", err)
 	}
-	select {
-	case t.a.spawn <- t:
-		return Outcome{}, nil
-	case <-t.a.ended:
-		return Outcome{}, run.Errorf(run.CodeUnavailable, "%w", errShutdown)
-	}
+	return Outcome{}, t.spawn()
 }

@@ -114,6 +114,7 @@ type Agent struct {
 	ailing chan struct{} // of capacity 1: wakes the health loop
 	sweep  chan struct{} // of capacity 1: wakes the sweep
 	vital  chan struct{} // of capacity 1: has the registration renewed at once
+	retire chan struct{} // of capacity 1: wakes the loop over retired keys
 	known  chan struct{} // closed when the executor was registered
 
 	closing sync.Once
@@ -173,6 +174,7 @@ func NewAgent(d Deps, o Options) (*Agent, error) {
 		ailing:  make(chan struct{}, 1),
 		sweep:   make(chan struct{}, 1),
 		vital:   make(chan struct{}, 1),
+		retire:  make(chan struct{}, 1),
 		known:   make(chan struct{}),
 		tasks:   map[run.Key]*task{},
 		unwell:  errNotRegistered,
@@ -405,12 +407,16 @@ func (a *Agent) recall() error {
 // recall makes a new task what the journal says. live is false where that is
 // nothing any more.
 func (t *task) recall(l loaded) (live bool, err error) {
-	// Torn before its first line was written, or given back and heard.
-	if l.entry.State == stateNew || l.entry.State == stateClosed && l.entry.Answered {
+	// Torn before its first line was written, or, in a set, given back and heard.
+	heard := l.entry.State == stateClosed && l.entry.Answered
+	if l.entry.State == stateNew || heard && t.a.shared != nil {
 		return false, l.file.remove()
 	}
+	if heard {
+		wake(t.a.retire)
+	}
 	t.mu.Lock()
-	t.entry, t.file = l.entry, l.file
+	t.entry, t.file, t.retired = l.entry, l.file, heard
 	t.mu.Unlock()
 	if l.entry.Damaged {
 		t.log.Error("journal entry is damaged")

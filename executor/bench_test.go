@@ -21,7 +21,7 @@ func BenchmarkAgent_task(b *testing.B) {
 			for i := range b.N {
 				limit <- struct{}{}
 				go func() {
-					w.workflow(i, 1)
+					w.workflow(i, 1, 0)
 					<-limit
 					done <- struct{}{}
 				}()

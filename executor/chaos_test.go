@@ -17,8 +17,8 @@ import (
 
 // TestAgent_chaos lets several executors run tasks while processes are killed
 // and frozen at random points, and Temporal, the desk and the drivers go away
-// at random. Whatever happens, every task ends, its steps began once, and its
-// log is whole. DROVER_CHAOS sets how many worlds there are.
+// at random, and workflows are reset. Whatever happens, every task ends, its steps
+// began once, and its log is whole. DROVER_CHAOS sets how many worlds there are.
 func TestAgent_chaos(t *testing.T) {
 	t.Parallel()
 	worlds, err := strconv.Atoi(os.Getenv("DROVER_CHAOS"))
@@ -82,7 +82,10 @@ func chaos(t *testing.T, w *world, r *rand.Rand) {
 		w.submit(task)
 	}
 	w.setMishaps(d.mishap)
-	w.storm(d, func(down bool) { all[d.n(hosts)].setDown(down) })
+	w.storm(d, func(down bool) {
+		all[d.n(hosts)].setDown(down)
+		w.reset(d.n(tasks))
+	})
 	w.setMishaps(nil)
 	for _, h := range all {
 		h.setDown(false)

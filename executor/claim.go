@@ -36,6 +36,8 @@ func (t *task) claim(ctx context.Context, d Delivery) Outcome {
 	t.a.at(pointGranted, t.key)
 	switch codeOf(err) {
 	case "":
+	case run.CodeClaimed:
+		return t.claimedElsewhere(err)
 	case run.CodeConflict:
 		return t.conflict(ctx, err)
 	case run.CodeNotFound:
@@ -92,7 +94,7 @@ func (t *task) write(r record, d Durability) Outcome {
 		t.erase() // here alone: a member of the set has it
 		return Outcome{Claimed: &HeartbeatDetails{Key: t.key, Set: t.a.set()}}
 	case closed:
-		return Outcome{GivenBack: "the key was closed"}
+		return t.released("the key was closed")
 	case stopped && t.a.shared != nil && !fresh:
 		return Outcome{} // it ends as one that has begun, the page last
 	case stopped:
@@ -120,11 +122,43 @@ func (t *task) drop(reason string) Outcome {
 		return Outcome{} // it is being given back
 	}
 	// In a set the page of a claim must not go before its answer: see ours.
-	if t.a.shared != nil && (t.mayBeGranted() || t.isLost()) || t.letGo() != nil {
+	granted := t.mayBeGranted()
+	if t.a.shared != nil && (granted || t.isLost()) {
+		return t.keepDropped(reason)
+	}
+	if granted && t.closeGranted(reason) {
+		return t.released(reason)
+	}
+	if t.letGo() != nil {
 		return t.keepDropped(reason)
 	}
 	t.log.Info("task given back", slog.String("reason", reason))
+	if granted {
+		return t.released(reason)
+	}
 	return Outcome{GivenBack: reason}
+}
+
+// released answers for a key that this journal is closed to, or whose claim it
+// held.
+func (t *task) released(reason string) Outcome {
+	return Outcome{GivenBack: reason, JournalID: t.a.who.journalID}
+}
+
+// closeGranted closes a key whose claim may be held, so that another delivery
+// of it starts nothing. False means that the journal can not be written.
+func (t *task) closeGranted(reason string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.entry.State == stateClosed {
+		return true
+	}
+	if err := t.append(record{State: stateClosed, Reason: reason}, Kept); err != nil {
+		return false
+	}
+	t.freeSlot()
+	t.log.Info("task given back", slog.String("reason", reason))
+	return true
 }
 
 // keepDropped has run give the task back, once that is written down.
@@ -186,8 +220,9 @@ func (t *task) askDefinition(ctx context.Context) (run.Definition, error) {
 	}
 }
 
-// conflict answers for a key whose claim is another's. Only the claim's own
-// journal may say that nothing of it ran.
+// conflict answers for a key whose claim was refused. A gateway that has no
+// word of its own for a claim of another executor says so too, and only the
+// claim's own journal may say that nothing of it ran.
 func (t *task) conflict(ctx context.Context, err error) Outcome {
 	ctx, cancel := context.WithTimeout(ctx, t.a.opts.timing.claim)
 	defer cancel()
@@ -196,7 +231,13 @@ func (t *task) conflict(ctx context.Context, err error) Outcome {
 		t.setAsked(false)
 		return t.drop(fmt.Sprintf("the claim was refused: %v", err))
 	}
-	t.log.Info("task is another's", slog.Any("error", err))
+	return t.claimedElsewhere(err)
+}
+
+// claimedElsewhere answers for a key whose claim another journal holds.
+func (t *task) claimedElsewhere(err error) Outcome {
+	t.log.Info("task is claimed by another executor", slog.Any("error", err))
+	t.setAsked(false)
 	if t.state() != stateClosed {
 		t.erase()
 	}
@@ -208,7 +249,7 @@ func (t *task) deliveredAgain() Outcome {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.entry.State == stateClosed {
-		return Outcome{GivenBack: t.entry.Reason}
+		return t.released(t.entry.Reason)
 	}
 	d := t.details()
 	return Outcome{Claimed: &d}

@@ -61,6 +61,27 @@ func (s *deskService) closeClaim(key run.Key) {
 	s.over[key.Task] = key
 }
 
+// dispatch returns the newest dispatch of a task, 0 for none.
+func (s *deskService) dispatch(task int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.newest[task].Dispatch
+}
+
+// release puts another dispatch in the place of a key, unless a claim of it is
+// open that the answer does not release.
+func (s *deskService) release(key run.Key, d *delivery) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.claims[key]; c != nil && c.journal != d.out.JournalID {
+		return false
+	}
+	next := key
+	next.Dispatch++
+	s.newest[key.Task] = next
+	return true
+}
+
 // isOver reports whether a key was closed; the lock is held.
 func (s *deskService) isOver(key run.Key) bool {
 	return key == s.over[key.Task] || key.Before(s.newest[key.Task])
@@ -160,7 +181,7 @@ func (s *deskService) Claim(_ context.Context, c run.ClaimRequest) (run.Definiti
 	case have == nil:
 		s.claims[c.Key] = &claim{executor: c.Executor, journal: c.JournalID}
 	case have.closed || !s.is(have.executor, c.Executor) || have.journal != c.JournalID:
-		return run.Definition{}, run.Errorf(run.CodeConflict, "claimed")
+		return run.Definition{}, run.Errorf(run.CodeClaimed, "claimed")
 	}
 	s.claims[c.Key].asked++
 	s.claims[c.Key].executor = c.Executor

@@ -152,7 +152,7 @@ func (t *task) notLaunched(ctx context.Context, err error) error {
 	case run.CodeUnavailable, run.CodeCanceled, run.CodeTimeout, run.CodeExhausted:
 		t.a.suspend(err)
 		return t.giveBack(fmt.Sprintf("the environment could not be started: %v", err))
-	case run.CodeConflict:
+	case run.CodeConflict, run.CodeClaimed:
 		return t.giveBack(fmt.Sprintf("the task is not this executor's: %v", err))
 	default:
 		reason := err.Error()
@@ -270,7 +270,7 @@ func (t *task) redefine(ctx context.Context) error {
 		t.def = &def
 		t.mu.Unlock()
 		return nil
-	case run.CodeConflict, run.CodeNotFound:
+	case run.CodeConflict, run.CodeClaimed, run.CodeNotFound:
 		wake(t.a.sweep)
 		if t.state().launchable() {
 			return t.giveBack(fmt.Sprintf("the claim was refused: %v", err))

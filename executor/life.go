@@ -97,7 +97,13 @@ func (t *task) live(ctx context.Context, side *sync.WaitGroup) {
 		return
 	}
 	t.a.at(pointRemoved, t.key)
-	t.erase()
+	if t.a.shared != nil {
+		t.erase() // a set knows from the claim that the key has begun: see ours
+		return
+	}
+	if h != nil || t.noteShipped(ctx) {
+		t.retire()
+	}
 }
 
 // finish waits for the end, hands it over and sees all frames stored. False
@@ -273,7 +279,7 @@ func (t *task) complete(ctx context.Context) bool {
 		outcome := Outcome{Executor: t.a.who.id, Ended: t.entry.Result}
 		closed := t.entry.State == stateClosed
 		if closed { // the token may be that of an order to adopt, which can not be given back
-			outcome = Outcome{Executor: t.a.who.id, NeverStarted: fmt.Sprintf("executor %s gave it back: %s", t.a.who.id, t.entry.Reason)}
+			outcome = Outcome{Executor: t.a.who.id, JournalID: t.a.who.journalID, NeverStarted: fmt.Sprintf("executor %s gave it back: %s", t.a.who.id, t.entry.Reason)}
 		}
 		t.mu.Unlock()
 		if answered {
@@ -283,6 +289,7 @@ func (t *task) complete(ctx context.Context) bool {
 			if closed {
 				return false // who adopts the key finds it closed
 			}
+			t.suspendSlot()
 			select {
 			case <-changed:
 			case <-ctx.Done():
@@ -358,7 +365,7 @@ func (t *task) giveBack(reason string) error {
 }
 
 // answerGiveBack tells that the key was closed, also when the executor shuts
-// down, and forgets it when that was heard.
+// down, and retires it when that was heard.
 func (t *task) answerGiveBack(ctx context.Context) {
 	t.mu.Lock()
 	token := t.entry.Token
@@ -375,8 +382,10 @@ func (t *task) answerGiveBack(ctx context.Context) {
 		if err := t.a.removeEnvironment(ctx, t.key); err != nil {
 			t.log.Warn("removing environment failed", slog.Any("error", err))
 		}
+		t.erase()
+		return
 	}
-	t.erase()
+	t.retire()
 }
 
 // lastWords returns a context that ends some time after ctx.

@@ -55,6 +55,7 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	})
 	group.Go(func() { a.keepWell(work) })
 	group.Go(func() { a.sweepLoop(work) })
+	group.Go(func() { a.retiredLoop(work) })
 
 	var verdict error // why Run ends when the last task has
 	done, ending := ctx.Done(), false
@@ -85,6 +86,8 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	}
 	if verdict != nil {
 		a.clear(ctx)
+	} else {
+		a.forgetAll(work)
 	}
 	return verdict
 }

@@ -234,6 +234,7 @@ func setChaos(t *testing.T, w *world, d *dice) {
 		} else {
 			s.h.setDown(down)
 		}
+		w.reset(d.n(tasks))
 	})
 	w.setMishaps(nil)
 	s.setDown(false)

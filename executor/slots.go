@@ -13,6 +13,7 @@ type slots struct {
 
 	mu       sync.Mutex
 	used     int
+	waiting  int // tasks that ended and wait to be adopted
 	reserved int
 	open     bool          // tasks may be asked for
 	changed  chan struct{} // closed, and made anew, with every change for the better
@@ -58,6 +59,12 @@ func (s *slots) take() { s.change(func() { s.used++ }) }
 // release counts a task no more.
 func (s *slots) release() { s.change(func() { s.used-- }) }
 
+// suspend counts a task as one that only waits to be adopted.
+func (s *slots) suspend() { s.change(func() { s.used, s.waiting = s.used-1, s.waiting+1 }) }
+
+// finish ends the wait of such a task.
+func (s *slots) finish() { s.change(func() { s.waiting-- }) }
+
 // setOpen says whether tasks may be asked for.
 func (s *slots) setOpen(open bool) { s.change(func() { s.open = open }) }
 
@@ -68,11 +75,11 @@ func (s *slots) inUse() int {
 	return s.used
 }
 
-// idle reports whether no task counts, and no poll may bring one.
+// idle reports whether no task counts or waits, and no poll may bring one.
 func (s *slots) idle() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.used == 0 && s.reserved == 0
+	return s.used == 0 && s.waiting == 0 && s.reserved == 0
 }
 
 // change makes a change and wakes who waits for one.

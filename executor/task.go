@@ -35,9 +35,11 @@ type task struct {
 	stopped bool     // stopping is closed
 	gone    bool     // closed is closed
 	slot    bool     // it counts as in use
+	waits   bool     // it ended, and counts as waiting to be adopted
 	erased  bool     // it is over: nothing is written any more
 	lost    bool     // left is closed
 	unkept  bool     // the end is not in the set's journal yet
+	retired bool     // all is done but the end of its claim: see retire
 	asked   bool     // the desk may have granted the claim
 	// dropped says why the key is to be given back, where that could not be
 	// written down at once.
@@ -74,18 +76,33 @@ func newTask(a *Agent, key run.Key) *task {
 // takeSlot counts the task as in use, unless it is over here; the lock is held,
 // or the task is new.
 func (t *task) takeSlot() {
-	if !t.slot && !t.erased {
+	if !t.slot && !t.waits && !t.erased {
 		t.slot = true
 		t.a.slots.take()
 	}
 }
 
+// suspendSlot lets others have the slot of a task that ended and whose token is
+// not known any more: the delivery by which its workflow finds it again may
+// need that slot.
+func (t *task) suspendSlot() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.slot {
+		t.slot, t.waits = false, true
+		t.a.slots.suspend()
+	}
+}
+
 // freeSlot counts it no more; the lock is held.
 func (t *task) freeSlot() {
-	if t.slot {
-		t.slot = false
+	switch {
+	case t.slot:
 		t.a.slots.release()
+	case t.waits:
+		t.a.slots.finish()
 	}
+	t.slot, t.waits = false, false
 }
 
 // lives reports whether there is something to do for run.

@@ -53,8 +53,9 @@ type Adoption struct {
 	JournalID string
 }
 
-// Outcome is the answer about a task. At most one field beside Executor is set;
-// none means that the answer is pending: it will go to Tokens.Complete.
+// Outcome is the answer about a task. At most one field beside Executor and
+// JournalID is set; none means that the answer is pending: it will go to
+// Tokens.Complete.
 type Outcome struct {
 	// Executor is who answers.
 	Executor string
@@ -62,9 +63,13 @@ type Outcome struct {
 	Ended *run.TaskResult
 	// NeverStarted says why no step of the key ran or will ever run.
 	NeverStarted string
-	// GivenBack says why the task was not started; it may be queued again. It
-	// answers a delivery, and no order to adopt.
+	// GivenBack says why the task was not started. It answers a delivery, and
+	// no order to adopt. Another executor may have the task all the same.
 	GivenBack string
+	// JournalID is set, with NeverStarted and GivenBack, where the journal of
+	// this executor held the claim, or is closed to the key: then it vouches that
+	// no step of the key ran or will run.
+	JournalID string
 	// Claimed: another has the task. Its Executor is "" where it is not known who.
 	Claimed *HeartbeatDetails
 }

@@ -36,6 +36,7 @@ type world struct {
 	mu       sync.Mutex
 	began    map[attemptID]int // how often the steps of an attempt began
 	outcomes map[int][]run.TaskResult
+	resets   map[int]int // of each task's workflow
 	adopted  int
 	script   func(key run.Key) script
 	explain  func() string
@@ -170,6 +171,7 @@ func newWorld(t testing.TB) *world {
 		t:   t, ctx: ctx, cancel: cancel,
 		began:    map[attemptID]int{},
 		outcomes: map[int][]run.TaskResult{},
+		resets:   map[int]int{},
 		script:   func(run.Key) script { return script{lines: 3, pause: time.Second, setup: []string{"pulling"}} },
 	}
 	w.tokens = newTokenService(w)
@@ -184,26 +186,36 @@ func (w *world) close() {
 
 // submit runs a task's workflow.
 func (w *world) submit(task int) {
-	w.group.Go(func() { w.workflow(task, 1) })
+	w.group.Go(func() { w.workflow(task, 1, 0) })
 }
 
-// workflow is what the run workflow does with one attempt of a task.
-func (w *world) workflow(task, attempt int) {
-	for dispatch := 1; w.ctx.Err() == nil; dispatch++ {
-		key := run.Key{Run: testRun, Task: task, Attempt: attempt, Dispatch: dispatch}
-		w.desk.queue(key)
+// workflow is what the run workflow does with one attempt of a task. One that
+// was reset goes on from the dispatch that the desk has; execution counts the
+// resets before.
+func (w *world) workflow(task, attempt, execution int) {
+	for w.ctx.Err() == nil {
+		key := run.Key{Run: testRun, Task: task, Attempt: attempt}
+		if !w.decide(task, execution, func() {
+			key.Dispatch = max(1, w.desk.dispatch(task))
+			w.desk.queue(key)
+		}) {
+			return
+		}
 		var last *executor.HeartbeatDetails // that named who has it
 		d := w.tokens.schedule("pool", delivery{kind: "execute", key: key})
-		for !w.again(d) {
-			switch {
-			case d.out.Ended != nil:
-				w.desk.closeClaim(key)
-				w.mu.Lock()
-				w.outcomes[task] = append(w.outcomes[task], *d.out.Ended)
-				w.mu.Unlock()
+		for {
+			released := false
+			if !w.decide(task, execution, func() {
+				if d.out.Ended != nil {
+					w.desk.closeClaim(key)
+					w.outcomes[task] = append(w.outcomes[task], *d.out.Ended)
+				}
+				released = w.again(d) && w.desk.release(key, d)
+			}) || d.out.Ended != nil || d.terminated || w.ctx.Err() != nil {
 				return
-			case w.ctx.Err() != nil, d.terminated:
-				return
+			}
+			if released {
+				break
 			}
 			// Out of contact, or claimed by another: adopt.
 			who := d.details
@@ -211,6 +223,9 @@ func (w *world) workflow(task, attempt int) {
 				who = d.out.Claimed
 			}
 			holder := w.desk.holder(key)
+			if w.again(d) { // it was not for that one to say
+				who, last = nil, nil
+			}
 			if who == nil || who.Executor == "" && who.Set == "" {
 				who = last
 			}
@@ -224,12 +239,42 @@ func (w *world) workflow(task, attempt int) {
 				continue
 			}
 			if who.Executor == "" {
-				break // nobody ever had it
+				if w.decide(task, execution, func() { released = w.desk.release(key, d) }) && !released {
+					last = nil
+					continue
+				}
+				break // no executor ever had it
 			}
 			d = w.tokens.schedule("executor:"+who.Executor, delivery{kind: "adopt", key: key, journal: who.JournalID})
 		}
-		w.desk.closeClaim(key)
 		w.sleep(time.Second)
+	}
+}
+
+// decide does what a workflow decides, unless that was reset since.
+func (w *world) decide(task, execution int, do func()) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.resets[task] != execution {
+		return false
+	}
+	do()
+	return true
+}
+
+// reset resets the workflow of a task to the moment before the task's newest
+// dispatch was scheduled. One that has ended stays as it is.
+func (w *world) reset(task int) {
+	w.mu.Lock()
+	over := len(w.outcomes[task]) > 0
+	if !over {
+		w.resets[task]++
+	}
+	execution := w.resets[task]
+	w.mu.Unlock()
+	if !over {
+		w.tokens.forget(task)
+		w.group.Go(func() { w.workflow(task, 1, execution) })
 	}
 }
 

@@ -43,6 +43,8 @@ func kindOf(code run.Code) problemKind {
 		return problemKind{http.StatusGone, "It was removed"}
 	case run.CodeConflict:
 		return problemKind{http.StatusConflict, "It exists already, or has changed"}
+	case run.CodeClaimed:
+		return problemKind{http.StatusConflict, "Claimed by another executor"}
 	case run.CodeWrongPhase:
 		return problemKind{http.StatusConflict, "The phase of the run does not allow it"}
 	case run.CodeNotWaitingApproval:

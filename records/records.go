@@ -185,9 +185,8 @@ type Progress interface {
 	// not_found (the run, or the task), conflict (the run is final),
 	// unavailable (the list may still come).
 	Expand(ctx context.Context, id run.ID, task int) (Expanded, error)
-	// Holders returns the executor of each task's newest dispatch that was
-	// claimed, for tasks of the run that are not final. The task may have been
-	// queued again since: compare the keys.
+	// Holders returns the executor of each open claim: that of the newest
+	// dispatch of a task that is not final.
 	Holders(ctx context.Context, id run.ID) (map[int]Holder, error)
 }
 
@@ -241,8 +240,20 @@ type TaskChange struct {
 	Executor string
 	// IfUnclaimed leaves the change out where an executor has claimed the
 	// task, that is where it is running: so a queued task is withdrawn without
-	// a race. From then on claims of it are refused, since it is final.
+	// a race. From then on claims of it are refused, since it is final. A change
+	// that queues another dispatch of the same attempt is left out where the
+	// newest dispatch is claimed, unless Released names that claim's journal: so
+	// the steps of an attempt start at most once.
 	IfUnclaimed bool
+	Released    Release
+}
+
+// Release says who vouches that no step of a dispatch ran or will run. Without
+// a JournalID it is the executor, or the set, that was asked about its claim.
+type Release struct {
+	Executor  string
+	Set       string
+	JournalID string
 }
 
 // TaskStanding is how one task stands.

@@ -17,6 +17,7 @@ const (
 	CodeNotFound            Code = "not_found"              // no such thing
 	CodeGone                Code = "gone"                   // there was such a thing, and it was removed
 	CodeConflict            Code = "conflict"               // it exists already, or has changed meanwhile
+	CodeClaimed             Code = "claimed"                // another executor holds the claim: its steps may run there
 	CodeWrongPhase          Code = "wrong_phase"            // the run's phase does not allow the call
 	CodeNotWaitingApproval  Code = "not_waiting_approval"   // the task does not wait for an approval, or the caller has given it
 	CodeChangeGroupConflict Code = "changegroup_conflict"   // an update token is stale

@@ -58,7 +58,7 @@ func (j *job) adoptOnce(ctx workflow.Context, last contract.Heartbeat, n int) (o
 	case err == nil && result.Claimed != nil:
 		next = last
 	case err == nil:
-		return answered(result), last, true
+		return answered(result, contract.Release{Executor: last.Executor, Set: last.Set}), last, true
 	case errors.As(err, &timeout) && timeout.TimeoutType() == enumspb.TIMEOUT_TYPE_HEARTBEAT:
 		// The adopter is gone as well; it had time enough, so no further pause.
 		next = last

@@ -35,7 +35,7 @@ type job struct {
 	forsaken string          // why nobody is left who could adopt it, "" before
 	gone     bool            // the records have it as skipped
 	ended    bool
-	careful  bool                // somebody may have claimed it: queue it only if nobody did
+	released *contract.Release   // who vouches that nothing of the dispatch before ran; nil for none
 	told     bool                // whoever has it knows that it is to stop
 	hush     workflow.CancelFunc // ends the telling; nil while there is none
 }
@@ -63,13 +63,15 @@ func (j *job) proceed(from func(workflow.Context) outcome) {
 }
 
 // enqueue notes the dispatch as queued. What is noted is written before the
-// dispatch is scheduled, so that a claim finds it.
+// dispatch is scheduled, so that a claim finds it. The records leave it out
+// while another dispatch of the attempt is claimed, unless the journal of that
+// claim has released it: this execution may have been reset, and not know.
 func (j *job) enqueue(ctx workflow.Context) {
 	j.recorded = j.crew.ledger.putAndTell(ctx, contract.TaskChange{
 		Task: j.Task, Attempt: j.Attempt, Dispatch: j.Dispatch, Status: run.StatusQueued, Reason: j.Reason,
-		IfUnclaimed: j.careful,
+		IfUnclaimed: true, Released: j.released,
 	})
-	j.careful = false
+	j.released = nil
 }
 
 // run brings the task to its end, through as many dispatches and attempts as
@@ -94,7 +96,7 @@ func (j *job) wake(ctx workflow.Context) {
 	j.answer = nil
 	if err == nil && result.Ended != nil && result.Ended.Status.Final() &&
 		(result.Ended.Status != run.StatusFailed || !j.retries(*result.Ended)) {
-		j.follow(ctx, answered(result))
+		j.follow(ctx, answered(result, contract.Release{}))
 		j.cancel()
 		return
 	}
@@ -160,19 +162,31 @@ func (j *job) recover(ctx workflow.Context) outcome {
 	return j.lookUp(ctx, "the workflow that had queued it is gone")
 }
 
-// lookUp asks the records who has the dispatch, and goes on with them. Where
-// nobody claimed it, it is queued again: the claim comes before any step.
+// changeHolders is that a task is adopted from the executor that has another
+// dispatch of it claimed than this execution knows of. It may go when no run is
+// left that began without it.
+const changeHolders = "adopt-any-dispatch"
+
+// lookUp asks the records who has the task, and goes on with them. Where no
+// executor has claimed it, it is queued again: the claim comes before any step.
+// The records may be ahead of an execution that was reset.
 func (j *job) lookUp(ctx workflow.Context, reason string) outcome {
 	out, err := j.crew.calls.holders(ctx, j.Task)
 	if err != nil { // the records refuse: the next thing written tells the owner
 		workflow.GetLogger(ctx).Warn("asking who has a task failed", "task", j.Name, "error", err)
 	}
 	for _, h := range out.Holders {
-		if h.Task == j.Task && h.Attempt == j.Attempt && h.Dispatch == j.Dispatch {
-			return j.adopt(ctx, contract.Heartbeat{Executor: h.Executor, Set: h.Set})
+		if h.Task != j.Task || h.Attempt < j.Attempt {
+			continue
 		}
+		if h.Attempt != j.Attempt || h.Dispatch != j.Dispatch {
+			if workflow.GetVersion(ctx, changeHolders, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+				continue
+			}
+			j.Attempt, j.Dispatch = h.Attempt, h.Dispatch
+		}
+		return j.adopt(ctx, contract.Heartbeat{Executor: h.Executor, Set: h.Set})
 	}
-	j.careful = true
 	return outcome{kind: outcomeUnbegun, reason: reason}
 }
 

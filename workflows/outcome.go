@@ -20,7 +20,7 @@ type outcomeKind int
 const (
 	outcomeQueued     outcomeKind = iota // nothing yet: it is noted as queued
 	outcomeEnded                         // the task ended: result
-	outcomeUnbegun                       // no step ran or will run: a new dispatch
+	outcomeUnbegun                       // no step ran or will run, unless the records say that it is claimed: a new dispatch
 	outcomeUntaken                       // it was withdrawn, or stopped, and nobody had it
 	outcomeLost                          // its executor was removed: reason
 	outcomeStands                        // the records have it as final: status
@@ -33,6 +33,9 @@ type outcome struct {
 	result *run.TaskResult
 	status run.Status
 	reason string
+	// released is, of outcomeUnbegun, who vouches for that; nil where it is not
+	// known that the claim's own journal does: then the records are asked.
+	released *contract.Release
 }
 
 // read tells what the answer to execute-task means. Where it leaves open
@@ -43,35 +46,49 @@ func (j *job) read(ctx workflow.Context, result contract.ExecuteResult, err erro
 	case err == nil && result.Claimed != nil:
 		return j.adopt(ctx, *result.Claimed)
 	case err == nil:
-		return answered(result)
+		return answered(result, contract.Release{})
 	case temporal.IsCanceledError(err):
 		return outcome{kind: outcomeUntaken} // whoever has a task answers with its end
 	case errors.As(err, &timeout) && timeout.TimeoutType() == enumspb.TIMEOUT_TYPE_HEARTBEAT:
 		var last contract.Heartbeat
 		if !timeout.HasLastHeartbeatDetails() || timeout.LastHeartbeatDetails(&last) != nil {
-			// The first heartbeat comes before the claim, so nothing began.
+			// The first heartbeat comes before the claim, so nothing began of
+			// this delivery.
 			return outcome{kind: outcomeUnbegun, reason: "the executor that took it fell silent before it began"}
 		}
 		j.outOfContact(ctx, last)
 		return j.adopt(ctx, last)
 	}
 	if back, ok := givenBack(err); ok {
-		return outcome{kind: outcomeUnbegun, reason: fmt.Sprintf("executor %s gave it back: %s", back.Executor, back.Reason)}
+		return outcome{
+			kind: outcomeUnbegun, reason: fmt.Sprintf("executor %s gave it back: %s", back.Executor, back.Reason),
+			released: release(contract.Release{JournalID: back.JournalID}),
+		}
 	}
 	workflow.GetLogger(ctx).Warn("a task was answered with an unknown error", "task", j.Name, "error", err)
 	return j.lookUp(ctx, "its executor failed before it began: "+err.Error())
 }
 
-// answered reads an answer without claim.
-func answered(r contract.ExecuteResult) outcome {
-	if r.Ended != nil {
+// answered reads an answer without claim. asked is who was asked about the
+// claim that it has: the word of one that names no journal is taken for it.
+func answered(r contract.ExecuteResult, asked contract.Release) outcome {
+	switch {
+	case r.Ended != nil:
 		return outcome{kind: outcomeEnded, result: r.Ended}
+	case r.NeverStarted == "": // an operator completed the activity by hand
+		return outcome{kind: outcomeUnbegun, reason: "its executor had not begun it"}
+	case r.JournalID != "":
+		asked = contract.Release{JournalID: r.JournalID}
 	}
-	reason := r.NeverStarted
-	if reason == "" {
-		reason = "its executor had not begun it"
+	return outcome{kind: outcomeUnbegun, reason: r.NeverStarted, released: release(asked)}
+}
+
+// release returns nil for a release by nobody.
+func release(r contract.Release) *contract.Release {
+	if r == (contract.Release{}) {
+		return nil
 	}
-	return outcome{kind: outcomeUnbegun, reason: reason}
+	return &r
 }
 
 // givenBack returns the details of an error that gives a task back.
@@ -117,6 +134,7 @@ func (j *job) follow(ctx workflow.Context, out outcome) (more bool) {
 		}
 		j.Dispatch++
 		j.GivenBack++
+		j.released = out.released
 		return j.again(ctx, out.reason, pause(j.GivenBack))
 	case outcomeEnded:
 		return j.followEnd(ctx, *out.result, j.retries(*out.result))

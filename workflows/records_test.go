@@ -45,6 +45,18 @@ type fakeTask struct {
 	claimed  run.Key
 }
 
+// held reports whether the newest dispatch is claimed.
+func (t *fakeTask) held() bool {
+	return t.Status == run.StatusRunning && t.executor != "" && t.claimed.Attempt == t.Attempt && t.claimed.Dispatch == t.Dispatch
+}
+
+func (t *fakeTask) releasedBy(r records.Release) bool {
+	if r.JournalID != "" {
+		return r.JournalID == "j-"+t.executor
+	}
+	return r.Executor == t.executor
+}
+
 // change is a change that was written, in short.
 type change struct {
 	Task, Attempt, Dispatch int
@@ -135,7 +147,8 @@ func (f *fakeRecords) Apply(_ context.Context, _ run.ID, c records.Changes) (rec
 		was, now := run.Key{Attempt: t.Attempt, Dispatch: t.Dispatch}, run.Key{Attempt: x.Attempt, Dispatch: x.Dispatch}
 		switch {
 		case !open, t.Status.Final(), now.Before(was), now == was && rank(x.Status) < rank(t.Status),
-			x.IfUnclaimed && t.Status == run.StatusRunning,
+			x.IfUnclaimed && x.Status != run.StatusQueued && t.Status == run.StatusRunning,
+			x.IfUnclaimed && x.Status == run.StatusQueued && x.Attempt == t.Attempt && x.Dispatch > t.Dispatch && t.held() && !t.releasedBy(x.Released),
 			x.Executor != "" && x.Reason == "" && x.Status == run.StatusRunning && t.Status == run.StatusRunning && now == was:
 			continue
 		}
@@ -195,7 +208,7 @@ func (f *fakeRecords) Holders(context.Context, run.ID) (map[int]records.Holder, 
 	defer unlock()
 	out := map[int]records.Holder{}
 	for task, t := range f.tasks {
-		if t.executor != "" && !t.Status.Final() {
+		if t.held() {
 			out[task] = records.Holder{Key: t.claimed, Executor: t.executor, Set: f.sets[t.executor]}
 		}
 	}
@@ -227,6 +240,14 @@ func (f *fakeRecords) claim(key run.Key, executor string) bool {
 	}
 	t.Status, t.executor, t.claimed = run.StatusRunning, executor, key
 	return true
+}
+
+// take has an executor claim a key, as it did before the workflow was reset.
+func (f *fakeRecords) take(key run.Key, executor string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := f.tasks[key.Task]
+	t.Status, t.Attempt, t.Dispatch, t.executor, t.claimed = run.StatusRunning, key.Attempt, key.Dispatch, executor, key
 }
 
 // writes returns the changes that were written of a task.

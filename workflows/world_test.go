@@ -198,6 +198,12 @@ func givenBack(executor, reason string) error {
 	return temporal.NewNonRetryableApplicationError(reason, contract.ErrorGivenBack, nil, contract.GiveBack{Executor: executor, Reason: reason})
 }
 
+// claimedElsewhere answers a delivery whose claim was refused: another executor
+// has the task.
+func claimedElsewhere(*world, run.Key) (contract.ExecuteResult, error) {
+	return contract.ExecuteResult{Claimed: &contract.Heartbeat{}}, nil
+}
+
 // silent claims the task on an executor that then falls silent.
 func silent(executor string) behaviour {
 	return func(w *world, key run.Key) (contract.ExecuteResult, error) {

@@ -79,7 +79,7 @@ func foreignError(r *http.Response) error {
 
 func known(code run.Code) bool {
 	return slices.Contains([]run.Code{
-		run.CodeInvalid, run.CodeUnreadable, run.CodeNotFound, run.CodeGone, run.CodeConflict, run.CodeUnauthenticated, run.CodeForbidden,
+		run.CodeInvalid, run.CodeUnreadable, run.CodeNotFound, run.CodeGone, run.CodeConflict, run.CodeClaimed, run.CodeUnauthenticated, run.CodeForbidden,
 		run.CodeTooLarge, run.CodeUnsupportedMedia, run.CodeNotSupported, run.CodeExhausted, run.CodeUnavailable,
 		run.CodeTimeout, run.CodeCanceled, run.CodeInternal,
 	}, code)

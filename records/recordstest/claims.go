@@ -17,6 +17,7 @@ func claimTests() map[string]func(t *testing.T, d *database) {
 		"gives_no_foreign_secrets":  testClaimUntrusted,
 		"may_be_repeated":           testClaimRepeated,
 		"has_one_winner":            testClaimRace,
+		"once_an_attempt":           testClaimOnceAnAttempt,
 		"a_newer_key_is_accepted":   testClaimNewer,
 		"is_refused":                testClaimRefused,
 		"is_refused_to_the_old":     testClaimTooOld,
@@ -65,9 +66,42 @@ func testClaimRepeated(t *testing.T, d *database) {
 	require.Equal(t, before, get(t, s, id))
 	lastEvent(t, s, 4)
 	_, err := s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "x", JournalID: "other"})
-	requireCode(t, run.CodeConflict, err)
+	requireCode(t, run.CodeClaimed, err)
 	_, err = s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "y", JournalID: "jx"})
-	requireCode(t, run.CodeConflict, err)
+	requireCode(t, run.CodeClaimed, err)
+}
+
+// testClaimOnceAnAttempt: while a dispatch is claimed, no other of its attempt
+// is, whatever a workflow that was reset has delivered.
+func testClaimOnceAnAttempt(t *testing.T, d *database) {
+	s := d.store(t)
+	r := create(t, s, oneTask("/a/b"))
+	begin(t, s, r.ID)
+	key := func(attempt, dispatch int) run.Key {
+		return run.Key{Run: r.ID, Attempt: attempt, Dispatch: dispatch}
+	}
+	ask := func(executor string, k run.Key) error {
+		_, err := s.Claim(t.Context(), run.ClaimRequest{Key: k, Executor: executor, JournalID: "j" + executor})
+		return err
+	}
+	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 2)}})
+	requireCode(t, run.CodeConflict, ask("y", key(1, 1))) // only queued again
+	require.NoError(t, ask("x", key(1, 2)))
+	before := get(t, s, r.ID)
+	for _, k := range []run.Key{key(1, 1), key(1, 2), key(1, 3), key(1, 9)} {
+		requireCode(t, run.CodeClaimed, ask("y", k))
+	}
+	requireCode(t, run.CodeClaimed, ask("x", key(1, 1)))
+	requireCode(t, run.CodeClaimed, ask("x", key(1, 3)))
+	require.Equal(t, before, get(t, s, r.ID), "nothing has happened")
+	states, err := s.ClaimStates(t.Context(), "x", []run.Key{key(1, 2)})
+	require.NoError(t, err)
+	require.Equal(t, run.ClaimOpen, states[key(1, 2)])
+
+	require.NoError(t, ask("y", key(2, 1)), "another attempt")
+	for _, k := range []run.Key{key(1, 1), key(1, 2), key(1, 3), key(2, 2)} {
+		requireCode(t, run.CodeClaimed, ask("z", k))
+	}
 }
 
 func testClaimRace(t *testing.T, d *database) {
@@ -79,7 +113,7 @@ func testClaimRace(t *testing.T, d *database) {
 		wins := race(t, 10, func(i int) error {
 			_, err := stores[i%2].Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "e" + itoa(int64(i)), JournalID: "j"})
 			return err
-		}, run.CodeConflict)
+		}, run.CodeClaimed)
 		require.Equal(t, 1, wins)
 		holders, err := stores[0].Holders(t.Context(), r.ID)
 		require.NoError(t, err)
@@ -95,6 +129,7 @@ func testClaimNewer(t *testing.T, d *database) {
 	task := get(t, s, r.ID).Tasks[0]
 	require.Equal(t, []any{run.StatusRunning, 1, 1, "x"}, []any{task.Status, task.Attempt, task.Dispatch, task.Executor})
 	require.False(t, task.QueuedAt.IsZero())
+	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 2)}})
 	_, err := s.Claim(t.Context(), run.ClaimRequest{Key: run.Key{Run: r.ID, Attempt: 1, Dispatch: 3}, Executor: "y", JournalID: "j"})
 	require.NoError(t, err)
 	task = get(t, s, r.ID).Tasks[0]
@@ -194,7 +229,7 @@ func testClaimAllowed(t *testing.T, d *database) {
 	require.NoError(t, ask(run.ClaimRequest{Key: first, Executor: "x", Pool: pool, Repeat: true}))
 	require.NoError(t, ask(run.ClaimRequest{Key: first, Executor: "x", Pool: "moved", Repeat: true}), "what it has stays its own")
 	requireCode(t, run.CodeNotFound, ask(run.ClaimRequest{Key: first, Executor: "y", Pool: pool, Repeat: true}))
-	requireCode(t, run.CodeConflict, ask(run.ClaimRequest{Key: first, Executor: "x", JournalID: "other", Repeat: true}))
+	requireCode(t, run.CodeClaimed, ask(run.ClaimRequest{Key: first, Executor: "x", JournalID: "other", Repeat: true}))
 }
 
 // testClaimSet: what one member of a set has claimed is as good for all others.
@@ -214,9 +249,9 @@ func testClaimSet(t *testing.T, d *database) {
 	}
 	require.NoError(t, ask("a", "s", "js"))
 	require.NoError(t, ask("b", "s", "js"))
-	requireCode(t, run.CodeConflict, ask("b", "s", "another journal"))
-	requireCode(t, run.CodeConflict, ask("c", "other", "js"))
-	requireCode(t, run.CodeConflict, ask("d", "", "js"))
+	requireCode(t, run.CodeClaimed, ask("b", "s", "another journal"))
+	requireCode(t, run.CodeClaimed, ask("c", "other", "js"))
+	requireCode(t, run.CodeClaimed, ask("d", "", "js"))
 
 	holders, err := s.Holders(ctx, r.ID)
 	require.NoError(t, err)
@@ -253,6 +288,7 @@ func testClaimStates(t *testing.T, d *database) {
 	}
 	claim(t, s, key(0, 1, 1))
 	claim(t, s, key(1, 1, 1))
+	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(1, 1, 2)}})
 	claim(t, s, key(1, 1, 2))
 	claim(t, s, key(2, 1, 1))
 	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{ended(2, 1, 1, run.StatusSuccess)}})

@@ -87,7 +87,7 @@ func testContactOldDispatch(t *testing.T, d *database) {
 	id, key := silenced(t, s)
 	next := key
 	next.Dispatch++
-	claim(t, s, next)
+	claimQueued(t, s, next)
 	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{
 		{Task: 0, Attempt: 1, Dispatch: 2, Status: run.StatusRunning, Reason: "executor x out of contact"},
 	}})
@@ -95,7 +95,7 @@ func testContactOldDispatch(t *testing.T, d *database) {
 	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 2, run.FrameOutput)))
 	require.Equal(t, before, get(t, s, id))
 	_, err := s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "x", JournalID: "jx"})
-	requireCode(t, run.CodeConflict, err)
+	requireCode(t, run.CodeClaimed, err)
 	require.Equal(t, before, get(t, s, id))
 }
 

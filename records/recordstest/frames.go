@@ -111,7 +111,7 @@ func testBatches(t *testing.T, d *database) {
 	again := run.Key{Run: id, Attempt: 1, Dispatch: 2}
 	second := run.Key{Run: id, Attempt: 2, Dispatch: 1}
 	for _, key := range []run.Key{first, again, second} {
-		claim(t, s, key)
+		claimQueued(t, s, key)
 		require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 1, run.FrameOutput, run.FrameOutput)))
 		require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 3, run.FrameTaskEnd)))
 	}

@@ -246,7 +246,7 @@ func testPackingStale(t *testing.T, d *database) {
 	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 1, run.FrameOutput)))
 	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 2, run.FrameOutput)))
 	key.Dispatch = 2
-	claim(t, s, key)
+	claimQueued(t, s, key)
 	require.Equal(t, 1, stale(at.Add(-time.Hour)), "another dispatch has followed")
 }
 

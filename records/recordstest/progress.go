@@ -21,6 +21,7 @@ func progressTests() map[string]func(t *testing.T, d *database) {
 		"Apply/a_task_from_end_to_end": testApplyLife,
 		"Apply/never_goes_back":        testApplyBack,
 		"Apply/withdraws_unclaimed":    testApplyUnclaimed,
+		"Apply/queues_unclaimed":       testApplyQueueUnclaimed,
 		"Apply/retry":                  testApplyRetry,
 		"Apply/finish":                 testApplyFinish,
 		"Apply/many_tasks":             testApplyMany,
@@ -298,7 +299,7 @@ func testApplyRandom(t *testing.T, d *database) {
 			key := run.Key{Run: r.ID, Task: task, Attempt: attempt, Dispatch: dispatch}
 			_, err := s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: pick(random, []string{"x", "y"}), JournalID: "j"})
 			if err != nil {
-				require.Contains(t, []run.Code{run.CodeConflict, run.CodeInvalid}, run.CodeOf(err))
+				require.Contains(t, []run.Code{run.CodeConflict, run.CodeClaimed, run.CodeInvalid}, run.CodeOf(err))
 			}
 		} else {
 			apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{{Task: task, Attempt: attempt, Dispatch: dispatch, Status: status}}})
@@ -320,6 +321,50 @@ func testApplyRandom(t *testing.T, d *database) {
 	}
 }
 
+// testApplyQueueUnclaimed: another dispatch of an attempt takes the word of the
+// journal that has the claim, and nothing else.
+func testApplyQueueUnclaimed(t *testing.T, d *database) {
+	s := d.store(t)
+	claimed := func() (run.ID, records.TaskStanding) {
+		id, _ := running(t, s, oneTask("/a/b")) // by executor x with the journal jx
+		return id, records.TaskStanding{Attempt: 1, Dispatch: 1, Status: run.StatusRunning}
+	}
+	again := func(id run.ID, attempt, dispatch int, by records.Release) records.TaskStanding {
+		t.Helper()
+		c := queued(0, attempt, dispatch)
+		c.IfUnclaimed, c.Released = true, by
+		_, tasks := apply(t, s, id, records.Changes{Tasks: []records.TaskChange{c}})
+		return tasks[0]
+	}
+	id, held := claimed()
+	for name, by := range map[string]records.Release{
+		"no word":                  {},
+		"another journal":          {JournalID: "jy"},
+		"another executor":         {Executor: "y"},
+		"the same id, wiped":       {Executor: "x", JournalID: "another"},
+		"a set, where there is no": {Set: "s"},
+	} {
+		require.Equal(t, held, again(id, 1, 2, by), name)
+		require.Equal(t, "x", get(t, s, id).Tasks[0].Executor, name)
+	}
+	for name, by := range map[string]records.Release{
+		"its journal": {JournalID: "jx"}, "it was asked": {Executor: "x"},
+	} {
+		id, _ := claimed()
+		require.Equal(t, records.TaskStanding{Attempt: 1, Dispatch: 2, Status: run.StatusQueued}, again(id, 1, 2, by), name)
+	}
+	id, _ = claimed()
+	require.Equal(t, records.TaskStanding{Attempt: 2, Dispatch: 1, Status: run.StatusQueued}, again(id, 2, 1, records.Release{}), "another attempt")
+
+	// What only the workflow has as running, no executor has claimed.
+	r := create(t, s, oneTask("/a/b"))
+	begin(t, s, r.ID)
+	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{
+		queued(0, 1, 1), {Attempt: 1, Dispatch: 1, Status: run.StatusRunning, Executor: "x", Reason: "out of contact"},
+	}})
+	require.Equal(t, records.TaskStanding{Attempt: 1, Dispatch: 2, Status: run.StatusQueued}, again(r.ID, 1, 2, records.Release{}))
+}
+
 func testHolders(t *testing.T, d *database) {
 	s := d.store(t)
 	r := create(t, s, wide("/a/b", 4))
@@ -327,13 +372,13 @@ func testHolders(t *testing.T, d *database) {
 	for task := range 3 {
 		claim(t, s, run.Key{Run: r.ID, Task: task, Attempt: 1, Dispatch: 1})
 	}
+	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(1, 1, 2), queued(0, 1, 2)}})
 	_, err := s.Claim(t.Context(), run.ClaimRequest{Key: run.Key{Run: r.ID, Task: 1, Attempt: 1, Dispatch: 2}, Executor: "y", JournalID: "jy"})
 	require.NoError(t, err)
 	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{ended(2, 1, 1, run.StatusSuccess)}})
 	holders, err := s.Holders(t.Context(), r.ID)
 	require.NoError(t, err)
-	require.Equal(t, map[int]records.Holder{
-		0: {Key: run.Key{Run: r.ID, Task: 0, Attempt: 1, Dispatch: 1}, Executor: "x"},
+	require.Equal(t, map[int]records.Holder{ // what is queued again is in no executor's hands
 		1: {Key: run.Key{Run: r.ID, Task: 1, Attempt: 1, Dispatch: 2}, Executor: "y"},
 	}, holders)
 }

@@ -92,6 +92,14 @@ func batch(key run.Key, executor string, first int64, kinds ...run.FrameKind) ru
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
+// claimQueued queues a key, where it is newer than what is known, and claims it
+// for the executor "x".
+func claimQueued(t testing.TB, s records.Store, key run.Key) {
+	t.Helper()
+	apply(t, s, key.Run, records.Changes{Tasks: []records.TaskChange{queued(key.Task, key.Attempt, key.Dispatch)}})
+	claim(t, s, key)
+}
+
 // claim claims a key for the executor "x".
 func claim(t testing.TB, s records.Store, key run.Key) run.Definition {
 	t.Helper()

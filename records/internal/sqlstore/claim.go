@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 
+	"github.com/drover-run/drover/records"
 	"github.com/drover-run/drover/run"
 )
 
@@ -67,8 +68,9 @@ func (t *tx) mayClaim(ctx context.Context, c run.ClaimRequest, r *runRow, x *tas
 		return run.Errorf(run.CodeConflict, "run %s is %s", r.id, r.phase)
 	case x.status.Final():
 		return run.Errorf(run.CodeConflict, "task %s of run %s is %s", x.name, r.id, x.status)
-	case c.Key.Before(run.Key{Attempt: x.attempt, Dispatch: x.dispatch}):
-		return run.Errorf(run.CodeConflict, "task %s of run %s was dispatched again since %s", x.name, r.id, c.Key)
+	}
+	if err := t.mayBegin(ctx, c.Key, r, x); err != nil {
+		return err
 	}
 	by, err := t.claimant(ctx, c.Key)
 	switch {
@@ -77,13 +79,34 @@ func (t *tx) mayClaim(ctx context.Context, c run.ClaimRequest, r *runRow, x *tas
 	case by.is(c.Executor, c.Set) && by.journal == c.JournalID:
 		return nil // its own, also when a stop is wanted: that reaches it otherwise
 	case by.executor != "":
-		return run.Errorf(run.CodeConflict, "executor %s has claimed %s", by.executor, c.Key)
+		return run.Errorf(run.CodeClaimed, "executor %s has claimed %s", by.executor, c.Key)
 	case r.stopWanted:
 		return run.Errorf(run.CodeConflict, "run %s is being stopped", r.id)
 	case drain:
 		return run.Errorf(run.CodeConflict, "executor %s is to take no tasks", c.Executor)
 	case most > 0 && uses >= most:
 		return run.Errorf(run.CodeConflict, "executor %s has taken its %d tasks", c.Executor, most)
+	}
+	return nil
+}
+
+// mayBegin refuses a key that is not the task's newest, and one of an attempt
+// of which another dispatch is claimed: a workflow that was reset may have
+// forgotten that dispatch, but its steps may run.
+func (t *tx) mayBegin(ctx context.Context, k run.Key, r *runRow, x *taskRow) error {
+	newest := run.Key{Run: k.Run, Task: k.Task, Attempt: x.attempt, Dispatch: x.dispatch}
+	older := k.Before(newest)
+	if k == newest || !older && k.Attempt != newest.Attempt {
+		return nil
+	}
+	by, err := t.claimant(ctx, newest)
+	switch {
+	case err != nil:
+		return err
+	case by.executor != "":
+		return run.Errorf(run.CodeClaimed, "executor %s has claimed the dispatch %s of the same task", by.executor, newest)
+	case older:
+		return run.Errorf(run.CodeConflict, "task %s of run %s was dispatched again since %s", x.name, r.id, k)
 	}
 	return nil
 }
@@ -112,6 +135,16 @@ type claimant struct{ executor, set, journal string }
 // claimed is any member's.
 func (c claimant) is(executor, set string) bool {
 	return c.executor == executor || c.set != "" && c.set == set
+}
+
+// released reports whether it was the claim's own journal that released it. A
+// release without a journal is the answer of an executor that was asked about
+// its claim.
+func (c claimant) released(r records.Release) bool {
+	if r.JournalID != "" {
+		return r.JournalID == c.journal
+	}
+	return r.Executor != "" && r.Executor == c.executor || r.Set != "" && r.Set == c.set
 }
 
 // claimant returns who has claimed a key.

@@ -154,6 +154,11 @@ func (t *tx) apply(ctx context.Context, was, r *runRow, tasks map[int]*taskRow, 
 	for i := range c.Tasks {
 		x := tasks[c.Tasks[i].Task]
 		before := x.taskState
+		if claimed, err := t.stillClaimed(ctx, r.id, x, &c.Tasks[i]); err != nil {
+			return err
+		} else if claimed {
+			continue
+		}
 		if err := x.apply(&c.Tasks[i], t.now); err != nil {
 			return err
 		}
@@ -186,6 +191,16 @@ func (t *tx) apply(ctx context.Context, was, r *runRow, tasks map[int]*taskRow, 
 		return nil
 	}
 	return t.saveRun(ctx, was, r)
+}
+
+// stillClaimed reports whether a change would queue another dispatch of an
+// attempt whose claim is open, and that claim's journal did not release it.
+func (t *tx) stillClaimed(ctx context.Context, id run.ID, x *taskRow, c *records.TaskChange) (bool, error) {
+	if !c.IfUnclaimed || c.Status != run.StatusQueued || x.status != run.StatusRunning || c.Attempt != x.attempt || c.Dispatch <= x.dispatch {
+		return false, nil
+	}
+	by, err := t.claimant(ctx, run.Key{Run: id, Task: x.number, Attempt: x.attempt, Dispatch: x.dispatch})
+	return by.executor != "" && !by.released(c.Released), err
 }
 
 // finish gives back the slots of a run that is finished.
@@ -223,7 +238,7 @@ func (t *taskRow) apply(c *records.TaskChange, now int64) error {
 	switch {
 	case t.status.Final():
 		return nil
-	case c.IfUnclaimed && t.status == run.StatusRunning:
+	case c.IfUnclaimed && c.Status != run.StatusQueued && t.status == run.StatusRunning:
 		return nil
 	case !newer && (t.attempt != c.Attempt || t.dispatch != c.Dispatch):
 		return nil
@@ -297,11 +312,11 @@ func (s *Store) Holders(ctx context.Context, id run.ID) (map[int]records.Holder,
 				return err
 			}
 			h.Key = key
-			holders[key.Task] = h // the newest comes last
+			holders[key.Task] = h
 			return nil
 		}, `SELECT c.task, c.attempt, c.dispatch, c.executor, c.set_name FROM claims c JOIN tasks t ON t.run_id = c.run_id AND t.number = c.task
 			WHERE c.run_id = ? AND t.status IN ('not_started', 'waiting_approval', 'queued', 'running')
-			ORDER BY c.task, c.attempt, c.dispatch`, id)
+			AND c.attempt = t.attempt AND c.dispatch = t.dispatch`, id)
 	})
 	return holders, err
 }

@@ -1,0 +1,142 @@
+package executor
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/drover-run/drover/run"
+)
+
+// retiredAtOnce bounds the keys of one question about claims.
+const retiredAtOnce = 500
+
+// retire keeps the journal's entry of a key whose result was accepted until
+// the records have closed its claim. Until then Temporal may forget the result
+// (its workflow is reset, its database is restored), and the executor is asked
+// again: without the entry it would say that the key never began.
+func (t *task) retire() {
+	kept := newTask(t.a, t.key)
+	kept.counted.Store(true)
+	if !t.replace(kept) {
+		return
+	}
+	if kept.isRetired() {
+		wake(t.a.retire)
+		return
+	}
+	// It was adopted since, and its result is to be told again.
+	if err := kept.spawn(); err != nil {
+		kept.log.Debug("left to the next process", slog.Any("error", err))
+	}
+}
+
+// replace gives the entry to another task of the same key. False means that
+// there is none any more.
+func (t *task) replace(kept *task) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.file == nil || t.erased {
+		return false
+	}
+	t.freeSlot()
+	kept.entry, kept.file, kept.retired = t.entry, t.file, t.entry.Answered
+	kept.steps = foldFrom(&kept.entry)
+	t.file, t.erased = nil, true
+	t.a.mu.Lock()
+	defer t.a.mu.Unlock()
+	t.a.tasks[t.key] = kept
+	return true
+}
+
+// retiredLoop forgets retired keys soon after their claims were closed. It is
+// one call for all of them.
+func (a *Agent) retiredLoop(ctx context.Context) {
+	first := a.opts.timing.retryFirst * 5
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.retire:
+		}
+		retry := pauses(first, a.opts.timing.sweep)
+		for left := true; left; left = a.forgetClosed(ctx) {
+			if !retry.wait(ctx, nil) {
+				return
+			}
+		}
+	}
+}
+
+// forgetAll waits for the claims of retired keys to be closed, but not for
+// long: what is left is in the journal for the next process.
+func (a *Agent) forgetAll(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, a.opts.timing.farewell)
+	defer cancel()
+	retry := pauses(a.opts.timing.retryFirst/4, a.opts.timing.retryFirst*5)
+	for a.forgetClosed(ctx) && retry.wait(ctx, nil) {
+	}
+}
+
+// forgetClosed forgets the retired keys whose claims are closed, and reports
+// whether others are left.
+func (a *Agent) forgetClosed(ctx context.Context) bool {
+	known := map[run.Key]*task{}
+	var keys []run.Key
+	left := false
+	for _, t := range a.all() {
+		if !t.isRetired() {
+			continue
+		}
+		if len(keys) == retiredAtOnce {
+			left = true
+			break
+		}
+		known[t.key] = t
+		keys = append(keys, t.key)
+	}
+	if len(keys) == 0 {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.opts.timing.call)
+	defer cancel()
+	states, err := a.desk.ClaimStates(ctx, a.who.id, keys)
+	if err != nil {
+		a.log.Debug("failed to ask for claims", slog.Any("error", err))
+		return true
+	}
+	for _, key := range keys {
+		left = !known[key].forgetIfClosed(states[key]) || left
+	}
+	return left
+}
+
+func (t *task) isRetired() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.retired
+}
+
+// forgetIfClosed forgets a retired key where the records will not ask about it
+// again. It reports whether nothing is left to do about it.
+func (t *task) forgetIfClosed(s run.ClaimState) bool {
+	t.mu.Lock()
+	now := t.a.now()
+	switch {
+	case s != run.ClaimUnknown:
+		t.unknown = time.Time{}
+	case t.unknown.IsZero():
+		t.unknown = now
+	}
+	lost := !t.unknown.IsZero() && now.Sub(t.unknown) > t.a.opts.timing.tombstone
+	retired := t.retired
+	t.mu.Unlock()
+	if !retired { // adopted meanwhile
+		return true
+	}
+	if s == run.ClaimClosed || s == run.ClaimVoid || lost {
+		t.erase()
+		return true
+	}
+	return false
+}

@@ -1,0 +1,318 @@
+package test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+
+	"github.com/drover-run/drover/api"
+	"github.com/drover-run/drover/contract"
+	"github.com/drover-run/drover/internal/testenv"
+	"github.com/drover-run/drover/run"
+	"github.com/drover-run/drover/test/harness"
+)
+
+// threeTasks is a run of three tasks, one after the other, the second of which
+// succeeds in its second attempt. Each start of the steps of an attempt leaves a
+// line in a file of that attempt.
+type threeTasks struct{ dir string }
+
+func (g threeTasks) spec(pause string) string {
+	const mark = "echo ran >> $DIR/$DROVER_TASK_NAME.$DROVER_TASK_ATTEMPT; sleep "
+	return fmt.Sprintf("name: reset\ngroup: /test/reset\nenvironment: {DIR: %q}\ntasks:\n", g.dir) +
+		"  a: {steps: [{run: '" + mark + pause + "'}]}\n" +
+		"  b:\n    depends: [a]\n    retry: {max_attempts: 2}\n    steps: [{run: '" + mark + pause + "; [ $DROVER_TASK_ATTEMPT = 2 ]'}]\n" +
+		"  c: {depends: [b], steps: [{run: '" + mark + pause + "'}]}\n"
+}
+
+// requireOnce checks that each attempt ran, and began once.
+func (g threeTasks) requireOnce(t *testing.T, r api.Run) {
+	t.Helper()
+	require.Equal(t, api.Result("success"), r.Result, harness.Describe(r))
+	files, err := os.ReadDir(g.dir)
+	require.NoError(t, err)
+	require.Len(t, files, 4)
+	for _, f := range files {
+		data, err := os.ReadFile(filepath.Join(g.dir, f.Name()))
+		require.NoError(t, err)
+		require.Equal(t, "ran\n", string(data), "the steps of %s must have begun once", f.Name())
+	}
+	for name, attempt := range map[string]int{"a": 1, "b": 2, "c": 1} {
+		require.Equal(t, attempt, r.Tasks[name].Attempt, name)
+	}
+}
+
+// resetting resets the workflows of runs of a Drover.
+type resetting struct {
+	*harness.Parts
+	t testing.TB
+	c client.Client
+}
+
+func newResetting(t *testing.T) *resetting {
+	t.Helper()
+	parts := harness.StartParts(t, "2", nil)
+	parts.AddExecutor("second", "2")
+	r := &resetting{Parts: parts, t: t, c: dialTemporal(t, parts.Temporal())}
+	r.AwaitPath("/api/v1/executors", time.Minute, func(body string) bool { return strings.Count(body, `"online"`) == 2 })
+	return r
+}
+
+func dialTemporal(t *testing.T, address string) client.Client {
+	t.Helper()
+	c, err := client.Dial(client.Options{HostPort: address, Namespace: contract.Namespace})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return c
+}
+
+// awaitEvent waits until the history of a run's workflow has so many events, or
+// the workflow is closed, and returns it.
+func (r *resetting) awaitEvent(id string, n int) (events []*historypb.HistoryEvent, closed bool) {
+	r.t.Helper()
+	testenv.Await(r.t, time.Minute, func() (bool, string) {
+		events, closed = nil, false
+		iterator := r.c.GetWorkflowHistory(r.t.Context(), contract.RunWorkflowID(run.ID(id)), "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+		for iterator.HasNext() {
+			event, err := iterator.Next()
+			if err != nil {
+				return false, err.Error()
+			}
+			events = append(events, event)
+			closed = closed || event.GetEventType() == enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED
+		}
+		return closed || len(events) >= n, fmt.Sprintf("%d events of %d", len(events), n)
+	})
+	return events, closed
+}
+
+// reset resets the workflow to the last workflow task that ends at or before
+// event n; false means that it has closed.
+func (r *resetting) reset(id string, events []*historypb.HistoryEvent, n int) bool {
+	r.t.Helper()
+	at := int64(0)
+	for _, e := range events {
+		if e.GetEventType() == enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED && (at == 0 || e.GetEventId() <= int64(n)) {
+			at = e.GetEventId()
+		}
+	}
+	_, err := r.c.ResetWorkflowExecution(r.t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
+		Namespace: contract.Namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: contract.RunWorkflowID(run.ID(id))},
+		Reason: "a test", WorkflowTaskFinishEventId: at, RequestId: fmt.Sprintf("%s-%d-%d", id, n, time.Now().UnixNano()),
+	})
+	if err != nil {
+		r.t.Logf("reset of %s to event %d: %v", id, at, err)
+	}
+	return err == nil
+}
+
+// play submits a run, resets its workflow as soon as it has n events to the
+// workflow task before event back, and sees it end. It reports whether the
+// history was long enough.
+func (r *resetting) play(t *testing.T, n, back int) bool {
+	t.Helper()
+	g := threeTasks{dir: t.TempDir()}
+	id := r.Submit(g.spec("0.4")).ID
+	events, closed := r.awaitEvent(id, n)
+	if !closed {
+		r.reset(id, events, back)
+	}
+	g.requireOnce(t, r.AwaitPhase(id, "finished", 2*time.Minute))
+	return !closed
+}
+
+// TestReset_at_any_event resets the workflow of a run while it is as far as its
+// n-th event, to that event and to earlier ones: each attempt's steps begin once,
+// the run ends well, and no slot is lost. The short form takes some dozen
+// moments around dispatch and claim; the long form takes each event, for twenty
+// minutes.
+func TestReset_at_any_event(t *testing.T) {
+	t.Parallel()
+	r := newResetting(t)
+	if !soak() {
+		for _, n := range []int{5, 6, 7, 8, 9, 10, 12, 14, 17, 21, 26, 31} {
+			r.play(t, n, n)
+		}
+		r.requireIdle()
+		return
+	}
+	for end := time.Now().Add(20 * time.Minute); time.Now().Before(end); {
+		for n := 5; time.Now().Before(end) && r.play(t, n, n); n++ {
+			r.play(t, n, 4+(n*7)%max(1, n-4))
+		}
+	}
+	r.requireIdle()
+}
+
+// requireIdle waits until no executor has a task or counts a slot.
+func (r *resetting) requireIdle() {
+	r.t.Helper()
+	r.AwaitPath("/api/v1/executors", time.Minute, func(body string) bool {
+		return strings.Count(body, `"slots_used":0`) == strings.Count(body, `"slots_used"`) && strings.Contains(body, `"slots_used"`)
+	})
+	for _, dir := range []string{"executor", "second"} {
+		testenv.Await(r.t, time.Minute, func() (bool, string) {
+			left, err := filepath.Glob(filepath.Join(r.Dir, dir, "journal", "*.jsonl"))
+			return err == nil && len(left) == 0, fmt.Sprintf("the journal has %v, %v", left, err)
+		})
+	}
+}
+
+// TestReset_while_the_executor_drains is an attempt that runs on an executor
+// that takes no more tasks, so that another executor is delivered it.
+func TestReset_while_the_executor_drains(t *testing.T) {
+	t.Parallel()
+	parts := harness.StartParts(t, "1", nil)
+	r := &resetting{Parts: parts, t: t, c: dialTemporal(t, parts.Temporal())}
+	g := threeTasks{dir: t.TempDir()}
+	id := r.Submit(g.spec("8")).ID
+	awaitFile(t, filepath.Join(g.dir, "b.2"))
+	events, _ := r.awaitEvent(id, 1)
+	r.drainAll()
+	parts.AddExecutor("second", "2")
+	r.AwaitPath("/api/v1/executors", time.Minute, func(body string) bool { return strings.Contains(body, `"online"`) })
+	require.True(t, r.reset(id, events, len(events)))
+	g.requireOnce(t, r.AwaitPhase(id, "finished", 2*time.Minute))
+	r.requireIdle()
+}
+
+func awaitFile(t *testing.T, path string) {
+	t.Helper()
+	testenv.Await(t, time.Minute, func() (bool, string) {
+		_, err := os.Stat(path)
+		return err == nil, path + " is not there"
+	})
+}
+
+// executors returns the ids of all executors.
+func (r *resetting) executors() []string {
+	r.t.Helper()
+	status, body, err := r.Do(r.t.Context(), http.MethodGet, "/api/v1/executors", "", "")
+	require.NoError(r.t, err)
+	require.Equal(r.t, http.StatusOK, status, body)
+	var list struct {
+		Executors []struct {
+			ID string `json:"id"`
+		} `json:"executors"`
+	}
+	require.NoError(r.t, json.Unmarshal([]byte(body), &list))
+	var ids []string
+	for _, e := range list.Executors {
+		ids = append(ids, e.ID)
+	}
+	return ids
+}
+
+// drainAll drains each executor there is.
+func (r *resetting) drainAll() {
+	r.t.Helper()
+	for _, id := range r.executors() {
+		status, body, err := r.Do(r.t.Context(), http.MethodPost, "/api/v1/executors/"+id+"/drain", "application/json", "{}")
+		require.NoError(r.t, err)
+		require.Less(r.t, status, 300, body)
+	}
+}
+
+// TestReset_of_an_activity delivers a task again by a reset of its activity, with
+// its heartbeats forgotten, while its executor runs it and while that is
+// frozen.
+func TestReset_of_an_activity(t *testing.T) {
+	t.Parallel()
+	r := newResetting(t)
+	for _, frozen := range []bool{false, true} {
+		g := threeTasks{dir: t.TempDir()}
+		id := r.Submit(g.spec("6")).ID
+		awaitFile(t, filepath.Join(g.dir, "b.2"))
+		if frozen {
+			r.Processes[harness.Executor].Freeze()
+		}
+		_, err := r.c.WorkflowService().ResetActivity(t.Context(), &workflowservice.ResetActivityRequest{
+			Namespace: contract.Namespace, Execution: &commonpb.WorkflowExecution{WorkflowId: contract.RunWorkflowID(run.ID(id))},
+			Activity:       &workflowservice.ResetActivityRequest_Type{Type: contract.ActivityExecuteTask},
+			ResetHeartbeat: true,
+		})
+		if frozen {
+			awaitSilence(t, r.c, id)
+			r.Processes[harness.Executor].Thaw()
+		}
+		require.NoError(t, err)
+		g.requireOnce(t, r.AwaitPhase(id, "finished", 3*time.Minute))
+	}
+	r.requireIdle()
+}
+
+// awaitSilence waits until Temporal has noticed that nobody gives heartbeats, or
+// the activity is over.
+func awaitSilence(t *testing.T, c client.Client, id string) {
+	t.Helper()
+	begin := time.Now()
+	testenv.Await(t, 2*time.Minute, func() (bool, string) {
+		d, err := c.DescribeWorkflowExecution(t.Context(), contract.RunWorkflowID(run.ID(id)), "")
+		if err != nil {
+			return false, err.Error()
+		}
+		// Whichever executor has it: the timeout of the heartbeat has passed.
+		return time.Since(begin) > 35*time.Second || len(d.GetPendingActivities()) == 0, "the silence is not noticed"
+	})
+}
+
+// TestReset_by_an_older_database puts an older copy of Temporal's database in
+// the place of the newest, while tasks run and after they ended.
+func TestReset_by_an_older_database(t *testing.T) {
+	t.Parallel()
+	r := newResetting(t)
+	for _, until := range []string{"b.1", "b.2", "c.1"} {
+		g := threeTasks{dir: t.TempDir()}
+		id := r.Submit(g.spec("2")).ID
+		awaitFile(t, filepath.Join(g.dir, "a.1"))
+		r.stopTemporal()
+		copyDatabase(t, r.Dir, filepath.Join(r.Dir, "older"))
+		r.startTemporal()
+		awaitFile(t, filepath.Join(g.dir, until))
+		r.stopTemporal()
+		copyDatabase(t, filepath.Join(r.Dir, "older"), r.Dir)
+		r.startTemporal()
+		g.requireOnce(t, r.AwaitPhase(id, "finished", 4*time.Minute))
+	}
+	r.requireIdle()
+}
+
+func (r *resetting) stopTemporal() {
+	r.t.Helper()
+	require.NoError(r.t, r.Processes[harness.Temporal].Stop())
+}
+
+func (r *resetting) startTemporal() {
+	r.t.Helper()
+	r.Launch(harness.Temporal).AwaitReady()
+}
+
+// copyDatabase copies Temporal's database, whose server does not run.
+func copyDatabase(t *testing.T, from, to string) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(to, 0o700))
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		name := "temporal.db" + suffix
+		data, err := os.ReadFile(filepath.Join(from, name))
+		if errors.Is(err, fs.ErrNotExist) && suffix != "" {
+			require.NoError(t, os.RemoveAll(filepath.Join(to, name)))
+			continue
+		}
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(to, name), data, 0o600))
+	}
+}
