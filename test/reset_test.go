@@ -28,14 +28,16 @@ import (
 
 // threeTasks is a run of three tasks, one after the other, the second of which
 // succeeds in its second attempt. Each start of the steps of an attempt leaves a
-// line in a file of that attempt.
+// line in a file of that attempt. The backoff puts a workflow task between the
+// moment when an attempt is noted and the one when it is scheduled: a reset in
+// between forgets the second alone.
 type threeTasks struct{ dir string }
 
 func (g threeTasks) spec(pause string) string {
 	const mark = "echo ran >> $DIR/$DROVER_TASK_NAME.$DROVER_TASK_ATTEMPT; sleep "
 	return fmt.Sprintf("name: reset\ngroup: /test/reset\nenvironment: {DIR: %q}\ntasks:\n", g.dir) +
 		"  a: {steps: [{run: '" + mark + pause + "'}]}\n" +
-		"  b:\n    depends: [a]\n    retry: {max_attempts: 2}\n    steps: [{run: '" + mark + pause + "; [ $DROVER_TASK_ATTEMPT = 2 ]'}]\n" +
+		"  b:\n    depends: [a]\n    retry: {max_attempts: 2, backoff: 1s}\n    steps: [{run: '" + mark + pause + "; [ $DROVER_TASK_ATTEMPT = 2 ]'}]\n" +
 		"  c: {depends: [b], steps: [{run: '" + mark + pause + "'}]}\n"
 }
 

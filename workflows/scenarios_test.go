@@ -406,6 +406,22 @@ func outside() []scenario {
 			drive: func(g *game) { g.finished(run.ResultSuccess, run.StatusSuccess, run.StatusSuccess) },
 		},
 		{
+			// The claim is refused, since an executor has a later attempt.
+			name: "claimed-elsewhere", plan: newPlan(retrying("a", run.Retry{MaxAttempts: 3})),
+			duties: map[string][]duty{
+				"execute a": {func(_ context.Context, f *farm, in contract.ExecuteInput) (contract.ExecuteResult, error) {
+					f.of(in.Key.Run).take(run.Key{Run: in.Key.Run, Attempt: 2, Dispatch: 3}, "host-1")
+					return contract.ExecuteResult{Claimed: &contract.Heartbeat{}}, nil
+				}},
+				"adopt a": {doAnswer(ended(run.StatusSuccess, "", ""))},
+			},
+			drive: func(g *game) {
+				g.finished(run.ResultSuccess, run.StatusSuccess)
+				require.Equal(g.t, 1, g.f.count(g.id, "execute a"))
+				require.Equal(g.t, []int{2, 3}, []int{g.tasks[0].Attempt, g.tasks[0].Dispatch})
+			},
+		},
+		{
 			// Somebody resets the workflow: what it did before stands.
 			name: "reset", plan: newPlan(node("done"), node("running"), node("queued"), node("later", 0, 1, 2)),
 			duties: map[string][]duty{
