@@ -45,7 +45,7 @@ func (d *directory) create(key string, ifAbsent bool) (*fileWriter, error) {
 	if err := d.mkdir(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(path+"."+rand.Text()+".tmp", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	f, err := os.OpenFile(path+"."+rand.Text()+".tmp", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666) //nolint:gosec // the umask decides: gateways of several users may share the directory
 	if err != nil {
 		return nil, err
 	}

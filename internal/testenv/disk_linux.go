@@ -92,7 +92,7 @@ func (d *Disk) mount() (why string) {
 
 // output returns why a command failed, "" if it did not.
 func output(name string, args ...string) string {
-	out, err := exec.Command(name, args...).CombinedOutput() //nolint:noctx // it ends by itself
+	out, err := exec.Command(name, args...).CombinedOutput()
 	if err == nil {
 		return ""
 	}

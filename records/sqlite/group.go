@@ -84,7 +84,7 @@ func (b *backend) Write(ctx context.Context, fn func(sqlstore.Querier) error) er
 				b.writes.remove(w)
 				return sql.ErrConnDone
 			}
-			b.lead(s)
+			b.lead(s) //nolint:contextcheck // each call of the group has its own
 		case <-ctx.Done():
 			if b.writes.remove(w) {
 				return gaveUp(ctx)
@@ -183,7 +183,7 @@ func (s *session) beginAny(ctx context.Context, group []*write) error {
 			}
 		}
 		if ended == len(group) {
-			return gaveUp(group[0].ctx)
+			return gaveUp(group[0].ctx) //nolint:contextcheck // ctx is without the cancellation
 		}
 	}
 }

@@ -108,7 +108,7 @@ func TestWrite_calls_that_wait_share_a_commit(t *testing.T) {
 	})
 	inside, outside := 0, 0
 	g.call(ctx, func(q sqlstore.Querier) (err error) {
-		outside = g.committed()
+		outside = g.committed() //nolint:contextcheck // it reads with the context of the test
 		inside, err = count(ctx, q)
 		return errors.Join(err, g.insert(ctx, q, "c"))
 	})
