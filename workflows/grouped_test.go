@@ -223,7 +223,9 @@ func (f *farm) playGroups(t *testing.T) {
 			t.Parallel()
 			clients, n := 2, 200
 			if name == "signals-all-the-time" {
-				clients, n = 12, 1_500
+				// With many more clients the server, which serves calls before its
+				// own work, would hand out no task of the workflow before the end.
+				clients, n = 4, 1_500
 			}
 			l, id, tell := f.newLine(t, limits)
 			f.crowd(t, clients, n, func() {

@@ -255,5 +255,5 @@ func TestHandle_Events_where_nothing_more_can_run(t *testing.T) {
 	s := tell(t, again, 1)
 	require.Contains(t, s.output, "full\ndone\n")
 	require.Equal(t, run.StatusSuccess, s.result.Status)
-	require.Contains(t, log.String(), "reading a journal through the archive")
+	require.Contains(t, log.String(), "read a journal through the archive")
 }
