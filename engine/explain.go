@@ -20,8 +20,9 @@ func (e *Engine) Get(ctx context.Context, id run.ID, tokenFor ...string) (run.Ru
 }
 
 // explain gives an unfinished run that is queued, and every task of it that
-// waits, the reason that holds now, where none is stored. It is computed when read, so it is true at
-// that moment and costs nothing at any other.
+// waits, the reason that holds now, where none is stored or where the stored one
+// does not tell that no executor is online. It is computed when read, so it is
+// true at that moment and costs nothing at any other.
 func (e *Engine) explain(ctx context.Context, r run.Run) (run.Run, error) {
 	if r.Phase.Final() {
 		return r, nil
@@ -36,7 +37,7 @@ func (e *Engine) explain(ctx context.Context, r run.Run) (run.Run, error) {
 	open := unfinished(r.Tasks)
 	for i := range r.Tasks {
 		t := &r.Tasks[i]
-		if t.Reason != "" {
+		if t.Reason != "" && t.Status != run.StatusQueued {
 			continue
 		}
 		switch t.Status { //nolint:exhaustive // the others do not wait
@@ -51,7 +52,7 @@ func (e *Engine) explain(ctx context.Context, r run.Run) (run.Run, error) {
 					return run.Run{}, err
 				}
 			}
-			t.Reason = poolReason(line.pools[t.Pool], t.Pool, line.places[t.Number]) + line.fleets[t.Pool]
+			t.Reason = line.reason(t)
 		}
 	}
 	return r, nil
@@ -63,6 +64,20 @@ type waitingLine struct {
 	places map[int]int // of tasks by their numbers
 	// fleets say what the fleets of pools do about it, where no executor is online.
 	fleets map[string]string
+}
+
+// reason says what a queued task waits for. A stored reason says why it is queued
+// once more, such as a retry. Where no executor is online, that alone would mislead.
+func (l *waitingLine) reason(t *run.Task) string {
+	p := l.pools[t.Pool]
+	if t.Reason != "" && p.Online > 0 {
+		return t.Reason
+	}
+	text := poolReason(p, t.Pool, l.places[t.Number]) + l.fleets[t.Pool]
+	if t.Reason != "" {
+		text += "; " + t.Reason
+	}
+	return text
 }
 
 // waitingLine reads the pools, and the places where one of them is full: to

@@ -13,7 +13,7 @@ import (
 func (e *Engine) explainFleets(ctx context.Context, r run.Run, line *waitingLine) error {
 	waits := func(pool string) bool {
 		return line.pools[pool].Online == 0 && slices.ContainsFunc(r.Tasks, func(t run.Task) bool {
-			return t.Pool == pool && t.Status == run.StatusQueued && t.Reason == ""
+			return t.Pool == pool && t.Status == run.StatusQueued
 		})
 	}
 	if !slices.ContainsFunc(r.Tasks, func(t run.Task) bool { return waits(t.Pool) }) {

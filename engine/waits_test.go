@@ -56,3 +56,25 @@ func TestGet_tells_why_a_run_waits(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "is about to get its slots: its change groups have some free", b.reason(t, manual))
 }
+
+// TestGet_tells_why_a_task_waits_that_was_given_back has the only executor drain
+// after it gave a task back: the reason names both.
+func TestGet_tells_why_a_task_waits_that_was_given_back(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	r := b.submit(t, map[string]*run.TaskSpec{"t": twoSteps()})
+	_, err := b.store.Begin(t.Context(), r.ID)
+	require.NoError(t, err)
+	const stored = "executor " + executorID + " gave it back: its disk is full"
+	_, _, err = b.store.Apply(t.Context(), r.ID, records.Changes{Tasks: []records.TaskChange{{Attempt: 1, Dispatch: 2, Status: run.StatusQueued, Reason: stored}}})
+	require.NoError(t, err)
+	reason := func() string {
+		r, err := b.Get(t.Context(), r.ID)
+		require.NoError(t, err)
+		return r.Tasks[0].Reason
+	}
+	require.Equal(t, stored, reason())
+	_, err = b.DrainExecutor(t.Context(), executorID, "new kernel")
+	require.NoError(t, err)
+	require.Equal(t, "all executors of pool shell are draining; "+stored, reason())
+}
