@@ -18,7 +18,7 @@ import (
 
 const usage = `usage: drover-shim run  --dir DIR [--order FILE|-|socket] [--stdout NONCE] [--host] [--strict] [--inherit]
        drover-shim hand --dir DIR [--timeout DURATION] [--pulse DURATION]
-       drover-shim read --dir DIR [--from N] [--follow [--pulse DURATION]]
+       drover-shim read --dir DIR [--from N] [--follow [--pulse DURATION] | --verify]
        drover-shim stop --dir DIR [--grace DURATION]
        drover-shim await-port --ports PORT,...|--count N [--timeout DURATION]
        drover-shim install --dir DIR
@@ -67,7 +67,11 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 		from := flags.Int64("from", 1, "the `number` of the first frame")
 		follow := flags.Bool("follow", false, "wait for further frames until the task ends")
 		pulse := flags.Duration("pulse", 0, "print an empty line after so `long` a silence, and end with stdin; 0 does neither")
+		check := flags.Bool("verify", false, "print no frames, but whether all that are there can be read")
 		do = func() int {
+			if *check {
+				return verify(*dir, *from, stdout, stderr)
+			}
 			if !*follow {
 				return read(*dir, *from, stdout, stderr)
 			}

@@ -205,6 +205,28 @@ func TestRead(t *testing.T) {
 	require.Equal(t, shim.ExitEnded, code)
 }
 
+// TestRead_verify damages a frame in a way that only decoding it shows.
+func TestRead_verify(t *testing.T) {
+	t.Parallel()
+	p := start(t, order(t, nil, "echo one; sleep 60"), nil, "run")
+	p.await(run.FrameOutput)
+	code, out, _ := shimCommand(t, "read", "--dir", p.dir, "--verify")
+	require.Equal(t, shim.ExitDone, code)
+	require.Equal(t, shim.Done, out)
+	name := filepath.Join(p.dir, shim.JournalFile)
+	journal, err := os.ReadFile(name)
+	require.NoError(t, err)
+	damaged := bytes.Replace(journal, []byte(`"d":"`), []byte(`"d":"!`), 1)
+	require.False(t, bytes.Equal(journal, damaged))
+	require.NoError(t, os.WriteFile(name, damaged, 0o600))
+	code, _, _ = shimCommand(t, "read", "--dir", p.dir, "--verify")
+	require.Equal(t, shim.ExitDamaged, code)
+	require.NoError(t, p.cmd.Process.Kill())
+	_ = p.cmd.Wait()
+	code, _, _ = shimCommand(t, "read", "--dir", p.dir, "--verify")
+	require.Equal(t, shim.ExitSpoiled, code)
+}
+
 // The copy has all frames where its reader keeps up, and the shim waits for
 // the acknowledgment.
 func TestStdout(t *testing.T) {

@@ -37,6 +37,26 @@ func read(dir string, from int64, stdout, stderr io.Writer) int {
 	return printLines(shim.ReadLines(dir, from), dir, out, stderr)
 }
 
+// verify decodes what the journal has now. The other readers pass lines on as they
+// are, and the executor that decodes them does not know whether the task goes on.
+func verify(dir string, from int64, stdout, stderr io.Writer) int {
+	decoded := func(yield func([]byte, error) bool) {
+		for line, err := range shim.ReadLines(dir, from) {
+			if err == nil {
+				_, err = shim.Decode(line)
+			}
+			if !yield(line, err) || err != nil {
+				return
+			}
+		}
+	}
+	code := printLines(decoded, dir, newLineWriter(io.Discard, 0), stderr)
+	if code == shim.ExitDone {
+		_, _ = io.WriteString(stdout, shim.Done)
+	}
+	return code
+}
+
 // followJournal prints the journal until the task's end. With a pulse it ends
 // when stdin does: a connection that is lost leaves nothing behind.
 func followJournal(ctx context.Context, f following, stdin io.Reader, stdout, stderr io.Writer) int {

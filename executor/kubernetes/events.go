@@ -55,6 +55,10 @@ func (f *follower) follow(ctx context.Context, s *session) error {
 			return judged
 		}
 		if damage := f.damage(code, err); damage != nil {
+			if code != shim.ExitDamaged && f.driver.spoiled(ctx, f.pod, f.next) {
+				f.complaint = damage
+				return f.spoiled(ctx)
+			}
 			return executor.Damaged(damage, false)
 		}
 		if tries+1 >= followTries {

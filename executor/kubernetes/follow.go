@@ -74,6 +74,13 @@ func (d *Driver) follow(ctx context.Context, pod string, from int64) (*session, 
 	})
 }
 
+// spoiled reports whether a damaged journal has ended: the program that prints its
+// lines does not decode them, so it cannot say.
+func (d *Driver) spoiled(ctx context.Context, pod string, from int64) bool {
+	code, _, err := d.execWait(ctx, pod, "read", "--dir", taskDir, "--from", strconv.FormatInt(from, 10), "--verify")
+	return err == nil && code == shim.ExitSpoiled
+}
+
 // hasJournal reports whether the shim of a container that runs has begun.
 func (d *Driver) hasJournal(ctx context.Context, pod string) (bool, error) {
 	ctx, cancel := d.call(ctx)

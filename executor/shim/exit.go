@@ -17,7 +17,7 @@ const (
 	ExitSpoiled   = 13 // read: the journal is damaged, and nothing is written to it any more
 )
 
-// Done is the line that stop, unpack and await-port with a count print when
+// Done is the line that stop, unpack, read --verify and await-port with a count print when
 // they have done it, besides ExitDone: a call that was cut on its way may look
 // like a program that ended with 0.
 const Done = "done\n"
