@@ -22,6 +22,7 @@ func TestSecrets_of_services(t *testing.T) {
 	dev := harness.StartDev(t, nil, "--executor", "docker")
 	client := harness.NewClient(t, dev.Server, dev.Token)
 	secret := rand.Text()
+	encoded := base64.StdEncoding.EncodeToString([]byte(secret)) // here: the service is to end soon
 	id := client.Submit(fmt.Sprintf(`name: services
 group: /test/services
 secrets: {PASSWORD: %s}
@@ -30,14 +31,14 @@ tasks:
     image: %s
     steps: [{run: 'true'}]
     services:
-    - {name: db, image: %s, environment: {PASSWORD: %s}, command: [/bin/sh, -c, 'echo "first $PASSWORD"; printf %%s "$PASSWORD" | base64; echo "last $PASSWORD" >&2; exit 3']}
-`, secret, image, image, secret)).ID
+    - {name: db, image: %s, environment: {PASSWORD: %s, ENCODED: "%s"}, command: [/bin/sh, -c, 'echo "first $PASSWORD"; echo "$ENCODED"; echo "last $PASSWORD"; exit 3']}
+`, secret, image, image, secret, encoded)).ID
 	r := client.AwaitPhase(id, api.PhaseFinished, patience)
 	require.Equal(t, api.StatusFailed, r.Tasks["a"].Status)
 	status, log, err := client.Do(t.Context(), http.MethodGet, "/api/v1/runs/"+id+"/tasks/a/logs?step=setup", "", "")
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, status)
-	for _, hidden := range []string{secret, base64.StdEncoding.EncodeToString([]byte(secret))} {
+	for _, hidden := range []string{secret, encoded} {
 		require.NotContains(t, log, hidden)
 		require.NotContains(t, r.Tasks["a"].Reason, hidden)
 	}
