@@ -222,7 +222,10 @@ func TestRead_verify(t *testing.T) {
 	code, _, _ = shimCommand(t, "read", "--dir", p.dir, "--verify")
 	require.Equal(t, shim.ExitDamaged, code)
 	require.NoError(t, p.cmd.Process.Kill())
-	_ = p.cmd.Wait()
+	testenv.Await(t, 30*time.Second, func() (bool, string) {
+		alive, err := shim.Alive(p.dir)
+		return err == nil && !alive, "the shim lives"
+	})
 	code, _, _ = shimCommand(t, "read", "--dir", p.dir, "--verify")
 	require.Equal(t, shim.ExitSpoiled, code)
 }
