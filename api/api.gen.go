@@ -1195,7 +1195,7 @@ type PoolSpec struct {
 	Privileged bool `json:"privileged,omitempty,omitzero"`
 
 	// Shared Runs that must not use the images of each other have the hosts of the pool in common: the images of each task are
-	// pulled with the credentials of its own run, whatever its `pull_policy`. Not for the driver `shell`.
+	// pulled with the credentials of its own run, also where its `pull_policy` says otherwise. Not for the driver `shell`.
 	Shared bool `json:"shared,omitempty,omitzero"`
 }
 

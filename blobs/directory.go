@@ -98,7 +98,7 @@ func (d *directory) sync(path string) error {
 	return nil
 }
 
-// settle syncs an object that exists: whoever wrote it may not have come to
+// settle syncs an object that exists: its writer may not have come to
 // that, or was a version that did not.
 func (d *directory) settle(key string) error {
 	path := d.path(key)

@@ -210,7 +210,7 @@ type Fleet struct {
 	Names    []string `koanf:"names" yaml:"names"`         // of the fleets that it looks after; none: of all
 	StateDir string   `koanf:"state_dir" yaml:"state_dir"` // of the plugins: what the next process takes over
 	// PluginPath has the directories of the plugins. No other program is run as a
-	// plugin, whatever a fleet names.
+	// plugin, also where a fleet names others.
 	PluginPath []string `koanf:"plugin_path" yaml:"plugin_path"`
 	// PluginEnv names the variables of this process that plugins get, beside
 	// those that every program needs; NAME* for all that begin like it.

@@ -17,7 +17,7 @@ import (
 
 // TestAgent_chaos lets several executors run tasks while processes are killed
 // and frozen at random points, and Temporal, the desk and the drivers go away
-// at random, and workflows are reset. Whatever happens, every task ends, its steps
+// at random, and workflows are reset. In every case, each task ends, its steps
 // began once, and its log is whole. DROVER_CHAOS sets how many worlds there are.
 func TestAgent_chaos(t *testing.T) {
 	t.Parallel()

@@ -243,7 +243,7 @@ func (t *task) tryNote(r record) error {
 }
 
 // framesRefused reports whether the desk will never take the task's frames:
-// its result is known, and nobody waits for anything any more. Where the executor
+// its result is known, and no caller waits for anything any more. Where the executor
 // was removed, other members of its set still send them.
 func (t *task) framesRefused(err error) bool {
 	t.a.suspectRemoval(err)

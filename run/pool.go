@@ -16,7 +16,7 @@ type Pool struct {
 	Privileged bool // privileged tasks are allowed
 	// Shared says that runs which must not use the images of each other have
 	// the hosts of the pool in common: each task has its images pulled, with the
-	// credentials of its own run, whatever its pull policy.
+	// credentials of its own run, also where its pull policy says otherwise.
 	Shared bool
 	// Default says that tasks which name no pool go here before they go
 	// elsewhere. There is at most one such pool that runs containers, and one

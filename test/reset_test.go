@@ -257,7 +257,7 @@ func TestReset_of_an_activity(t *testing.T) {
 	r.requireIdle()
 }
 
-// awaitSilence waits until Temporal has noticed that nobody gives heartbeats, or
+// awaitSilence waits until Temporal has noticed the missing heartbeats, or
 // the activity is over.
 func awaitSilence(t *testing.T, c client.Client, id string) {
 	t.Helper()

@@ -83,7 +83,7 @@ func answered(r contract.ExecuteResult, asked contract.Release) outcome {
 	return outcome{kind: outcomeUnbegun, reason: r.NeverStarted, released: release(asked)}
 }
 
-// release returns nil for a release by nobody.
+// release returns nil where a release names no journal and no executor.
 func release(r contract.Release) *contract.Release {
 	if r == (contract.Release{}) {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// A workflow that was reset has forgotten who has a task: whatever the answer to
-// its own delivery is, it adopts the task from the executor that has claimed it.
+// A workflow that was reset has forgotten which executor has a task. After each
+// answer to its own delivery it adopts the task from the executor that claimed it.
 func TestReset_adopts_what_another_executor_has(t *testing.T) {
 	t.Parallel()
 	released := func(journal string) error {

@@ -136,7 +136,7 @@ func (s *session) outcome() (code int, err error) {
 }
 
 // line returns the next line that the program prints, newline included, which is
-// valid until the next call. The error is io.EOF at the end, whatever that was,
+// valid until the next call. The error is io.EOF at the end of any kind,
 // that of ctx, and one that wraps shim.ErrDamaged for a line that is too long.
 func (s *session) line(ctx context.Context) ([]byte, error) {
 	stop := context.AfterFunc(ctx, func() { s.cancel(context.Cause(ctx)) })

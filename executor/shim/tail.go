@@ -103,7 +103,7 @@ type tail struct {
 	from    int64
 	journal *Reader  // nil until the journal is there
 	file    *os.File // the same, where it is to be closed
-	done    bool     // task_end was yielded, or nobody wants more
+	done    bool     // task_end was yielded, or the caller wants no more
 	over    bool     // task_end comes before from
 }
 

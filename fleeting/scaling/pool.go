@@ -28,11 +28,11 @@ const Unlimited = -1
 type Supply struct {
 	Free        int  // slots without a task, of instances that are or will be ready
 	Ready       int  // of them: those of instances that are ready
-	Idle        int  // slots that its rules keep free, whatever waits
+	Idle        int  // slots that its rules keep free, also while tasks wait
 	PerInstance int  // tasks at once on a new instance, at least 1
 	Room        int  // instances that it may ask for, or Unlimited
 	Preemptive  bool // it takes upcoming tasks
-	// Off says that the fleet asks for no instance, whatever its limits: it is
+	// Off says that the fleet asks for no instance, also below its limits: it is
 	// paused, for example. Its free slots count nevertheless.
 	Off bool
 }

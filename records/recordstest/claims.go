@@ -71,8 +71,8 @@ func testClaimRepeated(t *testing.T, d *database) {
 	requireCode(t, run.CodeClaimed, err)
 }
 
-// testClaimOnceAnAttempt: while a dispatch is claimed, no other of its attempt
-// is, whatever a workflow that was reset has delivered.
+// testClaimOnceAnAttempt checks that one dispatch of an attempt is claimed at
+// most, also where a workflow that was reset has delivered another.
 func testClaimOnceAnAttempt(t *testing.T, d *database) {
 	s := d.store(t)
 	r := create(t, s, oneTask("/a/b"))

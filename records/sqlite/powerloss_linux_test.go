@@ -15,7 +15,7 @@ import (
 )
 
 // TestStore_survives_a_loss_of_power cuts the power while clients create and
-// claim: whatever they were answered is there afterwards.
+// claim: what was acknowledged is there afterwards.
 func TestStore_survives_a_loss_of_power(t *testing.T) {
 	t.Parallel()
 	const clients, rounds, most = 4, 5, 200
