@@ -16,11 +16,14 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/remotecommand"
+	watchtools "k8s.io/client-go/tools/watch"
 )
 
 // testImage is the busybox of the root module's test images.
@@ -125,10 +128,11 @@ func requireCluster(t *testing.T) *testNamespace {
 		_ = client.CoreV1().Namespaces().Delete(context.Background(), c.namespace, metav1.DeleteOptions{})
 	})
 	// Pods are refused until the namespace has its service account.
-	w, err := client.CoreV1().ServiceAccounts(c.namespace).Watch(t.Context(), metav1.ListOptions{})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	accounts := cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "serviceaccounts", c.namespace, fields.Everything())
+	_, err = watchtools.UntilWithSync(ctx, accounts, &corev1.ServiceAccount{}, nil, func(watch.Event) (bool, error) { return true, nil })
 	require.NoError(t, err)
-	defer w.Stop()
-	<-w.ResultChan()
 	return c
 }
 
@@ -152,29 +156,20 @@ func (c *testNamespace) create(t *testing.T, spec corev1.PodSpec) string {
 	return made.Name
 }
 
-// await watches the pod until the condition holds.
+// await watches the pod until the condition holds. It lists and watches again
+// when the API server ends a watch, as a busy one does when its cache lags.
 func (c *testNamespace) await(t *testing.T, pod, what string, condition func(*corev1.Pod) bool) *corev1.Pod {
 	t.Helper()
-	w, err := c.client.CoreV1().Pods(c.namespace).Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + pod})
-	require.NoError(t, err)
-	defer w.Stop()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	pods := cache.NewListWatchFromClient(c.client.CoreV1().RESTClient(), "pods", c.namespace, fields.OneTermEqualSelector("metadata.name", pod))
 	var last *corev1.Pod
-	timeout := time.NewTimer(time.Minute)
-	defer timeout.Stop()
-	for {
-		select {
-		case event := <-w.ResultChan():
-			require.NotEqual(t, watch.Error, event.Type, "%v", event.Object)
-			if p, ok := event.Object.(*corev1.Pod); ok {
-				last = p
-				if condition(p) {
-					return p
-				}
-			}
-		case <-timeout.C:
-			require.Fail(t, "pod is not "+what, "%+v", last)
-		}
-	}
+	_, err := watchtools.UntilWithSync(ctx, pods, &corev1.Pod{}, nil, func(event watch.Event) (bool, error) {
+		last, _ = event.Object.(*corev1.Pod)
+		return last != nil && condition(last), nil
+	})
+	require.NoError(t, err, "pod is not %s: %+v", what, last)
+	return last
 }
 
 func (c *testNamespace) exec(t *testing.T, pod, container, script string) string {
