@@ -7,11 +7,13 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X github.com/drover-run/drover/internal/version.version=$(VERSION)
 GO      ?= go
 TOOL    := $(GO) tool -modfile=tools/go.mod
-# One setting everywhere: another one would compile the embedded server again.
+# The same setting for every build: a different one would compile the embedded
+# server again.
 export CGO_ENABLED := 0
 
-# What `make test` runs besides: nothing is downloaded or started by it but Go
-# modules. DROVER_REQUIRE names the services without which tests must fail.
+# TESTFLAGS are flags for `go test`. The tests download nothing but Go modules.
+# DROVER_REQUIRE lists the services whose absence fails tests instead of skipping
+# them.
 TESTFLAGS ?=
 REPORT    := .bin/test.log
 
@@ -21,7 +23,7 @@ help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n\033[1m%s\033[0m\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: build ## Build Drover and watch it run two graphs on an embedded Temporal server
+demo: build ## Build Drover and run two graphs on an embedded Temporal server
 	@examples/demo.sh
 
 .PHONY: dev
@@ -36,7 +38,7 @@ build: bin/drover bin/drover-shim ## Build bin/drover and bin/drover-shim (the f
 bin/drover bin/drover-shim:
 	$(GO) build -ldflags '$(LDFLAGS)' -o $@ ./cmd/$(@F)
 
-# Modules of their own: the plugins of ours, and the examples of one.
+# Separate modules: Drover's plugins and the example plugins.
 PLUGIN_MODULES := plugins $(patsubst %/go.mod,%,$(wildcard examples/fleets/*/go.mod))
 PLUGINS        := $(addprefix bin/,$(notdir $(wildcard plugins/cmd/*)))
 
@@ -48,11 +50,11 @@ $(PLUGINS):
 	cd plugins && $(GO) build -ldflags '-s -w -X main.version=$(VERSION)' -o ../$@ ./cmd/$(@F)
 
 .PHONY: generate
-generate: ## Generate what comes from api/openapi.yaml and from the protocol of fleeting plugins
+generate: ## Generate code from api/openapi.yaml and from the protocol of fleeting plugins
 	$(GO) generate ./api/... ./gateway/... ./fleeting/wire
 
 .PHONY: busybox-image
-busybox-image: ## Make the local image of examples/service.yaml from the host's static busybox
+busybox-image: ## Build the local image of examples/service.yaml from the host's static busybox
 	examples/busybox-image.sh
 
 .PHONY: image
@@ -61,26 +63,26 @@ image: build plugins ## Build the Drover image FROM scratch, tagged with the ver
 
 ##@ Check
 .PHONY: test
-test: build ## Run the tests; those that need Docker or PostgreSQL say so where there is none
+test: build ## Run the tests, and list those that are skipped because a service is missing
 	@mkdir -p .bin
 	DROVER_TEST_TEMPORAL=$${DROVER_TEST_TEMPORAL:-auto} DROVER_TEST_S3=$${DROVER_TEST_S3:-auto} $(GO) test $(TESTFLAGS) -timeout 20m ./test ./workflows ./... | tee $(REPORT).part # the longest first
 	@mv $(REPORT).part $(REPORT)
 	@set -e; for module in $(PLUGIN_MODULES); do (cd $$module && $(GO) test $(TESTFLAGS) -timeout 10m ./... | tee -a $(CURDIR)/$(REPORT)); done
 	@$(GO) run ./internal/testenv/missing
 
-# SQLite is left unwatched: it is C turned into Go, and not ours. Scripts start
-# many processes, each of which would stay a second longer.
+# The race detector skips SQLite, which is C code translated to Go. Its exit delay
+# of a second is shortened, because scripts start many processes.
 .PHONY: test-race
 test-race: ## Run the unit tests under the race detector (needs cgo)
 	CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(GO) test -race -gcflags='modernc.org/...=-race=false' -shuffle=on -short -timeout 20m $$($(GO) list ./... | grep -v -e internal/temporalite -e cmd/drover$$ -e drover/test)
 	cd plugins && CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(GO) test -race -shuffle=on -timeout 10m -run 'TestGroup|TestInit' ./...
 
-# A cluster of one node, compiled from the requirements of a module of its own.
+# A cluster of one node, compiled from the requirements of the module test/cluster.
 CLUSTER      := .bin/kubernetes
 KUBERNETES   := $(addprefix $(CLUSTER)/,kube-apiserver kube-controller-manager kube-scheduler kubelet)
 KUBE_VERSION := v1.34.2
 KUBE_LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(KUBE_VERSION) -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=34
-# The suites that need one: of the root module, and modules of their own.
+# The suites that need a cluster: packages of the root module, and separate modules.
 CLUSTER_PACKAGES := ./executor/kubernetes/...
 CLUSTER_MODULES  := $(filter-out test/objectstore,$(patsubst %/go.mod,%,$(wildcard test/*/go.mod)))
 
@@ -92,7 +94,7 @@ IN_CLUSTER  := $(CLUSTER)/cluster up --bin $(CLUSTER) --image $(CLUSTER)/images/
 endif
 
 .PHONY: test-k8s
-test-k8s: build $(AND_CLUSTER) ## Run what needs Kubernetes in a cluster made for it, as root (the first time compiles it for minutes), or in that of KUBECONFIG
+test-k8s: build $(AND_CLUSTER) ## Run the Kubernetes suites as root in a temporary cluster (the first time compiles it for minutes), or in the cluster of KUBECONFIG
 	$(IN_CLUSTER) $(MAKE) --no-print-directory test-k8s-suites
 
 .PHONY: test-k8s-suites
@@ -100,14 +102,14 @@ test-k8s-suites: export DROVER_REQUIRE := kubernetes
 test-k8s-suites: export DROVER_TEST_CLUSTER := $(CURDIR)/$(CLUSTER)
 test-k8s-suites:
 	@set -e; for module in $(CLUSTER_MODULES); do (cd $$module && $(GO) test $(TESTFLAGS) -timeout 10m ./...); done
-	$(GO) test $(TESTFLAGS) -parallel 8 -timeout 20m $(CLUSTER_PACKAGES) # they wait for the cluster, mostly
-	$(GO) test $(TESTFLAGS) -parallel 4 -timeout 20m -run 'TestSet_|TestMembers_' ./test # one node has them all
+	$(GO) test $(TESTFLAGS) -parallel 8 -timeout 20m $(CLUSTER_PACKAGES) # these tests mostly wait for the cluster
+	$(GO) test $(TESTFLAGS) -parallel 4 -timeout 20m -run 'TestSet_|TestMembers_' ./test # one node runs all their pods
 
 .PHONY: cluster
-cluster: $(KUBERNETES) $(CLUSTER)/cluster $(CLUSTER)/images/busybox.tar ## Build what test-k8s starts: the Kubernetes programs and the images
+cluster: $(KUBERNETES) $(CLUSTER)/cluster $(CLUSTER)/images/busybox.tar ## Build the Kubernetes programs and the images for test-k8s
 
-# One program after the other, each with all processors: together they need
-# more memory than a small machine has.
+# Builds one program after the other, each with all processors. In parallel, they
+# would need more memory than a small machine has.
 .NOTPARALLEL: cluster $(KUBERNETES)
 $(KUBERNETES): test/cluster/go.mod test/cluster/go.sum
 	@mkdir -p $(@D)
@@ -130,10 +132,10 @@ lint: ## Run the linters, gofumpt and the checks of go.mod
 	cd plugins && $(GO) tool -modfile=../tools/go.mod golangci-lint run ./...
 	cd test/objectstore && $(GO) mod tidy -diff
 
-# Only a database of vulnerabilities that cannot be fetched excuses the check; the
-# probe of one small package finds that out before the whole program is read.
+# The check is skipped only if the vulnerability database cannot be fetched. The
+# probe of one small package detects that before the whole program is analyzed.
 .PHONY: vulncheck
-vulncheck: ## Look for known vulnerabilities in what Drover calls (says so where their database cannot be reached)
+vulncheck: ## Check the code that Drover calls for known vulnerabilities (skipped if their database cannot be reached)
 	@if probe=$$($(TOOL) govulncheck ./internal/version 2>&1) || ! grep -q 'fetching vulnerabilities' <<< "$$probe"; then \
 		$(TOOL) govulncheck ./... && cd plugins && $(GO) tool -modfile=../tools/go.mod govulncheck ./...; \
 	else echo "vulncheck: skipped, the vulnerability database cannot be reached: $$probe"; fi
@@ -143,49 +145,49 @@ fmt: ## Format the code
 	$(TOOL) golangci-lint fmt ./...
 
 .PHONY: workflowcheck
-workflowcheck: ## Look for non-determinism in the workflows
+workflowcheck: ## Check the workflows for non-determinism
 	$(TOOL) workflowcheck -config workflows/workflowcheck.config.yaml ./workflows/...
 
 .PHONY: replay
-replay: ## Replay every stored history on the workflows as they are
+replay: ## Replay every stored history on the current workflows
 	$(GO) test -count=1 -run 'Replay' ./workflows/...
 
 .PHONY: histories
-histories: build ## Record the histories that the replay tests do not have, on an embedded server
+histories: build ## Record the histories that the replay tests lack, on an embedded server
 	$(GO) run ./workflows/histories
 
 .PHONY: check-clean
-check-clean: generate ## Fail where generated code or go.mod is not what is committed
+check-clean: generate ## Fail if generated code or go.mod differs from the commit
 	git diff --exit-code -- api gateway fleeting go.mod go.sum
 
-# How much each reader is fuzzed: 1 is about 20 seconds each on two cores. The work
-# is counted, because in Go 1.26 a limit of time can end a fuzz test that found
-# nothing as failed with "context deadline exceeded" (go.dev/issue/75804).
-# Inputs that make files are not minimized for long.
+# FUZZ is how much to fuzz each parser: 1 takes about 20 seconds each on two cores.
+# The limit is a number of executions, because in Go 1.26 a time limit can fail a
+# fuzz test that found nothing with "context deadline exceeded" (go.dev/issue/75804).
+# The minimization is short, because some inputs create files.
 FUZZ ?= 1
 fuzz_one = $(GO) test -run '^$$' -fuzz $(1) -fuzztime $$(($(2) * $(FUZZ)))x -fuzzminimizetime 10x $(3)
 .PHONY: fuzz
-fuzz: ## Fuzz the readers of specifications, of test reports and of archives, FUZZ times about 20 seconds each
+fuzz: ## Fuzz the parsers of specifications, test reports and archives, FUZZ times about 20 seconds each
 	$(call fuzz_one,FuzzRead,30000,./spec/)
 	$(call fuzz_one,FuzzCost,2000,./spec/)
 	$(call fuzz_one,FuzzReport,30000,./engine/)
 	$(call fuzz_one,FuzzUnpack,25000,./archive/)
 
 .PHONY: soak
-soak: build $(AND_CLUSTER) ## The long runs: ten kills in a row, chaos, also in a cluster as test-k8s has it, fuzzing, the full self-build
+soak: build $(AND_CLUSTER) ## Run the long tests: kills, chaos (also in a cluster, as test-k8s), fuzzing, the full self-build
 	$(IN_CLUSTER) env DROVER_SOAK=1 $(GO) test -count=1 -v -timeout 3h ./test/...
 	$(MAKE) fuzz FUZZ=30
 	examples/with-dev.sh shell bin/drover run examples/full-build.yaml --env SOURCE="$$PWD" --follow
 
 .PHONY: bench
-bench: build plugins ## Measure Drover beside a bare Temporal workflow on the same server
+bench: build plugins ## Measure Drover and compare it with a plain Temporal workflow on the same server
 	$(GO) run ./test/bench
 	$(if $(DROVER_TEST_KUBECONFIG),$(GO) test -run '^$$' -bench Task -benchtime 20x ./executor/kubernetes)
 
 .PHONY: bench-million
-bench-million: ## Measure lists, counts and reads among a million runs, in SQLite and in PostgreSQL where it is installed (3 GB in /tmp)
+bench-million: ## Measure lists, counts and reads with a million runs, in SQLite and, if installed, PostgreSQL (3 GB in /tmp)
 	$(GO) run ./test/bench/million
 
 .PHONY: clean
-clean: ## Remove what was built
+clean: ## Remove build output
 	rm -rf bin .bin

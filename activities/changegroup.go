@@ -7,20 +7,21 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Granter gives free slots of change groups to runs that wait.
+// Granter grants free slots of change groups to runs that wait.
 type Granter interface {
 	Grant(ctx context.Context, name string) (granted []run.ID, more bool, err error)
 }
 
-// ChangeGroups holds the activity by which the workflow of a change group
-// grants its slots. It is idempotent and takes milliseconds. Errors are those
-// of toTemporal.
+// ChangeGroups holds the activity by which the change-group workflow grants
+// slots. It is idempotent and takes milliseconds. Errors are those of
+// toTemporal.
 type ChangeGroups struct{ granter Granter }
 
 // NewChangeGroups returns the activity over the records.
 func NewChangeGroups(granter Granter) *ChangeGroups { return &ChangeGroups{granter: granter} }
 
-// Grant lets in runs of a change group that may be let in, up to a number.
+// Grant admits runs of a change group, up to a number, as long as slots are
+// free.
 func (a *ChangeGroups) Grant(ctx context.Context, in contract.GrantInput) (contract.GrantResult, error) {
 	granted, more, err := a.granter.Grant(ctx, in.Name)
 	return contract.GrantResult{Granted: len(granted), More: more}, toTemporal(err)

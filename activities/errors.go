@@ -1,5 +1,5 @@
-// Package activities holds the side effects that workflows ask for, one struct
-// per concern.
+// Package activities holds the side effects of workflows, one struct per
+// concern.
 package activities
 
 import (
@@ -11,8 +11,8 @@ import (
 )
 
 // retryable says for every code whether an activity that fails with it is
-// tried again. What is false here is an answer, and trying again gives the
-// same one; what is true is a platform that fails, or does not know better.
+// retried. A code with false is an answer that a retry would repeat. A code
+// with true is a failure of the platform, or one of unknown cause.
 //
 //nolint:gochecknoglobals // a constant table
 var retryable = map[run.Code]bool{
@@ -39,8 +39,8 @@ var retryable = map[run.Code]bool{
 	run.CodeInternal:            true,
 }
 
-// toTemporal makes an error fit to cross to a workflow: its type is the code,
-// and whether Temporal tries again follows from the code alone. nil stays nil.
+// toTemporal converts an error for a workflow: its type is the code, and the
+// code alone decides whether Temporal retries. nil stays nil.
 func toTemporal(err error) error {
 	if err == nil {
 		return nil
@@ -53,8 +53,8 @@ func toTemporal(err error) error {
 	})
 }
 
-// FromTemporal returns the run.Error of an error that toTemporal made, however
-// wrapped; any other error becomes one of CodeInternal. nil stays nil.
+// FromTemporal returns the run.Error of an error that toTemporal created, also
+// if it is wrapped; any other error becomes one of CodeInternal. nil stays nil.
 func FromTemporal(err error) error {
 	if err == nil {
 		return nil

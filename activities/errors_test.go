@@ -15,7 +15,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// codes returns every run.Code there is, as the source declares them.
+// codes returns every run.Code that the source declares.
 func codes(t *testing.T) []run.Code {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "../run/error.go", nil, 0)

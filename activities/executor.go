@@ -11,7 +11,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// TaskAgent is what the executor's activities need of an executor.Agent.
+// TaskAgent is the part of executor.Agent that the activities use.
 type TaskAgent interface {
 	Execute(ctx context.Context, d executor.Delivery) executor.Outcome
 	Adopt(ctx context.Context, o executor.Adoption) (executor.Outcome, error)
@@ -20,8 +20,8 @@ type TaskAgent interface {
 
 var _ TaskAgent = (*executor.Agent)(nil)
 
-// Executor holds the activities that an executor serves. They hand a task over
-// to the agent and return at once: the result comes by the task's token.
+// Executor holds the activities that an executor serves. They pass a task to
+// the agent and return immediately: the result comes by the task's token.
 type Executor struct {
 	agent TaskAgent
 }
@@ -36,8 +36,9 @@ func (e *Executor) ExecuteTask(ctx context.Context, in contract.ExecuteInput) (c
 	if activity.HasHeartbeatDetails(ctx) {
 		var last contract.Heartbeat
 		if err := activity.GetHeartbeatDetails(ctx, &last); err != nil {
-			// Somebody gave them: that is enough to start nothing.
-			activity.GetLogger(ctx).Warn("heartbeat details are not readable", "error", err)
+			// Their presence means that an earlier delivery sent a heartbeat,
+			// so nothing may start.
+			activity.GetLogger(ctx).Warn("failed to decode heartbeat details", "error", err)
 		}
 		d.Last = detailsOf(last, in.Key)
 	}
@@ -73,13 +74,13 @@ func (e *Executor) answer(out executor.Outcome) (contract.ExecuteResult, error) 
 	return resultOf(out)
 }
 
-// resultOf turns an outcome into what execute-task returns.
+// resultOf converts an outcome to the result of execute-task.
 func resultOf(out executor.Outcome) (contract.ExecuteResult, error) {
 	if out.GivenBack != "" {
 		return contract.ExecuteResult{}, temporal.NewApplicationErrorWithOptions(out.GivenBack, contract.ErrorGivenBack,
 			temporal.ApplicationErrorOptions{
 				NonRetryable: true,
-				// It is a matter of course, not a fault to be logged.
+				// It is a normal outcome, not an error to be logged.
 				Category: temporal.ApplicationErrorCategoryBenign,
 				Details:  []any{contract.GiveBack{Executor: out.Executor, Reason: out.GivenBack, JournalID: out.JournalID}},
 			})

@@ -19,7 +19,7 @@ import (
 
 var taskKey = run.Key{Run: "01jz0000000000000000000000", Task: 3, Attempt: 1, Dispatch: 2}
 
-// agent answers as it is told to, and records what it was asked.
+// agent is a scripted fake that records its calls.
 type agent struct {
 	out       executor.Outcome
 	err       error
@@ -134,7 +134,7 @@ func TestExecutor_StopTask(t *testing.T) {
 	require.Equal(t, []run.Key{taskKey}, a.stopped)
 }
 
-// tokenClient answers with an error and records what it was told.
+// tokenClient answers with an error and records its calls.
 type tokenClient struct {
 	err     error
 	details []any

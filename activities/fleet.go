@@ -8,7 +8,7 @@ import (
 	"github.com/drover-run/drover/fleets"
 )
 
-// FleetWorker has the plugins of fleets.
+// FleetWorker runs the plugins of fleets.
 type FleetWorker interface {
 	Watch(ctx context.Context, fleet string, u fleets.UnderWay) (fleets.Watched, error)
 	Step(ctx context.Context, fleet, id string, p fleets.Plan) error

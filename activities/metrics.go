@@ -8,8 +8,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// RetentionMetrics are the figures of what one process has removed because it
-// is kept no longer. Register it once.
+// RetentionMetrics are metrics of the data that one process has removed under
+// the retention settings. Register it once.
 type RetentionMetrics struct {
 	removed  *prometheus.CounterVec
 	bytes    *prometheus.CounterVec
@@ -18,15 +18,15 @@ type RetentionMetrics struct {
 
 var _ prometheus.Collector = (*RetentionMetrics)(nil)
 
-// NewRetentionMetrics returns a set that is not registered.
+// NewRetentionMetrics returns unregistered metrics.
 func NewRetentionMetrics() *RetentionMetrics {
 	counter := func(name, help string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"kind"})
 	}
 	m := &RetentionMetrics{
-		removed:  counter("drover_retention_removed_total", "What was removed since it is kept no longer, by kind; logs are counted by run."),
-		bytes:    counter("drover_retention_removed_bytes_total", "Bytes that it took in the blob store; of runs and events they are not known."),
-		failures: counter("drover_retention_failures_total", "Attempts to remove that failed, by kind; each is followed by another."),
+		removed:  counter("drover_retention_removed_total", "Items removed under the retention settings, by kind; logs are counted by run."),
+		bytes:    counter("drover_retention_removed_bytes_total", "Bytes of the removed items in the blob store; unknown for runs and events."),
+		failures: counter("drover_retention_failures_total", "Failed attempts to remove items, by kind; each is retried."),
 	}
 	for _, kind := range run.RetentionKinds() {
 		m.removed.WithLabelValues(string(kind))
@@ -52,7 +52,8 @@ func (m *RetentionMetrics) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// did counts what a call removed, and that it failed, unless its process ends.
+// did counts what a call removed. It counts a failure unless the process is
+// stopping.
 func (m *RetentionMetrics) did(ctx context.Context, kind run.RetentionKind, n int, bytes int64, err error) {
 	m.removed.WithLabelValues(string(kind)).Add(float64(n))
 	if bytes > 0 {

@@ -9,35 +9,36 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// removeFor is how long an activity that removes goes on before it comes back,
-// so that the workflow can heed what it was told.
+// removeFor is how long an activity removes data before it returns, so that the
+// workflow can handle its signals.
 const removeFor = 10 * time.Second
 
-// errEnough ends what a pace was given to.
-var errEnough = errors.New("it is time to come back")
+// errEnough ends the loop of an activity whose time is over.
+var errEnough = errors.New("the time of the call is over")
 
-// pace has an activity keep to a rate, and come back in time: some while after
-// the first time that it waits, so that it never comes back with nothing done.
+// pace limits an activity to a rate, and makes it return in time. The time
+// counts from the first wait, so that no call returns without having removed
+// anything.
 type pace struct {
 	limiter *rate.Limiter
-	most    int // at once
+	most    int // in one call
 	until   time.Time
 	now     func() time.Time
 }
 
-// newPace returns the pace of one call. most bounds what is removed at once,
-// and so in one transaction; perSecond 0 is no bound.
+// newPace returns the pace of one call. maxBatch bounds what is removed in one
+// transaction; perSecond 0 means no limit.
 func newPace(now func() time.Time, perSecond, most int) *pace {
 	limit := rate.Inf
 	if perSecond > 0 {
 		limit, most = rate.Limit(perSecond), min(most, perSecond)
 	}
 	p := &pace{limiter: rate.NewLimiter(limit, most), most: most, now: now}
-	p.limiter.AllowN(time.Now(), most) // calls follow one another: none begins with what another saved
+	p.limiter.AllowN(time.Now(), most) // calls follow one another: a call must not begin with the burst that another saved
 	return p
 }
 
-// wait waits until n more may be removed. Errors: errEnough.
+// wait blocks until n more may be removed. Errors: errEnough.
 func (p *pace) wait(ctx context.Context, n int) error {
 	switch now := p.now(); {
 	case p.until.IsZero():
@@ -48,7 +49,7 @@ func (p *pace) wait(ctx context.Context, n int) error {
 	return p.limiter.WaitN(ctx, n)
 }
 
-// repeat removes some, again and again, until there are no more, or an error.
+// repeat calls some until nothing is left, or until an error.
 func (p *pace) repeat(ctx context.Context, some func(n int) (left bool, err error)) error {
 	for {
 		if err := p.wait(ctx, p.most); err != nil {
@@ -60,8 +61,8 @@ func (p *pace) repeat(ctx context.Context, some func(n int) (left bool, err erro
 	}
 }
 
-// paced does what is to be done at a pace, and reports whether it is to be done
-// again at once: its time was over, or the worker stops and another goes on.
+// paced runs do, and reports whether it must be called again immediately:
+// because its time was over, or because the worker stops and another continues.
 func paced(ctx context.Context, do func(ctx context.Context) error) (more bool, err error) {
 	if activity.IsActivity(ctx) {
 		var end func()

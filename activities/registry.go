@@ -8,20 +8,20 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Expirer removes temporary executors whose time is over.
+// Expirer removes temporary executors that are offline past their time.
 type Expirer interface {
 	ExpireExecutor(ctx context.Context, id string) (_ run.Executor, again time.Duration, _ error)
 }
 
-// Registry holds the activity by which the workflow of an executor looks after
-// it. It is idempotent and takes milliseconds. Errors are those of toTemporal.
+// Registry holds the activity of the executor workflow. It is idempotent and
+// takes milliseconds. Errors are those of toTemporal.
 type Registry struct{ expirer Expirer }
 
 // NewRegistry returns the activity over the records.
 func NewRegistry(expirer Expirer) *Registry { return &Registry{expirer: expirer} }
 
-// ExpireExecutor tells how an executor stands, after it was removed where it is
-// temporary and was offline for its time.
+// ExpireExecutor returns the state of an executor. It first removes a temporary
+// executor that was offline past its time.
 func (a *Registry) ExpireExecutor(ctx context.Context, in contract.ExpireInput) (contract.ExecutorState, error) {
 	e, again, err := a.expirer.ExpireExecutor(ctx, in.Executor)
 	if err != nil {

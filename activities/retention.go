@@ -12,8 +12,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// RetentionStore removes what is kept no longer. What one call has removed
-// stands when it fails.
+// RetentionStore removes data that is no longer kept. If a call fails, what it
+// has removed stays removed.
 type RetentionStore interface {
 	// ExpireLogs and DeleteRuns take a transaction for each run.
 	ExpireLogs(ctx context.Context, before time.Time, n int) (records.ExpiredLogs, error)
@@ -24,26 +24,26 @@ type RetentionStore interface {
 
 var _ RetentionStore = records.Store(nil)
 
-// What is removed in one call of the records, at most: a write of some
-// milliseconds, that holds nobody up. A run takes a transaction of its own.
+// The limits of one call of the records: a write of some milliseconds, which
+// delays no other write noticeably. Each run takes a transaction of its own.
 const (
 	runsAtOnce     = 10
 	archivesAtOnce = 50
-	eventsAtOnce   = 10 // hundreds
+	eventsAtOnce   = 10 // in hundreds
 	hundred        = 100
 )
 
-// Retention holds the activities that remove what is kept no longer. Each of
-// them goes on for a bounded time, at the rate that it is given, and goes on
-// where it was when it is tried again. Errors are those of toTemporal.
+// Retention holds the activities that remove data under the retention settings.
+// Each of them runs for a bounded time, at a given rate, and continues where it
+// was when it is retried. Errors are those of toTemporal.
 type Retention struct {
 	store   RetentionStore
 	metrics *RetentionMetrics
 	now     func() time.Time
 }
 
-// NewRetention returns the activities over the records. Nil metrics are a set
-// that nobody reads; now is the clock, and nil means time.Now.
+// NewRetention returns the activities over the records. If metrics is nil, an
+// unregistered set is used. now is the clock; nil means time.Now.
 func NewRetention(store RetentionStore, metrics *RetentionMetrics, now func() time.Time) *Retention {
 	if metrics == nil {
 		metrics = NewRetentionMetrics()
@@ -57,7 +57,7 @@ func NewRetention(store RetentionStore, metrics *RetentionMetrics, now func() ti
 // ExpireLogs is contract.ActivityExpireLogs.
 func (a *Retention) ExpireLogs(ctx context.Context, in contract.ExpireLogsInput) (out contract.ExpireLogsResult, err error) {
 	if in.Keep.MaxAge <= 0 {
-		return out, toTemporal(run.Errorf(run.CodeInvalid, "nothing says which logs to remove"))
+		return out, toTemporal(run.Errorf(run.CodeInvalid, "the request selects no logs to remove"))
 	}
 	before := a.now().Add(-in.Keep.MaxAge.Std())
 	out.More, err = paced(ctx, func(ctx context.Context) error {
@@ -93,9 +93,10 @@ func (a *Retention) DeleteRuns(ctx context.Context, in contract.DeleteRunsInput)
 		q.Before = a.now().Add(-in.Keep.MaxAge.Std())
 	}
 	if q.Keep <= 0 && q.Before.IsZero() {
-		return out, toTemporal(run.Errorf(run.CodeInvalid, "nothing says which runs to delete"))
+		return out, toTemporal(run.Errorf(run.CodeInvalid, "the request selects no runs to delete"))
 	}
-	// To find them may take longer than to delete them, so it is one call.
+	// Finding the runs may take longer than deleting them, so both are one
+	// call.
 	p := newPace(a.now, in.PerSecond, runsAtOnce)
 	q.Pace = func(ctx context.Context) error { return p.wait(ctx, 1) }
 	var more bool
@@ -125,7 +126,7 @@ func (a *Retention) RemoveEvents(ctx context.Context, in contract.RemoveEventsIn
 		return removed == n*hundred, err
 	}
 	if activity.IsActivity(ctx) && activity.GetInfo(ctx).IsLocalActivity {
-		out.More, err = some(ctx, eventsAtOnce) // it must be back within a workflow task
+		out.More, err = some(ctx, eventsAtOnce) // the activity must return within a workflow task
 		return out, toTemporal(err)
 	}
 	out.More, err = paced(ctx, func(ctx context.Context) error {

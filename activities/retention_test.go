@@ -17,13 +17,13 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// shelf is a store with things that are kept no longer.
+// shelf is a fake of a store with expired data.
 type shelf struct {
 	now     time.Time
-	took    time.Duration // how long a call takes
+	took    time.Duration // duration of a call
 	left    map[run.RetentionKind]int
-	asked   []any // what for
-	batches []int // how many at once
+	asked   []any // the arguments of the calls
+	batches []int // the sizes of the batches
 	err     error
 }
 
@@ -50,7 +50,7 @@ func (s *shelf) ExpireArchives(_ context.Context, kind run.ArchiveKind, keep run
 	return records.Expired{Archives: done, Bytes: int64(done) * 10, More: done == n}, s.err
 }
 
-// DeleteRuns deletes at the pace that it is given, as a store does.
+// DeleteRuns deletes at the rate that the query sets, as a store does.
 func (s *shelf) DeleteRuns(ctx context.Context, q run.DeleteQuery) (out run.Deleted, _ error) {
 	pace := q.Pace
 	q.Pace = nil
@@ -77,7 +77,7 @@ func newShelf(kind run.RetentionKind, n int) *shelf {
 	return &shelf{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), left: map[run.RetentionKind]int{kind: n}}
 }
 
-// sweep calls the activity of a kind, and returns what it did.
+// sweep calls the activity of a kind, and returns its result.
 func sweep(t *testing.T, kind run.RetentionKind, a *activities.Retention, perSecond int) (n int, more bool, err error) {
 	t.Helper()
 	hour := run.Duration(time.Hour)
@@ -124,7 +124,8 @@ func counters(t *testing.T, m *activities.RetentionMetrics) map[string]float64 {
 	return all
 }
 
-// TestRetention removes all there is of a kind, in small steps, and counts it.
+// TestRetention removes all expired data of a kind, in small steps, and counts
+// it.
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	for _, kind := range run.RetentionKinds() {
@@ -163,8 +164,8 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// TestRetention_comes_back after some seconds, with something done, so that the
-// workflow can heed what it was told.
+// TestRetention_comes_back: the activity returns after some seconds, with
+// something removed, so that the workflow can handle its signals.
 func TestRetention_comes_back(t *testing.T) {
 	t.Parallel()
 	for _, kind := range run.RetentionKinds() {
@@ -181,8 +182,8 @@ func TestRetention_comes_back(t *testing.T) {
 	}
 }
 
-// TestRetention_keeps_to_the_rate removes twelve at fifty in a second; of events
-// they are hundreds.
+// TestRetention_keeps_to_the_rate removes twelve items at fifty per second;
+// events are counted in hundreds.
 func TestRetention_keeps_to_the_rate(t *testing.T) {
 	t.Parallel()
 	for _, kind := range run.RetentionKinds() {
@@ -235,7 +236,7 @@ func TestRetention_stops_with_its_worker(t *testing.T) {
 	t.Parallel()
 	s := newShelf(run.RetentionLogs, 5)
 	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(errors.New("the worker is gone"))
+	cancel(errors.New("the worker was stopped"))
 	m := activities.NewRetentionMetrics()
 	a := activities.NewRetention(s, m, s.clock)
 	_, err := a.ExpireLogs(ctx, contract.ExpireLogsInput{Keep: run.LogRetention{MaxAge: 1, PerSecond: 1}})

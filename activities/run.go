@@ -10,7 +10,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Progress is what the activities of a run need of the records.
+// Progress is the part of the records that the activities of a run use.
 type Progress interface {
 	LoadPlan(ctx context.Context, id run.ID, page int) (run.Plan, bool, error)
 	Begin(ctx context.Context, id run.ID) (records.Standing, error)
@@ -36,8 +36,8 @@ func (a *Run) LoadPlan(ctx context.Context, in contract.LoadPlanInput) (contract
 	return contract.PlanPage{Plan: plan, More: more}, toTemporal(err)
 }
 
-// Begin makes the run running if it may begin, and returns how it stands, with
-// the first page of its plan where that is asked for.
+// Begin sets the run to running if it may begin, and returns its state, with
+// the first page of its plan if requested.
 func (a *Run) Begin(ctx context.Context, in contract.BeginInput) (contract.BeginResult, error) {
 	standing, err := a.progress.Begin(ctx, in.Run)
 	if err != nil {
@@ -52,8 +52,8 @@ func (a *Run) Begin(ctx context.Context, in contract.BeginInput) (contract.Begin
 	return out, err
 }
 
-// Apply writes what a workflow decided and returns what does not stand as it
-// asked.
+// Apply writes the changes of a workflow and returns the tasks whose state
+// differs from the request.
 func (a *Run) Apply(ctx context.Context, in contract.ApplyInput) (contract.ApplyResult, error) {
 	changes := records.Changes{Result: in.Result, Reason: in.Reason, Finish: in.Finish}
 	if len(in.Tasks) > 0 {
@@ -85,14 +85,14 @@ func (a *Run) Apply(ctx context.Context, in contract.ApplyInput) (contract.Apply
 	return out, nil
 }
 
-// Expand makes the tasks that a task with a foreach stands for.
+// Expand creates the tasks of a foreach.
 func (a *Run) Expand(ctx context.Context, in contract.ExpandInput) (contract.ExpandResult, error) {
 	x, err := a.progress.Expand(ctx, in.Run, in.Task)
 	return contract.ExpandResult{First: x.First, Width: x.Width, Fault: x.Fault}, toTemporal(err)
 }
 
-// Holders returns who claimed the tasks asked for, ascending, and who of the
-// executors asked for was removed.
+// Holders returns the holders of the requested tasks, in ascending order, and
+// which of the requested executors were removed.
 func (a *Run) Holders(ctx context.Context, in contract.HoldersInput) (contract.HoldersResult, error) {
 	found, err := a.progress.Holders(ctx, in.Run)
 	if err != nil {

@@ -9,16 +9,16 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Firings is what makes the runs of schedules, and ends them.
+// Firings creates and ends the runs of schedules.
 type Firings interface {
-	// Fire makes the run of a firing, once.
+	// Fire creates the run of a firing, once.
 	Fire(ctx context.Context, in contract.FireInput) (contract.FireResult, error)
-	// EndRun cancels a run, or has it stopped; one that has ended, or does not
-	// exist, is left as it is.
+	// EndRun cancels a queued run and stops a running one. It ignores a run
+	// that has ended or does not exist.
 	EndRun(ctx context.Context, id run.ID) error
 }
 
-// RunWatcher tells how runs stand, and when that changes.
+// RunWatcher returns the state of runs, and signals when it changes.
 type RunWatcher interface {
 	GetSummary(ctx context.Context, id run.ID) (run.Run, error)
 	Watch(id run.ID) (signal <-chan struct{}, stop func())
@@ -69,7 +69,7 @@ func (a *Runs) AwaitRun(ctx context.Context, in contract.AwaitRunInput) (contrac
 		case <-changed:
 		case <-ctx.Done():
 			if errors.Is(context.Cause(ctx), errWorkerStops) {
-				return contract.AwaitRunResult{}, toTemporal(run.Errorf(run.CodeUnavailable, "the worker stops, another goes on"))
+				return contract.AwaitRunResult{}, toTemporal(run.Errorf(run.CodeUnavailable, "the worker is stopping; another continues"))
 			}
 			return contract.AwaitRunResult{}, ctx.Err()
 		}

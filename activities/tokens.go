@@ -12,7 +12,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// TokenClient is what Tokens needs of a Temporal client.
+// TokenClient is the part of a Temporal client that Tokens uses.
 type TokenClient interface {
 	RecordActivityHeartbeat(ctx context.Context, taskToken []byte, details ...any) error
 	CompleteActivity(ctx context.Context, taskToken []byte, result any, err error) error
@@ -36,7 +36,7 @@ func (t *Tokens) Heartbeat(ctx context.Context, token []byte, details executor.H
 	case errors.As(err, &canceled):
 		return executor.ErrStopWanted
 	case errors.Is(err, activity.ErrActivityPaused), errors.Is(err, activity.ErrActivityReset):
-		return nil // neither is a stop
+		return nil // a pause or reset is no stop
 	}
 	return tokenError(err)
 }
@@ -50,8 +50,8 @@ func (t *Tokens) Complete(ctx context.Context, token []byte, out executor.Outcom
 	return tokenError(t.client.CompleteActivity(ctx, token, result, nil))
 }
 
-// tokenError gives an error of the service its code. All that is not an answer
-// about the token counts as the service being out of reach.
+// tokenError maps an error of the service to a code. Any error that is not an
+// answer about the token counts as the service being unavailable.
 func tokenError(err error) error {
 	if err == nil {
 		return nil
@@ -60,9 +60,9 @@ func tokenError(err error) error {
 	var invalid *serviceerror.InvalidArgument
 	switch {
 	case errors.As(err, &notFound):
-		return run.Errorf(run.CodeNotFound, "the task token is not known: %w", err)
+		return run.Errorf(run.CodeNotFound, "unknown task token: %w", err)
 	case errors.As(err, &invalid):
 		return run.Errorf(run.CodeInvalid, "the call was refused: %w", err)
 	}
-	return run.Errorf(run.CodeUnavailable, "Temporal is out of reach: %w", err)
+	return run.Errorf(run.CodeUnavailable, "Temporal is unavailable: %w", err)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// watched is one run that changes.
+// watched is a fake of one run that changes.
 type watched struct {
 	mu      sync.Mutex
 	state   run.Run
@@ -86,7 +86,7 @@ func TestRuns_AwaitRun(t *testing.T) {
 			t.Parallel()
 			w := newWatched()
 			go func() {
-				<-w.looked // it waits first
+				<-w.looked // the activity waits first
 				w.becomes(run.Run{Phase: run.PhaseRunning}, nil)
 				<-w.looked
 				w.becomes(tt.state, tt.err)
@@ -98,7 +98,7 @@ func TestRuns_AwaitRun(t *testing.T) {
 	}
 }
 
-// deliverer answers at once, or when its context ends.
+// deliverer answers immediately, or when its context ends.
 type deliverer struct {
 	why   string
 	err   error

@@ -11,8 +11,8 @@ import (
 	"github.com/drover-run/drover/webhooks"
 )
 
-// EventDeliverer delivers the events of a webhook until there is nothing to
-// deliver to, and says why.
+// EventDeliverer delivers the events of a webhook until no delivery is due, and
+// returns the reason.
 type EventDeliverer interface {
 	Deliver(ctx context.Context, name string) (why string, err error)
 }
@@ -36,15 +36,16 @@ func (a *Webhooks) Deliver(ctx context.Context, in contract.DeliverInput) (contr
 	return contract.DeliverResult{Why: why}, toTemporal(err)
 }
 
-// errWorkerStops is the cause of the end of an activity whose worker stops:
-// another is to go on with it at once.
+// errWorkerStops is the cause of the end of an activity whose worker stops.
+// Another worker continues the activity immediately.
 var errWorkerStops = errors.New("the worker stops")
 
-// heartbeatEvery is far below any heartbeat timeout. The SDK passes on fewer.
+// heartbeatEvery is far below any heartbeat timeout. The SDK throttles
+// heartbeats further.
 const heartbeatEvery = 2 * time.Second
 
-// alive heartbeats for an activity that lasts, until end is called. The
-// context that it returns also ends when the worker stops.
+// alive sends heartbeats for a long activity, until end is called. The returned
+// context also ends when the worker stops.
 func alive(whole context.Context) (_ context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(whole)
 	done := make(chan struct{})

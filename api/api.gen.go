@@ -596,8 +596,8 @@ type ArchiveInfo = run.ArchiveInfo
 // ArchiveKind defines model for ArchiveKind.
 type ArchiveKind string
 
-// ArchivePaths Globs with `**` and `{a,b}` below the root; a directory stands for all that is below it. One that begins with `!`
-// leaves out what it matches; of those that match, the last one decides. None at all means everything.
+// ArchivePaths Globs with `**` and `{a,b}` below the root; a directory matches everything below it. A glob that begins with `!`
+// excludes what it matches; the last matching glob decides. Without globs, everything matches.
 type ArchivePaths = []string
 
 // ArchiveQuery defines model for ArchiveQuery.
@@ -608,8 +608,8 @@ type ArchiveRefs struct {
 	Archives []run.ArchiveRef `json:"archives"`
 }
 
-// ArchiveRoot The directory to which names in the archive are relative; itself relative to the step's working directory. Without
-// it that directory, or `/` where all paths are absolute.
+// ArchiveRoot The directory to which names in the archive are relative; it is relative to the step's working directory. The default
+// is the working directory, or `/` if all paths are absolute.
 type ArchiveRoot = string
 
 // ArchiveSave defines model for ArchiveSave.
@@ -622,21 +622,21 @@ type ArchiveUpload = run.ArchiveUpload
 type Artifact struct {
 	CreatedAt time.Time `json:"created_at"`
 
-	// Digest sha256: and hexadecimal digits, of the archive.
+	// Digest The digest of the archive: sha256: and hexadecimal digits.
 	Digest string `json:"digest"`
 
-	// ExpiresAt When it is removed; absent where that is with the run.
+	// ExpiresAt When the artifact is removed; absent if it is removed with the run.
 	ExpiresAt time.Time `json:"expires_at,omitempty,omitzero"`
 	Name      string    `json:"name"`
 
-	// Removed It was removed by its age.
+	// Removed The artifact was removed by its age.
 	Removed bool `json:"removed,omitempty,omitzero"`
 
-	// Size Of the archive in bytes.
+	// Size The size of the archive in bytes.
 	Size int64  `json:"size"`
 	Task string `json:"task"`
 
-	// Tests What reports of tests say.
+	// Tests The summary of test reports.
 	Tests TestSummary `json:"tests,omitempty,omitzero"`
 }
 
@@ -644,7 +644,7 @@ type Artifact struct {
 type ArtifactEntries struct {
 	Entries []ArtifactEntry `json:"entries"`
 
-	// More There are more than are listed.
+	// More There are more entries than are listed.
 	More bool `json:"more,omitempty,omitzero"`
 }
 
@@ -656,7 +656,7 @@ type ArtifactEntry struct {
 	Path       string    `json:"path"`
 	Size       int64     `json:"size"`
 
-	// Target Of a link.
+	// Target The target of a link.
 	Target string            `json:"target,omitempty,omitzero"`
 	Type   ArtifactEntryType `json:"type"`
 }
@@ -668,7 +668,7 @@ type ArtifactEntryType string
 type Artifacts struct {
 	Artifacts []Artifact `json:"artifacts"`
 
-	// Tests What reports of tests say.
+	// Tests The summary of test reports.
 	Tests TestSummary `json:"tests,omitempty,omitzero"`
 }
 
@@ -676,35 +676,35 @@ type Artifacts struct {
 // are evaluated where the step runs, such as `go-{{ sha256 "go.sum" }}`.
 type CacheKey = string
 
-// CacheScope The group whose runs share the cache: the run's own, or one above it, of at least two elements; by default its
-// first two. No other reaches it.
+// CacheScope The group whose runs share the cache: the run's own group, or one above it with at least two elements; by default the
+// first two elements. Runs of other groups cannot access it.
 type CacheScope = string
 
 // ChangeGroup defines model for ChangeGroup.
 type ChangeGroup struct {
-	// ChangegroupToken The versions of the change groups that `token_for` named, as they were read. A call that carries it succeeds
-	// only if none of them has changed since, and changes them all: it is good for one call. A call that was refused
-	// does not use it up.
+	// ChangegroupToken The versions of the change groups that `token_for` named, when they were read. A call with the token succeeds only if
+	// none of them has changed since. It changes them all, so a token is valid for one successful call. A call that is
+	// refused does not invalidate it.
 	ChangegroupToken UpdateToken `json:"changegroup_token,omitempty,omitzero"`
 	MaxRunning       int         `json:"max_running"`
 	Name             string      `json:"name"`
 
-	// OnBusy What becomes of a run that finds no free slot: it waits (`queue`), the runs that hold longest are stopped to
-	// make room (`stop_running`), those that wait are cancelled (`cancel_queued`), or it is refused (`reject`).
+	// OnBusy What happens to a run that finds no free slot: it waits (`queue`), the runs that have held slots longest are stopped
+	// (`stop_running`), the waiting runs are cancelled (`cancel_queued`), or the run is refused (`reject`).
 	OnBusy OnBusy `json:"on_busy"`
 
-	// Queued The runs that wait for a slot, next first, and then those that wait to be started.
+	// Queued The runs that wait for a slot, next first, and then the runs that wait for a start.
 	Queued []string `json:"queued"`
 
-	// Running The runs that hold a slot, in the order in which they got it.
+	// Running The runs that hold a slot, in the order in which they acquired it.
 	Running []string `json:"running"`
 }
 
 // ChangeGroupPage defines model for ChangeGroupPage.
 type ChangeGroupPage struct {
-	// ChangegroupToken The versions of the change groups that `token_for` named, as they were read. A call that carries it succeeds
-	// only if none of them has changed since, and changes them all: it is good for one call. A call that was refused
-	// does not use it up.
+	// ChangegroupToken The versions of the change groups that `token_for` named, when they were read. A call with the token succeeds only if
+	// none of them has changed since. It changes them all, so a token is valid for one successful call. A call that is
+	// refused does not invalidate it.
 	ChangegroupToken UpdateToken   `json:"changegroup_token,omitempty,omitzero"`
 	Changegroups     []ChangeGroup `json:"changegroups"`
 
@@ -714,16 +714,16 @@ type ChangeGroupPage struct {
 
 // ChangeGroupSpec defines model for ChangeGroupSpec.
 type ChangeGroupSpec struct {
-	// ChangegroupToken The versions of the change groups that `token_for` named, as they were read. A call that carries it succeeds
-	// only if none of them has changed since, and changes them all: it is good for one call. A call that was refused
-	// does not use it up.
+	// ChangegroupToken The versions of the change groups that `token_for` named, when they were read. A call with the token succeeds only if
+	// none of them has changed since. It changes them all, so a token is valid for one successful call. A call that is
+	// refused does not invalidate it.
 	ChangegroupToken UpdateToken `json:"changegroup_token,omitempty,omitzero"`
 
 	// MaxRunning 0 is no limit.
 	MaxRunning int `json:"max_running"`
 
-	// OnBusy What becomes of a run that finds no free slot: it waits (`queue`), the runs that hold longest are stopped to
-	// make room (`stop_running`), those that wait are cancelled (`cancel_queued`), or it is refused (`reject`).
+	// OnBusy What happens to a run that finds no free slot: it waits (`queue`), the runs that have held slots longest are stopped
+	// (`stop_running`), the waiting runs are cancelled (`cancel_queued`), or the run is refused (`reject`).
 	OnBusy OnBusy `json:"on_busy,omitempty,omitzero"`
 }
 
@@ -735,12 +735,12 @@ type ClaimRequest struct {
 	// Key One dispatch of one attempt of one task.
 	Key Key `json:"key"`
 
-	// Knows What the executor knows of tasks: 1 scripts, 2 steps that move archives, 3 secrets as files. A task that has more is
-	// refused with 409, and queued again. An executor that does not say knows scripts alone.
+	// Knows The version of task definitions that the executor supports: 1 scripts, 2 steps that transfer archives, 3 secrets as
+	// files. A task that needs a higher version is refused with 409, and requeued. The default is 1.
 	Knows int    `json:"knows,omitempty,omitzero"`
 	Set   string `json:"set,omitempty,omitzero"`
 
-	// Ticket The proof that a relay handed the task to the executor. A token that is bound to an executor needs it where the gateway knows the relays' keys.
+	// Ticket The claim proof: the proof that a relay handed the task to the executor. Required for a token that is bound to an executor, if the gateway has the relays' keys.
 	Ticket string `json:"ticket,omitempty,omitzero"`
 }
 
@@ -758,7 +758,7 @@ type ClaimStatesRequest struct {
 // Condition defines model for Condition.
 type Condition string
 
-// Definition All that an executor needs to run one task, secrets in the clear. Durations are nanoseconds.
+// Definition All that an executor needs to run a task, with unencrypted secrets. Durations are in nanoseconds.
 type Definition = run.Definition
 
 // Deleted defines model for Deleted.
@@ -784,10 +784,10 @@ type DependencySpec struct {
 
 // Drain defines model for Drain.
 type Drain struct {
-	// Reason Why, for those who see it draining.
+	// Reason The reason, shown with the executor.
 	Reason string `json:"reason,omitempty,omitzero"`
 
-	// Resume Take tasks again.
+	// Resume End the drain.
 	Resume bool `json:"resume,omitempty,omitzero"`
 }
 
@@ -809,7 +809,7 @@ type Event struct {
 	Run      string `json:"run"`
 	Status   Status `json:"status,omitempty,omitzero"`
 
-	// Task Of task events; likewise below.
+	// Task The task, in task events only; so are the fields below.
 	Task string    `json:"task,omitempty,omitzero"`
 	Time time.Time `json:"time"`
 	Type EventType `json:"type"`
@@ -822,11 +822,11 @@ type EventType string
 type Executor struct {
 	Arch string `json:"arch"`
 
-	// Drained It drains, has no task, and will be handed none.
+	// Drained The executor is draining, has no task, and will get none.
 	Drained bool   `json:"drained"`
 	Driver  string `json:"driver"`
 
-	// Held The tasks that it has, the oldest first, at most 100; absent in lists.
+	// Held Its tasks, oldest first, at most 100; absent in lists.
 	Held        []HeldTask        `json:"held,omitempty,omitzero"`
 	ID          string            `json:"id"`
 	Labels      map[string]string `json:"labels"`
@@ -837,7 +837,7 @@ type Executor struct {
 	// Privileged Whether privileged tasks are allowed.
 	Privileged bool `json:"privileged"`
 
-	// Reason Why it drains, or was removed; "" where nobody said.
+	// Reason The reason of the drain or removal; "" if none was given.
 	Reason       string    `json:"reason"`
 	RegisteredAt time.Time `json:"registered_at"`
 
@@ -845,25 +845,25 @@ type Executor struct {
 	RemoveAfter Duration  `json:"remove_after,omitempty,omitzero"`
 	RemovedAt   time.Time `json:"removed_at,omitempty,omitzero"`
 
-	// Set The set that it is a member of, "" for none: any member goes on with what another had.
+	// Set The executor set of which it is a member, "" for none. Members adopt the tasks of each other.
 	Set   string `json:"set"`
 	Slots int    `json:"slots"`
 
-	// SlotsUsed As it said last; tasks that it takes or ends just now count.
+	// SlotsUsed The last reported number; includes tasks that are starting or ending.
 	SlotsUsed int `json:"slots_used"`
 
-	// State `draining`: it takes no tasks. `offline`: nothing was heard of it for 16 s.
+	// State `draining`: the executor takes no tasks. `offline`: it has not renewed its registration for 16 s.
 	State ExecutorState `json:"state"`
 
-	// Tasks That it has; for one that was removed just now, that it had.
+	// Tasks The number of its tasks; in the answer to its removal, the number that it had.
 	Tasks int `json:"tasks"`
 
-	// Temporary It is removed by itself once it was offline for `remove_after`.
+	// Temporary The executor is removed automatically after it was offline for `remove_after`.
 	Temporary bool   `json:"temporary"`
 	Version   string `json:"version"`
 }
 
-// ExecutorState `draining`: it takes no tasks. `offline`: nothing was heard of it for 16 s.
+// ExecutorState `draining`: the executor takes no tasks. `offline`: it has not renewed its registration for 16 s.
 type ExecutorState string
 
 // ExecutorList defines model for ExecutorList.
@@ -876,10 +876,10 @@ type Fault struct {
 	Code   string `json:"code"`
 	Detail string `json:"detail"`
 
-	// Line The line of the input, from 1, where it is known.
+	// Line The line of the input, from 1, if known.
 	Line int `json:"line,omitempty,omitzero"`
 
-	// Path The place, such as `tasks.build.depends[1].task`.
+	// Path The path in the input, such as `tasks.build.depends[1].task`.
 	Path string `json:"path"`
 }
 
@@ -887,43 +887,43 @@ type Fault struct {
 type Firing struct {
 	At time.Time `json:"at"`
 
-	// Error Why it made none.
+	// Error Why it created no run.
 	Error string `json:"error,omitempty,omitzero"`
 
-	// For The time that it was meant for.
+	// For The scheduled time.
 	For    time.Time `json:"for"`
 	Phase  Phase     `json:"phase,omitempty,omitzero"`
 	Result Result    `json:"result,omitempty,omitzero"`
 
-	// Run The run that it made.
+	// Run The run that it created.
 	Run string `json:"run,omitempty,omitzero"`
 }
 
-// Flavor What the slots of a pool are like.
+// Flavor The size of the slots of a pool.
 type Flavor = run.Flavor
 
 // Fleet defines model for Fleet.
 type Fleet struct {
-	// Counts Instances that are not gone, by state.
+	// Counts The number of instances that are not gone, by state.
 	Counts    map[string]int `json:"counts"`
 	CreatedAt time.Time      `json:"created_at"`
 
-	// Desired The number of instances that was given by hand, if one was.
+	// Desired The manually set number of instances, if any.
 	Desired *int      `json:"desired,omitempty"`
 	Mode    FleetMode `json:"mode"`
 	Name    string    `json:"name"`
 
-	// Reason Of what was done by hand last.
+	// Reason The reason of the last manual action.
 	Reason string `json:"reason,omitempty,omitzero"`
 
-	// Spec A fleet as it is put. What the scaling settings mean is in docs/fleets-simulator.md.
+	// Spec The specification of a fleet. docs/fleets-simulator.md describes the scaling settings.
 	Spec FleetSpec `json:"spec"`
 
-	// Status What the worker of the fleet saw last.
+	// Status The last status that the fleet worker reported.
 	Status    FleetStatus `json:"status"`
 	UpdatedAt time.Time   `json:"updated_at"`
 
-	// Version Grows with every change that a client makes.
+	// Version Increases with every change by a client.
 	Version int64 `json:"version"`
 }
 
@@ -945,10 +945,10 @@ type FleetEvent struct {
 	Name   string `json:"name,omitempty,omitzero"`
 	Number int64  `json:"number"`
 
-	// Reason A word.
+	// Reason The reason, as a word.
 	Reason string `json:"reason,omitempty,omitzero"`
 
-	// Text A sentence.
+	// Text The event, as a sentence.
 	Text string `json:"text"`
 }
 
@@ -957,7 +957,7 @@ type FleetEventList struct {
 	Events []FleetEvent `json:"events"`
 }
 
-// FleetInstance A row of the ledger.
+// FleetInstance An instance in the ledger of a fleet.
 type FleetInstance struct {
 	AskedAt    time.Time          `json:"asked_at"`
 	Cause      FleetInstanceCause `json:"cause"`
@@ -971,24 +971,24 @@ type FleetInstance struct {
 	Instance string    `json:"instance,omitempty,omitzero"`
 	LastUsed time.Time `json:"last_used,omitempty,omitzero"`
 
-	// MissingFrom Since when the plugin does not list it, where it should.
+	// MissingFrom Since when the plugin does not list the instance, although it should.
 	MissingFrom time.Time `json:"missing_from,omitempty,omitzero"`
 	Number      int       `json:"number"`
 	ReadyAt     time.Time `json:"ready_at,omitempty,omitzero"`
 
-	// Reason Of the state: a word.
+	// Reason The reason of the state, as a word.
 	Reason    string             `json:"reason,omitempty,omitzero"`
 	Request   string             `json:"request,omitempty,omitzero"`
 	RunningAt time.Time          `json:"running_at,omitempty,omitzero"`
 	State     FleetInstanceState `json:"state"`
 
-	// Tasks That it has.
+	// Tasks The number of its tasks.
 	Tasks int `json:"tasks,omitempty,omitzero"`
 
-	// Uses Tasks that it took.
+	// Uses The number of tasks that it has taken.
 	Uses int `json:"uses,omitempty,omitzero"`
 
-	// Why Of the state: a sentence.
+	// Why The reason of the state, as a sentence.
 	Why string `json:"why,omitempty,omitzero"`
 }
 
@@ -1019,13 +1019,13 @@ type FleetScale struct {
 	Reason    string `json:"reason,omitempty,omitzero"`
 }
 
-// FleetSpec A fleet as it is put. What the scaling settings mean is in docs/fleets-simulator.md.
+// FleetSpec The specification of a fleet. docs/fleets-simulator.md describes the scaling settings.
 type FleetSpec = run.FleetSpec
 
-// FleetStatus What the worker of the fleet saw last.
+// FleetStatus The last status that the fleet worker reported.
 type FleetStatus = run.FleetStatus
 
-// Frame One numbered fact about a task that runs.
+// Frame A numbered record of the execution of a task.
 type Frame = run.Frame
 
 // FrameBatch defines model for FrameBatch.
@@ -1051,17 +1051,17 @@ type GroupPage struct {
 type HeldTask struct {
 	Attempt int `json:"attempt"`
 
-	// Number Of the task in its run.
+	// Number The number of the task in its run.
 	Number int `json:"number"`
 
-	// Reason Such as that the executor is out of contact.
+	// Reason The reason of the task, for example that the executor is out of contact.
 	Reason    string    `json:"reason"`
 	Run       string    `json:"run"`
 	StartedAt time.Time `json:"started_at,omitempty,omitzero"`
 	Task      string    `json:"task"`
 }
 
-// Interval The multiples of a time since 1970, moved by an offset.
+// Interval All multiples of a duration since 1970, shifted by an offset.
 type Interval struct {
 	// Every A Go duration string.
 	//
@@ -1087,14 +1087,14 @@ type KeyState struct {
 // KeyStateState defines model for KeyState.State.
 type KeyStateState string
 
-// KubernetesPool What a pool says of its tasks' pods.
+// KubernetesPool The settings of the pods of a pool's tasks.
 type KubernetesPool = *run.KubernetesPool
 
 // LogChunk defines model for LogChunk.
 type LogChunk struct {
 	Data []byte `json:"data"`
 
-	// Offset Of the first byte.
+	// Offset The offset of the first byte.
 	Offset int64 `json:"offset"`
 
 	// Step -1 is the setup of the environment.
@@ -1108,18 +1108,18 @@ type LogChunkStream string
 
 // LogStart defines model for LogStart.
 type LogStart struct {
-	// Offset Where the log begins that was asked for.
+	// Offset The offset at which the selected log begins.
 	Offset int64 `json:"offset"`
 }
 
-// OnBusy What becomes of a run that finds no free slot: it waits (`queue`), the runs that hold longest are stopped to
-// make room (`stop_running`), those that wait are cancelled (`cancel_queued`), or it is refused (`reject`).
+// OnBusy What happens to a run that finds no free slot: it waits (`queue`), the runs that have held slots longest are stopped
+// (`stop_running`), the waiting runs are cancelled (`cancel_queued`), or the run is refused (`reject`).
 type OnBusy string
 
 // Order defines model for Order.
 type Order string
 
-// Overlap What becomes of a firing while a run of the one before is open, by Temporal's names.
+// Overlap What happens to a firing while the run of the previous one is open, with Temporal's names.
 type Overlap string
 
 // Phase defines model for Phase.
@@ -1130,14 +1130,14 @@ type Pool struct {
 	Arch    string `json:"arch"`
 	Default bool   `json:"default"`
 
-	// Draining Executors that take no tasks.
+	// Draining Executors that are draining.
 	Draining int    `json:"draining"`
 	Driver   string `json:"driver"`
 
-	// Flavor What the slots of a pool are like.
+	// Flavor The size of the slots of a pool.
 	Flavor Flavor `json:"flavor"`
 
-	// Kubernetes What a pool says of its tasks' pods.
+	// Kubernetes The settings of the pods of a pool's tasks.
 	Kubernetes KubernetesPool    `json:"kubernetes,omitempty,omitzero"`
 	Labels     map[string]string `json:"labels"`
 	Name       string            `json:"name"`
@@ -1145,19 +1145,19 @@ type Pool struct {
 	// Offline Executors out of contact.
 	Offline int `json:"offline"`
 
-	// Online Executors.
+	// Online Executors that are online.
 	Online     int    `json:"online"`
 	OS         string `json:"os"`
 	Privileged bool   `json:"privileged"`
 
-	// Queued Tasks.
+	// Queued Queued tasks.
 	Queued int `json:"queued"`
 
-	// Running Tasks.
+	// Running Running tasks.
 	Running int  `json:"running"`
 	Shared  bool `json:"shared"`
 
-	// Slots Of the executors online.
+	// Slots The slots of online executors.
 	Slots     int `json:"slots"`
 	SlotsUsed int `json:"slots_used"`
 }
@@ -1167,35 +1167,35 @@ type PoolList struct {
 	Pools []Pool `json:"pools"`
 }
 
-// PoolSpec A pool as it is put.
+// PoolSpec The specification of a pool.
 type PoolSpec struct {
 	// Arch Such as `amd64`.
 	Arch string `json:"arch,omitempty,omitzero"`
 
-	// Default Tasks that name no pool go here rather than elsewhere. There is one such pool of those that run containers,
-	// and one of the others: what was it before is it no longer.
+	// Default Tasks without a pool use this one. There is one default pool for containers and one for the other drivers; the new
+	// default replaces the previous one.
 	Default bool `json:"default,omitempty,omitzero"`
 
 	// Driver Such as `shell`, `docker` or `kubernetes`. All but `shell` run containers.
 	Driver string `json:"driver"`
 
-	// Flavor What the slots of a pool are like.
+	// Flavor The size of the slots of a pool.
 	Flavor Flavor `json:"flavor,omitempty,omitzero"`
 
-	// Kubernetes What a pool says of its tasks' pods.
+	// Kubernetes The settings of the pods of a pool's tasks.
 	Kubernetes KubernetesPool `json:"kubernetes,omitempty,omitzero"`
 
 	// Labels What tasks may require.
 	Labels map[string]string `json:"labels,omitempty,omitzero"`
 
-	// OS Such as `linux`. Left out, executors may differ in it, and no task gets here by requiring it; likewise the arch.
+	// OS Such as `linux`. Without it, the executors may differ, and tasks that require an os do not match the pool. The same holds for `arch`.
 	OS string `json:"os,omitempty,omitzero"`
 
 	// Privileged Whether privileged tasks are allowed.
 	Privileged bool `json:"privileged,omitempty,omitzero"`
 
-	// Shared Runs that must not use the images of each other have the hosts of the pool in common: the images of each task are
-	// pulled with the credentials of its own run, also where its `pull_policy` says otherwise. Not for the driver `shell`.
+	// Shared Runs that must not use the images of each other share the hosts of the pool: the images of each task are pulled with
+	// the credentials of its own run, regardless of its `pull_policy`. Not for the driver `shell`.
 	Shared bool `json:"shared,omitempty,omitzero"`
 }
 
@@ -1211,7 +1211,7 @@ type Problem struct {
 	// Errors All faults of the input.
 	Errors []Fault `json:"errors,omitempty,omitzero"`
 
-	// Floor With the code `gone`: the number of the last event that was removed.
+	// Floor With the code `gone`: the number of the last removed event.
 	Floor  int64  `json:"floor,omitempty,omitzero"`
 	Status int    `json:"status"`
 	Title  string `json:"title"`
@@ -1235,22 +1235,22 @@ type Registration struct {
 	Pool       string            `json:"pool"`
 	Privileged bool              `json:"privileged,omitempty,omitzero"`
 
-	// RemoveAfter Left out it is 10m.
+	// RemoveAfter 10m by default.
 	RemoveAfter Duration `json:"remove_after,omitempty,omitzero"`
 
-	// Set The set that it is a member of.
+	// Set The executor set of which it is a member.
 	Set       string `json:"set,omitempty,omitzero"`
 	Slots     int    `json:"slots"`
 	SlotsUsed int    `json:"slots_used,omitempty,omitzero"`
 
-	// Temporary It is to be removed by itself once it was offline for `remove_after`; members of a set are.
+	// Temporary Remove the executor automatically after it was offline for `remove_after`. Members of an executor set always are temporary.
 	Temporary bool   `json:"temporary,omitempty,omitzero"`
 	Version   string `json:"version,omitempty,omitzero"`
 }
 
 // Renewal defines model for Renewal.
 type Renewal struct {
-	// Drained It drains and has nothing left: no task, and no poll for one.
+	// Drained The executor is draining, and has no task and no open poll.
 	Drained   bool   `json:"drained,omitempty,omitzero"`
 	Draining  bool   `json:"draining,omitempty,omitzero"`
 	Executor  string `json:"executor"`
@@ -1271,9 +1271,9 @@ type Resources struct {
 
 // Restart defines model for Restart.
 type Restart struct {
-	// ChangegroupToken The versions of the change groups that `token_for` named, as they were read. A call that carries it succeeds
-	// only if none of them has changed since, and changes them all: it is good for one call. A call that was refused
-	// does not use it up.
+	// ChangegroupToken The versions of the change groups that `token_for` named, when they were read. A call with the token succeeds only if
+	// none of them has changed since. It changes them all, so a token is valid for one successful call. A call that is
+	// refused does not invalidate it.
 	ChangegroupToken UpdateToken       `json:"changegroup_token,omitempty,omitzero"`
 	Environment      map[string]string `json:"environment,omitempty,omitzero"`
 	From             RestartFrom       `json:"from,omitempty,omitzero"`
@@ -1281,27 +1281,27 @@ type Restart struct {
 	// Secrets Write-only.
 	Secrets map[string]string `json:"secrets,omitempty,omitzero"`
 
-	// Tasks Names; that of an expansion is all of it.
+	// Tasks Names of tasks; the name of an expanded task selects all of its expansion.
 	Tasks []string `json:"tasks,omitempty,omitzero"`
 }
 
 // RestartFrom defines model for Restart.From.
 type RestartFrom string
 
-// RestoreCache Unpacks the first cache that is found: for each key that of exactly this name, or else the newest whose name begins
-// with it. None is no failure.
+// RestoreCache Unpacks the first cache that is found: for each key the cache with exactly this key, or else the newest whose key
+// begins with it. It is not a failure if there is none.
 type RestoreCache struct {
 	Keys []CacheKey `json:"keys"`
 
-	// Scope The group whose runs share the cache: the run's own, or one above it, of at least two elements; by default its
-	// first two. No other reaches it.
+	// Scope The group whose runs share the cache: the run's own group, or one above it with at least two elements; by default the
+	// first two elements. Runs of other groups cannot access it.
 	Scope CacheScope `json:"scope,omitempty,omitzero"`
 
 	// To A directory, by default the working directory.
 	To string `json:"to,omitempty,omitzero"`
 }
 
-// RestoreWorkspace Unpacks what all tasks saved that this one depends on, over any number of others, by level and then name, so that later ones win.
+// RestoreWorkspace Unpacks the workspaces of all tasks that this one depends on, directly or indirectly, in the order of level and then name: later ones override earlier ones.
 type RestoreWorkspace struct {
 	// To A directory, by default the working directory.
 	To string `json:"to,omitempty,omitzero"`
@@ -1312,35 +1312,35 @@ type Result string
 
 // Retention defines model for Retention.
 type Retention struct {
-	// NextLookAt Absent while it looks.
+	// NextLookAt The time of the next pass; absent during a pass.
 	NextLookAt time.Time `json:"next_look_at,omitempty,omitzero"`
 
-	// Policy What is kept. A bound that is absent does not hold.
+	// Policy The retention settings. An absent bound is not set.
 	Policy RetentionPolicy `json:"policy"`
 
-	// Removed By kind.
+	// Removed The removals by kind.
 	Removed []RetentionSum `json:"removed"`
 
-	// Removing What is being removed; absent between two looks.
+	// Removing The kind that is being removed; absent between two passes.
 	Removing RetentionKind `json:"removing,omitempty,omitzero"`
 
-	// Running Control workers look now and then. If not, everything is kept.
+	// Running The retention is running. If not, everything is kept.
 	Running bool `json:"running"`
 
-	// Since Since when it was counted what was removed.
+	// Since The time since which removals are counted.
 	Since time.Time `json:"since,omitempty,omitzero"`
 }
 
 // RetentionDue defines model for RetentionDue.
 type RetentionDue struct {
-	// Bytes In the blob store; of runs and events they are not known.
+	// Bytes The size in the blob store; unknown for runs and events.
 	Bytes int64 `json:"bytes,omitempty,omitzero"`
 	Count int64 `json:"count"`
 
-	// First The oldest.
+	// First The oldest items.
 	First []RetentionItem `json:"first"`
 
-	// Kind Logs are those of a run, all together.
+	// Kind The kind logs counts all logs of a run as one.
 	Kind RetentionKind `json:"kind"`
 
 	// Oldest The earliest `since` of all.
@@ -1357,32 +1357,32 @@ type RetentionItem struct {
 	// Name Of an artifact or a cache.
 	Name string `json:"name,omitempty,omitzero"`
 
-	// Run Absent of a cache.
+	// Run Absent for a cache.
 	Run string `json:"run,omitempty,omitzero"`
 
-	// Scope Of a cache.
+	// Scope The scope of a cache.
 	Scope string `json:"scope,omitempty,omitzero"`
 
-	// Since What its age counts from: the creation of a run, the end of the run of logs and workspaces, the last use of a
-	// cache, the time of an event; of an artifact, until when it was to be kept.
+	// Since The start of its age: the creation of a run, the end of the run for logs and workspaces, the last use of a cache, the
+	// time of an event. For an artifact, the time at which it expired.
 	Since time.Time `json:"since"`
 
-	// Task Of a workspace or an artifact.
+	// Task The task of a workspace or an artifact.
 	Task string `json:"task,omitempty,omitzero"`
 }
 
-// RetentionKind Logs are those of a run, all together.
+// RetentionKind The kind logs counts all logs of a run as one.
 type RetentionKind string
 
-// RetentionPolicy What is kept. A bound that is absent does not hold.
+// RetentionPolicy The retention settings. An absent bound is not set.
 type RetentionPolicy struct {
-	// CacheMaxAge Of caches, since they were used.
+	// CacheMaxAge The maximum age of caches, since their last use.
 	CacheMaxAge Duration `json:"cache_max_age,omitempty,omitzero"`
 
-	// CacheTotalBytes Of all caches together.
+	// CacheTotalBytes The maximum size of all caches together.
 	CacheTotalBytes int64 `json:"cache_total_bytes,omitempty,omitzero"`
 
-	// EventsKeep How many of the newest events stay.
+	// EventsKeep The number of newest events to keep.
 	EventsKeep int64 `json:"events_keep,omitempty,omitzero"`
 
 	// EventsMaxAge A Go duration string.
@@ -1393,38 +1393,38 @@ type RetentionPolicy struct {
 	// Interval From one look to the next.
 	Interval Duration `json:"interval"`
 
-	// LogsMaxAge Of logs, since the end of their run.
+	// LogsMaxAge The maximum age of logs, since the end of their run.
 	LogsMaxAge Duration `json:"logs_max_age,omitempty,omitzero"`
 
-	// PerSecond How many runs, logs and archives are removed in a second, and hundreds of events.
+	// PerSecond The number of runs, logs and archives, and of hundreds of events, that are removed per second.
 	PerSecond int `json:"per_second,omitempty,omitzero"`
 
-	// RunsKeep How many of the newest runs of each group stay.
+	// RunsKeep The number of newest runs of each group to keep.
 	RunsKeep int `json:"runs_keep,omitempty,omitzero"`
 
-	// RunsMaxAge Of runs, since they were made.
+	// RunsMaxAge The maximum age of runs, since their creation.
 	RunsMaxAge Duration `json:"runs_max_age,omitempty,omitzero"`
 
-	// WorkspaceMaxAge Of workspaces, since the end of their run.
+	// WorkspaceMaxAge The maximum age of workspaces, since the end of their run.
 	WorkspaceMaxAge Duration `json:"workspace_max_age,omitempty,omitzero"`
 }
 
 // RetentionPreview defines model for RetentionPreview.
 type RetentionPreview struct {
-	// Due By kind, in the order in which they are removed.
+	// Due What is due, by kind, in the order of removal.
 	Due []RetentionDue `json:"due"`
 
-	// Policy What is kept. A bound that is absent does not hold.
+	// Policy The retention settings. An absent bound is not set.
 	Policy RetentionPolicy `json:"policy"`
 }
 
 // RetentionSum defines model for RetentionSum.
 type RetentionSum struct {
-	// Bytes In the blob store; of runs and events they are not known.
+	// Bytes The size in the blob store; unknown for runs and events.
 	Bytes int64 `json:"bytes,omitempty,omitzero"`
 	Count int64 `json:"count"`
 
-	// Kind Logs are those of a run, all together.
+	// Kind The kind logs counts all logs of a run as one.
 	Kind RetentionKind `json:"kind"`
 }
 
@@ -1433,9 +1433,9 @@ type Run struct {
 	Admission   Admission   `json:"admission"`
 	Annotations Annotations `json:"annotations"`
 
-	// ChangegroupToken The versions of the change groups that `token_for` named, as they were read. A call that carries it succeeds
-	// only if none of them has changed since, and changes them all: it is good for one call. A call that was refused
-	// does not use it up.
+	// ChangegroupToken The versions of the change groups that `token_for` named, when they were read. A call with the token succeeds only if
+	// none of them has changed since. It changes them all, so a token is valid for one successful call. A call that is
+	// refused does not invalidate it.
 	ChangegroupToken UpdateToken `json:"changegroup_token,omitempty,omitzero"`
 	Changegroups     []string    `json:"changegroups"`
 
@@ -1451,7 +1451,7 @@ type Run struct {
 	Priority    int               `json:"priority"`
 	Reason      string            `json:"reason"`
 
-	// RestartedAs The runs that were made of it, oldest first.
+	// RestartedAs The runs that were created from this one, oldest first.
 	RestartedAs   []string  `json:"restarted_as,omitempty,omitzero"`
 	RestartedFrom string    `json:"restarted_from,omitempty,omitzero"`
 	Result        Result    `json:"result"`
@@ -1462,26 +1462,26 @@ type Run struct {
 	// TaskCounts The number of tasks by status. In lists only.
 	TaskCounts map[string]int `json:"task_counts,omitempty,omitzero"`
 
-	// Tasks By name. Absent in lists.
+	// Tasks The tasks by name. Absent in lists.
 	Tasks map[string]Task `json:"tasks,omitempty,omitzero"`
 
-	// Tests What the reports of tests among its artifacts say. Absent without any, and in lists.
+	// Tests The summary of the test reports among its artifacts. Absent without reports, and in lists.
 	Tests TestSummary `json:"tests,omitempty,omitzero"`
 }
 
 // RunAction defines model for RunAction.
 type RunAction struct {
-	// ChangegroupToken The versions of the change groups that `token_for` named, as they were read. A call that carries it succeeds
-	// only if none of them has changed since, and changes them all: it is good for one call. A call that was refused
-	// does not use it up.
+	// ChangegroupToken The versions of the change groups that `token_for` named, when they were read. A call with the token succeeds only if
+	// none of them has changed since. It changes them all, so a token is valid for one successful call. A call that is
+	// refused does not invalidate it.
 	ChangegroupToken UpdateToken `json:"changegroup_token,omitempty,omitzero"`
 }
 
 // RunPage defines model for RunPage.
 type RunPage struct {
-	// ChangegroupToken The versions of the change groups that `token_for` named, as they were read. A call that carries it succeeds
-	// only if none of them has changed since, and changes them all: it is good for one call. A call that was refused
-	// does not use it up.
+	// ChangegroupToken The versions of the change groups that `token_for` named, when they were read. A call with the token succeeds only if
+	// none of them has changed since. It changes them all, so a token is valid for one successful call. A call that is
+	// refused does not invalidate it.
 	ChangegroupToken UpdateToken `json:"changegroup_token,omitempty,omitzero"`
 
 	// NextCursor Absent on the last page.
@@ -1492,83 +1492,83 @@ type RunPage struct {
 	Runs       []Run  `json:"runs"`
 }
 
-// SaveArtifacts Keeps files of the run for people.
+// SaveArtifacts Stores files of the run as an artifact.
 type SaveArtifacts struct {
-	// Junit Its .xml files are reports of tests in JUnit's format.
+	// Junit The .xml files of the artifact are test reports in JUnit's format.
 	Junit bool `json:"junit,omitempty,omitzero"`
 
 	// Name Of one task once.
 	Name string `json:"name"`
 
-	// Paths Globs with `**` and `{a,b}` below the root; a directory stands for all that is below it. One that begins with `!`
-	// leaves out what it matches; of those that match, the last one decides. None at all means everything.
+	// Paths Globs with `**` and `{a,b}` below the root; a directory matches everything below it. A glob that begins with `!`
+	// excludes what it matches; the last matching glob decides. Without globs, everything matches.
 	Paths ArchivePaths `json:"paths,omitempty,omitzero"`
 
-	// Retention How long they are kept, by default as long as the service says.
+	// Retention How long the artifact is kept; the default is a setting of the service.
 	Retention Duration `json:"retention,omitempty,omitzero"`
 
-	// Root The directory to which names in the archive are relative; itself relative to the step's working directory. Without
-	// it that directory, or `/` where all paths are absolute.
+	// Root The directory to which names in the archive are relative; it is relative to the step's working directory. The default
+	// is the working directory, or `/` if all paths are absolute.
 	Root ArchiveRoot `json:"root,omitempty,omitzero"`
 }
 
-// SaveCache Keeps files for later runs, unless there is a cache of that key already.
+// SaveCache Stores files for later runs, unless a cache with the key exists.
 type SaveCache struct {
 	// Key Text with calls of `sha256` and `md5` (of files), `env`, `os`, `arch`, `date`, `year`, `month`, `day` and `week`, which
 	// are evaluated where the step runs, such as `go-{{ sha256 "go.sum" }}`.
 	Key CacheKey `json:"key"`
 
-	// Paths Globs with `**` and `{a,b}` below the root; a directory stands for all that is below it. One that begins with `!`
-	// leaves out what it matches; of those that match, the last one decides. None at all means everything.
+	// Paths Globs with `**` and `{a,b}` below the root; a directory matches everything below it. A glob that begins with `!`
+	// excludes what it matches; the last matching glob decides. Without globs, everything matches.
 	Paths ArchivePaths `json:"paths,omitempty,omitzero"`
 
-	// Root The directory to which names in the archive are relative; itself relative to the step's working directory. Without
-	// it that directory, or `/` where all paths are absolute.
+	// Root The directory to which names in the archive are relative; it is relative to the step's working directory. The default
+	// is the working directory, or `/` if all paths are absolute.
 	Root ArchiveRoot `json:"root,omitempty,omitzero"`
 
-	// Scope The group whose runs share the cache: the run's own, or one above it, of at least two elements; by default its
-	// first two. No other reaches it.
+	// Scope The group whose runs share the cache: the run's own group, or one above it with at least two elements; by default the
+	// first two elements. Runs of other groups cannot access it.
 	Scope CacheScope `json:"scope,omitempty,omitzero"`
 }
 
-// SaveWorkspace Hands files on to the tasks that depend on this one.
+// SaveWorkspace Passes files to the tasks that depend on this one.
 type SaveWorkspace struct {
-	// Paths Globs with `**` and `{a,b}` below the root; a directory stands for all that is below it. One that begins with `!`
-	// leaves out what it matches; of those that match, the last one decides. None at all means everything.
+	// Paths Globs with `**` and `{a,b}` below the root; a directory matches everything below it. A glob that begins with `!`
+	// excludes what it matches; the last matching glob decides. Without globs, everything matches.
 	Paths ArchivePaths `json:"paths,omitempty,omitzero"`
 
-	// Root The directory to which names in the archive are relative; itself relative to the step's working directory. Without
-	// it that directory, or `/` where all paths are absolute.
+	// Root The directory to which names in the archive are relative; it is relative to the step's working directory. The default
+	// is the working directory, or `/` if all paths are absolute.
 	Root ArchiveRoot `json:"root,omitempty,omitzero"`
 
-	// To A directory of the workspace in which all lies.
+	// To The directory of the workspace for the files.
 	To string `json:"to,omitempty,omitzero"`
 }
 
 // Schedule defines model for Schedule.
 type Schedule struct {
-	// CatchupMissed Firings left out because they were too late.
+	// CatchupMissed Firings skipped because they were too late.
 	CatchupMissed int `json:"catchup_missed"`
 
-	// CatchupWindow How late a firing may be after an outage; a year where it is not given.
+	// CatchupWindow How late a firing may be after an outage; one year by default.
 	CatchupWindow Duration  `json:"catchup_window,omitempty,omitzero"`
 	CreatedAt     time.Time `json:"created_at"`
 
 	// Cron Expressions of 5 fields (minute, hour, day of month, month, day of week), 6 (and year) or 7 (and second
-	// first), and `@daily` and its like.
+	// first), and `@daily` and similar.
 	Cron []string `json:"cron,omitempty,omitzero"`
 
 	// EndAt No firing after.
 	EndAt time.Time `json:"end_at,omitempty,omitzero"`
 
-	// Fired How often.
+	// Fired The number of firings.
 	Fired int `json:"fired"`
 
-	// Group Of the specification.
+	// Group The group in the specification.
 	Group     string     `json:"group"`
 	Intervals []Interval `json:"intervals,omitempty,omitzero"`
 
-	// Jitter Each firing is late by a random time up to this.
+	// Jitter Each firing is delayed by a random time up to this.
 	Jitter Duration `json:"jitter,omitempty,omitzero"`
 	Name   string   `json:"name"`
 
@@ -1576,30 +1576,30 @@ type Schedule struct {
 	Next []time.Time `json:"next"`
 	Note string      `json:"note"`
 
-	// Overlap What becomes of a firing while a run of the one before is open, by Temporal's names.
+	// Overlap What happens to a firing while the run of the previous one is open, with Temporal's names.
 	Overlap Overlap `json:"overlap"`
 
-	// OverlapSkipped Firings left out because a run was open.
+	// OverlapSkipped Firings skipped because a run was open.
 	OverlapSkipped int `json:"overlap_skipped"`
 
-	// PauseOnFailure Pauses it when a run of it fails.
+	// PauseOnFailure Pause the schedule when one of its runs fails.
 	PauseOnFailure bool `json:"pause_on_failure,omitempty,omitzero"`
 	Paused         bool `json:"paused"`
 
 	// Recent The last firings, newest first; absent in lists.
 	Recent []Firing `json:"recent,omitempty,omitzero"`
 
-	// RunName Of the specification.
+	// RunName The name in the specification.
 	RunName     string   `json:"run_name"`
 	SecretNames []string `json:"secret_names,omitempty,omitzero"`
 
-	// Spec Without the secrets; absent in lists.
+	// Spec The specification without its secrets; absent in lists.
 	Spec json.RawMessage `json:"spec,omitempty,omitzero"`
 
 	// StartAt No firing before.
 	StartAt time.Time `json:"start_at,omitempty,omitzero"`
 
-	// Timezone Of the expressions, such as `Europe/Berlin`; UTC where there is none.
+	// Timezone The time zone of the expressions, such as `Europe/Berlin`; UTC by default.
 	Timezone  string    `json:"timezone,omitempty,omitzero"`
 	UpdatedAt time.Time `json:"updated_at"`
 }
@@ -1608,7 +1608,7 @@ type Schedule struct {
 type ScheduleBackfill struct {
 	From time.Time `json:"from"`
 
-	// Overlap In the place of the schedule's own.
+	// Overlap Overrides the policy of the schedule.
 	Overlap Overlap `json:"overlap,omitempty,omitzero"`
 
 	// To Included.
@@ -1617,69 +1617,69 @@ type ScheduleBackfill struct {
 
 // ScheduleList defines model for ScheduleList.
 type ScheduleList struct {
-	// NextAfter For `after`; absent on the last page.
+	// NextAfter For `after` of the next page; absent on the last.
 	NextAfter string     `json:"next_after,omitempty,omitzero"`
 	Schedules []Schedule `json:"schedules"`
 }
 
 // ScheduleNote defines model for ScheduleNote.
 type ScheduleNote struct {
-	// Note Why; who did it where it is not given.
+	// Note The reason; by default the name of the token.
 	Note string `json:"note,omitempty,omitzero"`
 }
 
 // ScheduleSpec defines model for ScheduleSpec.
 type ScheduleSpec struct {
-	// CatchupWindow How late a firing may be after an outage; a year where it is not given.
+	// CatchupWindow How late a firing may be after an outage; one year by default.
 	CatchupWindow Duration `json:"catchup_window,omitempty,omitzero"`
 
 	// Cron Expressions of 5 fields (minute, hour, day of month, month, day of week), 6 (and year) or 7 (and second
-	// first), and `@daily` and its like.
+	// first), and `@daily` and similar.
 	Cron []string `json:"cron,omitempty,omitzero"`
 
 	// EndAt No firing after.
 	EndAt     time.Time  `json:"end_at,omitempty,omitzero"`
 	Intervals []Interval `json:"intervals,omitempty,omitzero"`
 
-	// Jitter Each firing is late by a random time up to this.
+	// Jitter Each firing is delayed by a random time up to this.
 	Jitter Duration `json:"jitter,omitempty,omitzero"`
 
 	// Name If given, that of the path.
 	Name string `json:"name,omitempty,omitzero"`
 	Note string `json:"note,omitempty,omitzero"`
 
-	// Overlap What becomes of a firing while a run of the one before is open, by Temporal's names.
+	// Overlap What happens to a firing while the run of the previous one is open, with Temporal's names.
 	Overlap Overlap `json:"overlap,omitempty,omitzero"`
 
-	// PauseOnFailure Pauses it when a run of it fails.
+	// PauseOnFailure Pause the schedule when one of its runs fails.
 	PauseOnFailure bool  `json:"pause_on_failure,omitempty,omitzero"`
 	Paused         *bool `json:"paused,omitempty"`
 
-	// Spec A run to submit. In YAML and JSON the short forms that each part names are allowed too.
+	// Spec A run to submit. The short forms that the parts describe are allowed too.
 	Spec Spec `json:"spec"`
 
 	// StartAt No firing before.
 	StartAt time.Time `json:"start_at,omitempty,omitzero"`
 
-	// Timezone Of the expressions, such as `Europe/Berlin`; UTC where there is none.
+	// Timezone The time zone of the expressions, such as `Europe/Berlin`; UTC by default.
 	Timezone string `json:"timezone,omitempty,omitzero"`
 }
 
 // ScheduleTrigger defines model for ScheduleTrigger.
 type ScheduleTrigger struct {
-	// Overlap In the place of the schedule's own.
+	// Overlap Overrides the policy of the schedule.
 	Overlap Overlap `json:"overlap,omitempty,omitzero"`
 }
 
 // SecretRef defines model for SecretRef.
 type SecretRef struct {
-	// Key In what has several.
+	// Key The key, in a secret with several values.
 	Key string `json:"key,omitempty,omitzero"`
 
 	// Name Of a variable, a file, or a path in Vault, without the prefix of the provider.
 	Name string `json:"name"`
 
-	// Provider As the operators of the gateway named it.
+	// Provider The name of the provider in the gateway's configuration.
 	Provider string `json:"provider"`
 }
 
@@ -1691,12 +1691,12 @@ type ServiceSpec struct {
 	Name        string            `json:"name"`
 }
 
-// Spec A run to submit. In YAML and JSON the short forms that each part names are allowed too.
+// Spec A run to submit. The short forms that the parts describe are allowed too.
 type Spec struct {
 	Admission   Admission   `json:"admission,omitempty,omitzero"`
 	Annotations Annotations `json:"annotations,omitempty,omitzero"`
 
-	// ChangegroupToken Where a run is submitted, and nowhere else: an UpdateToken.
+	// ChangegroupToken An UpdateToken, only when a run is submitted.
 	ChangegroupToken string            `json:"changegroup_token,omitempty,omitzero"`
 	Changegroups     []string          `json:"changegroups,omitempty,omitzero"`
 	Environment      map[string]string `json:"environment,omitempty,omitzero"`
@@ -1718,14 +1718,14 @@ type Spec struct {
 	// name is the path of the file.
 	SecretFiles []string `json:"secret_files,omitempty,omitzero"`
 
-	// Secrets Environment too. Never shown again, and masked in logs.
+	// Secrets Environment variables that are never shown, and masked in logs.
 	Secrets map[string]string `json:"secrets,omitempty,omitzero"`
 
-	// SecretsFrom Secrets that the gateway reads from one of its providers whenever a task is handed out, and keeps nowhere.
+	// SecretsFrom Secrets that the gateway reads from one of its providers for each claim of a task, and does not store.
 	// An untrusted run cannot have any.
 	SecretsFrom map[string]SecretRef `json:"secrets_from,omitempty,omitzero"`
 
-	// SetupErrors Records a run that could not be set up.
+	// SetupErrors Records a run whose setup failed.
 	SetupErrors []string            `json:"setup_errors,omitempty,omitzero"`
 	Tasks       map[string]TaskSpec `json:"tasks,omitempty,omitzero"`
 
@@ -1734,8 +1734,8 @@ type Spec struct {
 	// Example: 1h30m
 	Timeout Duration `json:"timeout,omitempty,omitzero"`
 
-	// Untrusted The run is of somebody whom others of its group do not trust, such as the author of a proposed change: it may read
-	// the caches of others, and writes to such of its own alone, which it shares with untrusted runs of exactly its group.
+	// Untrusted The author of the run is not trusted by others of its group, for example the author of a proposed change. The run may
+	// read the caches of others. It writes to separate caches, which only untrusted runs of exactly its group share.
 	Untrusted bool `json:"untrusted,omitempty,omitzero"`
 }
 
@@ -1763,21 +1763,21 @@ type StepSpec struct {
 	Environment map[string]string `json:"environment,omitempty,omitzero"`
 	Name        string            `json:"name,omitempty,omitzero"`
 
-	// RestoreCache Unpacks the first cache that is found: for each key that of exactly this name, or else the newest whose name begins
-	// with it. None is no failure.
+	// RestoreCache Unpacks the first cache that is found: for each key the cache with exactly this key, or else the newest whose key
+	// begins with it. It is not a failure if there is none.
 	RestoreCache RestoreCache `json:"restore_cache,omitempty,omitzero"`
 
-	// RestoreWorkspace Unpacks what all tasks saved that this one depends on, over any number of others, by level and then name, so that later ones win.
+	// RestoreWorkspace Unpacks the workspaces of all tasks that this one depends on, directly or indirectly, in the order of level and then name: later ones override earlier ones.
 	RestoreWorkspace RestoreWorkspace `json:"restore_workspace,omitempty,omitzero"`
 	Run              string           `json:"run,omitempty,omitzero"`
 
-	// SaveArtifacts Keeps files of the run for people.
+	// SaveArtifacts Stores files of the run as an artifact.
 	SaveArtifacts SaveArtifacts `json:"save_artifacts,omitempty,omitzero"`
 
-	// SaveCache Keeps files for later runs, unless there is a cache of that key already.
+	// SaveCache Stores files for later runs, unless a cache with the key exists.
 	SaveCache SaveCache `json:"save_cache,omitempty,omitzero"`
 
-	// SaveWorkspace Hands files on to the tasks that depend on this one.
+	// SaveWorkspace Passes files to the tasks that depend on this one.
 	SaveWorkspace SaveWorkspace `json:"save_workspace,omitempty,omitzero"`
 
 	// Timeout A Go duration string.
@@ -1792,25 +1792,25 @@ type StepSpec struct {
 type Task struct {
 	Annotations Annotations `json:"annotations"`
 
-	// Approval Absent where the task needs no approval.
+	// Approval Absent if the task needs no approval.
 	Approval TaskApproval `json:"approval,omitempty,omitzero"`
 
-	// Attempt From 1; 0 before it was queued.
+	// Attempt The newest attempt, from 1; 0 before the task is queued.
 	Attempt int          `json:"attempt"`
 	Depends []Dependency `json:"depends"`
 	EndedAt time.Time    `json:"ended_at,omitempty,omitzero"`
 
-	// Executor The executor that has or had it; empty before.
+	// Executor The executor of the newest attempt; empty before a claim.
 	Executor string `json:"executor"`
 	ExitCode *int   `json:"exit_code,omitempty"`
 
-	// Number The place of the task in its run.
+	// Number The number of the task in its run.
 	Number   int               `json:"number"`
 	Outputs  map[string]string `json:"outputs"`
 	Pool     string            `json:"pool"`
 	QueuedAt time.Time         `json:"queued_at,omitempty,omitzero"`
 
-	// Reason Why it waits, or why it failed.
+	// Reason Why the task waits, or why it failed.
 	Reason    string    `json:"reason"`
 	StartedAt time.Time `json:"started_at,omitempty,omitzero"`
 	Status    Status    `json:"status"`
@@ -1818,11 +1818,11 @@ type Task struct {
 	TimedOut  bool      `json:"timed_out"`
 }
 
-// TaskApproval Absent where the task needs no approval.
+// TaskApproval Absent if the task needs no approval.
 type TaskApproval struct {
 	ApprovedBy []string `json:"approved_by"`
 
-	// Approvers How many must approve.
+	// Approvers The number of required approvals.
 	Approvers int `json:"approvers"`
 }
 
@@ -1831,7 +1831,7 @@ type TaskResult = run.TaskResult
 
 // TaskSpec defines model for TaskSpec.
 type TaskSpec struct {
-	// Approval True asks for one approver.
+	// Approval True requires one approval.
 	Approval TaskSpec_Approval `json:"approval,omitempty,omitzero"`
 
 	// Depends Names of tasks, or objects where an outcome other than success lets this task start.
@@ -1841,7 +1841,7 @@ type TaskSpec struct {
 	IgnoreFailure bool                    `json:"ignore_failure,omitempty,omitzero"`
 	Image         string                  `json:"image,omitempty,omitzero"`
 
-	// Matrix Axes and their values; the task is multiplied out.
+	// Matrix Axes and their values; the task is expanded to all combinations.
 	Matrix         map[string][]string    `json:"matrix,omitempty,omitzero"`
 	OnExecutorLost TaskSpecOnExecutorLost `json:"on_executor_lost,omitempty,omitzero"`
 
@@ -1882,7 +1882,7 @@ type TaskSpec struct {
 // TaskSpecApproval0 defines model for TaskSpec.Approval.0.
 type TaskSpecApproval0 = bool
 
-// TaskSpec_Approval True asks for one approver.
+// TaskSpec_Approval True requires one approval.
 type TaskSpec_Approval struct {
 	union json.RawMessage
 }
@@ -1901,23 +1901,23 @@ type TaskSpecOnExecutorLost string
 // TaskSpecRetryOn defines model for TaskSpec.Retry.On.
 type TaskSpecRetryOn string
 
-// TestSummary What reports of tests say.
+// TestSummary The summary of test reports.
 type TestSummary struct {
-	// Failed Those with errors included.
+	// Failed The number of failed tests, including errors.
 	Failed int `json:"failed"`
 
-	// FailedNames Of the first that failed, with their classes.
+	// FailedNames The names of the first failed tests, with their classes.
 	FailedNames []string `json:"failed_names,omitempty,omitzero"`
 
-	// Faults Reports that could not be read, and why.
+	// Faults Reports that could not be parsed, and why.
 	Faults  []string `json:"faults,omitempty,omitzero"`
 	Skipped int      `json:"skipped"`
 	Tests   int      `json:"tests"`
 }
 
-// UpdateToken The versions of the change groups that `token_for` named, as they were read. A call that carries it succeeds
-// only if none of them has changed since, and changes them all: it is good for one call. A call that was refused
-// does not use it up.
+// UpdateToken The versions of the change groups that `token_for` named, when they were read. A call with the token succeeds only if
+// none of them has changed since. It changes them all, so a token is valid for one successful call. A call that is
+// refused does not invalidate it.
 type UpdateToken = string
 
 // Volume defines model for Volume.
@@ -1929,9 +1929,9 @@ type Volume struct {
 	} `json:"tmpfs,omitempty,omitzero"`
 }
 
-// Wanted What an executor is to do.
+// Wanted The desired state of an executor.
 type Wanted struct {
-	// Drain Take no tasks until this is no longer told.
+	// Drain The executor must take no tasks while this is true.
 	Drain bool `json:"drain,omitempty,omitzero"`
 }
 
@@ -1939,31 +1939,31 @@ type Wanted struct {
 type Webhook struct {
 	CreatedAt time.Time `json:"created_at"`
 
-	// Delivered The number of an event up to which all were delivered that the webhook selects.
+	// Delivered The number of the event up to which all selected events were delivered.
 	Delivered int64       `json:"delivered"`
 	Enabled   bool        `json:"enabled"`
 	Events    []EventType `json:"events"`
 
-	// Failures Attempts that failed since the last that did not.
+	// Failures The number of consecutive failed attempts.
 	Failures      int       `json:"failures"`
 	Group         string    `json:"group,omitempty,omitzero"`
 	LastAttemptAt time.Time `json:"last_attempt_at,omitempty,omitzero"`
 
-	// LastError Why the last attempt failed; absent where it did not.
+	// LastError Why the last attempt failed; absent if it succeeded.
 	LastError string `json:"last_error,omitempty,omitzero"`
 	Name      string `json:"name"`
 
-	// NextAttemptAt When what failed is tried again.
+	// NextAttemptAt When a failed delivery is retried.
 	NextAttemptAt time.Time `json:"next_attempt_at,omitempty,omitzero"`
 	Run           string    `json:"run,omitempty,omitzero"`
 	UpdatedAt     time.Time `json:"updated_at"`
 	URL           string    `json:"url"`
 }
 
-// WebhookDelivery What is posted to a webhook, with the headers `Drover-Webhook` (its name), `Drover-Delivery` (an id of the
-// batch that stays the same when it is tried again), `Drover-Timestamp` (seconds since 1970) and
-// `Drover-Signature` (`v1=` and the hexadecimal HMAC-SHA256, under the secret, of the timestamp, a dot and the
-// body). It comes at least once, in order; an answer of 2xx within 15 seconds takes it.
+// WebhookDelivery The body of a delivery. Its headers are `Drover-Webhook` (the name), `Drover-Delivery` (an id of the batch, the same
+// for all retries), `Drover-Timestamp` (seconds since 1970) and `Drover-Signature` (`v1=` and the hexadecimal
+// HMAC-SHA256, with the secret as key, of the timestamp, a dot and the body). Events are delivered at least once, in
+// order; an answer of 2xx within 15 seconds acknowledges the batch.
 type WebhookDelivery struct {
 	Events  []Event `json:"events"`
 	Webhook string  `json:"webhook"`
@@ -1978,11 +1978,11 @@ type WebhookList struct {
 type WebhookSpec struct {
 	Enabled *bool `json:"enabled,omitempty"`
 
-	// Events The types to deliver; all of them where none is given.
+	// Events The types of events to deliver; by default all.
 	Events []EventType `json:"events,omitempty,omitzero"`
 
-	// From Where to begin: `now`, or the number of the first event to deliver. Where it is not given, a new webhook
-	// begins with what comes now, and another goes on where it is.
+	// From The first event to deliver: `now`, or its number. By default a new webhook begins with the next event, and an
+	// existing one keeps its position.
 	From EventPlace `json:"from,omitempty,omitzero"`
 
 	// Group Only events of this group and of all groups below it.
@@ -1991,7 +1991,7 @@ type WebhookSpec struct {
 	// Run Only events of this run.
 	Run string `json:"run,omitempty,omitzero"`
 
-	// Secret Signs what is delivered. A new webhook needs one; it is never shown, and kept where it is not given.
+	// Secret Signs deliveries. Required for a new webhook, and kept if it is missing. Never shown.
 	Secret string `json:"secret,omitempty,omitzero"`
 
 	// URL An http or https URL without credentials.
@@ -2004,9 +2004,9 @@ type When string
 // ArchiveReference defines model for ArchiveReference.
 type ArchiveReference = string
 
-// ChangeGroupToken The versions of the change groups that `token_for` named, as they were read. A call that carries it succeeds
-// only if none of them has changed since, and changes them all: it is good for one call. A call that was refused
-// does not use it up.
+// ChangeGroupToken The versions of the change groups that `token_for` named, when they were read. A call with the token succeeds only if
+// none of them has changed since. It changes them all, so a token is valid for one successful call. A call that is
+// refused does not invalidate it.
 type ChangeGroupToken = UpdateToken
 
 // Direct defines model for Direct.
@@ -2051,7 +2051,7 @@ type ListChangeGroupsParams struct {
 
 // StreamEventsParams defines parameters for StreamEvents.
 type StreamEventsParams struct {
-	// After Begin after this number; where it is not given, with the first event that is left.
+	// After Begin after this number; by default with the oldest event that exists.
 	After *int64 `form:"after,omitempty" json:"after,omitempty"`
 
 	// Run Only events of this run.
@@ -2060,7 +2060,7 @@ type StreamEventsParams struct {
 	// Group Only events of this group and of all groups below it.
 	Group string `form:"group,omitempty" json:"group,omitempty,omitzero"`
 
-	// LastEventID As `after`, and stronger, for clients that come back.
+	// LastEventID Like `after`, for clients that resume. It overrides `after`.
 	LastEventID string `json:"Last-Event-ID,omitempty,omitzero"`
 }
 
@@ -2072,7 +2072,7 @@ type DeskOpenArchiveParams struct {
 	// DroverArchive The reference to the archive.
 	DroverArchive ArchiveReference `json:"Drover-Archive"`
 
-	// DroverDirect The caller follows a redirect to the object store, and comes back without this header where that fails.
+	// DroverDirect The caller follows a redirect to the object store, and repeats the call without this header if that fails.
 	DroverDirect Direct `json:"Drover-Direct,omitempty,omitzero"`
 }
 
@@ -2089,11 +2089,11 @@ type RemoveExecutorJSONBody = map[string]interface{}
 
 // RemoveExecutorParams defines parameters for RemoveExecutor.
 type RemoveExecutorParams struct {
-	// Reason Why, for those who read what became of its tasks.
+	// Reason The reason, shown with the ended tasks.
 	Reason string `form:"reason,omitempty" json:"reason,omitempty,omitzero"`
 
-	// Force Remove it although it is in contact and has tasks: it stops them as soon as it hears of it, while their
-	// policies may have begun another attempt already.
+	// Force Remove the executor although it is in contact and has tasks. It stops them when it learns of the removal; another
+	// attempt may have begun by then.
 	Force bool `form:"force,omitempty" json:"force,omitempty,omitzero"`
 }
 
@@ -2102,14 +2102,14 @@ type DeleteFleetJSONBody = map[string]interface{}
 
 // ListFleetEventsParams defines parameters for ListFleetEvents.
 type ListFleetEventsParams struct {
-	// After Only events with greater numbers; left out it is the last ones.
+	// After Only events after this number; by default the last events.
 	After *int64 `form:"after,omitempty" json:"after,omitempty"`
 	Limit *int   `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
 // ListFleetInstancesParams defines parameters for ListFleetInstances.
 type ListFleetInstancesParams struct {
-	// Gone With those that are gone.
+	// Gone Include instances that are gone.
 	Gone bool `form:"gone,omitempty" json:"gone,omitempty,omitzero"`
 }
 
@@ -2129,29 +2129,29 @@ type DeletePoolJSONBody = map[string]interface{}
 
 // PreviewRetentionParams defines parameters for PreviewRetention.
 type PreviewRetentionParams struct {
-	// LogsMaxAge Of logs, since the end of their run.
+	// LogsMaxAge The maximum age of logs, since the end of their run.
 	LogsMaxAge Duration `form:"logs_max_age,omitempty" json:"logs_max_age,omitempty,omitzero"`
 
-	// RunsMaxAge Of runs, since they were made.
+	// RunsMaxAge The maximum age of runs, since their creation.
 	RunsMaxAge Duration `form:"runs_max_age,omitempty" json:"runs_max_age,omitempty,omitzero"`
 
-	// RunsKeep How many of the newest runs of each group stay.
+	// RunsKeep The number of newest runs of each group to keep.
 	RunsKeep     *int     `form:"runs_keep,omitempty" json:"runs_keep,omitempty"`
 	EventsMaxAge Duration `form:"events_max_age,omitempty" json:"events_max_age,omitempty,omitzero"`
 
-	// EventsKeep How many of the newest events stay.
+	// EventsKeep The number of newest events to keep.
 	EventsKeep *int64 `form:"events_keep,omitempty" json:"events_keep,omitempty"`
 
-	// WorkspaceMaxAge Of workspaces, since the end of their run.
+	// WorkspaceMaxAge The maximum age of workspaces, since the end of their run.
 	WorkspaceMaxAge Duration `form:"workspace_max_age,omitempty" json:"workspace_max_age,omitempty,omitzero"`
 
-	// CacheMaxAge Of caches, since they were used.
+	// CacheMaxAge The maximum age of caches, since their last use.
 	CacheMaxAge Duration `form:"cache_max_age,omitempty" json:"cache_max_age,omitempty,omitzero"`
 
-	// CacheTotalBytes Of all caches together.
+	// CacheTotalBytes The maximum size of all caches together.
 	CacheTotalBytes *int64 `form:"cache_total_bytes,omitempty" json:"cache_total_bytes,omitempty"`
 
-	// Limit How many things are listed of each kind.
+	// Limit The number of items of each kind to list.
 	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
@@ -2164,7 +2164,7 @@ type DeleteRunsParams struct {
 	Group         string     `form:"group,omitempty" json:"group,omitempty,omitzero"`
 	CreatedBefore *time.Time `form:"created_before,omitempty" json:"created_before,omitempty"`
 
-	// Keep How many of the newest runs of each group (of each exact path) are spared.
+	// Keep The number of newest runs of each group (each exact path) to keep.
 	Keep *int `form:"keep,omitempty" json:"keep,omitempty"`
 
 	// DryRun Only count.
@@ -2182,10 +2182,10 @@ type ListRunsParams struct {
 	// Changegroup The name of a change group.
 	Changegroup []string `form:"changegroup,omitempty" json:"changegroup,omitempty,omitzero"`
 
-	// TokenFor Up to 64 names of change groups, for a `changegroup_token` of the same moment as the answer.
+	// TokenFor Up to 64 names of change groups. The answer has a consistent `changegroup_token` for them.
 	TokenFor TokenFor `form:"token_for,omitempty" json:"token_for,omitempty,omitzero"`
 
-	// Annotation A key and a value, as `key=value`.
+	// Annotation An annotation `key=value`.
 	Annotation    []string    `form:"annotation,omitempty" json:"annotation,omitempty,omitzero"`
 	CreatedAfter  []time.Time `form:"created_after,omitempty" json:"created_after,omitempty,omitzero"`
 	CreatedBefore []time.Time `form:"created_before,omitempty" json:"created_before,omitempty,omitzero"`
@@ -2198,9 +2198,8 @@ type ListRunsParams struct {
 
 // CreateRunParams defines parameters for CreateRun.
 type CreateRunParams struct {
-	// IdempotencyKey 1 to 255 printable ASCII characters. For 24 hours, a call of the same token name with the same key and the
-	// same request answers with the run that the first one made; another request is answered with 422
-	// `idempotency_mismatch`.
+	// IdempotencyKey 1 to 255 printable ASCII characters. For 24 hours, a call with the same token name, key and request returns the run
+	// that the first call created; a call with another request fails with 422 `idempotency_mismatch`.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
@@ -2209,10 +2208,10 @@ type DeleteRunJSONBody = map[string]interface{}
 
 // GetRunParams defines parameters for GetRun.
 type GetRunParams struct {
-	// TokenFor Up to 64 names of change groups, for a `changegroup_token` of the same moment as the answer.
+	// TokenFor Up to 64 names of change groups. The answer has a consistent `changegroup_token` for them.
 	TokenFor TokenFor `form:"token_for,omitempty" json:"token_for,omitempty,omitzero"`
 
-	// IfNoneMatch The ETag of an earlier answer; 304 where it still holds.
+	// IfNoneMatch The ETag of an earlier answer. The answer is 304 if the run has not changed since.
 	IfNoneMatch string `json:"If-None-Match,omitempty,omitzero"`
 }
 
@@ -2227,15 +2226,14 @@ type GetArtifactParams struct {
 	Path  string `form:"path,omitempty" json:"path,omitempty,omitzero"`
 	Range string `json:"Range,omitempty,omitzero"`
 
-	// DroverDirect The caller follows a redirect to the object store, and comes back without this header where that fails.
+	// DroverDirect The caller follows a redirect to the object store, and repeats the call without this header if that fails.
 	DroverDirect Direct `json:"Drover-Direct,omitempty,omitzero"`
 }
 
 // RestartRunParams defines parameters for RestartRun.
 type RestartRunParams struct {
-	// IdempotencyKey 1 to 255 printable ASCII characters. For 24 hours, a call of the same token name with the same key and the
-	// same request answers with the run that the first one made; another request is answered with 422
-	// `idempotency_mismatch`.
+	// IdempotencyKey 1 to 255 printable ASCII characters. For 24 hours, a call with the same token name, key and request returns the run
+	// that the first call created; a call with another request fails with 422 `idempotency_mismatch`.
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key,omitempty,omitzero"`
 }
 
@@ -2252,29 +2250,29 @@ type GetTaskLogsParams struct {
 	// Attempt From 1. Without it, the newest.
 	Attempt *int `form:"attempt,omitempty" json:"attempt,omitempty"`
 
-	// Follow Go on until the step, or the task, has ended.
+	// Follow Follow until the step, or the task, has ended.
 	Follow bool `form:"follow,omitempty" json:"follow,omitempty,omitzero"`
 
-	// Offset Bytes to pass over at the start of what is selected. Not with `since` and `tail`.
+	// Offset The number of bytes to skip at the start of the selected log. Not with `since` and `tail`.
 	Offset *int64 `form:"offset,omitempty" json:"offset,omitempty"`
 
-	// Stream Only what was written to these streams.
+	// Stream Only output to these streams.
 	Stream []GetTaskLogsParamsStream `form:"stream,omitempty" json:"stream,omitempty,omitzero"`
 
-	// Since From the first output of this time on, by the clock of the executor: RFC 3339, or a duration before now,
-	// such as `10m`.
+	// Since Only output since this time, by the clock of the executor: RFC 3339, or a duration before now, such as
+	// `10m`.
 	Since string `form:"since,omitempty" json:"since,omitempty,omitzero"`
 
-	// Tail The last so many lines of what is selected; what follows the last line break is a line too.
+	// Tail The number of last lines of the selected log; text after the last line break is a line too.
 	Tail *int `form:"tail,omitempty" json:"tail,omitempty"`
 
-	// Timestamps Begin each line of plain text with the time of its first byte, RFC 3339, and a blank. Events have times anyway.
+	// Timestamps Prefix each line of plain text with the time of its first byte, RFC 3339, and a space. Events always have times.
 	Timestamps *bool `form:"timestamps,omitempty" json:"timestamps,omitempty"`
 
-	// Download Answer plain text with a name for the file, in `Content-Disposition`.
+	// Download Answer with plain text and a file name in `Content-Disposition`.
 	Download *bool `form:"download,omitempty" json:"download,omitempty"`
 
-	// LastEventID As `offset`, and stronger than that, `since` and `tail`, for clients that come back.
+	// LastEventID Like `offset`, for clients that resume. It overrides `offset`, `since` and `tail`.
 	LastEventID string `json:"Last-Event-ID,omitempty,omitzero"`
 }
 
@@ -2602,8 +2600,8 @@ type ClientInterface interface {
 
 	// ListChangeGroups Read change groups and their update token
 	//
-	// Those that are named, whether a run has named them yet or not, or else a page of all by name. The token is of
-	// all groups of the answer, of the same moment.
+	// The named change groups, whether they exist yet or not; without names, a page of all by name. The token is for all
+	// groups of the answer, and consistent with it.
 	//
 	// Corresponds with GET /api/v1/changegroups (the `ListChangeGroups` operationId).
 	ListChangeGroups(ctx context.Context, params *ListChangeGroupsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -2615,7 +2613,7 @@ type ClientInterface interface {
 
 	// PutChangeGroupWithBody Set the limit and the policy of a change group
 	//
-	// A lower limit stops nobody; runs wait until enough others have ended. A higher one lets those in that wait.
+	// A lower limit stops no run: new runs wait until enough others have ended. A higher limit admits waiting runs.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -2624,60 +2622,60 @@ type ClientInterface interface {
 
 	// PutChangeGroup Set the limit and the policy of a change group
 	//
-	// A lower limit stops nobody; runs wait until enough others have ended. A higher one lets those in that wait.
+	// A lower limit stops no run: new runs wait until enough others have ended. A higher limit admits waiting runs.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /api/v1/changegroups/{name} (the `PutChangeGroup` operationId).
 	PutChangeGroup(ctx context.Context, name string, body PutChangeGroupJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// StreamEvents Follow what happens
+	// StreamEvents Follow events
 	//
-	// Server-sent events, oldest first, from after the given number on, and on as they happen. The id is the
-	// event's number: dense, in the order of commits. The name is its type, the data an `Event`; where the stream
-	// breaks off, a `problem` event says why. Comments come while nothing happens. Where events that were asked for
-	// have been removed, the answer is 410 with the `floor`, and whoever goes on after it misses no other.
+	// Server-sent events, oldest first, after the given number, and new events as they are committed. The id is the
+	// event's number: dense, in the order of commits. The name is its type, the data an `Event`. If the stream is cut
+	// off, a `problem` event has the reason. The gateway sends comments while there are no events. If requested events
+	// have been removed, the answer is 410 with the `floor`: a client that continues after it misses no other event.
 	//
 	// Corresponds with GET /api/v1/events (the `StreamEvents` operationId).
 	StreamEvents(ctx context.Context, params *StreamEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeskOpenArchive Read an archive that a step may read
+	// DeskOpenArchive Open an archive for a step
 	//
 	// Corresponds with GET /api/v1/executor/archives (the `DeskOpenArchive` operationId).
 	DeskOpenArchive(ctx context.Context, params *DeskOpenArchiveParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeskSaveArchiveWithBody Save an archive
 	//
-	// The body ends with the archive; nothing is seen of one that breaks off. A trailer `Drover-Digest` (`sha256:` and the
-	// digest in hexadecimal digits) is compared before the archive counts.
+	// The body is the archive. An upload that is cut off has no effect. If the trailer `Drover-Digest` (`sha256:` and the
+	// digest in hexadecimal digits) is present, it must match.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /api/v1/executor/archives (the `DeskSaveArchive` operationId).
 	DeskSaveArchiveWithBody(ctx context.Context, params *DeskSaveArchiveParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeskBeginArchiveWithBody Prepare to save an archive
+	// DeskBeginArchiveWithBody Begin to save an archive
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/executor/archives/begin (the `DeskBeginArchive` operationId).
 	DeskBeginArchiveWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeskBeginArchive Prepare to save an archive
+	// DeskBeginArchive Begin to save an archive
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/executor/archives/begin (the `DeskBeginArchive` operationId).
 	DeskBeginArchive(ctx context.Context, body DeskBeginArchiveJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeskFindArchivesWithBody List what a step is to unpack
+	// DeskFindArchivesWithBody Find the archives that a step restores
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/executor/archives/find (the `DeskFindArchives` operationId).
 	DeskFindArchivesWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeskFindArchives List what a step is to unpack
+	// DeskFindArchives Find the archives that a step restores
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -2686,7 +2684,7 @@ type ClientInterface interface {
 
 	// DeskClaimWithBody Claim a task and get its definition
 	//
-	// The answer holds the task's secrets in the clear.
+	// The answer contains the task's secrets unencrypted.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -2695,71 +2693,71 @@ type ClientInterface interface {
 
 	// DeskClaim Claim a task and get its definition
 	//
-	// The answer holds the task's secrets in the clear.
+	// The answer contains the task's secrets unencrypted.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/executor/claim (the `DeskClaim` operationId).
 	DeskClaim(ctx context.Context, body DeskClaimJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeskClaimStatesWithBody Ask which claims are still open
+	// DeskClaimStatesWithBody Get the states of claims
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/executor/claim-states (the `DeskClaimStates` operationId).
 	DeskClaimStatesWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeskClaimStates Ask which claims are still open
+	// DeskClaimStates Get the states of claims
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/executor/claim-states (the `DeskClaimStates` operationId).
 	DeskClaimStates(ctx context.Context, body DeskClaimStatesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeskShipWithBody Store frames of a task
+	// DeskShipWithBody Append frames of a task
 	//
-	// Frames are idempotent by their number; a batch keeps its bounds over retries. The body may have
-	// `Content-Encoding: gzip`. Refused are, with 422, frames that are malformed, and, with 413, batches and frames that
-	// are too large, outputs beyond those of a task, and output beyond the limit of the task's log.
+	// Frames are idempotent by their number; a retry must send the same batch. The body may have
+	// `Content-Encoding: gzip`. Errors: 422 for malformed frames; 413 for batches, frames or outputs of a task that are too
+	// large, and for output beyond the limit of the task's log.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/executor/frames (the `DeskShip` operationId).
 	DeskShipWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeskShip Store frames of a task
+	// DeskShip Append frames of a task
 	//
-	// Frames are idempotent by their number; a batch keeps its bounds over retries. The body may have
-	// `Content-Encoding: gzip`. Refused are, with 422, frames that are malformed, and, with 413, batches and frames that
-	// are too large, outputs beyond those of a task, and output beyond the limit of the task's log.
+	// Frames are idempotent by their number; a retry must send the same batch. The body may have
+	// `Content-Encoding: gzip`. Errors: 422 for malformed frames; 413 for batches, frames or outputs of a task that are too
+	// large, and for output beyond the limit of the task's log.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/executor/frames (the `DeskShip` operationId).
 	DeskShip(ctx context.Context, body DeskShipJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeskRegisterWithBody Announce an executor, or its return
+	// DeskRegisterWithBody Register an executor
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/executor/register (the `DeskRegister` operationId).
 	DeskRegisterWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeskRegister Announce an executor, or its return
+	// DeskRegister Register an executor
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/executor/register (the `DeskRegister` operationId).
 	DeskRegister(ctx context.Context, body DeskRegisterJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeskRenewWithBody Say that an executor is alive
+	// DeskRenewWithBody Renew the registration of an executor
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/executor/renew (the `DeskRenew` operationId).
 	DeskRenewWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeskRenew Say that an executor is alive
+	// DeskRenew Renew the registration of an executor
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -2771,24 +2769,24 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/executors (the `ListExecutors` operationId).
 	ListExecutors(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RemoveExecutorWithBody Remove an executor for good
+	// RemoveExecutorWithBody Permanently remove an executor
 	//
-	// The wait for its tasks ends as `on_executor_lost` of each says; those of a member of a set are left to its other
-	// members. Its id never registers again: a process that comes back with it stops and removes what it holds. An
-	// executor that is in contact and has tasks is refused with 409 `conflict`, unless the removal is forced. Again is
-	// no error.
+	// Each of its tasks fails or is retried, according to its `on_executor_lost`; other members of an executor set adopt
+	// the tasks of a member. The id cannot register again: a process with this id stops its tasks and removes their
+	// environments. An executor that is in contact and has tasks is refused with 409 `conflict`, unless the removal is
+	// forced. The call is idempotent.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with DELETE /api/v1/executors/{id} (the `RemoveExecutor` operationId).
 	RemoveExecutorWithBody(ctx context.Context, id string, params *RemoveExecutorParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RemoveExecutor Remove an executor for good
+	// RemoveExecutor Permanently remove an executor
 	//
-	// The wait for its tasks ends as `on_executor_lost` of each says; those of a member of a set are left to its other
-	// members. Its id never registers again: a process that comes back with it stops and removes what it holds. An
-	// executor that is in contact and has tasks is refused with 409 `conflict`, unless the removal is forced. Again is
-	// no error.
+	// Each of its tasks fails or is retried, according to its `on_executor_lost`; other members of an executor set adopt
+	// the tasks of a member. The id cannot register again: a process with this id stops its tasks and removes their
+	// environments. An executor that is in contact and has tasks is refused with 409 `conflict`, unless the removal is
+	// forced. The call is idempotent.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -2800,20 +2798,22 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/executors/{id} (the `GetExecutor` operationId).
 	GetExecutor(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DrainExecutorWithBody Have an executor take no more tasks, or take tasks again
+	// DrainExecutorWithBody Begin or end the drain of an executor
 	//
-	// Those that it has go on. The wish holds at once, reaches its process within seconds, and outlives it, until it is
-	// taken back with `resume`. `drained` says when it is done. Errors: 410 `gone` for an executor that was removed.
+	// The executor takes no more tasks, and its running tasks continue. The drain takes effect immediately, reaches the
+	// process within seconds, and survives its restart, until it is ended with `resume`. `drained` is true when the
+	// drain is complete. Errors: 410 `gone` for an executor that was removed.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/executors/{id}/drain (the `DrainExecutor` operationId).
 	DrainExecutorWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DrainExecutor Have an executor take no more tasks, or take tasks again
+	// DrainExecutor Begin or end the drain of an executor
 	//
-	// Those that it has go on. The wish holds at once, reaches its process within seconds, and outlives it, until it is
-	// taken back with `resume`. `drained` says when it is done. Errors: 410 `gone` for an executor that was removed.
+	// The executor takes no more tasks, and its running tasks continue. The drain takes effect immediately, reaches the
+	// process within seconds, and survives its restart, until it is ended with `resume`. `drained` is true when the
+	// drain is complete. Errors: 410 `gone` for an executor that was removed.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -2827,7 +2827,7 @@ type ClientInterface interface {
 
 	// DeleteFleetWithBody Delete a fleet
 	//
-	// Its instances are drained and deleted, and then it goes. Again is no error while that lasts.
+	// The instances are drained and deleted, and then the fleet is deleted. The call is idempotent meanwhile.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -2836,7 +2836,7 @@ type ClientInterface interface {
 
 	// DeleteFleet Delete a fleet
 	//
-	// Its instances are drained and deleted, and then it goes. Again is no error while that lasts.
+	// The instances are drained and deleted, and then the fleet is deleted. The call is idempotent meanwhile.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -2848,20 +2848,20 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/fleets/{name} (the `GetFleet` operationId).
 	GetFleet(ctx context.Context, name FleetName, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutFleetWithBody Make or change a fleet
+	// PutFleetWithBody Create or update a fleet
 	//
-	// What is left out has its default. A change takes effect at once and leaves the instances as they are; only another
-	// plugin, or other settings of it, have the plugin launched anew. Errors: 409 `conflict` while it is being deleted.
+	// Missing fields get their defaults. A change takes effect immediately and does not change the instances. A change of
+	// the plugin, or of its settings, restarts the plugin. Errors: 409 `conflict` while the fleet is being deleted.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /api/v1/fleets/{name} (the `PutFleet` operationId).
 	PutFleetWithBody(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutFleet Make or change a fleet
+	// PutFleet Create or update a fleet
 	//
-	// What is left out has its default. A change takes effect at once and leaves the instances as they are; only another
-	// plugin, or other settings of it, have the plugin launched anew. Errors: 409 `conflict` while it is being deleted.
+	// Missing fields get their defaults. A change takes effect immediately and does not change the instances. A change of
+	// the plugin, or of its settings, restarts the plugin. Errors: 409 `conflict` while the fleet is being deleted.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -2870,7 +2870,7 @@ type ClientInterface interface {
 
 	// DrainFleetWithBody Drain a fleet
 	//
-	// All instances take no more tasks, and are deleted once theirs have ended. None is asked for until the fleet is resumed.
+	// The instances take no more tasks, and are deleted when their tasks have ended. No instance is created until the fleet is resumed.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -2879,30 +2879,30 @@ type ClientInterface interface {
 
 	// DrainFleet Drain a fleet
 	//
-	// All instances take no more tasks, and are deleted once theirs have ended. None is asked for until the fleet is resumed.
+	// The instances take no more tasks, and are deleted when their tasks have ended. No instance is created until the fleet is resumed.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/fleets/{name}/drain (the `DrainFleet` operationId).
 	DrainFleet(ctx context.Context, name FleetName, body DrainFleetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListFleetEvents What happened in a fleet, and why
+	// ListFleetEvents List the events of a fleet
 	//
 	// The last events, or those after a number, oldest first. A fleet keeps its last 100,000.
 	//
 	// Corresponds with GET /api/v1/fleets/{name}/events (the `ListFleetEvents` operationId).
 	ListFleetEvents(ctx context.Context, name FleetName, params *ListFleetEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListFleetInstances List the ledger of a fleet
+	// ListFleetInstances List the instance ledger of a fleet
 	//
-	// All instances that are not gone, by number, and on demand the newest thousand of those that are.
+	// All instances that are not gone, by number. With `gone`, also the newest thousand that are gone.
 	//
 	// Corresponds with GET /api/v1/fleets/{name}/instances (the `ListFleetInstances` operationId).
 	ListFleetInstances(ctx context.Context, name FleetName, params *ListFleetInstancesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PauseFleetWithBody Pause a fleet
 	//
-	// No instance is asked for and none removed until it is resumed. What vanishes is noted all the same.
+	// No instance is created or deleted until the fleet is resumed. Instances that vanish are still recorded.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -2911,55 +2911,55 @@ type ClientInterface interface {
 
 	// PauseFleet Pause a fleet
 	//
-	// No instance is asked for and none removed until it is resumed. What vanishes is noted all the same.
+	// No instance is created or deleted until the fleet is resumed. Instances that vanish are still recorded.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/fleets/{name}/pause (the `PauseFleet` operationId).
 	PauseFleet(ctx context.Context, name FleetName, body PauseFleetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ResumeFleetWithBody Let the policy decide again
+	// ResumeFleetWithBody Resume a fleet
 	//
-	// Ends a pause, a drain, and a number of instances that was given by hand.
+	// Returns control to the scaling policy: ends a pause, a drain, and a manually set number of instances.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/fleets/{name}/resume (the `ResumeFleet` operationId).
 	ResumeFleetWithBody(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ResumeFleet Let the policy decide again
+	// ResumeFleet Resume a fleet
 	//
-	// Ends a pause, a drain, and a number of instances that was given by hand.
+	// Returns control to the scaling policy: ends a pause, a drain, and a manually set number of instances.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/fleets/{name}/resume (the `ResumeFleet` operationId).
 	ResumeFleet(ctx context.Context, name FleetName, body ResumeFleetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ScaleFleetWithBody Give the number of instances by hand
+	// ScaleFleetWithBody Set the number of instances manually
 	//
-	// So many instances, whatever the policy says, within `max_instances`, until the fleet is resumed. Instances with
-	// tasks stay until they have none.
+	// The number overrides the scaling policy, within `max_instances`, until the fleet is resumed. Instances with tasks are
+	// deleted only after their tasks have ended.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/fleets/{name}/scale (the `ScaleFleet` operationId).
 	ScaleFleetWithBody(ctx context.Context, name FleetName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ScaleFleet Give the number of instances by hand
+	// ScaleFleet Set the number of instances manually
 	//
-	// So many instances, whatever the policy says, within `max_instances`, until the fleet is resumed. Instances with
-	// tasks stay until they have none.
+	// The number overrides the scaling policy, within `max_instances`, until the fleet is resumed. Instances with tasks are
+	// deleted only after their tasks have ended.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/fleets/{name}/scale (the `ScaleFleet` operationId).
 	ScaleFleet(ctx context.Context, name FleetName, body ScaleFleetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListGroups Count the open runs of groups, and tell the last run of each
+	// ListGroups Count the open runs of groups, and show the last run of each
 	//
-	// The groups of `path`, or else a page of all paths that have runs, at `under` and below it. Runs of groups
-	// below a path count for it too.
+	// The groups of `path`; without `path`, a page of all paths with runs, at `under` and below it. Runs of groups below
+	// a path count for the path too.
 	//
 	// Corresponds with GET /api/v1/groups (the `ListGroups` operationId).
 	ListGroups(ctx context.Context, params *ListGroupsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -2971,7 +2971,7 @@ type ClientInterface interface {
 
 	// DeletePoolWithBody Delete a pool
 	//
-	// Errors: 409 `conflict` while executors that are not removed serve it, a fleet makes executors of it, or unfinished tasks are of it.
+	// Errors: 409 `conflict` while the pool has executors that are not removed, a fleet, or unfinished tasks.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -2980,7 +2980,7 @@ type ClientInterface interface {
 
 	// DeletePool Delete a pool
 	//
-	// Errors: 409 `conflict` while executors that are not removed serve it, a fleet makes executors of it, or unfinished tasks are of it.
+	// Errors: 409 `conflict` while the pool has executors that are not removed, a fleet, or unfinished tasks.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -2992,47 +2992,46 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/pools/{name} (the `GetPool` operationId).
 	GetPool(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutPoolWithBody Make or change a pool
+	// PutPoolWithBody Create or replace a pool
 	//
-	// What is left out is not kept. An executor that registers for a pool that does not exist makes it, too. Errors:
-	// 409 `conflict` where executors that serve the pool do not fit it.
+	// Missing fields get their defaults. An executor that registers for a pool that does not exist also creates it. Errors:
+	// 409 `conflict` if executors of the pool do not match it.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /api/v1/pools/{name} (the `PutPool` operationId).
 	PutPoolWithBody(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutPool Make or change a pool
+	// PutPool Create or replace a pool
 	//
-	// What is left out is not kept. An executor that registers for a pool that does not exist makes it, too. Errors:
-	// 409 `conflict` where executors that serve the pool do not fit it.
+	// Missing fields get their defaults. An executor that registers for a pool that does not exist also creates it. Errors:
+	// 409 `conflict` if executors of the pool do not match it.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /api/v1/pools/{name} (the `PutPool` operationId).
 	PutPool(ctx context.Context, name string, body PutPoolJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetRetention Tell what is kept, and what was removed
+	// GetRetention Get the retention status
 	//
-	// What the control workers are configured to keep, what was removed since a time, and when they look next. 503 where
-	// no control worker answers.
+	// What the control workers are configured to keep, what they have removed since a time, and when the next pass begins.
+	// 503 if no control worker answers.
 	//
 	// Corresponds with GET /api/v1/retention (the `GetRetention` operationId).
 	GetRetention(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PreviewRetention Tell what would be removed now
+	// PreviewRetention Preview what would be removed now
 	//
-	// A dry run: by kind, how much is kept no longer and still there, with the first of it. It is what the next look
-	// removes, if that is now, and nothing is removed by this call. Each parameter but `limit` stands for the setting of
-	// its name in place of the configured one; `0` is no bound.
+	// A dry run: by kind, how much is due for removal, with the oldest items. It is what a pass would remove now; this call
+	// removes nothing. Each parameter except `limit` overrides the configured setting of its name; `0` is no bound.
 	//
 	// Corresponds with GET /api/v1/retention/preview (the `PreviewRetention` operationId).
 	PreviewRetention(ctx context.Context, params *PreviewRetentionParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteRunsWithBody Delete final runs by age and by number
 	//
-	// Removes final runs with their logs for good, oldest first, at most 1,000 in one call: where the answer says
-	// that there are more, call again. `created_before` or `keep` must be given; all that is given must hold.
+	// Permanently deletes final runs with their logs, oldest first, at most 1,000 in one call. If `more` is true, call
+	// again. `created_before` or `keep` is required; a run must match all given parameters.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3041,8 +3040,8 @@ type ClientInterface interface {
 
 	// DeleteRuns Delete final runs by age and by number
 	//
-	// Removes final runs with their logs for good, oldest first, at most 1,000 in one call: where the answer says
-	// that there are more, call again. `created_before` or `keep` must be given; all that is given must hold.
+	// Permanently deletes final runs with their logs, oldest first, at most 1,000 in one call. If `more` is true, call
+	// again. `created_before` or `keep` is required; a run must match all given parameters.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3058,10 +3057,10 @@ type ClientInterface interface {
 
 	// CreateRunWithBody Submit a run
 	//
-	// The body is a specification, and beside its keys it may have a `changegroup_token`. The run goes on by itself
-	// from the moment of the answer. A body that can not be parsed is answered with 400, one that is wrong with 422
-	// and all its faults, a change group that has changed since the token was read with 409 `changegroup_conflict`,
-	// and one that is busy and rejects runs with 409 `changegroup_busy`.
+	// The body is a specification. Beside its keys it may have a `changegroup_token`. The run is durable when the
+	// call returns. Errors: 400 if the body cannot be parsed, 422 with all faults if it is invalid, 409
+	// `changegroup_conflict` if a change group has changed since the token was read, and 409 `changegroup_busy` if a
+	// change group is busy and rejects runs.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3070,24 +3069,24 @@ type ClientInterface interface {
 
 	// CreateRun Submit a run
 	//
-	// The body is a specification, and beside its keys it may have a `changegroup_token`. The run goes on by itself
-	// from the moment of the answer. A body that can not be parsed is answered with 400, one that is wrong with 422
-	// and all its faults, a change group that has changed since the token was read with 409 `changegroup_conflict`,
-	// and one that is busy and rejects runs with 409 `changegroup_busy`.
+	// The body is a specification. Beside its keys it may have a `changegroup_token`. The run is durable when the
+	// call returns. Errors: 400 if the body cannot be parsed, 422 with all faults if it is invalid, 409
+	// `changegroup_conflict` if a change group has changed since the token was read, and 409 `changegroup_busy` if a
+	// change group is busy and rejects runs.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/runs (the `CreateRun` operationId).
 	CreateRun(ctx context.Context, params *CreateRunParams, body CreateRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeleteRunWithBody Delete a final run with its logs for good
+	// DeleteRunWithBody Permanently delete a final run with its logs
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with DELETE /api/v1/runs/{id} (the `DeleteRun` operationId).
 	DeleteRunWithBody(ctx context.Context, id RunID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeleteRun Delete a final run with its logs for good
+	// DeleteRun Permanently delete a final run with its logs
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3096,8 +3095,8 @@ type ClientInterface interface {
 
 	// GetRun Get a run with its tasks and steps
 	//
-	// The reasons of the run and of its tasks say what each of them waits for at this moment: the change groups with
-	// those that hold their slots and the place in line, an approval, an executor, a slot.
+	// The reasons of the run and of its tasks explain what each currently waits for: the change groups (with the runs
+	// that hold their slots and the position in the queue), an approval, an executor, or a slot.
 	//
 	// Corresponds with GET /api/v1/runs/{id} (the `GetRun` operationId).
 	GetRun(ctx context.Context, id RunID, params *GetRunParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3118,80 +3117,81 @@ type ClientInterface interface {
 
 	// ListArtifacts List the artifacts of a run
 	//
-	// Those of the newest attempt of each task.
+	// The artifacts of the newest attempt of each task.
 	//
 	// Corresponds with GET /api/v1/runs/{id}/artifacts (the `ListArtifacts` operationId).
 	ListArtifacts(ctx context.Context, id RunID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetArtifact Get an artifact, whole or one file of it
+	// GetArtifact Get an artifact, or one file of it
 	//
-	// Whole, it is a tar stream compressed by zstd; `Range: bytes=N-` goes on with one that broke off, and `ETag` is its
-	// digest. Errors: 404, 410 `gone` for one that was removed by its age; with `path` also 413 `too_large` for an archive
-	// with more entries or content than the gateway is configured to take, and 503 while it reads in too many.
+	// Without `path`, the answer is a tar stream compressed by zstd. `Range: bytes=N-` resumes a download that was cut
+	// off, and `ETag` is the digest. Errors: 404; 410 `gone` for an artifact that was removed by its age; with `path` also
+	// 413 `too_large` for an archive with more entries or content than the gateway's limits, and 503 while the gateway
+	// reads too many archives.
 	//
-	// With `Drover-Direct: true` the answer to a call for the whole may be a redirect to the object store, where gateways
-	// are set up so: follow it without the `Authorization` of this call, and with its `Range`.
+	// With `Drover-Direct: true` and without `path`, the answer may be a redirect to the object store, if the gateway is
+	// configured so. Follow it without the `Authorization` of this call, and with its `Range`.
 	//
 	// Corresponds with GET /api/v1/runs/{id}/artifacts/{task}/{name} (the `GetArtifact` operationId).
 	GetArtifact(ctx context.Context, id RunID, task TaskName, name string, params *GetArtifactParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListArtifactEntries List what is in an artifact
 	//
-	// Errors are those of getting one file of it.
+	// The errors are those of a call for one file.
 	//
 	// Corresponds with GET /api/v1/runs/{id}/artifacts/{task}/{name}/entries (the `ListArtifactEntries` operationId).
 	ListArtifactEntries(ctx context.Context, id RunID, task TaskName, name string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CancelRunWithBody End a queued run for good
+	// CancelRunWithBody Cancel a queued run
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/runs/{id}/cancel (the `CancelRun` operationId).
 	CancelRunWithBody(ctx context.Context, id RunID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CancelRun End a queued run for good
+	// CancelRun Cancel a queued run
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/runs/{id}/cancel (the `CancelRun` operationId).
 	CancelRun(ctx context.Context, id RunID, body CancelRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RestartRunWithBody Make a new run of one that is final
+	// RestartRunWithBody Create a new run from a final one
 	//
-	// Exactly one of `from` and `tasks` is given. `from: start` runs all of it; `from: failed` runs what failed or
-	// was stopped and all that depends on it, and is not for runs that succeeded; `tasks` names what is to run, with
-	// all that depends on it. Other tasks keep how they ended, with their logs and outputs. `environment` and
-	// `secrets` are laid over those of the old run.
+	// Exactly one of `from` and `tasks` is required. `from: start` runs all tasks. `from: failed` runs the tasks that
+	// failed or were stopped, and all tasks that depend on them; it is invalid for a run that succeeded. `tasks`
+	// selects tasks to run, with all tasks that depend on them. Other tasks keep their results, logs and outputs.
+	// `environment` and `secrets` override those of the old run.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/runs/{id}/restart (the `RestartRun` operationId).
 	RestartRunWithBody(ctx context.Context, id RunID, params *RestartRunParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RestartRun Make a new run of one that is final
+	// RestartRun Create a new run from a final one
 	//
-	// Exactly one of `from` and `tasks` is given. `from: start` runs all of it; `from: failed` runs what failed or
-	// was stopped and all that depends on it, and is not for runs that succeeded; `tasks` names what is to run, with
-	// all that depends on it. Other tasks keep how they ended, with their logs and outputs. `environment` and
-	// `secrets` are laid over those of the old run.
+	// Exactly one of `from` and `tasks` is required. `from: start` runs all tasks. `from: failed` runs the tasks that
+	// failed or were stopped, and all tasks that depend on them; it is invalid for a run that succeeded. `tasks`
+	// selects tasks to run, with all tasks that depend on them. Other tasks keep their results, logs and outputs.
+	// `environment` and `secrets` override those of the old run.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/runs/{id}/restart (the `RestartRun` operationId).
 	RestartRun(ctx context.Context, id RunID, params *RestartRunParams, body RestartRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// StartRunWithBody Let a queued run of manual admission start
+	// StartRunWithBody Start a queued run with manual admission
 	//
-	// It is running in the answer, unless it must wait for its change groups.
+	// The run in the answer is running, unless it must wait for its change groups.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/runs/{id}/start (the `StartRun` operationId).
 	StartRunWithBody(ctx context.Context, id RunID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// StartRun Let a queued run of manual admission start
+	// StartRun Start a queued run with manual admission
 	//
-	// It is running in the answer, unless it must wait for its change groups.
+	// The run in the answer is running, unless it must wait for its change groups.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3200,7 +3200,7 @@ type ClientInterface interface {
 
 	// StopRunWithBody Stop a running run
 	//
-	// It answers at once; the run is finished when none of its tasks executes any more.
+	// The call returns immediately; the run is finished when its last task has stopped.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3209,7 +3209,7 @@ type ClientInterface interface {
 
 	// StopRun Stop a running run
 	//
-	// It answers at once; the run is finished when none of its tasks executes any more.
+	// The call returns immediately; the run is finished when its last task has stopped.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3230,18 +3230,18 @@ type ClientInterface interface {
 	// Corresponds with PUT /api/v1/runs/{id}/tasks/{task}/annotations (the `PutTaskAnnotations` operationId).
 	PutTaskAnnotations(ctx context.Context, id RunID, task TaskName, params *PutTaskAnnotationsParams, body PutTaskAnnotationsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ApproveTaskWithBody Approve a task that waits for it
+	// ApproveTaskWithBody Approve a task that waits for approval
 	//
-	// The approval counts for the name of the token. 409 `not_waiting_approval` where it is not waited for.
+	// The approval counts for the name of the token. 409 `not_waiting_approval` if the task does not wait for approval.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/runs/{id}/tasks/{task}/approve (the `ApproveTask` operationId).
 	ApproveTaskWithBody(ctx context.Context, id RunID, task TaskName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ApproveTask Approve a task that waits for it
+	// ApproveTask Approve a task that waits for approval
 	//
-	// The approval counts for the name of the token. 409 `not_waiting_approval` where it is not waited for.
+	// The approval counts for the name of the token. 409 `not_waiting_approval` if the task does not wait for approval.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3250,12 +3250,12 @@ type ClientInterface interface {
 
 	// GetTaskLogs Read the log of a task
 	//
-	// As plain text, the bytes that the steps wrote. With `Accept: text/event-stream`, server-sent events: a `start`
-	// event at once, whose id is the offset at which the log begins that was asked for; then `log` events, each of
-	// which holds a `LogChunk`, and whose id is the offset that follows the chunk, so that a client that comes back
-	// with `Last-Event-ID` misses nothing, whatever it asked for at first; an `end` event says that the log is
-	// complete, and a `problem` event, that it breaks off. A plain text answer that breaks off has no final chunk;
-	// its header `Drover-Log-Offset` is the offset at which it begins.
+	// The default is plain text: the bytes that the steps wrote. With `Accept: text/event-stream`, the answer is
+	// server-sent events. The first is a `start` event, whose id is the offset at which the selected log begins. Each
+	// `log` event has a `LogChunk`, and its id is the offset after the chunk: a client that resumes with
+	// `Last-Event-ID` misses nothing, for any selection. An `end` event means that the log is complete, and a
+	// `problem` event that it is cut off. A plain text answer that is cut off has no final chunk; its header
+	// `Drover-Log-Offset` is the offset at which it begins.
 	//
 	// Corresponds with GET /api/v1/runs/{id}/tasks/{task}/logs (the `GetTaskLogs` operationId).
 	GetTaskLogs(ctx context.Context, id RunID, task TaskName, params *GetTaskLogsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3269,7 +3269,7 @@ type ClientInterface interface {
 
 	// DeleteScheduleWithBody Delete a schedule
 	//
-	// Its runs go on.
+	// Its runs continue.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3278,7 +3278,7 @@ type ClientInterface interface {
 
 	// DeleteSchedule Delete a schedule
 	//
-	// Its runs go on.
+	// Its runs continue.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3290,22 +3290,22 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/schedules/{name} (the `GetSchedule` operationId).
 	GetSchedule(ctx context.Context, name ScheduleName, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutScheduleWithBody Make or change a schedule
+	// PutScheduleWithBody Create or update a schedule
 	//
-	// The times are Temporal's, and so is what they mean. What is not given has its default, but for `paused` and
-	// `note`, which stay as they are, and the secrets of the specification, which are kept where there are none.
-	// A specification is checked as for a run; the paths of its faults begin with `spec`.
+	// The times have the form and the meaning of Temporal Schedules. Missing fields get their defaults, except `paused`,
+	// `note`, and the secrets of a specification without secrets, which are kept. The specification is validated like
+	// that of a run; the paths of its faults begin with `spec`.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /api/v1/schedules/{name} (the `PutSchedule` operationId).
 	PutScheduleWithBody(ctx context.Context, name ScheduleName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutSchedule Make or change a schedule
+	// PutSchedule Create or update a schedule
 	//
-	// The times are Temporal's, and so is what they mean. What is not given has its default, but for `paused` and
-	// `note`, which stay as they are, and the secrets of the specification, which are kept where there are none.
-	// A specification is checked as for a run; the paths of its faults begin with `spec`.
+	// The times have the form and the meaning of Temporal Schedules. Missing fields get their defaults, except `paused`,
+	// `note`, and the secrets of a specification without secrets, which are kept. The specification is validated like
+	// that of a run; the paths of its faults begin with `spec`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3340,14 +3340,14 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/schedules/{name}/pause (the `PauseSchedule` operationId).
 	PauseSchedule(ctx context.Context, name ScheduleName, body PauseScheduleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ResumeScheduleWithBody Let a paused schedule fire again
+	// ResumeScheduleWithBody Resume a paused schedule
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/schedules/{name}/resume (the `ResumeSchedule` operationId).
 	ResumeScheduleWithBody(ctx context.Context, name ScheduleName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ResumeSchedule Let a paused schedule fire again
+	// ResumeSchedule Resume a paused schedule
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3356,7 +3356,7 @@ type ClientInterface interface {
 
 	// TriggerScheduleWithBody Fire a schedule now, paused or not
 	//
-	// The run is made a moment after the answer; it is the first of `recent` then.
+	// The run is created shortly after the answer, and is then the first of `recent`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3365,7 +3365,7 @@ type ClientInterface interface {
 
 	// TriggerSchedule Fire a schedule now, paused or not
 	//
-	// The run is made a moment after the answer; it is the first of `recent` then.
+	// The run is created shortly after the answer, and is then the first of `recent`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3391,37 +3391,37 @@ type ClientInterface interface {
 	// Corresponds with DELETE /api/v1/webhooks/{name} (the `DeleteWebhook` operationId).
 	DeleteWebhook(ctx context.Context, name WebhookName, body DeleteWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetWebhook Get a webhook and how its delivery stands
+	// GetWebhook Get a webhook with the state of its delivery
 	//
 	// Corresponds with GET /api/v1/webhooks/{name} (the `GetWebhook` operationId).
 	GetWebhook(ctx context.Context, name WebhookName, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutWebhookWithBody Make or change a webhook
+	// PutWebhookWithBody Create or update a webhook
 	//
-	// It takes effect at once: an attempt that is under way is given up, and what waits to be tried again is tried
-	// again now. What is not given has its default, but for the secret, which is kept, and the place.
+	// A change takes effect immediately: a delivery attempt in progress is canceled, and a failed delivery is retried now.
+	// Missing fields get their defaults, except the secret and the position, which are kept.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /api/v1/webhooks/{name} (the `PutWebhook` operationId).
 	PutWebhookWithBody(ctx context.Context, name WebhookName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutWebhook Make or change a webhook
+	// PutWebhook Create or update a webhook
 	//
-	// It takes effect at once: an attempt that is under way is given up, and what waits to be tried again is tried
-	// again now. What is not given has its default, but for the secret, which is kept, and the place.
+	// A change takes effect immediately: a delivery attempt in progress is canceled, and a failed delivery is retried now.
+	// Missing fields get their defaults, except the secret and the position, which are kept.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /api/v1/webhooks/{name} (the `PutWebhook` operationId).
 	PutWebhook(ctx context.Context, name WebhookName, body PutWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetHealth Say that the gateway serves
+	// GetHealth Liveness check
 	//
 	// Corresponds with GET /healthz (the `GetHealth` operationId).
 	GetHealth(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetReady Say whether runs can be taken and executed
+	// GetReady Readiness check
 	//
 	// Corresponds with GET /readyz (the `GetReady` operationId).
 	GetReady(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3429,8 +3429,8 @@ type ClientInterface interface {
 
 // ListChangeGroups Read change groups and their update token
 //
-// Those that are named, whether a run has named them yet or not, or else a page of all by name. The token is of
-// all groups of the answer, of the same moment.
+// The named change groups, whether they exist yet or not; without names, a page of all by name. The token is for all
+// groups of the answer, and consistent with it.
 //
 // Corresponds with GET /api/v1/changegroups (the `ListChangeGroups` operationId).
 func (c *Client) ListChangeGroups(ctx context.Context, params *ListChangeGroupsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3462,7 +3462,7 @@ func (c *Client) GetChangeGroup(ctx context.Context, name string, reqEditors ...
 
 // PutChangeGroupWithBody Set the limit and the policy of a change group
 //
-// A lower limit stops nobody; runs wait until enough others have ended. A higher one lets those in that wait.
+// A lower limit stops no run: new runs wait until enough others have ended. A higher limit admits waiting runs.
 //
 // Takes any type of body and a specified content type.
 //
@@ -3481,7 +3481,7 @@ func (c *Client) PutChangeGroupWithBody(ctx context.Context, name string, conten
 
 // PutChangeGroup Set the limit and the policy of a change group
 //
-// A lower limit stops nobody; runs wait until enough others have ended. A higher one lets those in that wait.
+// A lower limit stops no run: new runs wait until enough others have ended. A higher limit admits waiting runs.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -3498,12 +3498,12 @@ func (c *Client) PutChangeGroup(ctx context.Context, name string, body PutChange
 	return c.Client.Do(req)
 }
 
-// StreamEvents Follow what happens
+// StreamEvents Follow events
 //
-// Server-sent events, oldest first, from after the given number on, and on as they happen. The id is the
-// event's number: dense, in the order of commits. The name is its type, the data an `Event`; where the stream
-// breaks off, a `problem` event says why. Comments come while nothing happens. Where events that were asked for
-// have been removed, the answer is 410 with the `floor`, and whoever goes on after it misses no other.
+// Server-sent events, oldest first, after the given number, and new events as they are committed. The id is the
+// event's number: dense, in the order of commits. The name is its type, the data an `Event`. If the stream is cut
+// off, a `problem` event has the reason. The gateway sends comments while there are no events. If requested events
+// have been removed, the answer is 410 with the `floor`: a client that continues after it misses no other event.
 //
 // Corresponds with GET /api/v1/events (the `StreamEvents` operationId).
 func (c *Client) StreamEvents(ctx context.Context, params *StreamEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3518,7 +3518,7 @@ func (c *Client) StreamEvents(ctx context.Context, params *StreamEventsParams, r
 	return c.Client.Do(req)
 }
 
-// DeskOpenArchive Read an archive that a step may read
+// DeskOpenArchive Open an archive for a step
 //
 // Corresponds with GET /api/v1/executor/archives (the `DeskOpenArchive` operationId).
 func (c *Client) DeskOpenArchive(ctx context.Context, params *DeskOpenArchiveParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3535,8 +3535,8 @@ func (c *Client) DeskOpenArchive(ctx context.Context, params *DeskOpenArchivePar
 
 // DeskSaveArchiveWithBody Save an archive
 //
-// The body ends with the archive; nothing is seen of one that breaks off. A trailer `Drover-Digest` (`sha256:` and the
-// digest in hexadecimal digits) is compared before the archive counts.
+// The body is the archive. An upload that is cut off has no effect. If the trailer `Drover-Digest` (`sha256:` and the
+// digest in hexadecimal digits) is present, it must match.
 //
 // Takes any type of body and a specified content type.
 //
@@ -3553,7 +3553,7 @@ func (c *Client) DeskSaveArchiveWithBody(ctx context.Context, params *DeskSaveAr
 	return c.Client.Do(req)
 }
 
-// DeskBeginArchiveWithBody Prepare to save an archive
+// DeskBeginArchiveWithBody Begin to save an archive
 //
 // Takes any type of body and a specified content type.
 //
@@ -3570,7 +3570,7 @@ func (c *Client) DeskBeginArchiveWithBody(ctx context.Context, contentType strin
 	return c.Client.Do(req)
 }
 
-// DeskBeginArchive Prepare to save an archive
+// DeskBeginArchive Begin to save an archive
 //
 // Takes a body of the `application/json` content type.
 //
@@ -3587,7 +3587,7 @@ func (c *Client) DeskBeginArchive(ctx context.Context, body DeskBeginArchiveJSON
 	return c.Client.Do(req)
 }
 
-// DeskFindArchivesWithBody List what a step is to unpack
+// DeskFindArchivesWithBody Find the archives that a step restores
 //
 // Takes any type of body and a specified content type.
 //
@@ -3604,7 +3604,7 @@ func (c *Client) DeskFindArchivesWithBody(ctx context.Context, contentType strin
 	return c.Client.Do(req)
 }
 
-// DeskFindArchives List what a step is to unpack
+// DeskFindArchives Find the archives that a step restores
 //
 // Takes a body of the `application/json` content type.
 //
@@ -3623,7 +3623,7 @@ func (c *Client) DeskFindArchives(ctx context.Context, body DeskFindArchivesJSON
 
 // DeskClaimWithBody Claim a task and get its definition
 //
-// The answer holds the task's secrets in the clear.
+// The answer contains the task's secrets unencrypted.
 //
 // Takes any type of body and a specified content type.
 //
@@ -3642,7 +3642,7 @@ func (c *Client) DeskClaimWithBody(ctx context.Context, contentType string, body
 
 // DeskClaim Claim a task and get its definition
 //
-// The answer holds the task's secrets in the clear.
+// The answer contains the task's secrets unencrypted.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -3659,7 +3659,7 @@ func (c *Client) DeskClaim(ctx context.Context, body DeskClaimJSONRequestBody, r
 	return c.Client.Do(req)
 }
 
-// DeskClaimStatesWithBody Ask which claims are still open
+// DeskClaimStatesWithBody Get the states of claims
 //
 // Takes any type of body and a specified content type.
 //
@@ -3676,7 +3676,7 @@ func (c *Client) DeskClaimStatesWithBody(ctx context.Context, contentType string
 	return c.Client.Do(req)
 }
 
-// DeskClaimStates Ask which claims are still open
+// DeskClaimStates Get the states of claims
 //
 // Takes a body of the `application/json` content type.
 //
@@ -3693,11 +3693,11 @@ func (c *Client) DeskClaimStates(ctx context.Context, body DeskClaimStatesJSONRe
 	return c.Client.Do(req)
 }
 
-// DeskShipWithBody Store frames of a task
+// DeskShipWithBody Append frames of a task
 //
-// Frames are idempotent by their number; a batch keeps its bounds over retries. The body may have
-// `Content-Encoding: gzip`. Refused are, with 422, frames that are malformed, and, with 413, batches and frames that
-// are too large, outputs beyond those of a task, and output beyond the limit of the task's log.
+// Frames are idempotent by their number; a retry must send the same batch. The body may have
+// `Content-Encoding: gzip`. Errors: 422 for malformed frames; 413 for batches, frames or outputs of a task that are too
+// large, and for output beyond the limit of the task's log.
 //
 // Takes any type of body and a specified content type.
 //
@@ -3714,11 +3714,11 @@ func (c *Client) DeskShipWithBody(ctx context.Context, contentType string, body 
 	return c.Client.Do(req)
 }
 
-// DeskShip Store frames of a task
+// DeskShip Append frames of a task
 //
-// Frames are idempotent by their number; a batch keeps its bounds over retries. The body may have
-// `Content-Encoding: gzip`. Refused are, with 422, frames that are malformed, and, with 413, batches and frames that
-// are too large, outputs beyond those of a task, and output beyond the limit of the task's log.
+// Frames are idempotent by their number; a retry must send the same batch. The body may have
+// `Content-Encoding: gzip`. Errors: 422 for malformed frames; 413 for batches, frames or outputs of a task that are too
+// large, and for output beyond the limit of the task's log.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -3735,7 +3735,7 @@ func (c *Client) DeskShip(ctx context.Context, body DeskShipJSONRequestBody, req
 	return c.Client.Do(req)
 }
 
-// DeskRegisterWithBody Announce an executor, or its return
+// DeskRegisterWithBody Register an executor
 //
 // Takes any type of body and a specified content type.
 //
@@ -3752,7 +3752,7 @@ func (c *Client) DeskRegisterWithBody(ctx context.Context, contentType string, b
 	return c.Client.Do(req)
 }
 
-// DeskRegister Announce an executor, or its return
+// DeskRegister Register an executor
 //
 // Takes a body of the `application/json` content type.
 //
@@ -3769,7 +3769,7 @@ func (c *Client) DeskRegister(ctx context.Context, body DeskRegisterJSONRequestB
 	return c.Client.Do(req)
 }
 
-// DeskRenewWithBody Say that an executor is alive
+// DeskRenewWithBody Renew the registration of an executor
 //
 // Takes any type of body and a specified content type.
 //
@@ -3786,7 +3786,7 @@ func (c *Client) DeskRenewWithBody(ctx context.Context, contentType string, body
 	return c.Client.Do(req)
 }
 
-// DeskRenew Say that an executor is alive
+// DeskRenew Renew the registration of an executor
 //
 // Takes a body of the `application/json` content type.
 //
@@ -3818,12 +3818,12 @@ func (c *Client) ListExecutors(ctx context.Context, reqEditors ...RequestEditorF
 	return c.Client.Do(req)
 }
 
-// RemoveExecutorWithBody Remove an executor for good
+// RemoveExecutorWithBody Permanently remove an executor
 //
-// The wait for its tasks ends as `on_executor_lost` of each says; those of a member of a set are left to its other
-// members. Its id never registers again: a process that comes back with it stops and removes what it holds. An
-// executor that is in contact and has tasks is refused with 409 `conflict`, unless the removal is forced. Again is
-// no error.
+// Each of its tasks fails or is retried, according to its `on_executor_lost`; other members of an executor set adopt
+// the tasks of a member. The id cannot register again: a process with this id stops its tasks and removes their
+// environments. An executor that is in contact and has tasks is refused with 409 `conflict`, unless the removal is
+// forced. The call is idempotent.
 //
 // Takes any type of body and a specified content type.
 //
@@ -3840,12 +3840,12 @@ func (c *Client) RemoveExecutorWithBody(ctx context.Context, id string, params *
 	return c.Client.Do(req)
 }
 
-// RemoveExecutor Remove an executor for good
+// RemoveExecutor Permanently remove an executor
 //
-// The wait for its tasks ends as `on_executor_lost` of each says; those of a member of a set are left to its other
-// members. Its id never registers again: a process that comes back with it stops and removes what it holds. An
-// executor that is in contact and has tasks is refused with 409 `conflict`, unless the removal is forced. Again is
-// no error.
+// Each of its tasks fails or is retried, according to its `on_executor_lost`; other members of an executor set adopt
+// the tasks of a member. The id cannot register again: a process with this id stops its tasks and removes their
+// environments. An executor that is in contact and has tasks is refused with 409 `conflict`, unless the removal is
+// forced. The call is idempotent.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -3877,10 +3877,11 @@ func (c *Client) GetExecutor(ctx context.Context, id string, reqEditors ...Reque
 	return c.Client.Do(req)
 }
 
-// DrainExecutorWithBody Have an executor take no more tasks, or take tasks again
+// DrainExecutorWithBody Begin or end the drain of an executor
 //
-// Those that it has go on. The wish holds at once, reaches its process within seconds, and outlives it, until it is
-// taken back with `resume`. `drained` says when it is done. Errors: 410 `gone` for an executor that was removed.
+// The executor takes no more tasks, and its running tasks continue. The drain takes effect immediately, reaches the
+// process within seconds, and survives its restart, until it is ended with `resume`. `drained` is true when the
+// drain is complete. Errors: 410 `gone` for an executor that was removed.
 //
 // Takes any type of body and a specified content type.
 //
@@ -3897,10 +3898,11 @@ func (c *Client) DrainExecutorWithBody(ctx context.Context, id string, contentTy
 	return c.Client.Do(req)
 }
 
-// DrainExecutor Have an executor take no more tasks, or take tasks again
+// DrainExecutor Begin or end the drain of an executor
 //
-// Those that it has go on. The wish holds at once, reaches its process within seconds, and outlives it, until it is
-// taken back with `resume`. `drained` says when it is done. Errors: 410 `gone` for an executor that was removed.
+// The executor takes no more tasks, and its running tasks continue. The drain takes effect immediately, reaches the
+// process within seconds, and survives its restart, until it is ended with `resume`. `drained` is true when the
+// drain is complete. Errors: 410 `gone` for an executor that was removed.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -3934,7 +3936,7 @@ func (c *Client) ListFleets(ctx context.Context, reqEditors ...RequestEditorFn) 
 
 // DeleteFleetWithBody Delete a fleet
 //
-// Its instances are drained and deleted, and then it goes. Again is no error while that lasts.
+// The instances are drained and deleted, and then the fleet is deleted. The call is idempotent meanwhile.
 //
 // Takes any type of body and a specified content type.
 //
@@ -3953,7 +3955,7 @@ func (c *Client) DeleteFleetWithBody(ctx context.Context, name FleetName, conten
 
 // DeleteFleet Delete a fleet
 //
-// Its instances are drained and deleted, and then it goes. Again is no error while that lasts.
+// The instances are drained and deleted, and then the fleet is deleted. The call is idempotent meanwhile.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -3985,10 +3987,10 @@ func (c *Client) GetFleet(ctx context.Context, name FleetName, reqEditors ...Req
 	return c.Client.Do(req)
 }
 
-// PutFleetWithBody Make or change a fleet
+// PutFleetWithBody Create or update a fleet
 //
-// What is left out has its default. A change takes effect at once and leaves the instances as they are; only another
-// plugin, or other settings of it, have the plugin launched anew. Errors: 409 `conflict` while it is being deleted.
+// Missing fields get their defaults. A change takes effect immediately and does not change the instances. A change of
+// the plugin, or of its settings, restarts the plugin. Errors: 409 `conflict` while the fleet is being deleted.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4005,10 +4007,10 @@ func (c *Client) PutFleetWithBody(ctx context.Context, name FleetName, contentTy
 	return c.Client.Do(req)
 }
 
-// PutFleet Make or change a fleet
+// PutFleet Create or update a fleet
 //
-// What is left out has its default. A change takes effect at once and leaves the instances as they are; only another
-// plugin, or other settings of it, have the plugin launched anew. Errors: 409 `conflict` while it is being deleted.
+// Missing fields get their defaults. A change takes effect immediately and does not change the instances. A change of
+// the plugin, or of its settings, restarts the plugin. Errors: 409 `conflict` while the fleet is being deleted.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4027,7 +4029,7 @@ func (c *Client) PutFleet(ctx context.Context, name FleetName, body PutFleetJSON
 
 // DrainFleetWithBody Drain a fleet
 //
-// All instances take no more tasks, and are deleted once theirs have ended. None is asked for until the fleet is resumed.
+// The instances take no more tasks, and are deleted when their tasks have ended. No instance is created until the fleet is resumed.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4046,7 +4048,7 @@ func (c *Client) DrainFleetWithBody(ctx context.Context, name FleetName, content
 
 // DrainFleet Drain a fleet
 //
-// All instances take no more tasks, and are deleted once theirs have ended. None is asked for until the fleet is resumed.
+// The instances take no more tasks, and are deleted when their tasks have ended. No instance is created until the fleet is resumed.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4063,7 +4065,7 @@ func (c *Client) DrainFleet(ctx context.Context, name FleetName, body DrainFleet
 	return c.Client.Do(req)
 }
 
-// ListFleetEvents What happened in a fleet, and why
+// ListFleetEvents List the events of a fleet
 //
 // The last events, or those after a number, oldest first. A fleet keeps its last 100,000.
 //
@@ -4080,9 +4082,9 @@ func (c *Client) ListFleetEvents(ctx context.Context, name FleetName, params *Li
 	return c.Client.Do(req)
 }
 
-// ListFleetInstances List the ledger of a fleet
+// ListFleetInstances List the instance ledger of a fleet
 //
-// All instances that are not gone, by number, and on demand the newest thousand of those that are.
+// All instances that are not gone, by number. With `gone`, also the newest thousand that are gone.
 //
 // Corresponds with GET /api/v1/fleets/{name}/instances (the `ListFleetInstances` operationId).
 func (c *Client) ListFleetInstances(ctx context.Context, name FleetName, params *ListFleetInstancesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4099,7 +4101,7 @@ func (c *Client) ListFleetInstances(ctx context.Context, name FleetName, params 
 
 // PauseFleetWithBody Pause a fleet
 //
-// No instance is asked for and none removed until it is resumed. What vanishes is noted all the same.
+// No instance is created or deleted until the fleet is resumed. Instances that vanish are still recorded.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4118,7 +4120,7 @@ func (c *Client) PauseFleetWithBody(ctx context.Context, name FleetName, content
 
 // PauseFleet Pause a fleet
 //
-// No instance is asked for and none removed until it is resumed. What vanishes is noted all the same.
+// No instance is created or deleted until the fleet is resumed. Instances that vanish are still recorded.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4135,9 +4137,9 @@ func (c *Client) PauseFleet(ctx context.Context, name FleetName, body PauseFleet
 	return c.Client.Do(req)
 }
 
-// ResumeFleetWithBody Let the policy decide again
+// ResumeFleetWithBody Resume a fleet
 //
-// Ends a pause, a drain, and a number of instances that was given by hand.
+// Returns control to the scaling policy: ends a pause, a drain, and a manually set number of instances.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4154,9 +4156,9 @@ func (c *Client) ResumeFleetWithBody(ctx context.Context, name FleetName, conten
 	return c.Client.Do(req)
 }
 
-// ResumeFleet Let the policy decide again
+// ResumeFleet Resume a fleet
 //
-// Ends a pause, a drain, and a number of instances that was given by hand.
+// Returns control to the scaling policy: ends a pause, a drain, and a manually set number of instances.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4173,10 +4175,10 @@ func (c *Client) ResumeFleet(ctx context.Context, name FleetName, body ResumeFle
 	return c.Client.Do(req)
 }
 
-// ScaleFleetWithBody Give the number of instances by hand
+// ScaleFleetWithBody Set the number of instances manually
 //
-// So many instances, whatever the policy says, within `max_instances`, until the fleet is resumed. Instances with
-// tasks stay until they have none.
+// The number overrides the scaling policy, within `max_instances`, until the fleet is resumed. Instances with tasks are
+// deleted only after their tasks have ended.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4193,10 +4195,10 @@ func (c *Client) ScaleFleetWithBody(ctx context.Context, name FleetName, content
 	return c.Client.Do(req)
 }
 
-// ScaleFleet Give the number of instances by hand
+// ScaleFleet Set the number of instances manually
 //
-// So many instances, whatever the policy says, within `max_instances`, until the fleet is resumed. Instances with
-// tasks stay until they have none.
+// The number overrides the scaling policy, within `max_instances`, until the fleet is resumed. Instances with tasks are
+// deleted only after their tasks have ended.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4213,10 +4215,10 @@ func (c *Client) ScaleFleet(ctx context.Context, name FleetName, body ScaleFleet
 	return c.Client.Do(req)
 }
 
-// ListGroups Count the open runs of groups, and tell the last run of each
+// ListGroups Count the open runs of groups, and show the last run of each
 //
-// The groups of `path`, or else a page of all paths that have runs, at `under` and below it. Runs of groups
-// below a path count for it too.
+// The groups of `path`; without `path`, a page of all paths with runs, at `under` and below it. Runs of groups below
+// a path count for the path too.
 //
 // Corresponds with GET /api/v1/groups (the `ListGroups` operationId).
 func (c *Client) ListGroups(ctx context.Context, params *ListGroupsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4248,7 +4250,7 @@ func (c *Client) ListPools(ctx context.Context, reqEditors ...RequestEditorFn) (
 
 // DeletePoolWithBody Delete a pool
 //
-// Errors: 409 `conflict` while executors that are not removed serve it, a fleet makes executors of it, or unfinished tasks are of it.
+// Errors: 409 `conflict` while the pool has executors that are not removed, a fleet, or unfinished tasks.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4267,7 +4269,7 @@ func (c *Client) DeletePoolWithBody(ctx context.Context, name string, contentTyp
 
 // DeletePool Delete a pool
 //
-// Errors: 409 `conflict` while executors that are not removed serve it, a fleet makes executors of it, or unfinished tasks are of it.
+// Errors: 409 `conflict` while the pool has executors that are not removed, a fleet, or unfinished tasks.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4299,10 +4301,10 @@ func (c *Client) GetPool(ctx context.Context, name string, reqEditors ...Request
 	return c.Client.Do(req)
 }
 
-// PutPoolWithBody Make or change a pool
+// PutPoolWithBody Create or replace a pool
 //
-// What is left out is not kept. An executor that registers for a pool that does not exist makes it, too. Errors:
-// 409 `conflict` where executors that serve the pool do not fit it.
+// Missing fields get their defaults. An executor that registers for a pool that does not exist also creates it. Errors:
+// 409 `conflict` if executors of the pool do not match it.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4319,10 +4321,10 @@ func (c *Client) PutPoolWithBody(ctx context.Context, name string, contentType s
 	return c.Client.Do(req)
 }
 
-// PutPool Make or change a pool
+// PutPool Create or replace a pool
 //
-// What is left out is not kept. An executor that registers for a pool that does not exist makes it, too. Errors:
-// 409 `conflict` where executors that serve the pool do not fit it.
+// Missing fields get their defaults. An executor that registers for a pool that does not exist also creates it. Errors:
+// 409 `conflict` if executors of the pool do not match it.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4339,10 +4341,10 @@ func (c *Client) PutPool(ctx context.Context, name string, body PutPoolJSONReque
 	return c.Client.Do(req)
 }
 
-// GetRetention Tell what is kept, and what was removed
+// GetRetention Get the retention status
 //
-// What the control workers are configured to keep, what was removed since a time, and when they look next. 503 where
-// no control worker answers.
+// What the control workers are configured to keep, what they have removed since a time, and when the next pass begins.
+// 503 if no control worker answers.
 //
 // Corresponds with GET /api/v1/retention (the `GetRetention` operationId).
 func (c *Client) GetRetention(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4357,11 +4359,10 @@ func (c *Client) GetRetention(ctx context.Context, reqEditors ...RequestEditorFn
 	return c.Client.Do(req)
 }
 
-// PreviewRetention Tell what would be removed now
+// PreviewRetention Preview what would be removed now
 //
-// A dry run: by kind, how much is kept no longer and still there, with the first of it. It is what the next look
-// removes, if that is now, and nothing is removed by this call. Each parameter but `limit` stands for the setting of
-// its name in place of the configured one; `0` is no bound.
+// A dry run: by kind, how much is due for removal, with the oldest items. It is what a pass would remove now; this call
+// removes nothing. Each parameter except `limit` overrides the configured setting of its name; `0` is no bound.
 //
 // Corresponds with GET /api/v1/retention/preview (the `PreviewRetention` operationId).
 func (c *Client) PreviewRetention(ctx context.Context, params *PreviewRetentionParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4378,8 +4379,8 @@ func (c *Client) PreviewRetention(ctx context.Context, params *PreviewRetentionP
 
 // DeleteRunsWithBody Delete final runs by age and by number
 //
-// Removes final runs with their logs for good, oldest first, at most 1,000 in one call: where the answer says
-// that there are more, call again. `created_before` or `keep` must be given; all that is given must hold.
+// Permanently deletes final runs with their logs, oldest first, at most 1,000 in one call. If `more` is true, call
+// again. `created_before` or `keep` is required; a run must match all given parameters.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4398,8 +4399,8 @@ func (c *Client) DeleteRunsWithBody(ctx context.Context, params *DeleteRunsParam
 
 // DeleteRuns Delete final runs by age and by number
 //
-// Removes final runs with their logs for good, oldest first, at most 1,000 in one call: where the answer says
-// that there are more, call again. `created_before` or `keep` must be given; all that is given must hold.
+// Permanently deletes final runs with their logs, oldest first, at most 1,000 in one call. If `more` is true, call
+// again. `created_before` or `keep` is required; a run must match all given parameters.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4435,10 +4436,10 @@ func (c *Client) ListRuns(ctx context.Context, params *ListRunsParams, reqEditor
 
 // CreateRunWithBody Submit a run
 //
-// The body is a specification, and beside its keys it may have a `changegroup_token`. The run goes on by itself
-// from the moment of the answer. A body that can not be parsed is answered with 400, one that is wrong with 422
-// and all its faults, a change group that has changed since the token was read with 409 `changegroup_conflict`,
-// and one that is busy and rejects runs with 409 `changegroup_busy`.
+// The body is a specification. Beside its keys it may have a `changegroup_token`. The run is durable when the
+// call returns. Errors: 400 if the body cannot be parsed, 422 with all faults if it is invalid, 409
+// `changegroup_conflict` if a change group has changed since the token was read, and 409 `changegroup_busy` if a
+// change group is busy and rejects runs.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4457,10 +4458,10 @@ func (c *Client) CreateRunWithBody(ctx context.Context, params *CreateRunParams,
 
 // CreateRun Submit a run
 //
-// The body is a specification, and beside its keys it may have a `changegroup_token`. The run goes on by itself
-// from the moment of the answer. A body that can not be parsed is answered with 400, one that is wrong with 422
-// and all its faults, a change group that has changed since the token was read with 409 `changegroup_conflict`,
-// and one that is busy and rejects runs with 409 `changegroup_busy`.
+// The body is a specification. Beside its keys it may have a `changegroup_token`. The run is durable when the
+// call returns. Errors: 400 if the body cannot be parsed, 422 with all faults if it is invalid, 409
+// `changegroup_conflict` if a change group has changed since the token was read, and 409 `changegroup_busy` if a
+// change group is busy and rejects runs.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4477,7 +4478,7 @@ func (c *Client) CreateRun(ctx context.Context, params *CreateRunParams, body Cr
 	return c.Client.Do(req)
 }
 
-// DeleteRunWithBody Delete a final run with its logs for good
+// DeleteRunWithBody Permanently delete a final run with its logs
 //
 // Takes any type of body and a specified content type.
 //
@@ -4494,7 +4495,7 @@ func (c *Client) DeleteRunWithBody(ctx context.Context, id RunID, contentType st
 	return c.Client.Do(req)
 }
 
-// DeleteRun Delete a final run with its logs for good
+// DeleteRun Permanently delete a final run with its logs
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4513,8 +4514,8 @@ func (c *Client) DeleteRun(ctx context.Context, id RunID, body DeleteRunJSONRequ
 
 // GetRun Get a run with its tasks and steps
 //
-// The reasons of the run and of its tasks say what each of them waits for at this moment: the change groups with
-// those that hold their slots and the place in line, an approval, an executor, a slot.
+// The reasons of the run and of its tasks explain what each currently waits for: the change groups (with the runs
+// that hold their slots and the position in the queue), an approval, an executor, or a slot.
 //
 // Corresponds with GET /api/v1/runs/{id} (the `GetRun` operationId).
 func (c *Client) GetRun(ctx context.Context, id RunID, params *GetRunParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4565,7 +4566,7 @@ func (c *Client) PutRunAnnotations(ctx context.Context, id RunID, params *PutRun
 
 // ListArtifacts List the artifacts of a run
 //
-// Those of the newest attempt of each task.
+// The artifacts of the newest attempt of each task.
 //
 // Corresponds with GET /api/v1/runs/{id}/artifacts (the `ListArtifacts` operationId).
 func (c *Client) ListArtifacts(ctx context.Context, id RunID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4580,14 +4581,15 @@ func (c *Client) ListArtifacts(ctx context.Context, id RunID, reqEditors ...Requ
 	return c.Client.Do(req)
 }
 
-// GetArtifact Get an artifact, whole or one file of it
+// GetArtifact Get an artifact, or one file of it
 //
-// Whole, it is a tar stream compressed by zstd; `Range: bytes=N-` goes on with one that broke off, and `ETag` is its
-// digest. Errors: 404, 410 `gone` for one that was removed by its age; with `path` also 413 `too_large` for an archive
-// with more entries or content than the gateway is configured to take, and 503 while it reads in too many.
+// Without `path`, the answer is a tar stream compressed by zstd. `Range: bytes=N-` resumes a download that was cut
+// off, and `ETag` is the digest. Errors: 404; 410 `gone` for an artifact that was removed by its age; with `path` also
+// 413 `too_large` for an archive with more entries or content than the gateway's limits, and 503 while the gateway
+// reads too many archives.
 //
-// With `Drover-Direct: true` the answer to a call for the whole may be a redirect to the object store, where gateways
-// are set up so: follow it without the `Authorization` of this call, and with its `Range`.
+// With `Drover-Direct: true` and without `path`, the answer may be a redirect to the object store, if the gateway is
+// configured so. Follow it without the `Authorization` of this call, and with its `Range`.
 //
 // Corresponds with GET /api/v1/runs/{id}/artifacts/{task}/{name} (the `GetArtifact` operationId).
 func (c *Client) GetArtifact(ctx context.Context, id RunID, task TaskName, name string, params *GetArtifactParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4604,7 +4606,7 @@ func (c *Client) GetArtifact(ctx context.Context, id RunID, task TaskName, name 
 
 // ListArtifactEntries List what is in an artifact
 //
-// Errors are those of getting one file of it.
+// The errors are those of a call for one file.
 //
 // Corresponds with GET /api/v1/runs/{id}/artifacts/{task}/{name}/entries (the `ListArtifactEntries` operationId).
 func (c *Client) ListArtifactEntries(ctx context.Context, id RunID, task TaskName, name string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4619,7 +4621,7 @@ func (c *Client) ListArtifactEntries(ctx context.Context, id RunID, task TaskNam
 	return c.Client.Do(req)
 }
 
-// CancelRunWithBody End a queued run for good
+// CancelRunWithBody Cancel a queued run
 //
 // Takes any type of body and a specified content type.
 //
@@ -4636,7 +4638,7 @@ func (c *Client) CancelRunWithBody(ctx context.Context, id RunID, contentType st
 	return c.Client.Do(req)
 }
 
-// CancelRun End a queued run for good
+// CancelRun Cancel a queued run
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4653,12 +4655,12 @@ func (c *Client) CancelRun(ctx context.Context, id RunID, body CancelRunJSONRequ
 	return c.Client.Do(req)
 }
 
-// RestartRunWithBody Make a new run of one that is final
+// RestartRunWithBody Create a new run from a final one
 //
-// Exactly one of `from` and `tasks` is given. `from: start` runs all of it; `from: failed` runs what failed or
-// was stopped and all that depends on it, and is not for runs that succeeded; `tasks` names what is to run, with
-// all that depends on it. Other tasks keep how they ended, with their logs and outputs. `environment` and
-// `secrets` are laid over those of the old run.
+// Exactly one of `from` and `tasks` is required. `from: start` runs all tasks. `from: failed` runs the tasks that
+// failed or were stopped, and all tasks that depend on them; it is invalid for a run that succeeded. `tasks`
+// selects tasks to run, with all tasks that depend on them. Other tasks keep their results, logs and outputs.
+// `environment` and `secrets` override those of the old run.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4675,12 +4677,12 @@ func (c *Client) RestartRunWithBody(ctx context.Context, id RunID, params *Resta
 	return c.Client.Do(req)
 }
 
-// RestartRun Make a new run of one that is final
+// RestartRun Create a new run from a final one
 //
-// Exactly one of `from` and `tasks` is given. `from: start` runs all of it; `from: failed` runs what failed or
-// was stopped and all that depends on it, and is not for runs that succeeded; `tasks` names what is to run, with
-// all that depends on it. Other tasks keep how they ended, with their logs and outputs. `environment` and
-// `secrets` are laid over those of the old run.
+// Exactly one of `from` and `tasks` is required. `from: start` runs all tasks. `from: failed` runs the tasks that
+// failed or were stopped, and all tasks that depend on them; it is invalid for a run that succeeded. `tasks`
+// selects tasks to run, with all tasks that depend on them. Other tasks keep their results, logs and outputs.
+// `environment` and `secrets` override those of the old run.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4697,9 +4699,9 @@ func (c *Client) RestartRun(ctx context.Context, id RunID, params *RestartRunPar
 	return c.Client.Do(req)
 }
 
-// StartRunWithBody Let a queued run of manual admission start
+// StartRunWithBody Start a queued run with manual admission
 //
-// It is running in the answer, unless it must wait for its change groups.
+// The run in the answer is running, unless it must wait for its change groups.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4716,9 +4718,9 @@ func (c *Client) StartRunWithBody(ctx context.Context, id RunID, contentType str
 	return c.Client.Do(req)
 }
 
-// StartRun Let a queued run of manual admission start
+// StartRun Start a queued run with manual admission
 //
-// It is running in the answer, unless it must wait for its change groups.
+// The run in the answer is running, unless it must wait for its change groups.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4737,7 +4739,7 @@ func (c *Client) StartRun(ctx context.Context, id RunID, body StartRunJSONReques
 
 // StopRunWithBody Stop a running run
 //
-// It answers at once; the run is finished when none of its tasks executes any more.
+// The call returns immediately; the run is finished when its last task has stopped.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4756,7 +4758,7 @@ func (c *Client) StopRunWithBody(ctx context.Context, id RunID, contentType stri
 
 // StopRun Stop a running run
 //
-// It answers at once; the run is finished when none of its tasks executes any more.
+// The call returns immediately; the run is finished when its last task has stopped.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4807,9 +4809,9 @@ func (c *Client) PutTaskAnnotations(ctx context.Context, id RunID, task TaskName
 	return c.Client.Do(req)
 }
 
-// ApproveTaskWithBody Approve a task that waits for it
+// ApproveTaskWithBody Approve a task that waits for approval
 //
-// The approval counts for the name of the token. 409 `not_waiting_approval` where it is not waited for.
+// The approval counts for the name of the token. 409 `not_waiting_approval` if the task does not wait for approval.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4826,9 +4828,9 @@ func (c *Client) ApproveTaskWithBody(ctx context.Context, id RunID, task TaskNam
 	return c.Client.Do(req)
 }
 
-// ApproveTask Approve a task that waits for it
+// ApproveTask Approve a task that waits for approval
 //
-// The approval counts for the name of the token. 409 `not_waiting_approval` where it is not waited for.
+// The approval counts for the name of the token. 409 `not_waiting_approval` if the task does not wait for approval.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4847,12 +4849,12 @@ func (c *Client) ApproveTask(ctx context.Context, id RunID, task TaskName, body 
 
 // GetTaskLogs Read the log of a task
 //
-// As plain text, the bytes that the steps wrote. With `Accept: text/event-stream`, server-sent events: a `start`
-// event at once, whose id is the offset at which the log begins that was asked for; then `log` events, each of
-// which holds a `LogChunk`, and whose id is the offset that follows the chunk, so that a client that comes back
-// with `Last-Event-ID` misses nothing, whatever it asked for at first; an `end` event says that the log is
-// complete, and a `problem` event, that it breaks off. A plain text answer that breaks off has no final chunk;
-// its header `Drover-Log-Offset` is the offset at which it begins.
+// The default is plain text: the bytes that the steps wrote. With `Accept: text/event-stream`, the answer is
+// server-sent events. The first is a `start` event, whose id is the offset at which the selected log begins. Each
+// `log` event has a `LogChunk`, and its id is the offset after the chunk: a client that resumes with
+// `Last-Event-ID` misses nothing, for any selection. An `end` event means that the log is complete, and a
+// `problem` event that it is cut off. A plain text answer that is cut off has no final chunk; its header
+// `Drover-Log-Offset` is the offset at which it begins.
 //
 // Corresponds with GET /api/v1/runs/{id}/tasks/{task}/logs (the `GetTaskLogs` operationId).
 func (c *Client) GetTaskLogs(ctx context.Context, id RunID, task TaskName, params *GetTaskLogsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4886,7 +4888,7 @@ func (c *Client) ListSchedules(ctx context.Context, params *ListSchedulesParams,
 
 // DeleteScheduleWithBody Delete a schedule
 //
-// Its runs go on.
+// Its runs continue.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4905,7 +4907,7 @@ func (c *Client) DeleteScheduleWithBody(ctx context.Context, name ScheduleName, 
 
 // DeleteSchedule Delete a schedule
 //
-// Its runs go on.
+// Its runs continue.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4937,11 +4939,11 @@ func (c *Client) GetSchedule(ctx context.Context, name ScheduleName, reqEditors 
 	return c.Client.Do(req)
 }
 
-// PutScheduleWithBody Make or change a schedule
+// PutScheduleWithBody Create or update a schedule
 //
-// The times are Temporal's, and so is what they mean. What is not given has its default, but for `paused` and
-// `note`, which stay as they are, and the secrets of the specification, which are kept where there are none.
-// A specification is checked as for a run; the paths of its faults begin with `spec`.
+// The times have the form and the meaning of Temporal Schedules. Missing fields get their defaults, except `paused`,
+// `note`, and the secrets of a specification without secrets, which are kept. The specification is validated like
+// that of a run; the paths of its faults begin with `spec`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4958,11 +4960,11 @@ func (c *Client) PutScheduleWithBody(ctx context.Context, name ScheduleName, con
 	return c.Client.Do(req)
 }
 
-// PutSchedule Make or change a schedule
+// PutSchedule Create or update a schedule
 //
-// The times are Temporal's, and so is what they mean. What is not given has its default, but for `paused` and
-// `note`, which stay as they are, and the secrets of the specification, which are kept where there are none.
-// A specification is checked as for a run; the paths of its faults begin with `spec`.
+// The times have the form and the meaning of Temporal Schedules. Missing fields get their defaults, except `paused`,
+// `note`, and the secrets of a specification without secrets, which are kept. The specification is validated like
+// that of a run; the paths of its faults begin with `spec`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5047,7 +5049,7 @@ func (c *Client) PauseSchedule(ctx context.Context, name ScheduleName, body Paus
 	return c.Client.Do(req)
 }
 
-// ResumeScheduleWithBody Let a paused schedule fire again
+// ResumeScheduleWithBody Resume a paused schedule
 //
 // Takes any type of body and a specified content type.
 //
@@ -5064,7 +5066,7 @@ func (c *Client) ResumeScheduleWithBody(ctx context.Context, name ScheduleName, 
 	return c.Client.Do(req)
 }
 
-// ResumeSchedule Let a paused schedule fire again
+// ResumeSchedule Resume a paused schedule
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5083,7 +5085,7 @@ func (c *Client) ResumeSchedule(ctx context.Context, name ScheduleName, body Res
 
 // TriggerScheduleWithBody Fire a schedule now, paused or not
 //
-// The run is made a moment after the answer; it is the first of `recent` then.
+// The run is created shortly after the answer, and is then the first of `recent`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5102,7 +5104,7 @@ func (c *Client) TriggerScheduleWithBody(ctx context.Context, name ScheduleName,
 
 // TriggerSchedule Fire a schedule now, paused or not
 //
-// The run is made a moment after the answer; it is the first of `recent` then.
+// The run is created shortly after the answer, and is then the first of `recent`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5168,7 +5170,7 @@ func (c *Client) DeleteWebhook(ctx context.Context, name WebhookName, body Delet
 	return c.Client.Do(req)
 }
 
-// GetWebhook Get a webhook and how its delivery stands
+// GetWebhook Get a webhook with the state of its delivery
 //
 // Corresponds with GET /api/v1/webhooks/{name} (the `GetWebhook` operationId).
 func (c *Client) GetWebhook(ctx context.Context, name WebhookName, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5183,10 +5185,10 @@ func (c *Client) GetWebhook(ctx context.Context, name WebhookName, reqEditors ..
 	return c.Client.Do(req)
 }
 
-// PutWebhookWithBody Make or change a webhook
+// PutWebhookWithBody Create or update a webhook
 //
-// It takes effect at once: an attempt that is under way is given up, and what waits to be tried again is tried
-// again now. What is not given has its default, but for the secret, which is kept, and the place.
+// A change takes effect immediately: a delivery attempt in progress is canceled, and a failed delivery is retried now.
+// Missing fields get their defaults, except the secret and the position, which are kept.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5203,10 +5205,10 @@ func (c *Client) PutWebhookWithBody(ctx context.Context, name WebhookName, conte
 	return c.Client.Do(req)
 }
 
-// PutWebhook Make or change a webhook
+// PutWebhook Create or update a webhook
 //
-// It takes effect at once: an attempt that is under way is given up, and what waits to be tried again is tried
-// again now. What is not given has its default, but for the secret, which is kept, and the place.
+// A change takes effect immediately: a delivery attempt in progress is canceled, and a failed delivery is retried now.
+// Missing fields get their defaults, except the secret and the position, which are kept.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5223,7 +5225,7 @@ func (c *Client) PutWebhook(ctx context.Context, name WebhookName, body PutWebho
 	return c.Client.Do(req)
 }
 
-// GetHealth Say that the gateway serves
+// GetHealth Liveness check
 //
 // Corresponds with GET /healthz (the `GetHealth` operationId).
 func (c *Client) GetHealth(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5238,7 +5240,7 @@ func (c *Client) GetHealth(ctx context.Context, reqEditors ...RequestEditorFn) (
 	return c.Client.Do(req)
 }
 
-// GetReady Say whether runs can be taken and executed
+// GetReady Readiness check
 //
 // Corresponds with GET /readyz (the `GetReady` operationId).
 func (c *Client) GetReady(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {

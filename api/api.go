@@ -1,5 +1,5 @@
-// Package api is the HTTP contract of Drover's gateway: the OpenAPI file, and
-// the types and the client that are generated from it.
+// Package api is the HTTP contract of Drover's gateway: the OpenAPI file, and the
+// types and the client that are generated from it.
 package api
 
 import _ "embed"

@@ -2,7 +2,7 @@ package api
 
 import "github.com/drover-run/drover/run"
 
-// EventOf returns an event as clients and webhooks get it.
+// EventOf converts an event to the form of the API and of webhooks.
 func EventOf(e run.Event) Event {
 	return Event{
 		Number: e.Number, Type: EventType(e.Type), Time: e.Time.UTC(), Run: string(e.Run), Group: e.Group,

@@ -6,7 +6,8 @@ import (
 	"strconv"
 )
 
-// EventPlace is a place among the events: "now", or the number of an event.
+// EventPlace is a position in the sequence of events: "now", or the number of an
+// event.
 type EventPlace string
 
 // MarshalJSON implements json.Marshaler: a number is written as one.
@@ -17,18 +18,18 @@ func (p EventPlace) MarshalJSON() ([]byte, error) {
 	return json.Marshal(string(p))
 }
 
-// UnmarshalJSON implements json.Unmarshaler: it takes texts and numbers.
+// UnmarshalJSON implements json.Unmarshaler: it accepts strings and numbers.
 func (p *EventPlace) UnmarshalJSON(data []byte) error {
 	var v any
 	if err := json.Unmarshal(data, &v); err != nil {
-		return fmt.Errorf("reading a place: %w", err)
+		return fmt.Errorf("read an event position: %w", err)
 	}
 	switch v := v.(type) {
 	case string:
 		*p = EventPlace(v)
 	case nil:
 	default:
-		*p = EventPlace(data) // what it has to be is checked with the rest
+		*p = EventPlace(data) // the validation of the webhook checks the value
 	}
 	return nil
 }

@@ -1,11 +1,11 @@
-// Package archive packs files into streams and unpacks them where nobody vouches
-// for what the stream holds. An archive is a tar stream, compressed by zstd. Both
-// directions take constant memory, whatever the size, and no copy on disk.
+// Package archive packs files into streams, and unpacks streams from untrusted
+// sources. An archive is a tar stream, compressed with zstd. Both directions
+// use constant memory, regardless of the size, and no copy on disk.
 //
-// What survives: names, permissions, times of change, symbolic links as they
-// are, hard links among what was packed, holes in sparse files, and empty
-// directories. What does not: owners, the bits that run a program as somebody
-// else, extended attributes; sockets, pipes and devices are left out.
+// An archive preserves names, permissions, modification times, symbolic links,
+// hard links between packed files, holes in sparse files, and empty
+// directories. It does not preserve owners, setuid and setgid bits, and
+// extended attributes. Sockets, pipes and devices are skipped.
 package archive
 
 import (
@@ -21,21 +21,23 @@ import (
 )
 
 const (
-	// copyBuffer is how much of a file is in memory.
+	// copyBuffer is the buffer size for the content of files.
 	copyBuffer = 128 << 10
-	// maxWindow is the most that a compressed stream may look back. It bounds
-	// what unpacking takes of memory, and is more than packing uses.
+	// maxWindow is the largest compression window that the decompressor
+	// accepts. It bounds the memory for unpacking, and exceeds the window that
+	// the compressor uses.
 	maxWindow = 8 << 20
-	// workers is how many goroutines compress or decompress beside the one that
-	// reads or writes files. More would only make a file system wait.
+	// workers is the number of goroutines that compress or decompress, in
+	// addition to the one that reads or writes files. More of them would only
+	// wait for the file system.
 	workers = 2
-	// entryOverhead is what headers and padding may take of a tar stream for each
-	// entry, on average.
+	// entryOverhead is the average space of an entry's headers and padding in a
+	// tar stream.
 	entryOverhead = 4 << 10
 
-	// Names of what is noted in the extended header of an entry.
+	// Keys of the records in the extended header of an entry.
 	recordSparse  = "DROVER.sparse"  // a regular file has holes
-	recordImplied = "DROVER.implied" // a directory is there for what is below it alone
+	recordImplied = "DROVER.implied" // a directory is packed only for its selected descendants
 	recordYes     = "1"
 )
 
@@ -45,7 +47,8 @@ type Limits struct {
 	Bytes   int64 // content of all files, before compression
 }
 
-// stream returns how long the tar stream of an archive may be, 0 for no limit.
+// stream returns the maximum length of the tar stream of an archive, 0 for no
+// limit.
 func (l Limits) stream() int64 {
 	if l.Entries <= 0 || l.Bytes <= 0 || l.Entries > (math.MaxInt64-maxTrailer-l.Bytes)/entryOverhead {
 		return 0
@@ -53,14 +56,14 @@ func (l Limits) stream() int64 {
 	return l.Bytes + l.Entries*entryOverhead + maxTrailer
 }
 
-// Stats tell what was packed or unpacked.
+// Stats count what was packed or unpacked.
 type Stats struct {
-	Entries int64 `json:"entries"` // without directories that are there for others alone
+	Entries int64 `json:"entries"` // without implied directories
 	Bytes   int64 `json:"bytes"`   // content of all files
-	Skipped int64 `json:"skipped"` // sockets, pipes and devices, and what vanished meanwhile
+	Skipped int64 `json:"skipped"` // sockets, pipes and devices, and files that vanished meanwhile
 }
 
-// count adds an entry, and refuses what is beyond the limits.
+// count adds an entry, and returns an error if it exceeds the limits.
 func (s *Stats) count(l Limits, size int64) error {
 	s.Entries++
 	s.Bytes += size
@@ -73,23 +76,24 @@ func (s *Stats) count(l Limits, size int64) error {
 	return nil
 }
 
-// newCompressor takes some 10 MiB of memory. With less, all that the stream may
-// look back on would be moved in memory for every block of it, which took most of
-// the time of packing.
+// newCompressor returns a compressor that takes about 10 MiB of memory. With a
+// smaller buffer, it would move the whole window in memory for every block,
+// which took most of the time of packing.
 func newCompressor(w io.Writer) (*zstd.Encoder, error) {
 	return zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(workers),
 		zstd.WithAllLitEntropyCompression(true)) // text such as base64 has few repetitions, and few letters
 }
 
-// newDecompressor takes twice the window of the stream of memory, for the same
-// reason. It refuses a stream of no bytes: it is no archive of nothing, but one of
-// which all is missing.
+// newDecompressor returns a decompressor that takes memory for two windows of
+// the stream, for the same reason. It rejects an empty stream, which is a
+// truncated archive and not an empty one.
 func newDecompressor(r io.Reader) (*zstd.Decoder, error) {
 	return decompressor(r, zstd.WithDecoderConcurrency(workers), zstd.WithDecoderLowmem(false))
 }
 
-// newFrugalDecompressor takes the window of the stream of memory, and
-// decompresses only while it is read: a process may have many.
+// newFrugalDecompressor returns a decompressor that takes memory for one window
+// of the stream, and decompresses only while it is read: a process may have
+// many of them.
 func newFrugalDecompressor(r io.Reader) (*zstd.Decoder, error) {
 	return decompressor(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
 }
@@ -105,12 +109,12 @@ func decompressor(r io.Reader, options ...zstd.DOption) (*zstd.Decoder, error) {
 	return zstd.NewReader(from, append(options, zstd.WithDecoderMaxWindow(maxWindow))...)
 }
 
-// interrupted is the error of a context that ended.
+// interrupted returns the error of a context that ended.
 func interrupted(ctx context.Context) error {
-	return run.Errorf(run.CodeCanceled, "copying: %w", context.Cause(ctx))
+	return run.Errorf(run.CodeCanceled, "copy: %w", context.Cause(ctx))
 }
 
-// contextReader ends reading with its context.
+// contextReader stops reading when its context ends.
 type contextReader struct {
 	ctx context.Context //nolint:containedctx // of one copy
 	r   io.Reader
@@ -124,7 +128,7 @@ func (c contextReader) Read(b []byte) (int, error) {
 	return c.r.Read(b)
 }
 
-// boundedReader fails where the stream is longer than it may be.
+// boundedReader fails if the stream exceeds a length.
 type boundedReader struct {
 	r    io.Reader
 	most int64 // 0: no limit

@@ -21,7 +21,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// tree lists what is below a directory: the mode, and the content or the target.
+// tree lists the files below a directory: the mode, and the content or the
+// target.
 func tree(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	found := make(map[string]string)
@@ -58,7 +59,7 @@ func tree(t testing.TB, dir string) map[string]string {
 	return found
 }
 
-// names lists what is below a directory, directories with a slash.
+// names lists the names below a directory, directories with a slash.
 func names(t testing.TB, dir string) []string {
 	t.Helper()
 	var found []string
@@ -76,7 +77,7 @@ func names(t testing.TB, dir string) []string {
 	return found
 }
 
-// write makes files: "name/" is a directory, "name -> target" a link.
+// write creates files: "name/" is a directory, "name -> target" a link.
 func write(t testing.TB, dir string, files ...string) {
 	t.Helper()
 	for _, f := range files {
@@ -120,7 +121,7 @@ func TestPack_selects(t *testing.T) {
 		to    string
 		want  []string
 	}{
-		"everything where nothing is said": {nil, "", []string{
+		"everything by default": {nil, "", []string{
 			".hidden/", ".hidden/file", "[odd]/", "[odd]/f", "a.txt", "b.go", "bin/", "bin/lib/", "bin/lib/x.o", "bin/lib/x.so", "bin/tool", "empty/", "link",
 			"node_modules/", "node_modules/p/", "node_modules/p/index.js", "src/", "src/a/", "src/a/a.go", "src/a/a_test.go", "src/b/", "src/b/deep/",
 			"src/b/deep/er/", "src/b/deep/er/b.go",
@@ -133,7 +134,7 @@ func TestPack_selects(t *testing.T) {
 		"alternatives":                        {[]string{"bin/lib/*.{so,dll}", "src/{a,z}/a.go"}, "", []string{"bin/", "bin/lib/", "bin/lib/x.so", "src/", "src/a/", "src/a/a.go"}},
 		"without":                             {[]string{"src", "!**/*_test.go", "!src/b"}, "", []string{"src/", "src/a/", "src/a/a.go"}},
 		"the last one decides":                {[]string{"bin", "!bin/lib", "bin/lib/x.o"}, "", []string{"bin/", "bin/lib/", "bin/lib/x.o", "bin/tool"}},
-		"nothing but what is left out":        {[]string{"!node_modules", "!src", "!bin", "!.hidden", "![[]odd]"}, "", []string{"a.txt", "b.go", "empty/", "link"}},
+		"only exclusions":                     {[]string{"!node_modules", "!src", "!bin", "!.hidden", "![[]odd]"}, "", []string{"a.txt", "b.go", "empty/", "link"}},
 		"below a directory":                   {[]string{"bin/tool"}, "out/x", []string{"out/", "out/x/", "out/x/bin/", "out/x/bin/tool"}},
 		"a name with signs of globs, escaped": {[]string{`\[odd\]`}, "", []string{"[odd]/", "[odd]/f"}},
 		"an empty directory":                  {[]string{"empty"}, "", []string{"empty/"}},
@@ -211,7 +212,7 @@ func TestPack_errors(t *testing.T) {
 			_, err := archive.Pack(t.Context(), &out, tt.s, tt.l)
 			require.Equal(t, tt.want, run.CodeOf(err), "%v", err)
 			_, err = archive.Unpack(t.Context(), t.TempDir(), &out, archive.Unpacking{})
-			require.Error(t, err, "what was written must be no archive")
+			require.Error(t, err, "the output must not be a valid archive")
 		})
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -235,15 +236,15 @@ func TestRoundTrip_keeps(t *testing.T) {
 	}
 	require.NoError(t, os.Chmod(filepath.Join(from, "ro/sub"), 0o555))
 	require.NoError(t, os.Chmod(filepath.Join(from, "ro"), 0o500))
-	t.Cleanup(func() { // else nobody but root could remove them
+	t.Cleanup(func() { // otherwise only root could remove them
 		for _, dir := range []string{from, to} {
 			_ = os.Chmod(filepath.Join(dir, "ro"), 0o700)
 			_ = os.Chmod(filepath.Join(dir, "ro/sub"), 0o700)
 		}
 	})
 	data := pack(t, archive.Selection{Root: from})
-	require.Equal(t, data, pack(t, archive.Selection{Root: from}), "the same files make the same archive")
-	for range 2 { // also over what is there, read-only directories among it
+	require.Equal(t, data, pack(t, archive.Selection{Root: from}), "packing is deterministic")
+	for range 2 { // also over existing files, including read-only directories
 		unpack(t, to, data)
 		require.Empty(t, cmp.Diff(tree(t, from), tree(t, to)))
 		for _, name := range []string{"plain", "ro/sub/file", "ro/sub", "ro"} {
@@ -327,7 +328,7 @@ func TestUnpack_sparse(t *testing.T) {
 	require.Equal(t, "middle", string(bytes.Trim(got, "\x00")))
 }
 
-// entry is an entry of an archive that no honest packer makes.
+// entry is an entry of a malicious archive.
 type entry struct {
 	name, link string
 	kind       byte
@@ -364,19 +365,19 @@ func TestUnpack_stays_inside(t *testing.T) {
 		"directory through a link": {
 			{name: "a", link: "OUTSIDE", kind: tar.TypeSymlink}, {name: "a/evil", kind: tar.TypeDir},
 		},
-		"mode through a link":        {{name: "a", link: "OUTSIDE/victim", kind: tar.TypeSymlink}, {name: "a", kind: tar.TypeDir}, {name: "../victim", kind: tar.TypeDir}},
-		"hard link up":               {{name: "evil", link: "../victim", kind: tar.TypeLink}},
-		"hard link absolute":         {{name: "evil", link: "OUTSIDE/victim", kind: tar.TypeLink}},
-		"hard link through a link":   {{name: "a", link: "..", kind: tar.TypeSymlink}, {name: "evil", link: "a/victim", kind: tar.TypeLink}},
-		"hard link to a link":        {{name: "a", link: "OUTSIDE/victim", kind: tar.TypeSymlink}, {name: "evil", link: "a", kind: tar.TypeLink}},
-		"hard link to a directory":   {{name: "d", kind: tar.TypeDir}, {name: "evil", link: "d", kind: tar.TypeLink}},
-		"hard link to nothing":       {{name: "evil", link: "none", kind: tar.TypeLink}},
-		"hard link to itself":        {{name: "f", kind: tar.TypeReg}, {name: "f", link: "f", kind: tar.TypeLink}},
-		"a device":                   {{name: "null", kind: tar.TypeChar}},
-		"a block device":             {{name: "disk", kind: tar.TypeBlock}},
-		"a pipe":                     {{name: "pipe", kind: tar.TypeFifo}},
-		"a file without a name":      {{name: ".", kind: tar.TypeReg, content: "evil"}},
-		"what lies before stays out": {{name: "ok", kind: tar.TypeReg}, {name: "../evil", kind: tar.TypeReg, content: "evil"}},
+		"mode through a link":                 {{name: "a", link: "OUTSIDE/victim", kind: tar.TypeSymlink}, {name: "a", kind: tar.TypeDir}, {name: "../victim", kind: tar.TypeDir}},
+		"hard link up":                        {{name: "evil", link: "../victim", kind: tar.TypeLink}},
+		"hard link absolute":                  {{name: "evil", link: "OUTSIDE/victim", kind: tar.TypeLink}},
+		"hard link through a link":            {{name: "a", link: "..", kind: tar.TypeSymlink}, {name: "evil", link: "a/victim", kind: tar.TypeLink}},
+		"hard link to a link":                 {{name: "a", link: "OUTSIDE/victim", kind: tar.TypeSymlink}, {name: "evil", link: "a", kind: tar.TypeLink}},
+		"hard link to a directory":            {{name: "d", kind: tar.TypeDir}, {name: "evil", link: "d", kind: tar.TypeLink}},
+		"hard link to nothing":                {{name: "evil", link: "none", kind: tar.TypeLink}},
+		"hard link to itself":                 {{name: "f", kind: tar.TypeReg}, {name: "f", link: "f", kind: tar.TypeLink}},
+		"a device":                            {{name: "null", kind: tar.TypeChar}},
+		"a block device":                      {{name: "disk", kind: tar.TypeBlock}},
+		"a pipe":                              {{name: "pipe", kind: tar.TypeFifo}},
+		"a file without a name":               {{name: ".", kind: tar.TypeReg, content: "evil"}},
+		"a valid entry before an invalid one": {{name: "ok", kind: tar.TypeReg}, {name: "../evil", kind: tar.TypeReg, content: "evil"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -408,7 +409,7 @@ func TestUnpack_writes_over_links_and_not_through_them(t *testing.T) {
 	require.Equal(t, map[string]string{
 		"victim": "-rw-r--r-- victim", "inside": "drwxr-xr-x", "inside/a": "-rwxr-xr-x new", "inside/b": "-rwxr-xr-x new",
 		"inside/c": "drwxr-xr-x", "inside/c/victim": "-rwxr-xr-x new",
-	}, tree(t, outside), "and nothing runs as somebody else")
+	}, tree(t, outside), "and no file has the setuid bit")
 }
 
 func TestUnpack_errors(t *testing.T) {

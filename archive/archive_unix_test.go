@@ -13,7 +13,7 @@ import (
 	"github.com/drover-run/drover/archive"
 )
 
-// allocated is what a file takes on disk.
+// allocated returns the space of a file on disk.
 func allocated(t *testing.T, info fs.FileInfo) int64 {
 	t.Helper()
 	s, ok := info.Sys().(*syscall.Stat_t)

@@ -18,7 +18,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// compressed returns what fill writes, as an archive.
+// compressed returns the output of fill as an archive.
 func compressed(t testing.TB, fill func(w *tar.Writer), options ...zstd.EOption) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -45,7 +45,7 @@ func (zeros) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// What an archive becomes when it is decompressed is bounded, however it is read.
+// The decompressed size of an archive is bounded in every way of reading it.
 func TestLimits_of_bombs(t *testing.T) {
 	t.Parallel()
 	limits := archive.Limits{Entries: 1000, Bytes: 1 << 20}
@@ -91,7 +91,7 @@ func TestLimits_of_bombs(t *testing.T) {
 	}
 }
 
-// A window takes memory, so that it is bounded too.
+// A window takes memory, so its size is bounded too.
 func TestOpen_refuses_a_large_window(t *testing.T) {
 	t.Parallel()
 	data := compressed(t, func(w *tar.Writer) { addFile(t, w, "a", 64<<20, nil) }, zstd.WithWindowSize(64<<20))
@@ -100,7 +100,8 @@ func TestOpen_refuses_a_large_window(t *testing.T) {
 	require.Equal(t, run.CodeInvalid, run.CodeOf(err))
 }
 
-// Frames that hold nothing take time alone: the reader has no chance to stop.
+// Empty frames take only time: the decompressor must stop without returning to
+// its caller.
 func TestOpen_ends_with_its_context(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 20
@@ -114,7 +115,7 @@ func TestOpen_ends_with_its_context(t *testing.T) {
 			cancel()
 		}
 		if read > 64<<20 {
-			return 0, errors.New("it was not stopped")
+			return 0, errors.New("the reader was not stopped")
 		}
 		return n, nil
 	})

@@ -12,16 +12,17 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// ownerWrites is what the owner of a directory needs to fill it.
+// ownerWrites are the permissions that the owner of a directory needs to fill
+// it.
 const ownerWrites = 0o700
 
-// dirs are the directories that lie above the entry which is being unpacked.
-// They get their modes and times when the archive has left them: nothing could
-// be written into one that is read-only.
+// dirs is the stack of directories above the entry that is being unpacked. A
+// directory gets its mode and time after its last entry, because a read-only
+// directory cannot be filled.
 type dirs struct {
 	root *os.Root
-	made func(name string) error // owns what was made
-	open []openDir               // each within the one before
+	made func(name string) error // sets the owner of a created file
+	open []openDir               // each within the previous one
 }
 
 // openDir is a directory that is being filled.
@@ -29,11 +30,10 @@ type openDir struct {
 	name    string
 	mode    fs.FileMode
 	setMode bool
-	time    time.Time // zero: stays
+	time    time.Time // zero: unchanged
 }
 
-// enter makes sure that there is a directory for name, and that it can be
-// written.
+// enter makes sure that the directory of name exists and is writable.
 func (d *dirs) enter(name string) error {
 	if err := d.leave(name); err != nil {
 		return err
@@ -58,21 +58,20 @@ func (d *dirs) enter(name string) error {
 	return nil
 }
 
-// imply makes a directory that the archive does not tell of, where it is
-// missing.
+// imply creates a missing directory that the archive does not contain.
 func (d *dirs) imply(name string) error {
 	info, err := d.root.Stat(name)
 	switch {
 	case err == nil && info.IsDir():
 		return d.fill(name, info)
-	case err == nil: // what is listed later wins
+	case err == nil: // a later entry of the directory replaces it
 		if err := d.root.Remove(name); err != nil {
 			return fault(err)
 		}
 	case errors.Is(err, fs.ErrPermission):
 		return fault(err)
 	case !errors.Is(err, fs.ErrNotExist):
-		return run.Errorf(run.CodeInvalid, "it lies in %q, which leads out of the directory: %w", name, plain(err))
+		return run.Errorf(run.CodeInvalid, "its parent %q is outside the directory: %w", name, plain(err))
 	}
 	return d.make(name)
 }
@@ -85,7 +84,7 @@ func (d *dirs) make(name string) error {
 	return d.made(name)
 }
 
-// fill opens a directory that is there.
+// fill opens an existing directory.
 func (d *dirs) fill(name string, info fs.FileInfo) error {
 	o := openDir{name: name}
 	if mode := info.Mode().Perm(); mode&ownerWrites != ownerWrites && d.root.Chmod(name, mode|ownerWrites) == nil {
@@ -95,7 +94,7 @@ func (d *dirs) fill(name string, info fs.FileInfo) error {
 	return nil
 }
 
-// add makes a directory that the archive tells of.
+// add creates a directory of the archive.
 func (d *dirs) add(name string, h *tar.Header) error {
 	info, err := d.root.Lstat(name)
 	var there bool
@@ -107,7 +106,7 @@ func (d *dirs) add(name string, h *tar.Header) error {
 		there = true
 	case info.Mode()&fs.ModeSymlink != 0:
 		if to, err := d.root.Stat(name); err == nil && to.IsDir() {
-			return d.fill(name, to) // the link stays, and its target as it is
+			return d.fill(name, to) // the link stays, and its target is unchanged
 		}
 		fallthrough
 	default:
@@ -134,7 +133,7 @@ func (d *dirs) add(name string, h *tar.Header) error {
 	return nil
 }
 
-// leave closes the directories that a name does not lie in.
+// leave closes the directories that do not contain a name.
 func (d *dirs) leave(name string) error {
 	var errs error
 	for n := len(d.open); n > 0; n-- {

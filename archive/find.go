@@ -23,9 +23,9 @@ type Entry struct {
 	Link string // the target of a symbolic link, or the first name of a file
 }
 
-// List calls each with what an archive has, in its order, until that returns
-// false. The content is to be read before each returns. The limits hold for
-// what is read. Errors: invalid, too_large, canceled.
+// List calls each with the entries of an archive, in their order, until each
+// returns false. The content of an entry can be read only during the call. The
+// limits apply to the read part. Errors: invalid, too_large, canceled.
 func List(ctx context.Context, r io.Reader, limits Limits, each func(Entry, io.Reader) bool) error {
 	z, err := newFrugalDecompressor(contextReader{ctx, r})
 	if err != nil {
@@ -35,12 +35,12 @@ func List(ctx context.Context, r io.Reader, limits Limits, each func(Entry, io.R
 	return list(ctx, z, limits, each)
 }
 
-// readFault gives an error of the stream a code, where it has none.
+// readFault adds a code to an error of the stream that has none.
 func readFault(err error) error {
 	if _, ok := errors.AsType[*run.Error](err); ok {
 		return err
 	}
-	return run.Errorf(run.CodeInvalid, "reading the archive: %w", err)
+	return run.Errorf(run.CodeInvalid, "read the archive: %w", err)
 }
 
 func list(ctx context.Context, r io.Reader, limits Limits, each func(Entry, io.Reader) bool) error {
@@ -77,9 +77,9 @@ type File struct {
 	z       *zstd.Decoder
 }
 
-// Open finds a file of an archive. The limits hold for what is read until the
-// end of the file. Errors: not_found, invalid (no archive, or the name is not
-// one of a file with content of its own), too_large, canceled.
+// Open finds a file of an archive. The limits apply to the stream up to the end
+// of the file. Errors: not_found, invalid (no archive, or the name is not one
+// of a file with content of its own), too_large, canceled.
 func Open(ctx context.Context, r io.Reader, name string, limits Limits) (*File, error) {
 	z, err := newFrugalDecompressor(contextReader{ctx, r})
 	if err != nil {
@@ -110,7 +110,7 @@ func Open(ctx context.Context, r io.Reader, name string, limits Limits) (*File, 
 // Read implements io.Reader.
 func (f *File) Read(b []byte) (int, error) { return f.content.Read(b) }
 
-// Close implements io.Closer. It does not close what the archive is read from.
+// Close implements io.Closer. It does not close the reader of the archive.
 func (f *File) Close() error {
 	f.z.Close()
 	return nil

@@ -4,7 +4,7 @@ package archive
 
 import "io/fs"
 
-// inode names a file, whatever names it has.
+// inode identifies a file independently of its names.
 type inode struct{}
 
 func inodeOf(fs.FileInfo) (inode, bool) { return inode{}, false }

@@ -15,31 +15,31 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// maxLinks is how many files with several names are remembered to be packed
-// once. Beyond it they are packed once a name.
+// maxLinks bounds the files with several names whose first name is stored, so
+// that the content is packed once. Further files are packed once per name.
 const maxLinks = 100_000
 
-// Pack writes what is selected as an archive. After an error what was written
-// is no archive. Errors: invalid (the globs), not_found (there is no root),
-// too_large, canceled, unavailable (a file that cannot be read).
+// Pack writes the selected files as an archive. After an error, the output is
+// not a valid archive. Errors: invalid (the globs), not_found (there is no
+// root), too_large, canceled, unavailable (a file that cannot be read).
 func Pack(ctx context.Context, w io.Writer, s Selection, l Limits) (Stats, error) {
 	z, err := newCompressor(w)
 	if err != nil {
-		return Stats{}, fmt.Errorf("making a compressor: %w", err)
+		return Stats{}, fmt.Errorf("make a compressor: %w", err)
 	}
 	stats, err := packTar(ctx, z, s, l)
 	if err != nil {
-		z.Reset(nil) // what was written stays without an end
+		z.Reset(nil) // the output has no end marker
 		return stats, err
 	}
 	if err := z.Close(); err != nil {
-		return stats, run.Errorf(run.CodeUnavailable, "writing the archive: %w", err)
+		return stats, run.Errorf(run.CodeUnavailable, "write the archive: %w", err)
 	}
 	return stats, nil
 }
 
-// Tree returns a file or a directory with all that is below it as a tar stream
-// without compression, whose names begin with the last element of its path.
+// Tree returns a file, or a directory with everything below it, as an
+// uncompressed tar stream. The names begin with the last element of the path.
 // Errors: not_found, unavailable.
 func Tree(ctx context.Context, from string) (io.ReadCloser, error) {
 	if _, err := os.Lstat(from); err != nil {
@@ -47,18 +47,18 @@ func Tree(ctx context.Context, from string) (io.ReadCloser, error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			code = run.CodeNotFound
 		}
-		return nil, run.Errorf(code, "copying from the task: %w", err)
+		return nil, run.Errorf(code, "copy from the task: %w", err)
 	}
 	r, w := io.Pipe()
 	go func() {
-		_ = w.CloseWithError(writeTree(ctx, w, from)) // its own error is always nil
+		_ = w.CloseWithError(writeTree(ctx, w, from)) // CloseWithError always returns nil
 	}()
 	return r, nil
 }
 
 func writeTree(ctx context.Context, w io.Writer, from string) error {
 	dir, name := filepath.Split(filepath.Clean(from))
-	if name == "" { // of the root directory there is no name
+	if name == "" { // the root directory has no name
 		_, err := packTar(ctx, w, Selection{Root: from}, Limits{})
 		return err
 	}
@@ -101,8 +101,8 @@ type packer struct {
 	out     *tar.Writer
 	stats   Stats
 	buffer  []byte
-	links   map[inode]string // the first names of files that have several
-	implied []string         // directories not written yet: nothing below was selected so far
+	links   map[inode]string // the first names of files with several names
+	implied []string         // directories to write before the next selected entry
 }
 
 func newPacker(ctx context.Context, w io.Writer, s Selection, l Limits) (*packer, error) {
@@ -116,9 +116,9 @@ func newPacker(ctx context.Context, w io.Writer, s Selection, l Limits) (*packer
 	root, err := os.OpenRoot(s.Root)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, run.Errorf(run.CodeNotFound, "there is no directory %s", s.Root)
+		return nil, run.Errorf(run.CodeNotFound, "no directory %s", s.Root)
 	case err != nil:
-		return nil, run.Errorf(run.CodeUnavailable, "opening the directory: %w", err)
+		return nil, run.Errorf(run.CodeUnavailable, "open the directory: %w", err)
 	}
 	p := &packer{
 		ctx: ctx, root: root, files: root.FS(), matcher: m, to: path.Clean(s.To), apart: s.Apart, limits: l,
@@ -131,8 +131,8 @@ func newPacker(ctx context.Context, w io.Writer, s Selection, l Limits) (*packer
 	return p, nil
 }
 
-// leave takes note of the directories that are not packed. The root must not
-// lie in one of them.
+// leave records the directories that are never packed. The root must not be
+// inside one of them.
 func (p *packer) leave(never []string) error {
 	for _, dir := range never {
 		info, err := os.Stat(dir)
@@ -140,7 +140,7 @@ func (p *packer) leave(never []string) error {
 			continue
 		}
 		if err != nil {
-			return run.Errorf(run.CodeUnavailable, "looking at a directory that is not packed: %w", plain(err))
+			return run.Errorf(run.CodeUnavailable, "check an excluded directory: %w", plain(err))
 		}
 		p.never = append(p.never, info)
 	}
@@ -152,11 +152,11 @@ func (p *packer) leave(never []string) error {
 		at, err = filepath.Abs(at)
 	}
 	if err != nil {
-		return run.Errorf(run.CodeUnavailable, "opening the directory: %w", plain(err))
+		return run.Errorf(run.CodeUnavailable, "open the directory: %w", plain(err))
 	}
 	for ; ; at = filepath.Dir(at) {
 		if info, err := os.Stat(at); err == nil && p.isLeft(info) {
-			return run.Errorf(run.CodeInvalid, "nothing of %s is packed", at)
+			return run.Errorf(run.CodeInvalid, "%s is excluded from archives", at)
 		}
 		if at == filepath.Dir(at) {
 			return nil
@@ -164,7 +164,7 @@ func (p *packer) leave(never []string) error {
 	}
 }
 
-// isLeft reports whether a directory is one of those that are not packed.
+// isLeft reports whether a directory is never packed.
 func (p *packer) isLeft(info fs.FileInfo) bool {
 	return slices.ContainsFunc(p.never, func(n fs.FileInfo) bool { return os.SameFile(n, info) })
 }
@@ -173,13 +173,13 @@ func (p *packer) close() { _ = p.root.Close() }
 
 func (p *packer) finish() error {
 	if err := p.out.Close(); err != nil {
-		return run.Errorf(run.CodeUnavailable, "writing the archive: %w", err)
+		return run.Errorf(run.CodeUnavailable, "write the archive: %w", err)
 	}
 	return nil
 }
 
-// list packs what is in a directory, in the order of names, so that the same
-// files make the same archive.
+// list packs the entries of a directory, sorted by name, so that packing is
+// deterministic.
 func (p *packer) list(dir string, judged decision) error {
 	entries, err := fs.ReadDir(p.files, dir)
 	if errors.Is(err, fs.ErrNotExist) && dir != "." {
@@ -187,7 +187,7 @@ func (p *packer) list(dir string, judged decision) error {
 		return nil
 	}
 	if err != nil {
-		return run.Errorf(run.CodeUnavailable, "listing %s: %w", dir, plain(err))
+		return run.Errorf(run.CodeUnavailable, "list %s: %w", dir, plain(err))
 	}
 	for _, e := range entries {
 		if p.ctx.Err() != nil {
@@ -205,7 +205,7 @@ func (p *packer) list(dir string, judged decision) error {
 	return nil
 }
 
-// add packs one name, with what is below it.
+// add packs one name, with everything below it.
 func (p *packer) add(name string, judged decision) error {
 	info, err := p.root.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -213,7 +213,7 @@ func (p *packer) add(name string, judged decision) error {
 		return nil
 	}
 	if err != nil {
-		return run.Errorf(run.CodeUnavailable, "packing %s: %w", name, plain(err))
+		return run.Errorf(run.CodeUnavailable, "pack %s: %w", name, plain(err))
 	}
 	switch mode := info.Mode(); {
 	case info.IsDir():
@@ -223,11 +223,11 @@ func (p *packer) add(name string, judged decision) error {
 	case mode&fs.ModeSymlink != 0:
 		target, err := p.root.Readlink(name)
 		if err != nil {
-			return run.Errorf(run.CodeUnavailable, "packing %s: %w", name, plain(err))
+			return run.Errorf(run.CodeUnavailable, "pack %s: %w", name, plain(err))
 		}
 		return p.write(name, info, target, nil)
 	}
-	p.stats.Skipped++ // sockets, pipes and devices are no content
+	p.stats.Skipped++ // sockets, pipes and devices have no content
 	return nil
 }
 
@@ -270,12 +270,12 @@ func (p *packer) addFile(name string, info fs.FileInfo) error {
 		return nil
 	}
 	if err != nil {
-		return run.Errorf(run.CodeUnavailable, "packing %s: %w", name, plain(err))
+		return run.Errorf(run.CodeUnavailable, "pack %s: %w", name, plain(err))
 	}
 	defer func() { _ = f.Close() }()
 	now, err := f.Stat()
 	if err != nil || !now.Mode().IsRegular() {
-		return run.Errorf(run.CodeUnavailable, "packing %s: it changed while it was packed", name)
+		return run.Errorf(run.CodeUnavailable, "pack %s: it changed while it was packed", name)
 	}
 	return p.write(name, now, "", f)
 }
@@ -290,7 +290,7 @@ func (p *packer) link(name, first string, info fs.FileInfo) error {
 	return p.put(name, h, nil)
 }
 
-// write packs one entry, and the directories it lies in that were not yet.
+// write packs one entry, after the implied directories above it.
 func (p *packer) write(name string, info fs.FileInfo, target string, content io.Reader) error {
 	h, err := p.header(name, info, target)
 	if err != nil {
@@ -310,30 +310,30 @@ func (p *packer) put(name string, h *tar.Header, content io.Reader) error {
 		return err
 	}
 	if err := p.out.WriteHeader(h); err != nil {
-		return run.Errorf(run.CodeUnavailable, "packing %s: %w", name, err)
+		return run.Errorf(run.CodeUnavailable, "pack %s: %w", name, err)
 	}
 	if content == nil {
 		return nil
 	}
-	// A file that grows meanwhile is cut, one that shrinks is a fault.
+	// A file that grows meanwhile is truncated; one that shrinks is an error.
 	n, err := io.CopyBuffer(struct{ io.Writer }{p.out}, contextReader{p.ctx, io.LimitReader(content, h.Size)}, p.buffer)
 	switch {
 	case p.ctx.Err() != nil:
 		return interrupted(p.ctx)
 	case err != nil:
-		return run.Errorf(run.CodeUnavailable, "packing %s: %w", name, plain(err))
+		return run.Errorf(run.CodeUnavailable, "pack %s: %w", name, plain(err))
 	case n < h.Size:
-		return run.Errorf(run.CodeUnavailable, "packing %s: it shrank while it was packed", name)
+		return run.Errorf(run.CodeUnavailable, "pack %s: it shrank while it was packed", name)
 	}
 	return nil
 }
 
-// putImplied writes the directories above what is selected.
+// putImplied writes the directories above a selected entry.
 func (p *packer) putImplied() error {
 	for _, dir := range p.implied {
 		info, err := p.root.Lstat(dir)
 		if err != nil {
-			return run.Errorf(run.CodeUnavailable, "packing %s: %w", dir, plain(err))
+			return run.Errorf(run.CodeUnavailable, "pack %s: %w", dir, plain(err))
 		}
 		h, err := p.header(dir, info, "")
 		if err != nil {
@@ -341,19 +341,19 @@ func (p *packer) putImplied() error {
 		}
 		h.PAXRecords = map[string]string{recordImplied: recordYes}
 		if err := p.out.WriteHeader(h); err != nil {
-			return run.Errorf(run.CodeUnavailable, "packing %s: %w", dir, err)
+			return run.Errorf(run.CodeUnavailable, "pack %s: %w", dir, err)
 		}
 	}
 	p.implied = p.implied[:0]
 	return nil
 }
 
-// header describes an entry, without what is of this machine and this moment
-// alone.
+// header describes an entry, without data that depends on this machine or the
+// current time.
 func (p *packer) header(name string, info fs.FileInfo, target string) (*tar.Header, error) {
 	from, err := tar.FileInfoHeader(info, target)
 	if err != nil {
-		return nil, run.Errorf(run.CodeUnavailable, "packing %s: %w", name, err)
+		return nil, run.Errorf(run.CodeUnavailable, "pack %s: %w", name, err)
 	}
 	h := &tar.Header{
 		Typeflag: from.Typeflag, Name: path.Join(p.to, name), Linkname: from.Linkname, Size: from.Size, Mode: int64(info.Mode().Perm()),
@@ -368,11 +368,12 @@ func (p *packer) header(name string, info fs.FileInfo, target string) (*tar.Head
 	return h, nil
 }
 
-// modeSticky is the bit of tar for directories in which everybody removes only
-// what is theirs.
+// modeSticky is the tar bit for directories in which users may remove only
+// their own files.
 const modeSticky = 0o1000
 
-// plain tells a fault without its operation and its path, which are told.
+// plain returns an error without the operation and the path, which the message
+// has already.
 func plain(err error) error {
 	if fault, ok := errors.AsType[*fs.PathError](err); ok {
 		return fault.Err

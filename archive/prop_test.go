@@ -18,7 +18,7 @@ import (
 
 func reader(data []byte) io.Reader { return bytes.NewReader(data) }
 
-// Whatever the files are, they come out as they went in.
+// Unpacking restores all packed files.
 func TestRoundTrip_of_any_files(t *testing.T) {
 	t.Parallel()
 	element := rapid.StringMatching(`[a-z *?{}!\[\]\\é]{1,12}`).Filter(func(s string) bool { return strings.TrimSpace(s) != "" })
@@ -31,9 +31,9 @@ func TestRoundTrip_of_any_files(t *testing.T) {
 				at = filepath.Join(at, rapid.OneOf(element, element, long).Draw(t, "name"))
 			}
 			if os.MkdirAll(filepath.Dir(at), 0o755) != nil {
-				continue // a file is there
+				continue // a file exists
 			}
-			// What is there already is not made again: those errors are none.
+			// Errors for existing files are expected.
 			switch rapid.IntRange(0, 4).Draw(t, "kind") {
 			case 0:
 				_ = os.Mkdir(at, fs.FileMode(rapid.IntRange(0, 0o777).Draw(t, "mode"))|0o700)
@@ -103,7 +103,8 @@ func listing(t *rapid.T, dir string) map[string]string {
 	return found
 }
 
-// Whatever a stream holds, unpacking it ends, and leaves alone what is outside.
+// Unpacking an arbitrary stream ends, and changes nothing outside the
+// directory.
 func FuzzUnpack(f *testing.F) {
 	from := f.TempDir()
 	write(f, from, "a", "dir/b", "link -> ..", "empty/")

@@ -11,29 +11,30 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Selection says what is packed.
+// Selection selects the files to pack.
 type Selection struct {
 	// Root is a directory. Names in the archive are relative to it.
 	Root string
-	// Paths are globs with ** and {a,b} below the root, absolute ones too. One
-	// that begins with ! leaves out what it matches. A glob that matches a
-	// directory matches all that is below it, and of the globs that match, the
-	// last one decides. None at all means everything.
+	// Paths are globs with ** and {a,b}, relative to the root or absolute. A
+	// glob that begins with ! excludes its matches. A glob that matches a
+	// directory matches everything below it. Of the globs that match, the last
+	// one decides. No globs select everything.
 	Paths []string
-	// To is a directory of the archive in which all lies; "" or "." for none.
+	// To is a directory of the archive that contains all files; "" or "." for
+	// none.
 	To string
-	// Apart makes each name of a file with several a file of its own.
+	// Apart packs each name of a file with several names as a separate file.
 	Apart bool
-	// Never are directories that are not packed, by whatever name they are
-	// reached, whatever the globs say.
+	// Never lists directories that are never packed, regardless of the globs
+	// and of the name that leads to them.
 	Never []string
 }
 
-// Check tells what is wrong with globs, without a look at any file. A root
-// that is not known yet is "".
+// Check validates globs without reading any file. Use root "" if it is not
+// known yet.
 func Check(paths []string, root, to string) error {
 	if to != "" && !filepath.IsLocal(filepath.FromSlash(path.Clean(to))) {
-		return run.Errorf(run.CodeInvalid, "to: %q leads out of the archive", to)
+		return run.Errorf(run.CodeInvalid, "to: %q is outside the archive", to)
 	}
 	_, err := newMatcher(paths, root)
 	return err
@@ -43,8 +44,8 @@ func Check(paths []string, root, to string) error {
 type glob struct {
 	pattern string
 	exclude bool
-	base    string // all that it matches is this, or below it; "." for anywhere
-	depth   int    // most elements of what it matches by itself; 0: any number
+	base    string // all matches are this path, or below it; "." for anywhere
+	depth   int    // maximum number of elements of a direct match; 0: any number
 }
 
 // matcher decides which names are packed.
@@ -74,7 +75,7 @@ func newMatcher(paths []string, root string) (matcher, error) {
 		m = append(m, g)
 	}
 	if len(m) > 0 && !slices.ContainsFunc(m, func(g glob) bool { return !g.exclude }) {
-		// Nothing but exclusions: of everything.
+		// A list with only exclusions begins with everything.
 		m = slices.Insert(m, 0, glob{pattern: "**", base: "."})
 	}
 	return m, nil
@@ -108,7 +109,7 @@ func below(root, pattern string) (string, error) {
 
 func depthOf(name string) int { return strings.Count(name, "/") + 1 }
 
-// decision is what a matcher says of a name.
+// decision is the result of a matcher for a name.
 type decision struct {
 	matched  []bool // by glob: it matches the name, or a directory above it
 	selected bool
@@ -118,7 +119,7 @@ func (m matcher) start() decision {
 	return decision{matched: make([]bool, len(m)), selected: len(m) == 0}
 }
 
-// decide judges a name in a directory that was judged before.
+// decide decides on a name, given the decision on its directory.
 func (m matcher) decide(parent decision, name string) decision {
 	if len(m) == 0 {
 		return parent
@@ -141,7 +142,7 @@ func (m matcher) reaches(d decision, name string) bool {
 	for i, g := range slices.Backward(m) {
 		switch {
 		case g.exclude && d.matched[i]:
-			return false // what is listed before it decides nothing below
+			return false // earlier globs decide nothing below
 		case g.exclude:
 		case d.matched[i]:
 			return true

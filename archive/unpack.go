@@ -16,30 +16,30 @@ import (
 )
 
 const (
-	// maxTrailer is the most that may follow the last entry.
+	// maxTrailer bounds the data after the last entry.
 	maxTrailer = 1 << 20
 	// hole is the unit in which zeros of a sparse file become a hole.
 	hole = 4 << 10
 )
 
-// Owner is who gets what is unpacked.
+// Owner is the owner of the unpacked files.
 type Owner struct{ UID, GID int }
 
-// Unpacking says how an archive is unpacked. The zero value is for files of the
-// process's own user, without limits.
+// Unpacking configures Unpack. The zero value is for files of the process's own
+// user, without limits.
 type Unpacking struct {
 	Limits
-	// Owner gets all that is made; nil means the process's own user. Another one
-	// takes privileges.
+	// Owner owns all created files; nil means the process's own user. Another
+	// owner requires privileges.
 	Owner *Owner
 }
 
-// Unpack writes an archive below dir, which is made where it is missing. What
-// is there stays, but for the names that the archive has: those are replaced.
-// Nothing is written outside of dir, whatever names and links the archive has,
-// and links that are in dir already are followed within it alone. Errors:
-// invalid (no archive, or one that tries to get out, or has devices),
-// too_large, canceled, unavailable (a file that cannot be written).
+// Unpack writes an archive below dir, and creates dir if it is missing.
+// Existing files stay, except for names in the archive, which are replaced.
+// Unpack writes nothing outside of dir, for any names and links in the archive.
+// It follows existing links in dir only within dir. Errors: invalid (no
+// archive, or one that tries to get out, or has devices), too_large, canceled,
+// unavailable (a file that cannot be written).
 func Unpack(ctx context.Context, dir string, r io.Reader, u Unpacking) (Stats, error) {
 	z, err := newDecompressor(contextReader{ctx, r})
 	if err != nil {
@@ -54,27 +54,27 @@ func Unpack(ctx context.Context, dir string, r io.Reader, u Unpacking) (Stats, e
 	return stats, drain(content)
 }
 
-// drain reads what follows the end of a tar stream, so that it is known to be
-// whole.
+// drain reads the rest after the end of a tar stream, to verify that the stream
+// is complete.
 func drain(r io.Reader) error {
 	n, err := io.Copy(io.Discard, io.LimitReader(r, maxTrailer+1))
 	if err != nil {
 		return readFault(err)
 	}
 	if n > maxTrailer {
-		return run.Errorf(run.CodeInvalid, "something follows the end of the archive")
+		return run.Errorf(run.CodeInvalid, "data follows the end of the archive")
 	}
 	return nil
 }
 
-// UnpackTar is Unpack of a stream that is not compressed.
+// UnpackTar is Unpack for an uncompressed stream.
 func UnpackTar(ctx context.Context, dir string, r io.Reader, u Unpacking) (Stats, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return Stats{}, run.Errorf(run.CodeInvalid, "making %s: %w", dir, plain(err))
+		return Stats{}, run.Errorf(run.CodeInvalid, "make %s: %w", dir, plain(err))
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return Stats{}, run.Errorf(run.CodeInvalid, "opening %s: %w", dir, plain(err))
+		return Stats{}, run.Errorf(run.CodeInvalid, "open %s: %w", dir, plain(err))
 	}
 	defer func() { _ = root.Close() }()
 	x := &unpacker{ctx: ctx, root: root, how: u, buffer: make([]byte, copyBuffer)}
@@ -109,7 +109,7 @@ func (x *unpacker) entries(r *tar.Reader) error {
 		}
 		name := path.Clean(h.Name)
 		if !filepath.IsLocal(filepath.FromSlash(name)) {
-			return run.Errorf(run.CodeInvalid, "unpacking %q: its name leads out of the directory", h.Name)
+			return run.Errorf(run.CodeInvalid, "unpack %q: its name is outside the directory", h.Name)
 		}
 		if h.PAXRecords[recordImplied] == "" {
 			if err := x.stats.count(x.how.Limits, h.Size); err != nil {
@@ -117,7 +117,7 @@ func (x *unpacker) entries(r *tar.Reader) error {
 			}
 		}
 		if err := x.entry(name, h, r); err != nil {
-			return fmt.Errorf("unpacking %q: %w", h.Name, err)
+			return fmt.Errorf("unpack %q: %w", h.Name, err)
 		}
 	}
 }
@@ -126,13 +126,13 @@ func (x *unpacker) entry(name string, h *tar.Header, content io.Reader) error {
 	switch h.Typeflag {
 	case tar.TypeDir, tar.TypeReg, tar.TypeGNUSparse, tar.TypeSymlink, tar.TypeLink:
 	default:
-		return run.Errorf(run.CodeInvalid, "entries of type %q are not supported: files, directories and links are", h.Typeflag)
+		return run.Errorf(run.CodeInvalid, "entry type %q is not supported: must be a file, a directory or a link", h.Typeflag)
 	}
 	if name == "." {
 		if h.Typeflag == tar.TypeDir {
-			return nil // it is there, and its mode is not the archive's to say
+			return nil // the root exists, and the archive does not set its mode
 		}
-		return run.Errorf(run.CodeInvalid, "it has no name")
+		return run.Errorf(run.CodeInvalid, "no name")
 	}
 	if err := x.dirs.enter(name); err != nil {
 		return err
@@ -152,24 +152,24 @@ func (x *unpacker) entry(name string, h *tar.Header, content io.Reader) error {
 	return x.file(name, h, content)
 }
 
-// link makes a further name of a file that was unpacked.
+// link creates a further name of an unpacked file.
 func (x *unpacker) link(name, target string) error {
 	if !filepath.IsLocal(filepath.FromSlash(target)) {
-		return run.Errorf(run.CodeInvalid, "it is a link to %q, which leads out of the directory", target)
+		return run.Errorf(run.CodeInvalid, "link to %q, which is outside the directory", target)
 	}
 	if name == target {
-		return run.Errorf(run.CodeInvalid, "it is a link to itself")
+		return run.Errorf(run.CodeInvalid, "link to itself")
 	}
 	info, err := x.root.Lstat(target)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return run.Errorf(run.CodeInvalid, "it is a link to %q, which is not there", target)
+		return run.Errorf(run.CodeInvalid, "link to %q, which does not exist", target)
 	case errors.Is(err, fs.ErrPermission):
 		return fault(err)
 	case err != nil:
-		return run.Errorf(run.CodeInvalid, "it is a link to %q: %w", target, plain(err))
+		return run.Errorf(run.CodeInvalid, "link to %q: %w", target, plain(err))
 	case !info.Mode().IsRegular():
-		return run.Errorf(run.CodeInvalid, "it is a link to %q, which is no file", target)
+		return run.Errorf(run.CodeInvalid, "link to %q, which is not a file", target)
 	}
 	return fault(x.replacing(name, func() error { return x.root.Link(target, name) }))
 }
@@ -205,7 +205,7 @@ func (x *unpacker) copyAll(f *os.File, content io.Reader, _ int64) error {
 	return err
 }
 
-// copyHoles writes what is not zeros.
+// copyHoles writes a file, and turns zeros into holes.
 func (x *unpacker) copyHoles(f *os.File, content io.Reader, size int64) error {
 	zeros := make([]byte, hole)
 	for {
@@ -232,13 +232,13 @@ func (x *unpacker) copyHoles(f *os.File, content io.Reader, size int64) error {
 	}
 }
 
-// atEnd tells the end of a file from that of a stream that broke off.
+// atEnd distinguishes the end of a file from a truncated stream.
 func (x *unpacker) atEnd(f *os.File, size int64) bool {
 	at, err := f.Seek(0, io.SeekCurrent)
 	return err == nil && at == size
 }
 
-// replacing makes something whose name may be taken.
+// replacing creates a file whose name may exist.
 func (x *unpacker) replacing(name string, do func() error) error {
 	err := do()
 	if !errors.Is(err, fs.ErrExist) {
@@ -263,7 +263,7 @@ func (x *unpacker) own(name string) error {
 	return nil
 }
 
-// fault gives a code to an error of the file system, or of the stream.
+// fault adds a code to an error of the file system, or of the stream.
 func fault(err error) error {
 	if err == nil {
 		return nil
@@ -276,5 +276,5 @@ func fault(err error) error {
 	if isPath || isLink {
 		return run.Errorf(run.CodeUnavailable, "%w", err)
 	}
-	return run.Errorf(run.CodeInvalid, "reading the archive: %w", err)
+	return run.Errorf(run.CodeInvalid, "read the archive: %w", err)
 }

@@ -18,21 +18,22 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// archivePart is how much of an archive is in memory for each part that is on
-// its way to an object store, of which there are archiveParts.
+// archivePart is the size of a part of an upload to an object store;
+// archiveParts parts are in memory at a time.
 const (
 	archivePart  = 8 << 20
 	archiveParts = 2
-	// archiveBuffer is how much is read and written at once.
+	// archiveBuffer is the buffer size for reads and writes.
 	archiveBuffer = 256 << 10
 )
 
-// NewObject returns the name of an archive that is to be stored: it is random,
-// so that nobody can guess it, and never used again.
+// NewObject returns the name of a new archive. It is random, so that it cannot
+// be guessed, and is never used again.
 func (s *Store) NewObject() string { return strings.ToLower(rand.Text()) }
 
-// PutArchive stores content to its end. If reading fails, or ctx ends, there is
-// no object of that name. Errors: unavailable, and those of content as they are.
+// PutArchive stores content up to its end. If reading fails, or ctx ends, no
+// object of that name exists. Errors: unavailable, and the errors of content
+// unchanged.
 func (s *Store) PutArchive(ctx context.Context, object string, content io.Reader) error {
 	key, err := archiveKey(object)
 	if err != nil {
@@ -42,7 +43,7 @@ func (s *Store) PutArchive(ctx context.Context, object string, content io.Reader
 		BufferSize: archivePart, MaxConcurrency: archiveParts, ContentType: "application/zstd",
 	})
 	if err != nil {
-		return run.Errorf(codeOf(err), "writing archive %s: %w", object, err)
+		return run.Errorf(codeOf(err), "write archive %s: %w", object, err)
 	}
 	from := &failing{r: content}
 	if _, err = io.CopyBuffer(struct{ io.Writer }{w}, from, make([]byte, archiveBuffer)); err != nil {
@@ -56,12 +57,12 @@ func (s *Store) PutArchive(ctx context.Context, object string, content io.Reader
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return run.Errorf(run.CodeCanceled, "writing archive %s: %w", object, context.Cause(ctx))
+		return run.Errorf(run.CodeCanceled, "write archive %s: %w", object, context.Cause(ctx))
 	}
-	return run.Errorf(codeOf(err), "writing archive %s: %w", object, err)
+	return run.Errorf(codeOf(err), "write archive %s: %w", object, err)
 }
 
-// failing remembers how reading failed.
+// failing stores the error of a reader.
 type failing struct {
 	r   io.Reader
 	err error
@@ -76,7 +77,7 @@ func (f *failing) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// GetArchive reads an archive from an offset on. Errors: not_found, invalid (the
+// GetArchive reads an archive from an offset. Errors: not_found, invalid (the
 // offset is behind its end), unavailable.
 func (s *Store) GetArchive(ctx context.Context, object string, offset int64) (io.ReadCloser, error) {
 	key, err := archiveKey(object)
@@ -85,17 +86,17 @@ func (s *Store) GetArchive(ctx context.Context, object string, offset int64) (io
 	}
 	r, err := s.bucket.NewRangeReader(ctx, key, offset, -1, nil)
 	if err != nil {
-		// Some object stores refuse to read nothing from the end on.
+		// Some object stores reject an empty range at the end.
 		if a, missing := s.bucket.Attributes(ctx, key); missing == nil && offset > 0 && a.Size == offset {
 			return io.NopCloser(strings.NewReader("")), nil
 		}
-		return nil, run.Errorf(codeOf(err), "reading archive %s: %w", object, err)
+		return nil, run.Errorf(codeOf(err), "read archive %s: %w", object, err)
 	}
 	return r, nil
 }
 
-// SignArchive returns a URL by which whoever has it can read an archive for so
-// long, "" where the store has none. Errors: unavailable.
+// SignArchive returns a URL that allows its holder to read an archive until it
+// expires, or "" if the store signs no URLs. Errors: unavailable.
 func (s *Store) SignArchive(ctx context.Context, object string, life time.Duration) (string, error) {
 	key, err := archiveKey(object)
 	if err != nil {
@@ -106,14 +107,13 @@ func (s *Store) SignArchive(ctx context.Context, object string, life time.Durati
 	case gcerrors.Code(err) == gcerrors.Unimplemented:
 		return "", nil
 	case err != nil:
-		return "", run.Errorf(codeOf(err), "signing for archive %s: %w", object, err)
+		return "", run.Errorf(codeOf(err), "sign a URL for archive %s: %w", object, err)
 	}
 	return address, nil
 }
 
-// DeleteArchive removes an archive, and what is left of one that was being
-// written when its process died. One that is not there is no error. Errors:
-// unavailable.
+// DeleteArchive removes an archive, and the incomplete file of a writer that
+// was killed. It is idempotent. Errors: unavailable.
 func (s *Store) DeleteArchive(ctx context.Context, object string) error {
 	key, err := archiveKey(object)
 	if err != nil {
@@ -125,21 +125,23 @@ func (s *Store) DeleteArchive(ctx context.Context, object string) error {
 	if s.dir == nil {
 		return nil
 	}
-	// Object stores drop uploads that were not completed by a rule of the bucket.
+	// In object stores, a lifecycle rule of the bucket removes incomplete
+	// uploads.
 	path := s.dir.path(key)
 	left, err := filepath.Glob(path + ".*.tmp")
 	if err != nil {
-		return fmt.Errorf("looking for what is left of archive %s: %w", object, err)
+		return fmt.Errorf("list the incomplete files of archive %s: %w", object, err)
 	}
 	for _, name := range left {
 		if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return run.Errorf(run.CodeUnavailable, "removing what is left of archive %s: %w", object, err)
+			return run.Errorf(run.CodeUnavailable, "remove an incomplete file of archive %s: %w", object, err)
 		}
 	}
 	return nil
 }
 
-// archiveKey names the object of an archive, spread over directories.
+// archiveKey names the object of an archive. It spreads objects over
+// directories.
 func archiveKey(object string) (string, error) {
 	const spread = 2
 	if len(object) <= spread || strings.ContainsFunc(object, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }) {

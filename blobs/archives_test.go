@@ -35,7 +35,7 @@ func testArchives(t *testing.T, s *blobs.Store) {
 	object := s.NewObject()
 	require.NotEqual(t, object, s.NewObject())
 	require.NoError(t, s.PutArchive(t.Context(), object, bytes.NewReader(content)))
-	require.Error(t, s.PutArchive(t.Context(), object, strings.NewReader("other")), "none is ever replaced")
+	require.Error(t, s.PutArchive(t.Context(), object, strings.NewReader("other")), "an archive is never replaced")
 	for _, offset := range []int64{0, 1, int64(len(content)) - 1, int64(len(content))} {
 		got, err := read(object, offset)
 		require.NoError(t, err)
@@ -66,7 +66,7 @@ func testArchives(t *testing.T, s *blobs.Store) {
 	require.Equal(t, run.CodeInternal, run.CodeOf(err))
 }
 
-// testSigned reads an archive as somebody without credentials does.
+// testSigned reads an archive as a client without credentials.
 func testSigned(t *testing.T, bucket testenv.S3) {
 	s, err := blobs.Open(t.Context(), bucket.URL)
 	require.NoError(t, err)
@@ -85,7 +85,7 @@ func testSigned(t *testing.T, bucket testenv.S3) {
 		if span != "" {
 			r.Header.Set("Range", span)
 		}
-		response, err := http.DefaultClient.Do(r) //nolint:forbidigo // it has nothing of ours
+		response, err := http.DefaultClient.Do(r) //nolint:forbidigo // it has no credentials
 		require.NoError(t, err)
 		data, err := io.ReadAll(response.Body)
 		require.NoError(t, errors.Join(err, response.Body.Close()))
@@ -100,7 +100,7 @@ func testSigned(t *testing.T, bucket testenv.S3) {
 	require.Equal(t, content[10:], got)
 	other := s.NewObject()
 	status, _ = get(strings.Replace(address, object, other, 1), "")
-	require.Equal(t, http.StatusForbidden, status, "it is for one archive")
+	require.Equal(t, http.StatusForbidden, status, "the URL is valid for one archive only")
 	short := sign(time.Second)
 	testenv.Await(t, time.Minute, func() (bool, string) {
 		status, text := get(short, "")
@@ -111,7 +111,7 @@ func testSigned(t *testing.T, bucket testenv.S3) {
 	require.Equal(t, http.StatusNotFound, status)
 }
 
-// Stores that sign nothing say so.
+// A store that signs no URLs returns "".
 func TestStore_signs_no_urls(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"mem://", "file://" + t.TempDir()} {
@@ -128,8 +128,8 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
-// TestStore_file_removes_what_a_kill_left: a process that dies while it writes
-// leaves a file of which only the records know.
+// TestStore_file_removes_what_a_kill_left: a process that is killed during a
+// write leaves a file that only the records refer to.
 func TestStore_file_removes_what_a_kill_left(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -148,7 +148,7 @@ func TestStore_file_removes_what_a_kill_left(t *testing.T) {
 		return 0, io.ErrUnexpectedEOF
 	})))
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
-	require.Len(t, left, 1, "what would be there after a kill")
+	require.Len(t, left, 1, "the state after a kill")
 	require.Empty(t, files())
 	require.NoError(t, os.WriteFile(left[0], []byte("half"), 0o600))
 	require.NoError(t, s.DeleteArchive(t.Context(), object))

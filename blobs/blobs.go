@@ -1,6 +1,6 @@
 // Package blobs stores the bytes of Drover: the logs of tasks and their
-// archives, in a bucket that gocloud.dev/blob can reach. Records say what is
-// stored; nothing here lists a bucket.
+// archives, in a bucket that gocloud.dev/blob supports. The records list the
+// stored objects; this package never lists a bucket.
 package blobs
 
 import (
@@ -26,32 +26,32 @@ import (
 // Store is a bucket. It is safe for concurrent use, also by several processes.
 type Store struct {
 	bucket  *blob.Bucket
-	name    string     // as the URL says, without its parameters
-	dir     *directory // of a file:// bucket, on this host; else nil
+	name    string     // the URL without its parameters
+	dir     *directory // of a file:// bucket on this host, else nil
 	packers packers
 }
 
-// Open opens the bucket of a URL: file:///dir (made if it does not exist),
-// mem://, s3://, gs:// or azblob://. Credentials are those of the cloud's own
-// environment and files. Whether the bucket can be reached, Check says. Errors:
-// invalid (a URL that names no bucket).
+// Open opens the bucket of a URL: file:///dir (created if it does not exist),
+// mem://, s3://, gs:// or azblob://. Credentials come from the cloud's own
+// environment variables and files. Open does not contact the bucket; Check
+// does. Errors: invalid (a URL that names no bucket).
 func Open(ctx context.Context, address string) (*Store, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, run.Errorf(run.CodeInvalid, "reading the blob store's URL: %w", err)
+		return nil, run.Errorf(run.CodeInvalid, "read the blob store's URL: %w", err)
 	}
 	var dir *directory
 	if u.Scheme == "file" && u.Path != "" {
 		if dir, err = openDirectory(filepath.Clean(filepath.FromSlash(u.Path))); err != nil {
-			return nil, run.Errorf(run.CodeInvalid, "opening the blob store: %w", err)
+			return nil, run.Errorf(run.CodeInvalid, "open the blob store: %w", err)
 		}
 		q := u.Query()
-		q.Set("metadata", "skip") // attributes in files of their own would be read for each object
+		q.Set("metadata", "skip") // attributes in separate files would be read for each object
 		u.RawQuery = q.Encode()
 	}
 	bucket, err := blob.OpenBucket(ctx, u.String())
 	if err != nil {
-		return nil, run.Errorf(run.CodeInvalid, "opening the blob store: %w", err)
+		return nil, run.Errorf(run.CodeInvalid, "open the blob store: %w", err)
 	}
 	return &Store{bucket: bucket, name: u.Scheme + "://" + u.Host + u.Path, dir: dir}, nil
 }
@@ -61,19 +61,19 @@ func (s *Store) Check(ctx context.Context) error {
 	ok, err := s.bucket.IsAccessible(ctx)
 	switch {
 	case refusesCredentials(err):
-		return run.Errorf(run.CodeUnavailable, "reaching the blob store %s: the credentials are refused: %w", s.name, err)
+		return run.Errorf(run.CodeUnavailable, "reach the blob store %s: the credentials are refused: %w", s.name, err)
 	case err != nil:
-		return run.Errorf(run.CodeUnavailable, "reaching the blob store %s: %w", s.name, err)
+		return run.Errorf(run.CodeUnavailable, "reach the blob store %s: %w", s.name, err)
 	case !ok:
-		return run.Errorf(run.CodeUnavailable, "there is no bucket %s: it must be made beforehand", s.name)
+		return run.Errorf(run.CodeUnavailable, "no bucket %s: create it first", s.name)
 	}
 	return nil
 }
 
-// refusesCredentials reports whether a store knows them not, or they do not
-// suffice. What S3 calls them by name is unknown to gocloud.dev.
+// refusesCredentials reports whether a store does not know the credentials, or
+// denies them access. gocloud.dev does not map all error codes of S3.
 func refusesCredentials(err error) bool {
-	switch gcerrors.Code(err) { //nolint:exhaustive // others are looked at below
+	switch gcerrors.Code(err) { //nolint:exhaustive // others are checked below
 	case gcerrors.PermissionDenied:
 		return true
 	case gcerrors.OK:
@@ -89,19 +89,19 @@ func (s *Store) Close() error { return s.bucket.Close() }
 func (s *Store) get(ctx context.Context, key string) ([]byte, error) {
 	data, err := s.bucket.ReadAll(ctx, key)
 	if err != nil {
-		return nil, run.Errorf(codeOf(err), "reading blob %s: %w", key, err)
+		return nil, run.Errorf(codeOf(err), "read blob %s: %w", key, err)
 	}
 	return data, nil
 }
 
-// remove deletes an object, if it is there.
+// remove deletes an object, if it exists.
 func (s *Store) remove(ctx context.Context, key string) error {
 	if err := s.bucket.Delete(ctx, key); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
-		return run.Errorf(codeOf(err), "removing blob %s: %w", key, err)
+		return run.Errorf(codeOf(err), "remove blob %s: %w", key, err)
 	}
 	if s.dir != nil {
 		if err := s.dir.removed(key); err != nil {
-			return run.Errorf(run.CodeUnavailable, "removing blob %s: %w", key, err)
+			return run.Errorf(run.CodeUnavailable, "remove blob %s: %w", key, err)
 		}
 	}
 	return nil

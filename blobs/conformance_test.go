@@ -18,14 +18,14 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// conformance is what every blob store must do.
+// conformance is the contract of every blob store.
 var conformance = map[string]func(t *testing.T, s *blobs.Store){
-	"archives":                   testArchives,
-	"batches":                    testBatches,
-	"batches are written once":   testBatchesOnce,
-	"batches are deleted":        testBatchesDeleted,
-	"packed logs":                testPack,
-	"packed logs that break off": testPackBroken,
+	"archives":                 testArchives,
+	"batches":                  testBatches,
+	"batches are written once": testBatchesOnce,
+	"batches are deleted":      testBatchesDeleted,
+	"packed logs":              testPack,
+	"packed logs that fail":    testPackBroken,
 }
 
 func conform(t *testing.T, address string) {
@@ -41,7 +41,7 @@ func conform(t *testing.T, address string) {
 		})
 	}
 	if address == "mem://" {
-		return // each bucket in memory is another one, and none outlasts a loss of power
+		return // each memory bucket is new, and none survives a loss of power
 	}
 	bucket, err := blob.OpenBucket(t.Context(), address)
 	require.NoError(t, err)
@@ -62,7 +62,7 @@ func TestStore_mem(t *testing.T) {
 	conform(t, "mem://")
 }
 
-// TestStore_s3 is not parallel: the credentials are those of the process.
+// TestStore_s3 is not parallel, because it sets the environment of the process.
 func TestStore_s3(t *testing.T) {
 	bucket := testenv.RequireS3(t)
 	for key, value := range bucket.Environment {
@@ -89,15 +89,15 @@ func TestStore_s3_says_what_is_wrong(t *testing.T) {
 		_, err = s.PutFrames(t.Context(), run.FrameBatch{Key: keyOf(1), Frames: []run.Frame{{N: 1}}})
 		require.Error(t, err)
 	}
-	check(bucket.Named("nobodys"), "there is no bucket s3://nobodys")
+	check(bucket.Named("absent"), "no bucket s3://absent")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", bucket.Environment["AWS_SECRET_ACCESS_KEY"]+"x")
 	check(bucket.URL, "the credentials are refused")
-	t.Setenv("AWS_ACCESS_KEY_ID", "nobody")
-	check(bucket.URL, "reaching the blob store s3://drover: ") // and how this server puts it
+	t.Setenv("AWS_ACCESS_KEY_ID", "unknown")
+	check(bucket.URL, "reach the blob store s3://drover: ") // the rest depends on the server
 }
 
 func TestOpen_clouds(t *testing.T) {
-	t.Setenv("AZURE_STORAGE_ACCOUNT", "nobody")
+	t.Setenv("AZURE_STORAGE_ACCOUNT", "unknown")
 	t.Setenv("AZURE_STORAGE_KEY", "bm9ib2R5")
 	for _, address := range []string{"s3://bucket?region=eu-central-1", "gs://bucket?anonymous=true", "azblob://container"} {
 		s, err := blobs.Open(t.Context(), address)
@@ -106,7 +106,7 @@ func TestOpen_clouds(t *testing.T) {
 	}
 }
 
-// keyOf is a key of a test's own.
+// keyOf returns a key for one test.
 func keyOf(task int) run.Key {
 	return run.Key{Run: "01jd0000000000000000000000", Task: task, Attempt: 1, Dispatch: 2}
 }
@@ -123,22 +123,22 @@ func testBatches(t *testing.T, s *blobs.Store) {
 	require.NoError(t, err)
 	require.Positive(t, size)
 	again, err := s.PutFrames(t.Context(), batch)
-	require.NoError(t, err, "the batch is stored already")
+	require.NoError(t, err, "a stored batch is no error")
 	require.Equal(t, size, again)
 	for _, frames := range [][]run.Frame{
 		{{N: 5, Data: []byte("something else")}}, batch.Frames[:1], append(slices.Clone(batch.Frames), run.Frame{N: 7}),
 	} {
 		_, err = s.PutFrames(t.Context(), run.FrameBatch{Key: key, Frames: frames})
-		require.Equal(t, run.CodeConflict, run.CodeOf(err), "success would say that other frames are stored than those that are")
+		require.Equal(t, run.CodeConflict, run.CodeOf(err), "success would mean that these frames are stored")
 	}
 	got, err := s.GetFrames(t.Context(), key, 5)
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(batch.Frames, got))
 }
 
-// testBatchesOnce lets many writers store one batch at the same time, each with
-// other frames. One of them succeeds, and its frames are stored. An object store
-// may refuse the second writer before the object of the first can be read.
+// testBatchesOnce runs concurrent writers that store one batch with different
+// frames. One of them succeeds, and its frames are stored. An object store may
+// reject the second writer before the object of the first can be read.
 func testBatchesOnce(t *testing.T, s *blobs.Store) {
 	const writers, rounds = 8, 5
 	for round := range rounds {
@@ -171,8 +171,8 @@ func testBatchesOnce(t *testing.T, s *blobs.Store) {
 	}
 }
 
-// testBatchesTorn writes what a loss of power can leave of a file that was not
-// synced. No call that succeeded has stored it.
+// testBatchesTorn writes the possible contents of an unsynced file after a loss
+// of power. No successful call has stored them.
 func testBatchesTorn(t *testing.T, s *blobs.Store, plant func(key string, data []byte)) {
 	for i, torn := range []string{"", "{", "\x00\x00\x00\x00", `{"v":1,"n":1}` + "\n" + `{"v":`} {
 		key := keyOf(200 + i)
@@ -195,6 +195,6 @@ func testBatchesDeleted(t *testing.T, s *blobs.Store) {
 		require.NoError(t, s.DeleteFrames(t.Context(), key, 1))
 		_, err = s.GetFrames(t.Context(), key, 1)
 		require.Equal(t, run.CodeNotFound, run.CodeOf(err))
-		require.NoError(t, s.DeleteFrames(t.Context(), key, 1), "it is not there")
+		require.NoError(t, s.DeleteFrames(t.Context(), key, 1), "deletion is idempotent")
 	}
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/drover-run/drover/internal/durable"
 )
 
-// errExists says that an object of the name exists.
+// errExists means that an object of the name exists.
 var errExists = errors.New("the object exists")
 
-// maxSynced bounds how many directories are remembered as synced.
+// maxSynced bounds the set of directories that are known to be synced.
 const maxSynced = 10_000
 
 // directory writes the objects of a file:// bucket. gocloud.dev syncs nothing:
-// after a loss of power, a file that it wrote can be empty or missing.
+// after a loss of power, its files can be empty or missing.
 type directory struct {
 	root string
 
@@ -28,7 +28,7 @@ type directory struct {
 	synced map[string]bool // directories whose own names are synced
 }
 
-// openDirectory makes the root of a bucket if it does not exist.
+// openDirectory creates the root of a bucket if it does not exist.
 func openDirectory(root string) (*directory, error) {
 	if err := durable.MkdirAll(root, 0o777); err != nil {
 		return nil, err
@@ -38,8 +38,8 @@ func openDirectory(root string) (*directory, error) {
 
 func (d *directory) path(key string) string { return filepath.Join(d.root, filepath.FromSlash(key)) }
 
-// create begins an object. It is written beside its final name, under a name
-// that clear and DeleteArchive remove after a kill.
+// create begins an object. It uses a temporary name in the same directory;
+// removeIncomplete and DeleteArchive remove such files after a kill.
 func (d *directory) create(key string, ifAbsent bool) (*fileWriter, error) {
 	path := d.path(key)
 	if err := d.mkdir(filepath.Dir(path)); err != nil {
@@ -52,7 +52,7 @@ func (d *directory) create(key string, ifAbsent bool) (*fileWriter, error) {
 	return &fileWriter{File: f, directory: d, path: path, ifAbsent: ifAbsent}, nil
 }
 
-// mkdir makes the directory of an object.
+// mkdir creates the directory of an object.
 func (d *directory) mkdir(dir string) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil
@@ -70,9 +70,9 @@ func (d *directory) below(path string) bool {
 	return strings.HasPrefix(path, d.root+string(filepath.Separator))
 }
 
-// sync makes the names in the directory of a path survive a loss of power, and
-// the names of that directory and its parents. Another writer may have made
-// those and not have synced them yet, so each is synced once by this process.
+// sync makes the names in the directory of a path durable, and the names of
+// that directory and its parents. Another writer may have created those without
+// syncing them yet, so this process syncs each of them once.
 func (d *directory) sync(path string) error {
 	dir := filepath.Dir(path)
 	if err := durable.SyncDir(dir); err != nil {
@@ -98,8 +98,8 @@ func (d *directory) sync(path string) error {
 	return nil
 }
 
-// settle syncs an object that exists: its writer may not have come to
-// that, or was a version that did not.
+// settle syncs an existing object: its writer may have been killed before the
+// sync, or may be a version that did not sync.
 func (d *directory) settle(key string) error {
 	path := d.path(key)
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -112,8 +112,8 @@ func (d *directory) settle(key string) error {
 	return d.sync(path)
 }
 
-// removed makes the removal of an object survive a loss of power. The records
-// forget an object that was removed, so one that came back would stay for ever.
+// removed makes the removal of an object durable. The records forget a removed
+// object, so an object that reappeared would stay forever.
 func (d *directory) removed(key string) error {
 	err := durable.SyncDir(filepath.Dir(d.path(key)))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -130,8 +130,8 @@ type fileWriter struct {
 	ifAbsent  bool
 }
 
-// commit implements objectWriter. The content is synced before the file gets
-// its name, and the name before commit returns.
+// commit implements objectWriter. It syncs the content before the file gets its
+// name, and the name before it returns.
 func (f *fileWriter) commit(ctx context.Context) error {
 	err := errors.Join(f.Sync(), f.Close())
 	if err == nil {
@@ -149,8 +149,8 @@ func (f *fileWriter) commit(ctx context.Context) error {
 	return f.directory.sync(f.path)
 }
 
-// place gives the file its name. Link does so for one writer alone; to look and
-// then to rename would let another one in between, which is left to file systems
+// place gives the file its name. A link succeeds for only one writer. The
+// fallback, a check and a rename, has a race, and serves only file systems
 // without links.
 func (f *fileWriter) place() error {
 	if !f.ifAbsent {

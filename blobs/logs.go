@@ -10,8 +10,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// PutFrames stores a batch under its key and first frame number, and returns how
-// many bytes it takes. A batch that is stored already is no error. Errors:
+// PutFrames stores a batch under its key and first frame number, and returns
+// its stored size in bytes. It is idempotent for the same batch. Errors:
 // conflict (another batch begins with that frame), unavailable.
 func (s *Store) PutFrames(ctx context.Context, b run.FrameBatch) (int64, error) {
 	if len(b.Frames) == 0 {
@@ -21,13 +21,13 @@ func (s *Store) PutFrames(ctx context.Context, b run.FrameBatch) (int64, error) 
 	enc := json.NewEncoder(&data)
 	for i := range b.Frames {
 		if err := enc.Encode(&b.Frames[i]); err != nil {
-			return 0, run.Errorf(run.CodeInvalid, "encoding frame %d: %w", b.Frames[i].N, err)
+			return 0, run.Errorf(run.CodeInvalid, "encode frame %d: %w", b.Frames[i].N, err)
 		}
 	}
 	return int64(data.Len()), s.putOnce(ctx, logKey(b.Key, b.Frames[0].N), data.Bytes(), wholeBatch)
 }
 
-// wholeBatch reports whether an object is a batch of frames.
+// wholeBatch reports whether an object is a complete batch of frames.
 func wholeBatch(data []byte) bool {
 	frames, err := decodeFrames(data)
 	return err == nil && len(frames) > 0
@@ -43,7 +43,7 @@ func (s *Store) GetFrames(ctx context.Context, key run.Key, first int64) ([]run.
 	}
 	frames, err := decodeFrames(data)
 	if err != nil {
-		return nil, run.Errorf(run.CodeInternal, "decoding blob %s: %w", name, err)
+		return nil, run.Errorf(run.CodeInternal, "decode blob %s: %w", name, err)
 	}
 	return frames, nil
 }
@@ -63,8 +63,8 @@ func decodeFrames(data []byte) ([]run.Frame, error) {
 	}
 }
 
-// DeleteFrames removes the batch of key that begins with first. One that is
-// not there is no error. Errors: unavailable.
+// DeleteFrames removes the batch of key that begins with first. It is
+// idempotent. Errors: unavailable.
 func (s *Store) DeleteFrames(ctx context.Context, key run.Key, first int64) error {
 	return s.remove(ctx, logKey(key, first))
 }

@@ -22,22 +22,22 @@ import (
 //
 //	block*  index
 //
-// A block is a frame of zstd that can be read alone. It holds frames of the log,
-// each a line of JSON and behind it, bare, as many bytes of output as the line
-// says. The index is a skippable frame of zstd, so that the whole is an ordinary
-// zstd file for any tool: the blocks as JSON, packed by zstd, then the length
-// of that in 4 bytes.
+// A block is a zstd frame that can be read separately. It contains frames of
+// the log. Each one is a line of JSON, followed by as many bytes of raw output
+// as the line states. The index is a skippable zstd frame, so that the object
+// is an ordinary zstd file for any tool. It contains the list of blocks as
+// JSON, compressed with zstd, and then the length of that in 4 bytes.
 const (
-	// blockSize is how much of a log makes a block: enough to pack well, and
-	// little to read for a few lines.
+	// blockSize is the size of a block's log: large enough to compress well,
+	// and small enough to read for a few lines.
 	blockSize = 256 << 10
-	// indexGuess is how much is read first from the end: the whole index of
-	// all but large logs.
+	// indexGuess is the size of the first read from the end of the object: it
+	// contains the whole index of all but large logs.
 	indexGuess = 16 << 10
-	// maxIndex bounds an index, that of some GiB of log, and what a block
-	// unpacks to.
+	// maxIndex bounds an index, which suffices for some GiB of log, and the
+	// decompressed size of a block.
 	maxIndex = 64 << 20
-	// skippable is the magic number of a frame that decoders pass over.
+	// skippable is the magic number of a frame that decoders skip.
 	skippable = 0x184D2A5D
 )
 
@@ -47,7 +47,8 @@ type packedFrame struct {
 	Size int `json:"l,omitempty"` // of the output, instead of Data
 }
 
-// packers has what packs and unpacks, made when it is first wanted.
+// packers holds the compressor and the decompressor, which are created on first
+// use.
 type packers struct {
 	once    sync.Once
 	encoder *zstd.Encoder
@@ -57,7 +58,7 @@ type packers struct {
 
 func (p *packers) get() (*zstd.Encoder, *zstd.Decoder, error) {
 	p.once.Do(func() {
-		// Blocks are small, and many may be read at once.
+		// Blocks are small, and many may be read concurrently.
 		p.encoder, p.err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(blockSize), zstd.WithLowerEncoderMem(true))
 		if p.err == nil {
 			p.decoder, p.err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(maxIndex))
@@ -72,10 +73,9 @@ func packedKey(key run.Key, last int64) string {
 }
 
 // PackFrames stores frames, in order, as the packed log of key up to frame
-// last, and returns how many bytes it takes. One that is there already is
-// replaced: it was written by somebody who did not come to say so. Of a call
-// that fails, or that is killed, nothing is visible. Errors: unavailable, and
-// those of frames.
+// last, and returns its stored size in bytes. It replaces an existing object,
+// whose writer ended before it could record the object. A call that fails or is
+// killed leaves no visible object. Errors: unavailable, and those of frames.
 func (s *Store) PackFrames(ctx context.Context, key run.Key, last int64, frames iter.Seq2[run.Frame, error]) (int64, error) {
 	name := packedKey(key, last)
 	if err := s.clear(ctx, name); err != nil {
@@ -83,21 +83,21 @@ func (s *Store) PackFrames(ctx context.Context, key run.Key, last int64, frames 
 	}
 	w, err := s.create(ctx, name, false, blob.WriterOptions{ContentType: "application/zstd"})
 	if err != nil {
-		return 0, run.Errorf(codeOf(err), "writing blob %s: %w", name, err)
+		return 0, run.Errorf(codeOf(err), "write blob %s: %w", name, err)
 	}
 	p := packer{w: w, packers: &s.packers}
 	if err := p.all(frames); err != nil {
 		w.discard()
-		return 0, run.Errorf(ownCode(err), "packing log %s: %w", key, err)
+		return 0, run.Errorf(ownCode(err), "pack log %s: %w", key, err)
 	}
 	if err := w.commit(ctx); err != nil {
-		return 0, run.Errorf(codeOf(err), "writing blob %s: %w", name, err)
+		return 0, run.Errorf(codeOf(err), "write blob %s: %w", name, err)
 	}
 	return p.at, nil
 }
 
-// ownCode is the code of an error that is the store's, or of frames that it was
-// given.
+// ownCode returns the code of an error that comes from the store, or from the
+// given frames.
 func ownCode(err error) run.Code {
 	if code := run.CodeOf(err); code != run.CodeInternal {
 		return code
@@ -140,7 +140,7 @@ func (p *packer) add(f run.Frame) error {
 	line := packedFrame{Frame: f, Size: len(f.Data)}
 	line.Data = nil
 	if err := json.NewEncoder(&p.plain).Encode(line); err != nil {
-		return fmt.Errorf("encoding frame %d: %w", f.N, err)
+		return fmt.Errorf("encode frame %d: %w", f.N, err)
 	}
 	p.plain.Write(f.Data)
 	if p.plain.Len() < blockSize {
@@ -188,12 +188,12 @@ func (p *packer) write(data []byte) error {
 	return err
 }
 
-// errDamaged is what is wrong with a packed log that is none.
-var errDamaged = errors.New("it is damaged")
+// errDamaged means that an object is not a valid packed log.
+var errDamaged = errors.New("the data is damaged")
 
-// PackedBlocks returns the blocks of the packed log of key up to frame last,
-// which takes so many bytes, in order. Errors: not_found, unavailable, internal
-// (it is damaged).
+// PackedBlocks returns the blocks of the packed log of key up to frame last, in
+// order; size is its stored size. Errors: not_found, unavailable, internal (it
+// is damaged).
 func (s *Store) PackedBlocks(ctx context.Context, key run.Key, last, size int64) ([]run.LogBlock, error) {
 	name := packedKey(key, last)
 	tail, err := s.part(ctx, name, max(0, size-indexGuess), min(size, indexGuess))
@@ -208,7 +208,7 @@ func (s *Store) PackedBlocks(ctx context.Context, key run.Key, last, size int64)
 		packed, missing = indexIn(tail)
 	}
 	if missing != 0 {
-		return nil, run.Errorf(run.CodeInternal, "reading the index of blob %s: %w", name, errDamaged)
+		return nil, run.Errorf(run.CodeInternal, "read the index of blob %s: %w", name, errDamaged)
 	}
 	_, decoder, err := s.packers.get()
 	if err != nil {
@@ -220,13 +220,13 @@ func (s *Store) PackedBlocks(ctx context.Context, key run.Key, last, size int64)
 		err = json.Unmarshal(text, &blocks)
 	}
 	if err != nil {
-		return nil, run.Errorf(run.CodeInternal, "reading the index of blob %s: %w", name, err)
+		return nil, run.Errorf(run.CodeInternal, "read the index of blob %s: %w", name, err)
 	}
 	return blocks, nil
 }
 
 // indexIn returns the index at the end of a piece of an object, or how many
-// bytes are missing before it; -1 where it is none.
+// bytes are missing before it; -1 if the piece does not end with an index.
 func indexIn(tail []byte) (packed []byte, missing int64) {
 	if len(tail) < 4 {
 		return nil, -1
@@ -238,8 +238,8 @@ func indexIn(tail []byte) (packed []byte, missing int64) {
 	return body[int64(len(body))-size:], 0
 }
 
-// PackedFrames returns the frames of a block of a packed log. Errors: not_found,
-// unavailable, internal (it is damaged).
+// PackedFrames returns the frames of a block of a packed log. Errors:
+// not_found, unavailable, internal (it is damaged).
 func (s *Store) PackedFrames(ctx context.Context, key run.Key, last int64, b run.LogBlock) ([]run.Frame, error) {
 	name := packedKey(key, last)
 	packed, err := s.part(ctx, name, b.At, b.Size)
@@ -252,17 +252,17 @@ func (s *Store) PackedFrames(ctx context.Context, key run.Key, last int64, b run
 	}
 	plain, err := decoder.DecodeAll(packed, nil)
 	if err != nil {
-		return nil, run.Errorf(run.CodeInternal, "unpacking blob %s: %w", name, err)
+		return nil, run.Errorf(run.CodeInternal, "unpack blob %s: %w", name, err)
 	}
 	var frames []run.Frame
 	for len(plain) > 0 {
 		line, rest, _ := bytes.Cut(plain, []byte("\n"))
 		var f packedFrame
 		if err := json.Unmarshal(line, &f); err != nil {
-			return nil, run.Errorf(run.CodeInternal, "decoding blob %s: %w", name, err)
+			return nil, run.Errorf(run.CodeInternal, "decode blob %s: %w", name, err)
 		}
 		if f.Size < 0 || f.Size > len(rest) {
-			return nil, run.Errorf(run.CodeInternal, "decoding blob %s: %w", name, errDamaged)
+			return nil, run.Errorf(run.CodeInternal, "decode blob %s: %w", name, errDamaged)
 		}
 		if f.Size > 0 {
 			f.Data = rest[:f.Size:f.Size]
@@ -272,8 +272,7 @@ func (s *Store) PackedFrames(ctx context.Context, key run.Key, last int64, b run
 	return frames, nil
 }
 
-// DeletePacked removes a packed log. One that is not there is no error. Errors:
-// unavailable.
+// DeletePacked removes a packed log. It is idempotent. Errors: unavailable.
 func (s *Store) DeletePacked(ctx context.Context, key run.Key, last int64) error {
 	name := packedKey(key, last)
 	if err := s.clear(ctx, name); err != nil {
@@ -285,11 +284,11 @@ func (s *Store) DeletePacked(ctx context.Context, key run.Key, last int64) error
 // part reads a piece of an object.
 func (s *Store) part(ctx context.Context, name string, at, size int64) ([]byte, error) {
 	if size <= 0 || size > maxIndex {
-		return nil, run.Errorf(run.CodeInternal, "reading blob %s: %w", name, errDamaged)
+		return nil, run.Errorf(run.CodeInternal, "read blob %s: %w", name, errDamaged)
 	}
 	r, err := s.bucket.NewRangeReader(ctx, name, at, size, nil)
 	if err != nil {
-		return nil, run.Errorf(codeOf(err), "reading blob %s: %w", name, err)
+		return nil, run.Errorf(codeOf(err), "read blob %s: %w", name, err)
 	}
 	data := make([]byte, size)
 	_, err = io.ReadFull(r, data)
@@ -297,13 +296,13 @@ func (s *Store) part(ctx context.Context, name string, at, size int64) ([]byte, 
 		err = closed
 	}
 	if err != nil {
-		return nil, run.Errorf(codeOf(err), "reading blob %s: %w", name, err)
+		return nil, run.Errorf(codeOf(err), "read blob %s: %w", name, err)
 	}
 	return data, nil
 }
 
-// clear removes what writers of an object left in a directory who were killed.
-// Other stores show and keep nothing of what was not committed.
+// clear removes the incomplete files of killed writers of an object from a
+// directory. Other stores neither show nor keep uncommitted data.
 func (s *Store) clear(ctx context.Context, name string) error {
 	if s.dir == nil {
 		return nil
@@ -315,7 +314,7 @@ func (s *Store) clear(ctx context.Context, name string) error {
 		case errors.Is(err, io.EOF), gcerrors.Code(err) == gcerrors.NotFound:
 			return nil
 		case err != nil:
-			return run.Errorf(codeOf(err), "looking for what is left of blob %s: %w", name, err)
+			return run.Errorf(codeOf(err), "list the incomplete files of blob %s: %w", name, err)
 		}
 		if err := s.remove(ctx, o.Key); err != nil {
 			return err

@@ -34,7 +34,7 @@ func frameSeq(frames []run.Frame, then error) iter.Seq2[run.Frame, error] {
 	}
 }
 
-// logOf makes a log of two steps, of bytes of all kinds.
+// logOf returns a log of two steps, with bytes of all values.
 func logOf(seed uint64, chunks int) []run.Frame {
 	random := rand.New(rand.NewPCG(seed, 1))
 	at := time.Unix(1_700_000_000, 0).UTC()
@@ -98,7 +98,8 @@ func testPack(t *testing.T, s *blobs.Store) {
 	}
 }
 
-// testPackBroken lets the source of the frames fail late: nothing is visible.
+// testPackBroken fails the source of the frames late: no object becomes
+// visible.
 func testPackBroken(t *testing.T, s *blobs.Store) {
 	key := keyOf(12)
 	frames := logOf(2, 3000)
@@ -109,7 +110,7 @@ func testPackBroken(t *testing.T, s *blobs.Store) {
 	require.Equal(t, run.CodeNotFound, run.CodeOf(err))
 }
 
-// TestPack_zstd reads a packed log with nothing but zstd.
+// TestPack_zstd reads a packed log with only zstd.
 func TestPack_zstd(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -131,8 +132,8 @@ func TestPack_zstd(t *testing.T) {
 	}
 }
 
-// TestPack_broken lets the source of the frames fail, and leaves behind what a
-// process that was killed would: nothing of either is visible or stays.
+// TestPack_broken fails the source of the frames, and creates the incomplete
+// file of a killed process: neither becomes visible, and both are removed.
 func TestPack_broken(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -140,7 +141,7 @@ func TestPack_broken(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	frames := logOf(1, 500)
-	away := run.Errorf(run.CodeNotFound, "a batch has gone")
+	away := run.Errorf(run.CodeNotFound, "a batch is missing")
 	_, err = s.PackFrames(t.Context(), packKey, 502, frameSeq(frames[:400], away))
 	require.ErrorIs(t, err, away)
 	require.Equal(t, run.CodeNotFound, run.CodeOf(err))

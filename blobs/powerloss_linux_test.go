@@ -16,7 +16,7 @@ import (
 )
 
 // TestStore_file_survives_a_loss_of_power stores objects on a disk that loses
-// power as soon as the last of them is stored.
+// power directly after the last call.
 func TestStore_file_survives_a_loss_of_power(t *testing.T) {
 	t.Parallel()
 	disk := testenv.RequireDisk(t)
@@ -33,7 +33,7 @@ func TestStore_file_survives_a_loss_of_power(t *testing.T) {
 	var archives []string
 	sizes := map[int]int64{}
 	for round := range 5 {
-		// What is stored last is what nothing else has synced since.
+		// Nothing syncs after the last object.
 		for _, last := range []string{"batch", "packed", "archive", "deletion"} {
 			s := open()
 			n := 10*round + len(last)
@@ -80,7 +80,7 @@ func TestStore_file_survives_a_loss_of_power(t *testing.T) {
 			}
 			if last == "deletion" {
 				_, err := s.GetFrames(t.Context(), keyOf(10*round+len("batch")), 1)
-				require.Equal(t, run.CodeNotFound, run.CodeOf(err), "a deleted batch came back")
+				require.Equal(t, run.CodeNotFound, run.CodeOf(err), "a deleted batch reappeared")
 			} else {
 				got, err := s.GetFrames(t.Context(), keyOf(10*round+len("batch")), 1)
 				require.NoError(t, err, "a batch was lost")

@@ -12,18 +12,18 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// objectWriter writes one object, of which nothing is visible before commit.
-// Either commit or discard must be called.
+// objectWriter writes one object, which is invisible before commit. The caller
+// must call either commit or discard.
 type objectWriter interface {
 	io.Writer
-	// commit makes the object visible, and returns once it is stored for good.
-	// It fails with errExists where the object must be new and is not.
+	// commit makes the object visible, and returns once it is durable. It
+	// returns errExists if the object had to be new and exists.
 	commit(ctx context.Context) error
 	discard()
 }
 
-// create begins an object. With ifAbsent it must be new, else it replaces the
-// one of its name.
+// create begins an object. With ifAbsent it must be new; otherwise it replaces
+// the object of that name.
 func (s *Store) create(ctx context.Context, key string, ifAbsent bool, opts blob.WriterOptions) (objectWriter, error) {
 	if s.dir != nil {
 		return s.dir.create(key, ifAbsent)
@@ -54,13 +54,14 @@ func (w *bucketWriter) commit(context.Context) error {
 	return err
 }
 
-// discard implements objectWriter: to close without the cancellation is to commit.
+// discard implements objectWriter: it cancels first, because a close without a
+// cancellation would commit.
 func (w *bucketWriter) discard() {
 	w.cancel()
-	_ = w.Close() // it reports the cancellation
+	_ = w.Close() // it returns the cancellation
 }
 
-// put writes an object as a whole.
+// put writes a whole object.
 func (s *Store) put(ctx context.Context, key string, data []byte, ifAbsent bool) error {
 	w, err := s.create(ctx, key, ifAbsent, blob.WriterOptions{ContentType: "application/octet-stream"})
 	if err != nil {
@@ -73,16 +74,16 @@ func (s *Store) put(ctx context.Context, key string, data []byte, ifAbsent bool)
 	return w.commit(ctx)
 }
 
-// putOnce writes an object unless one of its name has the same content. One
-// that is not whole is replaced: a writer without a sync left it before a loss
-// of power. Errors: conflict (the object has other content), unavailable.
+// putOnce writes an object unless one of its name has the same content. It
+// replaces an incomplete object, which a writer without a sync left before a
+// loss of power. Errors: conflict (the object has other content), unavailable.
 func (s *Store) putOnce(ctx context.Context, key string, data []byte, whole func([]byte) bool) error {
 	err := s.put(ctx, key, data, true)
 	if errors.Is(err, errExists) {
 		err = s.putAgain(ctx, key, data, whole)
 	}
 	if err != nil {
-		return run.Errorf(ownCode(err), "writing blob %s: %w", key, err)
+		return run.Errorf(ownCode(err), "write blob %s: %w", key, err)
 	}
 	return nil
 }
@@ -92,9 +93,9 @@ func (s *Store) putAgain(ctx context.Context, key string, data []byte, whole fun
 	was, err := s.bucket.ReadAll(ctx, key)
 	switch {
 	case gcerrors.Code(err) == gcerrors.NotFound:
-		// An object store refuses a second writer before the first one's object
+		// An object store rejects a second writer before the first one's object
 		// can be read.
-		return run.Errorf(run.CodeUnavailable, "it exists and cannot be read yet")
+		return run.Errorf(run.CodeUnavailable, "the object exists and cannot be read yet")
 	case err != nil:
 		return err
 	case bytes.Equal(was, data) && s.dir != nil:
@@ -102,7 +103,7 @@ func (s *Store) putAgain(ctx context.Context, key string, data []byte, whole fun
 	case bytes.Equal(was, data):
 		return nil
 	case whole(was):
-		return run.Errorf(run.CodeConflict, "it exists with other content")
+		return run.Errorf(run.CodeConflict, "the object exists with other content")
 	}
 	return s.put(ctx, key, data, false)
 }

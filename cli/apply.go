@@ -11,8 +11,8 @@ import (
 	"github.com/drover-run/drover/spec"
 )
 
-// applied is a resource that a file describes, T, and that the gateway answers
-// with, A.
+// applied describes how to apply a file of a resource T, for which the gateway
+// answers with A.
 type applied[T, A any] struct {
 	kind   string // "fleet"
 	read   func([]byte, spec.Format) (*T, error)
@@ -22,10 +22,10 @@ type applied[T, A any] struct {
 	show   func(remote.Answer[A]) error
 }
 
-// on has a command make the resource of its file, or change the one there is.
+// on makes a command create or update the resource of its file.
 func (a applied[T, A]) on(c *cobra.Command, env Env, conn *connection) *cobra.Command {
 	name := ""
-	c.Flags().StringVar(&name, "name", "", "the name of the "+a.kind+", where the file has none")
+	c.Flags().StringVar(&name, "name", "", "name of the "+a.kind+", if the file has none")
 	c.Args = cobra.ExactArgs(1)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		file, err := readSpecFile(env, args[0])

@@ -18,7 +18,7 @@ func artifactsCommand(env Env) *cobra.Command {
 	f := &runsFlags{env: env, conn: &connection{env: env}}
 	c := &cobra.Command{
 		Use:     "artifacts",
-		Short:   "List and get what runs saved for people",
+		Short:   "List and get artifacts of runs",
 		Example: "  drover artifacts list RUN\n  drover artifacts get RUN TASK NAME -o DIR",
 	}
 	parent(c)
@@ -30,7 +30,7 @@ func artifactsCommand(env Env) *cobra.Command {
 func listArtifactsCommand(f *runsFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list RUN [TASK NAME]",
-		Short: "List the artifacts of a run, or what is in one of them",
+		Short: "List the artifacts of a run, or the files of an artifact",
 		Example: `  drover artifacts list 01k8z3m6w4v6q2d1c9x7b5a3n1
   drover artifacts list 01k8z3m6w4v6q2d1c9x7b5a3n1 test report`,
 		Args:              cobra.MatchAll(cobra.RangeArgs(1, 3), noneOrBoth),
@@ -53,7 +53,7 @@ func listArtifactsCommand(f *runsFlags) *cobra.Command {
 // noneOrBoth refuses a task without the name of its artifact.
 func noneOrBoth(_ *cobra.Command, args []string) error {
 	if len(args) == 2 {
-		return errors.New("a TASK goes together with the NAME of one of its artifacts")
+		return errors.New("TASK requires the NAME of one of its artifacts")
 	}
 	return nil
 }
@@ -80,7 +80,7 @@ func (f *runsFlags) listArtifacts(ctx context.Context, client *remote.Client, id
 	return t.flush()
 }
 
-// testsText tells a summary of tests in a few words.
+// testsText summarizes the test results.
 func testsText(s api.TestSummary) string {
 	switch {
 	case s.Tests == 0 && len(s.Faults) > 0:
@@ -113,7 +113,7 @@ func (f *runsFlags) listEntries(ctx context.Context, client *remote.Client, of r
 	if err := t.flush(); err != nil || !answer.Value.More {
 		return err
 	}
-	_, err = fmt.Fprintln(f.env.Stderr, "There is more than is listed here.")
+	_, err = fmt.Fprintln(f.env.Stderr, "The artifact has more entries.")
 	return err
 }
 
@@ -123,9 +123,9 @@ func getArtifactCommand(f *runsFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "get RUN TASK NAME",
 		Short: "Get an artifact, or one file of it",
-		Long: `Unpacks an artifact into a directory, the current one without --out: what is there stays, but for files of the same names, and
-nothing is written outside of it, whatever the artifact holds. With --path it is one file of it, which goes to standard output or to the file
-that --out names. With --out - the whole goes to standard output, as a tar stream compressed by zstd.`,
+		Long: `Unpacks an artifact into the directory --out, by default the current one. Existing files stay, except files of the same names, and
+nothing is written outside of the directory. With --path it gets one file of the artifact and writes it to the file --out, by default
+to standard output. With --out - it writes the whole artifact to standard output, as a tar stream compressed by zstd.`,
 		Example: `  drover artifacts get 01k8z3m6w4v6q2d1c9x7b5a3n1 test report -o report
   drover artifacts get 01k8z3m6w4v6q2d1c9x7b5a3n1 test report --path report/tests.xml`,
 		Args:              cobra.ExactArgs(3),
@@ -150,8 +150,8 @@ that --out names. With --out - the whole goes to standard output, as a tar strea
 			})
 		},
 	}
-	c.Flags().BoolVar(&direct, "direct", false, "read it straight from the object store where the gateway allows that and it can be reached")
-	c.Flags().StringVar(&path, "path", "", "only this file of the artifact")
+	c.Flags().BoolVar(&direct, "direct", false, "read directly from the object store, if the gateway allows it and the store is reachable")
+	c.Flags().StringVar(&path, "path", "", "get only this file of the artifact")
 	c.Flags().StringVarP(&out, "out", "o", "", "directory to unpack into, or file to write; - for standard output")
 	return c
 }
@@ -163,12 +163,12 @@ func copyTo(w io.Writer) func(context.Context, io.Reader) error {
 	}
 }
 
-// getFile writes one file of an artifact, which is whole or not there.
+// getFile writes one file of an artifact. The file is complete or does not exist.
 func getFile(ctx context.Context, client *remote.Client, of remote.Artifact, out string) error {
 	part := out + ".part"
 	w, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666) //nolint:gosec // the umask decides, as for any file that a user makes
 	if err != nil {
-		return fmt.Errorf("writing the file: %w", err)
+		return fmt.Errorf("write the file: %w", err)
 	}
 	if err := errors.Join(client.GetArtifact(ctx, of, copyTo(w)), w.Close()); err != nil {
 		return errors.Join(err, os.Remove(part))

@@ -28,7 +28,8 @@ import (
 	"github.com/drover-run/drover/run/runtest"
 )
 
-// shelf is artifacts of one run, of which the first reading breaks off.
+// shelf serves the artifacts of one run. The first read of an artifact is cut
+// off.
 type shelf struct {
 	content []byte
 	opened  atomic.Int32
@@ -104,14 +105,14 @@ test[GO=1.26]   report   7       -               with the run
 	code, stdout, stderr := get("list", id, "test", "report")
 	require.Zero(t, code)
 	require.Equal(t, "MODE   BYTES   PATH\n0755   0       a/\n0644   3       a/b\n0777   0       a/c -> b\n", stdout)
-	require.Contains(t, stderr, "more than is listed")
+	require.Contains(t, stderr, "has more entries")
 	code, _, _ = get("list", id, "test")
 	require.Equal(t, cli.ExitInvalid, code)
 
 	out := filepath.Join(t.TempDir(), "new", "dir")
 	code, _, stderr = get("get", id, "test", "report", "-o", out)
 	require.Zero(t, code, stderr)
-	require.Equal(t, int32(2), s.opened.Load(), "it went on where it broke off")
+	require.Equal(t, int32(2), s.opened.Load(), "the client resumes at the offset")
 	got, err := os.ReadFile(filepath.Join(out, "large"))
 	require.NoError(t, err)
 	require.True(t, bytes.Equal(random, got))
@@ -142,18 +143,18 @@ test[GO=1.26]   report   7       -               with the run
 	answer, err := server.Client().Get(server.URL + "/api/v1/runs/" + id + "/artifacts/test/report?path=small")
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
-	require.Equal(t, "sandbox", answer.Header.Get("Content-Security-Policy"), "no browser runs what a task saved")
+	require.Equal(t, "sandbox", answer.Header.Get("Content-Security-Policy"), "a browser must not execute files of tasks")
 	require.Equal(t, http.StatusOK, answer.StatusCode)
 }
 
-// storedShelf is a shelf whose artifacts lie in an object store.
+// storedShelf is a shelf whose artifacts are in an object store.
 type storedShelf struct {
 	*shelf
 	address string
 }
 
 func (s *storedShelf) LocateArchive(context.Context, run.ArchiveRead) (string, error) {
-	return "", errors.New("there are artifacts alone")
+	return "", errors.New("only artifacts are supported")
 }
 
 func (s *storedShelf) LocateArtifact(_ context.Context, _ run.ArtifactRef, _ int64) (run.Artifact, string, error) {
@@ -161,16 +162,16 @@ func (s *storedShelf) LocateArtifact(_ context.Context, _ run.ArtifactRef, _ int
 	return run.Artifact{Digest: "sha256:" + hex.EncodeToString(sum[:])}, s.address, nil
 }
 
-// An artifact is read straight from the store by who asks for that, and through
-// the gateway where the store says no, or hangs up.
+// A client that asks for it reads an artifact directly from the store, and
+// through the gateway if the store refuses or closes the connection.
 func TestArtifacts_direct(t *testing.T) {
 	t.Parallel()
 	content := make([]byte, 2<<20)
 	_, _ = rand.Read(content)
 	for name, tt := range map[string]struct {
-		answer  func(w http.ResponseWriter, n int32) bool // whether it did
-		asked   int32                                     // the store
-		through int32                                     // how often it was opened by the gateway
+		answer  func(w http.ResponseWriter, n int32) bool // reports whether it wrote a response
+		asked   int32                                     // requests to the store
+		through int32                                     // reads through the gateway
 	}{
 		"whole": {asked: 1},
 		"cut": {answer: func(w http.ResponseWriter, n int32) bool {
@@ -182,7 +183,7 @@ func TestArtifacts_direct(t *testing.T) {
 			panic(http.ErrAbortHandler)
 		}, asked: 2},
 		"refused": {answer: func(w http.ResponseWriter, _ int32) bool { w.WriteHeader(http.StatusForbidden); return true }, asked: 1, through: 2},
-		"brings nothing": {answer: func(w http.ResponseWriter, _ int32) bool {
+		"empty answer": {answer: func(w http.ResponseWriter, _ int32) bool {
 			w.Header().Set("Content-Length", strconv.Itoa(len(content)))
 			w.WriteHeader(http.StatusOK)
 			_ = http.NewResponseController(w).Flush()

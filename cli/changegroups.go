@@ -22,7 +22,7 @@ func changeGroupsCommand(env Env) *cobra.Command {
 	f := &groupsFlags{env: env, conn: &connection{env: env}}
 	c := &cobra.Command{
 		Use:   "changegroups",
-		Short: "Limit how many runs go on at once, and see who holds and who waits",
+		Short: "Limit how many runs execute at once, and show which hold slots and which wait",
 		Example: `  drover changegroups set deploys --max-running 1
   drover changegroups get deploys`,
 	}
@@ -36,8 +36,8 @@ func changeGroupsCommand(env Env) *cobra.Command {
 func (f *groupsFlags) listCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "list [NAME...]", Short: "List change groups, all or those named",
-		Long: `Lists change groups, all or those that are named. Those that are named come with one update token of them all, from the same
-moment (-o json).`,
+		Long: `Lists change groups, all or those named. For named change groups, -o json has one update token for all of them, which is
+consistent with the list.`,
 		Example:           "  drover changegroups list\n  drover changegroups list deploys project-42 -o json",
 		ValidArgsFunction: completeChangeGroups(f.conn, 0),
 		RunE: func(c *cobra.Command, names []string) error {
@@ -52,7 +52,7 @@ moment (-o json).`,
 				if err != nil {
 					return err
 				}
-				if f.output == formatJSON { // a document for each page
+				if f.output == formatJSON { // one document for each page
 					if err := printJSON(f.env.Stdout, page.Raw); err != nil {
 						return err
 					}
@@ -82,7 +82,7 @@ func limitText(n int) string {
 
 func (f *groupsFlags) getCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "get NAME", Short: "Show a change group: the runs that hold its slots, and those that wait in their order",
+		Use: "get NAME", Short: "Show a change group: the runs that hold its slots, and the queue",
 		Example: "  drover changegroups get deploys", Args: cobra.ExactArgs(1), ValidArgsFunction: completeChangeGroups(f.conn, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			client, err := f.conn.open()
@@ -132,15 +132,15 @@ func (f *groupsFlags) setCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "set NAME",
 		Short: "Set the limit and the policy of a change group",
-		Long: `Sets how many runs of a change group may run at once, and what becomes of a run that finds no free slot: it waits (queue),
-the runs that hold longest are stopped to make room (stop_running), those that wait are cancelled (cancel_queued), or it is
-refused (reject). A lower limit stops nobody.`,
+		Long: `Sets how many runs of a change group may run at once, and what happens to a run that finds no free slot: it waits (queue),
+the runs that have held slots longest are stopped (stop_running), the waiting runs are cancelled (cancel_queued), or the run is
+refused (reject). A lower limit stops no run.`,
 		Example: `  drover changegroups set deploys --max-running 1
   drover changegroups set previews --max-running 2 --on-busy cancel_queued
   drover changegroups set deploys --max-running 0`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completeChangeGroups(f.conn, 1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if !c.Flags().Changed("max-running") { // it would be taken away
+			if !c.Flags().Changed("max-running") { // the limit would be removed
 				return invalid("--max-running is missing; 0 is no limit")
 			}
 			client, err := f.conn.open()
@@ -155,7 +155,7 @@ refused (reject). A lower limit stops nobody.`,
 			return f.print(answer)
 		},
 	}
-	c.Flags().IntVar(&spec.MaxRunning, "max-running", 0, "how many runs may run at once; 0 is no limit")
+	c.Flags().IntVar(&spec.MaxRunning, "max-running", 0, "number of runs that may run at once; 0 is no limit")
 	c.Flags().StringVar(&policy, "on-busy", policy, "queue, stop_running, cancel_queued or reject")
 	addToken(c, &spec.ChangegroupToken)
 	_ = c.RegisterFlagCompletionFunc("on-busy", cobra.FixedCompletions(texts(run.OnBusyPolicies()), cobra.ShellCompDirectiveNoFileComp))
@@ -168,7 +168,7 @@ func groupsCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "groups [PATH...]",
 		Short: "Count the open runs of groups, and show the last run of each",
-		Long:  "Shows groups of runs: those named, or all that have runs. Runs of groups below a path count for it too.",
+		Long:  "Shows groups of runs: those named, or all that have runs. Runs of groups below a path count for the path too.",
 		Example: `  drover groups /project/42
   drover groups --under /project`,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -184,7 +184,7 @@ func groupsCommand(env Env) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if f.output == formatJSON { // a document for each page
+				if f.output == formatJSON { // one document for each page
 					if err := printJSON(f.env.Stdout, page.Raw); err != nil {
 						return err
 					}

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-run/drover/cli/remote"
 )
 
-// completionTimeout bounds what a person who pressed tab waits for.
+// completionTimeout bounds how long a shell completion may take.
 const completionTimeout = 2 * time.Second
 
 const noFiles = cobra.ShellCompDirectiveNoFileComp
@@ -20,7 +20,7 @@ const noFiles = cobra.ShellCompDirectiveNoFileComp
 type completer = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
 
 // completeRun completes ids of runs for the first most arguments, or for all
-// with 0.
+// arguments if most is 0.
 func (f *runsFlags) completeRun(most int) completer {
 	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if most > 0 && len(args) >= most {
@@ -31,7 +31,8 @@ func (f *runsFlags) completeRun(most int) completer {
 	}
 }
 
-// completeTasks completes the id of a run, and then its tasks that suit.
+// completeTasks completes the id of a run, and then the names of its tasks for
+// which suits is true.
 func (f *runsFlags) completeTasks(suits func(api.Task) bool) completer {
 	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 0 {
@@ -41,7 +42,8 @@ func (f *runsFlags) completeTasks(suits func(api.Task) bool) completer {
 	}
 }
 
-// completeTaskFlag completes the tasks of the run that is the first argument.
+// completeTaskFlag completes the names of the tasks of the run in the first
+// argument.
 func (f *runsFlags) completeTaskFlag(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return nil, noFiles
@@ -69,7 +71,7 @@ func (f *runsFlags) taskNames(c *cobra.Command, id string, suits func(api.Task) 
 	return names, noFiles
 }
 
-// runIDs returns the newest runs.
+// runIDs returns the ids of the newest runs.
 func runIDs(c *cobra.Command, conn *connection) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := completionContext(c)
 	defer cancel()
@@ -90,7 +92,7 @@ func runIDs(c *cobra.Command, conn *connection) ([]string, cobra.ShellCompDirect
 }
 
 // completeExecutors and completePools complete names for the first most
-// arguments, or for all with 0.
+// arguments, or for all arguments if most is 0.
 func completeExecutors(conn *connection, most int) completer {
 	return completeNames(conn, most, func(ctx context.Context, client *remote.Client) ([]string, error) {
 		answer, err := client.Executors(ctx)
@@ -113,7 +115,7 @@ func completePools(conn *connection, most int) completer {
 	})
 }
 
-// completeFleets completes names of fleets, as completeExecutors does ids.
+// completeFleets completes names of fleets, in the manner of completeExecutors.
 func completeFleets(conn *connection, most int) completer {
 	return completeNames(conn, most, func(ctx context.Context, client *remote.Client) ([]string, error) {
 		answer, err := client.Fleets(ctx)
@@ -125,7 +127,8 @@ func completeFleets(conn *connection, most int) completer {
 	})
 }
 
-// completeChangeGroups completes names of change groups, as completeRun does ids.
+// completeChangeGroups completes names of change groups, in the manner of
+// completeRun.
 func completeChangeGroups(conn *connection, most int) completer {
 	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if most > 0 && len(args) >= most {

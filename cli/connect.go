@@ -12,25 +12,25 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// defaultServer is where a gateway listens that nobody configured.
+// defaultServer is the URL of the gateway if none is configured.
 const defaultServer = "http://127.0.0.1:8080"
 
-// connection is the flags that say which gateway a command speaks to.
+// connection is the flags that select the gateway of a command.
 type connection struct {
 	env    Env
 	server string
 	token  string
 }
 
-// addTo gives a command, and those below it, the flags.
+// addTo adds the flags to a command and its subcommands.
 func (c *connection) addTo(cmd *cobra.Command) {
 	flags := cmd.PersistentFlags()
-	flags.StringVar(&c.server, "server", "", "URL of the gateway (variable DROVER_SERVER; else that of drover dev, else "+defaultServer+")")
-	flags.StringVar(&c.token, "token", "", "bearer token (variable DROVER_TOKEN, which other users of the host cannot see)")
+	flags.StringVar(&c.server, "server", "", "URL of the gateway (default: DROVER_SERVER, else that of drover dev, else "+defaultServer+")")
+	flags.StringVar(&c.token, "token", "", "bearer token (default: DROVER_TOKEN, which other users of the host cannot see)")
 }
 
-// open returns a client of the gateway that is meant. A token of the context
-// file goes to the server of the context file only.
+// open returns a client of the selected gateway. The token of the context file is
+// sent only to the server of the context file.
 func (c *connection) open() (*remote.Client, error) {
 	known, err := readContext(ContextPath(c.env))
 	if err != nil {
@@ -41,12 +41,12 @@ func (c *connection) open() (*remote.Client, error) {
 	if token == "" && known.TokenFile != "" && sameServer(server, known.Server) {
 		data, err := os.ReadFile(known.TokenFile)
 		if err != nil {
-			return nil, run.Errorf(run.CodeUnauthenticated, "reading the token of %s: %w", server, err)
+			return nil, run.Errorf(run.CodeUnauthenticated, "read the token of %s: %w", server, err)
 		}
 		token = strings.TrimSpace(string(data))
 	}
 	if strings.ContainsAny(token, "\r\n\x00") {
-		return nil, run.Errorf(run.CodeInvalid, "the token has a line break in it")
+		return nil, run.Errorf(run.CodeInvalid, "the token contains a line break")
 	}
 	return remote.New(remote.Options{
 		Server: server, Token: token, Transport: c.env.Transport, Patience: c.env.Patience,

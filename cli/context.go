@@ -14,23 +14,22 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Variables of the environment that clients read.
+// Environment variables of the client commands.
 const (
 	variableServer  = "DROVER_SERVER"
 	variableToken   = "DROVER_TOKEN"
 	variableContext = "DROVER_CONTEXT"
 )
 
-// Context says which gateway clients speak to that are told nothing. `drover
-// dev` writes it.
+// Context is the default gateway of the client commands. `drover dev` writes it.
 type Context struct {
 	Server    string `yaml:"server"`
 	TokenFile string `yaml:"token_file,omitempty"`
 }
 
 // ContextPath returns the path of the context file: DROVER_CONTEXT, or
-// drover/context.yaml in the user's directory of configurations; "" where the
-// user has none.
+// drover/context.yaml in the user's configuration directory; "" if the user has
+// none.
 func ContextPath(env Env) string {
 	env = env.withDefaults()
 	if path := env.variable(variableContext); path != "" {
@@ -41,14 +40,14 @@ func ContextPath(env Env) string {
 	}
 	dir, err := env.UserConfigDir()
 	if err != nil {
-		return "" // such users name the server
+		return "" // such users must set the server
 	}
 	return filepath.Join(dir, "drover", "context.yaml")
 }
 
-// WriteContext makes clients of this user speak to a gateway, and returns the
-// path of the file that says so, or "" where the user has no directory for it.
-// The file is replaced as a whole.
+// WriteContext makes a gateway the default of this user's client commands. It
+// returns the path of the context file, or "" if the user has no directory for
+// it. It replaces the file atomically.
 func WriteContext(env Env, c Context) (string, error) {
 	path := ContextPath(env)
 	if path == "" {
@@ -56,17 +55,16 @@ func WriteContext(env Env, c Context) (string, error) {
 	}
 	data, err := yaml.Marshal(c)
 	if err != nil {
-		return "", fmt.Errorf("writing the context: %w", err)
+		return "", fmt.Errorf("write the context: %w", err)
 	}
-	data = append([]byte("# Written by drover dev; says which gateway the commands of drover speak to.\n"), data...)
+	data = append([]byte("# Written by drover dev: the gateway of the drover client commands.\n"), data...)
 	if err := replaceFile(path, data); err != nil {
-		return "", fmt.Errorf("writing the context: %w", err)
+		return "", fmt.Errorf("write the context: %w", err)
 	}
 	return path, nil
 }
 
-// readContext reads the context file. One that does not exist is an empty
-// context.
+// readContext reads the context file. A missing file is an empty context.
 func readContext(path string) (Context, error) {
 	if path == "" {
 		return Context{}, nil
@@ -76,19 +74,19 @@ func readContext(path string) (Context, error) {
 		return Context{}, nil
 	}
 	if err != nil {
-		return Context{}, run.Errorf(run.CodeInvalid, "reading the context: %w", err)
+		return Context{}, run.Errorf(run.CodeInvalid, "read the context: %w", err)
 	}
 	var c Context
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
-		return Context{}, run.Errorf(run.CodeInvalid, "reading the context %s: %w", path, err)
+		return Context{}, run.Errorf(run.CodeInvalid, "read the context %s: %w", path, err)
 	}
 	return c, nil
 }
 
-// replaceFile writes a file that is there as a whole or not at all. Nothing is
-// synced: it is written again at each start.
+// replaceFile replaces a file atomically. It does not sync: drover dev writes the
+// file again at each start.
 func replaceFile(path string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err

@@ -1,3 +1,3 @@
-// Package cli is the command line of Drover's clients. It speaks HTTP to a
-// gateway, and knows nothing of how runs are executed.
+// Package cli is the command line of Drover's clients. It uses the HTTP API of a
+// gateway, and does not depend on the execution of runs.
 package cli

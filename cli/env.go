@@ -6,29 +6,30 @@ import (
 	"time"
 )
 
-// Env is the world that commands live in. The zero value of each field but
-// the streams means what it says; cmd fills in the real ones.
+// Env is the environment of the commands. The zero value of each field except the
+// streams has the meaning that its comment gives; cmd sets the real values.
 type Env struct {
 	Stdin  io.Reader
 	Stdout io.Writer
 	Stderr io.Writer
-	// LookupEnv finds variables, like os.LookupEnv; nil: there are none.
+	// LookupEnv looks up environment variables, like os.LookupEnv; nil: there are
+	// none.
 	LookupEnv func(string) (string, bool)
-	// UserConfigDir finds the directory of the context file, like
+	// UserConfigDir returns the directory of the context file, like
 	// os.UserConfigDir; nil: there is none.
 	UserConfigDir func() (string, error)
 	// IsTerminal reports whether Stdout is a terminal; nil: it is not.
 	IsTerminal func() bool
-	// TerminalSize returns the columns and rows of it; nil: 80 x 24.
+	// TerminalSize returns the columns and rows of the terminal; nil: 80 x 24.
 	TerminalSize func() (columns, rows int)
-	// Now is the clock that times are told by; nil: time.Now.
+	// Now is the clock for relative times; nil: time.Now.
 	Now func() time.Time
-	// Location is where times are told; nil: time.Local.
+	// Location is the time zone of printed times; nil: time.Local.
 	Location *time.Location
 	// Transport makes connections; nil: http.DefaultTransport.
 	Transport http.RoundTripper
-	// Patience is how long a gateway that is away is waited for while
-	// something is followed; 0: 2 minutes.
+	// Patience is how long a command that follows something retries while the
+	// gateway is unavailable; 0: 2 minutes.
 	Patience time.Duration
 }
 

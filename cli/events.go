@@ -16,9 +16,9 @@ func eventsCommand(env Env) *cobra.Command {
 	var q remote.EventQuery
 	c := &cobra.Command{
 		Use:   "events",
-		Short: "Print what happens, one line for each event",
-		Long: `Prints events as lines of JSON, oldest first, and goes on as they happen until Ctrl-C. Their numbers increase in the order in
-which they were committed: who comes back with --after misses nothing.`,
+		Short: "Print events, one line for each",
+		Long: `Prints events as lines of JSON, oldest first, and follows new events until Ctrl-C. Their numbers increase in the order of
+commits: a client that resumes with --after misses no event.`,
 		Example: `  drover events
   drover events --run 01k8z3m6w4v6q2d1c9x7b5a3n1 -o table
   drover events --group /project/42 --after 1200 | jq 'select(.phase == "finished")'`,
@@ -35,7 +35,7 @@ which they were committed: who comes back with --after misses nothing.`,
 			q.Away = awayTeller(env)
 			for e, err := range client.Events(c.Context(), q) {
 				if errors.Is(err, context.Canceled) {
-					return nil // the only way to end it
+					return nil // an interrupt is the normal end
 				}
 				if err != nil {
 					return err
@@ -64,7 +64,8 @@ which they were committed: who comes back with --after misses nothing.`,
 	return c
 }
 
-// awayTeller tells once that the gateway is away, and once that it is back.
+// awayTeller returns a function that reports once that the gateway is
+// unavailable, and once that it is available again.
 func awayTeller(env Env) func(error) {
 	away := false
 	return func(err error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/drover-run/drover/cli/remote"
 )
 
-// registryFlags are shared by all commands on executors, and by all on pools.
+// registryFlags are shared by all commands on executors, pools and fleets.
 type registryFlags struct {
 	env    Env
 	conn   *connection
@@ -27,11 +27,11 @@ func newRegistryFlags(env Env, c *cobra.Command) *registryFlags {
 
 func executorsCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
-		Use: "executors", Short: "Look at executors, drain and remove them",
+		Use: "executors", Short: "Show, drain and remove executors",
 		Example: `  drover executors list
   drover executors get host-7-shell
   drover executors drain host-7-shell --reason "new kernel"
-  drover executors remove host-7-shell --reason "its disk burnt"`,
+  drover executors remove host-7-shell --reason "disk failure"`,
 	}
 	f := newRegistryFlags(env, c)
 	c.AddCommand(listExecutorsCommand(f), getExecutorCommand(f), drainExecutorsCommand(f), resumeExecutorsCommand(f), removeExecutorsCommand(f))
@@ -64,7 +64,7 @@ func listExecutorsCommand(f *registryFlags) *cobra.Command {
 	}
 }
 
-// executorState tells in a word how an executor stands.
+// executorState returns the state of an executor for the table.
 func executorState(e api.Executor) string {
 	if e.Drained {
 		return "drained"
@@ -74,7 +74,7 @@ func executorState(e api.Executor) string {
 
 func getExecutorCommand(f *registryFlags) *cobra.Command {
 	return &cobra.Command{
-		Use: "get ID", Short: "Show an executor, and the tasks that it has", Example: "  drover executors get host-7-shell",
+		Use: "get ID", Short: "Show an executor and its tasks", Example: "  drover executors get host-7-shell",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completeExecutors(f.conn, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			client, err := f.conn.open()
@@ -129,47 +129,47 @@ func (f *registryFlags) printExecutor(answer remote.Answer[api.Executor]) error 
 
 func drainExecutorsCommand(f *registryFlags) *cobra.Command {
 	reason := ""
-	c := f.executorsCall("drain ID...", "Have executors take no more tasks",
-		`Has executors take no more tasks; those that they have go on. It holds at once, and outlives their processes, until drover
-executors resume. An executor shows as drained when it has nothing left.`,
+	c := f.executorsCall("drain ID...", "Stop executors from taking tasks",
+		`Drains executors: they take no more tasks, and their running tasks continue. A drain takes effect immediately and survives a
+restart of the executor, until drover executors resume. An executor is shown as drained when it has no task left.`,
 		`  drover executors drain host-7-shell --reason "new kernel"`,
 		func(c *cobra.Command, client *remote.Client, id string) (remote.Answer[api.Executor], string, error) {
 			answer, err := client.DrainExecutor(c.Context(), id, api.Drain{Reason: reason})
 			return answer, "drains, " + count(answer.Value.Tasks, "task") + " left", err
 		})
-	c.Flags().StringVar(&reason, "reason", "", "why, for those who see it")
+	c.Flags().StringVar(&reason, "reason", "", "reason, shown with the executor")
 	return c
 }
 
 func resumeExecutorsCommand(f *registryFlags) *cobra.Command {
-	return f.executorsCall("resume ID...", "Have executors take tasks again", "", "  drover executors resume host-7-shell",
+	return f.executorsCall("resume ID...", "End the drain of executors", "", "  drover executors resume host-7-shell",
 		func(c *cobra.Command, client *remote.Client, id string) (remote.Answer[api.Executor], string, error) {
 			answer, err := client.DrainExecutor(c.Context(), id, api.Drain{Resume: true})
-			return answer, "takes tasks again", err
+			return answer, "resumed", err
 		})
 }
 
 func removeExecutorsCommand(f *registryFlags) *cobra.Command {
 	var params api.RemoveExecutorParams
-	c := f.executorsCall("remove ID...", "Remove executors for good, and end the wait for their tasks",
-		`Removes executors for good. The wait for their tasks ends: each fails, or begins another attempt, as its on_executor_lost
-says. Tasks of a set go on with its other members. An id that was removed never registers again: a process that comes back with
-it stops and removes what it holds.
+	c := f.executorsCall("remove ID...", "Remove executors permanently, and end their tasks",
+		`Removes executors permanently. Each of their tasks fails or begins another attempt, according to its on_executor_lost. Other
+members of an executor set adopt the tasks of a member. The id of a removed executor cannot register again: a process with this
+id stops its tasks and removes their environments.
 
-An executor that is in contact and has tasks is not removed, unless with --force: it stops them as soon as it hears of it, within
-seconds, and another attempt may have begun by then.`,
-		`  drover executors remove host-7-shell --reason "its disk burnt"`,
+An executor that is in contact and has tasks is removed only with --force. It stops its tasks when it learns of the removal,
+within seconds, and another attempt may have begun by then.`,
+		`  drover executors remove host-7-shell --reason "disk failure"`,
 		func(c *cobra.Command, client *remote.Client, id string) (remote.Answer[api.Executor], string, error) {
 			answer, err := client.RemoveExecutor(c.Context(), id, params)
 			return answer, "removed, it had " + count(answer.Value.Tasks, "task"), err
 		})
-	c.Flags().StringVar(&params.Reason, "reason", "", "why, for those who read what became of its tasks")
-	c.Flags().BoolVar(&params.Force, "force", false, "also one that is in contact and has tasks")
+	c.Flags().StringVar(&params.Reason, "reason", "", "reason, shown with the ended tasks")
+	c.Flags().BoolVar(&params.Force, "force", false, "remove executors that are in contact and have tasks, too")
 	return c
 }
 
-// executorsCall makes a command that makes one call on each executor. The call
-// returns what to say of it.
+// executorsCall returns a command that makes one call for each executor. The call
+// returns the message to print.
 func (f *registryFlags) executorsCall(
 	use, short, long, example string, call func(*cobra.Command, *remote.Client, string) (remote.Answer[api.Executor], string, error),
 ) *cobra.Command {

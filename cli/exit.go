@@ -6,10 +6,10 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// ExitCode is what a command tells scripts.
+// ExitCode is the exit code of a command.
 type ExitCode int
 
-// The exit codes. They are part of the contract of the command line.
+// The exit codes are part of the contract of the command line.
 const (
 	ExitOK       ExitCode = 0 // done; the run was submitted, or succeeded
 	ExitFailed   ExitCode = 1 // the run that was followed failed
@@ -19,8 +19,8 @@ const (
 	ExitOther    ExitCode = 5 // anything else
 )
 
-// exitOfCode maps every error code to an exit code. It is the only place that
-// does. Codes that this build does not know are ExitOther.
+// exitOfCode maps an error code to an exit code. It is the only such mapping.
+// Unknown codes map to ExitOther.
 func exitOfCode(code run.Code) ExitCode {
 	switch code {
 	case run.CodeInvalid, run.CodeUnreadable, run.CodeTooLarge, run.CodeUnsupportedMedia, run.CodeNotSupported:
@@ -34,7 +34,7 @@ func exitOfCode(code run.Code) ExitCode {
 	return ExitOther
 }
 
-// exitOfRun maps how a run that was followed ended to an exit code.
+// exitOfRun maps the final phase and result of a followed run to an exit code.
 func exitOfRun(phase run.Phase, result run.Result) ExitCode {
 	switch phase {
 	case run.PhaseCancelled:
@@ -57,8 +57,8 @@ func exitOfRun(phase run.Phase, result run.Result) ExitCode {
 	return ExitOther
 }
 
-// exitError ends a command with an exit code. Everything has been said where
-// it has no cause.
+// exitError ends a command with an exit code. If it has no cause, the command has
+// printed everything.
 type exitError struct {
 	code ExitCode
 	err  error
@@ -75,8 +75,8 @@ func (e *exitError) Error() string {
 // Unwrap returns the cause.
 func (e *exitError) Unwrap() error { return e.err }
 
-// UsageError marks err as a wrong usage of a command: it ends with ExitInvalid
-// and a hint at the command's help.
+// UsageError marks err as an incorrect usage of a command: the command exits with
+// ExitInvalid and a hint at its help.
 func UsageError(err error) error { return &usageError{err} }
 
 type usageError struct{ err error }
@@ -87,7 +87,7 @@ func (e *usageError) Error() string { return e.err.Error() }
 // Unwrap returns the cause.
 func (e *usageError) Unwrap() error { return e.err }
 
-// exitOf returns the exit code of what a command returned.
+// exitOf returns the exit code for the error of a command.
 func exitOf(err error) ExitCode {
 	var ended *exitError
 	var usage *usageError

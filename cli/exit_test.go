@@ -14,8 +14,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// codes reads every error code from the source of package run, so that a new
-// one cannot be forgotten.
+// codes reads every error code from the source of package run, so that the test
+// covers new ones.
 func codes(t *testing.T) []run.Code {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "../run/error.go", nil, 0)
@@ -46,7 +46,7 @@ func TestExitOfCode_is_total(t *testing.T) {
 		"changegroup_busy": 5, "idempotency_mismatch": 5, "exhausted": 5, "canceled": 5, "internal": 5,
 	}
 	for _, code := range codes(t) {
-		require.Contains(t, want, code, "say which exit code it has")
+		require.Contains(t, want, code, "the test must have the exit code")
 		require.Equal(t, want[code], exitOfCode(code), code)
 		delete(want, code)
 	}

@@ -10,13 +10,13 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// explainCommand shows what a run waits for, and nothing else of it.
+// explainCommand shows what a run waits for.
 func explainCommand(f *runsFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain ID",
-		Short: "Tell why a run, and each of its tasks, waits",
-		Long: `Tells what a run that has not ended waits for, and each of its tasks that waits: a change group with those that hold its
-slots and the place in line, a start, an approval, an executor, a slot, or other tasks; and what can be done about it.`,
+		Short: "Explain why a run and its tasks wait",
+		Long: `Explains what an open run and its tasks wait for: a change group (with the runs that hold its slots and the position in the
+queue), a start, an approval, an executor, a slot, or other tasks. It prints commands that can help.`,
 		Example: "  drover runs explain 01k8z3m6w4v6q2d1c9x7b5a3n1",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: f.completeRun(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -36,9 +36,8 @@ slots and the place in line, a start, an approval, an executor, a slot, or other
 	}
 }
 
-// maxDependent bounds how many of the tasks are told that wait for other tasks
-// of the run and for nothing else: there may be thousands, and the graph says
-// it too.
+// maxDependent bounds how many tasks are listed that wait only for other tasks of
+// the run: there may be thousands, and the graph shows them too.
 const maxDependent = 10
 
 func (f *runsFlags) explain(r api.Run) error {
@@ -62,7 +61,8 @@ func (f *runsFlags) explain(r api.Run) error {
 	return nil
 }
 
-// explainTasks shows the tasks that wait, or run and are not heard of.
+// explainTasks prints the tasks that wait, and running tasks whose executor is
+// out of contact.
 func (f *runsFlags) explainTasks(r api.Run) error {
 	t := newTable(f.env.Stdout)
 	dependent, shown := 0, 0
@@ -88,9 +88,9 @@ func (f *runsFlags) explainTasks(r api.Run) error {
 	return t.flush()
 }
 
-// explainHints says what can be done about it.
+// explainHints returns commands that can help.
 func explainHints(r api.Run) []string {
-	switch run.Phase(r.Phase) { //nolint:exhaustive // in the others nothing waits
+	switch run.Phase(r.Phase) { //nolint:exhaustive // nothing waits in the other phases
 	case run.PhaseQueued:
 		return queuedHints(r)
 	case run.PhaseRunning:
@@ -101,8 +101,8 @@ func explainHints(r api.Run) []string {
 
 func queuedHints(r api.Run) []string {
 	var hints []string
-	// A run that was started and waits for its groups has nothing to be
-	// started any more; its reason is all that tells.
+	// A started run that waits for its change groups needs no start. Only its
+	// reason distinguishes it.
 	if run.Admission(r.Admission) == run.AdmissionManual && !strings.Contains(r.Reason, "change group") {
 		return append(hints, "To start it: drover runs start "+r.ID)
 	}
@@ -112,7 +112,7 @@ func queuedHints(r api.Run) []string {
 			names[i] = quoted(name)
 		}
 		hints = append(hints, "To see its change groups: drover changegroups list "+strings.Join(names, " "),
-			"To let more of their runs in: drover changegroups set NAME --max-running N")
+			"To raise a limit: drover changegroups set NAME --max-running N")
 	}
 	return hints
 }
@@ -121,13 +121,13 @@ func taskHints(r api.Run) []string {
 	var approve, pools []string
 	seen := make(map[string]bool)
 	for _, name := range inOrder(r.Tasks) {
-		switch t := r.Tasks[name]; run.Status(t.Status) { //nolint:exhaustive // nothing can be done about the others
+		switch t := r.Tasks[name]; run.Status(t.Status) { //nolint:exhaustive // there are no hints for the other statuses
 		case run.StatusWaitingApproval:
 			approve = append(approve, quoted(name))
 		case run.StatusQueued:
 			if !seen[t.Pool] {
 				seen[t.Pool] = true
-				pools = append(pools, "To see who serves the pool: drover pools get "+quoted(t.Pool)+"; drover executors list")
+				pools = append(pools, "To see the executors of the pool: drover pools get "+quoted(t.Pool)+"; drover executors list")
 			}
 		}
 	}
@@ -137,7 +137,7 @@ func taskHints(r api.Run) []string {
 	return append([]string{"To approve: drover runs approve " + r.ID + " " + strings.Join(approve, " ")}, pools...)
 }
 
-// quoted returns a word as a shell takes it.
+// quoted quotes a word for a shell.
 func quoted(word string) string {
 	safe := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@%+,", r)

@@ -9,8 +9,7 @@ import (
 	"github.com/drover-run/drover/cli/clitest"
 )
 
-// waiting adds runs that wait for whatever a run can wait for, as a gateway
-// tells it.
+// waiting adds runs for all causes of waiting, with the reasons of a gateway.
 func waiting(ts *testscript.TestScript, _ bool, _ []string) {
 	g := ts.Value("gateway").(*clitest.Gateway)
 	g.Put(api.Run{

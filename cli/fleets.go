@@ -18,7 +18,7 @@ import (
 
 func fleetsCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
-		Use: "fleets", Short: "Have machines come and go with the tasks; try out how fleets grow and shrink",
+		Use: "fleets", Short: "Manage fleets of autoscaled executors, and simulate their scaling",
 		Example: `  drover fleets apply fleet.yaml
   drover fleets list
   drover fleets instances linux
@@ -29,9 +29,9 @@ func fleetsCommand(env Env) *cobra.Command {
 	f := newRegistryFlags(env, c)
 	c.AddCommand(
 		applyFleetCommand(f), listFleetsCommand(f), getFleetCommand(f), fleetInstancesCommand(f), fleetEventsCommand(f),
-		steerFleetCommand(f, "pause", "Have a fleet ask for nothing and remove nothing", "paused", (*remote.Client).PauseFleet),
-		steerFleetCommand(f, "resume", "Let the policy of a fleet decide again", "decides by its policy", (*remote.Client).ResumeFleet),
-		steerFleetCommand(f, "drain", "Drain and delete all instances of a fleet, and ask for none", "drains", (*remote.Client).DrainFleet),
+		steerFleetCommand(f, "pause", "Pause a fleet: create and delete no instances", "paused", (*remote.Client).PauseFleet),
+		steerFleetCommand(f, "resume", "Resume a fleet: return control to its scaling policy", "resumed", (*remote.Client).ResumeFleet),
+		steerFleetCommand(f, "drain", "Drain and delete all instances of a fleet, and create none", "draining", (*remote.Client).DrainFleet),
 		scaleFleetCommand(f), deleteFleetCommand(f),
 	)
 	return c
@@ -44,9 +44,9 @@ func applyFleetCommand(f *registryFlags) *cobra.Command {
 		show: f.showFleet,
 	}.on(&cobra.Command{
 		Use:   "apply FILE",
-		Short: "Make a fleet, or change the one there is, as a file says",
-		Long: `Makes a fleet, or changes the one of its name, as a YAML or JSON file says, or standard input with -. Instances stay as they
-are. The pool of a new fleet must exist: drover pools put.`,
+		Short: "Create or update a fleet from a file",
+		Long: `Creates or updates a fleet from a YAML or JSON file, or from standard input with -. Instances are not changed. The pool of a
+new fleet must exist: drover pools put.`,
 		Example: "  drover fleets apply fleet.yaml\n  drover fleets apply fleet.yaml --name linux",
 	}, f.env, f.conn)
 }
@@ -79,12 +79,12 @@ func listFleetsCommand(f *registryFlags) *cobra.Command {
 
 func fleetMode(x api.Fleet) string {
 	if x.Desired != nil {
-		return fmt.Sprintf("%s (%d by hand)", x.Mode, *x.Desired)
+		return fmt.Sprintf("%s (%d set manually)", x.Mode, *x.Desired)
 	}
 	return string(x.Mode)
 }
 
-// instanceCounts tells the instances by state, in a line.
+// instanceCounts returns the numbers of instances by state.
 func instanceCounts(x api.Fleet) string {
 	var parts []string
 	total := 0
@@ -98,17 +98,17 @@ func instanceCounts(x api.Fleet) string {
 	return strings.Join(parts, ", ")
 }
 
-// fleetSilence is how long nothing may have been heard of a fleet: its worker
-// writes every quarter of a minute.
+// fleetSilence is the age of a fleet's status from which the fleet worker counts
+// as lost: the worker updates the status every 15 s.
 const fleetSilence = time.Minute
 
-// fleetHealth tells in a few words whether a fleet works.
+// fleetHealth summarizes the health of a fleet.
 func (f *registryFlags) fleetHealth(x api.Fleet) string {
 	switch s := x.Status; {
 	case s.Error != "":
 		return "error: " + s.Error
 	case s.SeenAt.IsZero():
-		return "no fleet worker has looked at it yet"
+		return "no fleet worker has managed it yet"
 	case f.env.Now().Sub(s.SeenAt) > fleetSilence+x.Spec.Interval(false):
 		return "no fleet worker since " + f.env.ago(s.SeenAt)
 	case s.Held != "":
@@ -166,7 +166,7 @@ func (f *registryFlags) showFleet(answer remote.Answer[api.Fleet]) error {
 func fleetLimits(x api.Fleet) string {
 	parts := []string{fmt.Sprintf("%d at once on each", max(1, x.Spec.CapacityPerInstance))}
 	if n := x.Spec.MaxUseCount; n > 0 {
-		parts = append(parts, fmt.Sprintf("%d in its life", n))
+		parts = append(parts, fmt.Sprintf("%d in the lifetime of an instance", n))
 	}
 	if n := x.Spec.MaxInstances; n > 0 {
 		parts = append(parts, fmt.Sprintf("at most %d instances", n))
@@ -180,7 +180,7 @@ func fleetLimits(x api.Fleet) string {
 func fleetInstancesCommand(f *registryFlags) *cobra.Command {
 	var params api.ListFleetInstancesParams
 	c := &cobra.Command{
-		Use: "instances NAME", Short: "List the ledger of a fleet: each machine, and why it is as it is",
+		Use: "instances NAME", Short: "List the instances of a fleet with their states and reasons",
 		Example: "  drover fleets instances linux\n  drover fleets instances linux --gone -o json",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: completeFleets(f.conn, 1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -203,7 +203,7 @@ func fleetInstancesCommand(f *registryFlags) *cobra.Command {
 			return t.flush()
 		},
 	}
-	c.Flags().BoolVar(&params.Gone, "gone", false, "with those that are gone, the newest thousand")
+	c.Flags().BoolVar(&params.Gone, "gone", false, "include instances that are gone, the newest thousand")
 	return c
 }
 
@@ -211,7 +211,7 @@ func fleetEventsCommand(f *registryFlags) *cobra.Command {
 	var params api.ListFleetEventsParams
 	limit, after, follow := 100, int64(-1), false
 	c := &cobra.Command{
-		Use: "events NAME", Short: "Show what happened in a fleet, and why",
+		Use: "events NAME", Short: "Show the events of a fleet, with reasons",
 		Example: "  drover fleets events linux --limit 20\n  drover fleets events linux --follow",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: completeFleets(f.conn, 1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -226,13 +226,13 @@ func fleetEventsCommand(f *registryFlags) *cobra.Command {
 			return f.fleetEvents(c.Context(), client, args[0], params, follow)
 		},
 	}
-	c.Flags().IntVar(&limit, "limit", limit, "how many events, 1 to 1000")
-	c.Flags().Int64Var(&after, "after", after, "only events with greater numbers, from there on (default: the last ones)")
-	c.Flags().BoolVar(&follow, "follow", false, "go on with what happens, until interrupted")
+	c.Flags().IntVar(&limit, "limit", limit, "number of events, 1 to 1000")
+	c.Flags().Int64Var(&after, "after", after, "only events after this number (default: the last events)")
+	c.Flags().BoolVar(&follow, "follow", false, "follow new events until interrupted")
 	return c
 }
 
-// followEvery is how often what happens in a fleet is asked for.
+// followEvery is the interval at which new events of a fleet are polled.
 const followEvery = 500 * time.Millisecond
 
 func (f *registryFlags) fleetEvents(ctx context.Context, client *remote.Client, name string, params api.ListFleetEventsParams, follow bool) error {
@@ -300,7 +300,7 @@ func steerFleetCommand(
 			})
 		},
 	}
-	c.Flags().StringVar(&reason, "reason", "", "why, for those who see it")
+	c.Flags().StringVar(&reason, "reason", "", "reason, shown with the fleet")
 	return c
 }
 
@@ -318,9 +318,9 @@ func (f *registryFlags) saidOfFleet(answer remote.Answer[api.Fleet], err error, 
 func scaleFleetCommand(f *registryFlags) *cobra.Command {
 	reason := ""
 	c := &cobra.Command{
-		Use: "scale NAME INSTANCES", Short: "Give the number of instances by hand, until the fleet is resumed",
-		Long: `Has a fleet have so many instances, within its max_instances, whatever its policy says, until drover fleets resume. Instances
-with tasks stay until they have none.`,
+		Use: "scale NAME INSTANCES", Short: "Set the number of instances manually, until the fleet is resumed",
+		Long: `Sets the number of instances of a fleet, within its max_instances. It overrides the scaling policy until drover fleets resume.
+Instances with tasks are deleted only after their tasks have ended.`,
 		Example: "  drover fleets scale linux 5 --reason \"before the release\"",
 		Args:    cobra.ExactArgs(2), ValidArgsFunction: completeFleets(f.conn, 1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -333,10 +333,10 @@ with tasks stay until they have none.`,
 				return err
 			}
 			answer, err := client.ScaleFleet(c.Context(), args[0], api.FleetScale{Instances: n, Reason: reason})
-			return f.saidOfFleet(answer, err, "is to have "+count(n, "instance"))
+			return f.saidOfFleet(answer, err, "scales to "+count(n, "instance"))
 		},
 	}
-	c.Flags().StringVar(&reason, "reason", "", "why, for those who see it")
+	c.Flags().StringVar(&reason, "reason", "", "reason, shown with the fleet")
 	return c
 }
 
@@ -352,7 +352,7 @@ func deleteFleetCommand(f *registryFlags) *cobra.Command {
 			}
 			return each(names, func(name string) error {
 				answer, err := client.DeleteFleet(c.Context(), name)
-				return f.saidOfFleet(answer, err, "goes with its instances: "+instanceCounts(answer.Value))
+				return f.saidOfFleet(answer, err, "is being deleted with its instances: "+instanceCounts(answer.Value))
 			})
 		},
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/drover-run/drover/spec"
 )
 
-// simulateFlags are of the command that tries policies out.
+// simulateFlags are the flags of the command that simulates scaling policies.
 type simulateFlags struct {
 	policies []string
 	trace    string
@@ -30,23 +30,23 @@ func fleetsSimulateCommand(env Env) *cobra.Command {
 	var f simulateFlags
 	c := &cobra.Command{
 		Use:   "simulate --policy FILE... --trace FILE",
-		Short: "Try scaling settings out on a trace of arrivals",
-		Long: `Replays a trace of arrivals against scaling settings (YAML or JSON), and prints for each what tasks waited and what machines cost, side by
-side. No gateway is asked, and no cloud.
+		Short: "Simulate scaling settings on a trace of arrivals",
+		Long: `Replays a trace of arrivals against scaling settings (YAML or JSON), and prints for each how long tasks waited and what machines
+cost, side by side. It uses no gateway and no cloud.
 
-A trace has one arrival a line: CSV with the header time,duration or time,duration,slots, or JSON objects with these keys. Times are of
-RFC 3339, or seconds; durations such as 1m30s, or seconds; slots is how many tasks like that arrive together. Days are those of UTC.`,
+A trace has one arrival a line: CSV with the header time,duration or time,duration,slots, or JSON objects with these keys. Times are
+RFC 3339 or seconds; durations are such as 1m30s or seconds; slots is the number of such tasks that arrive together. Days are in UTC.`,
 		Example: "  drover fleets simulate --policy examples/fleets/on-demand.yaml --policy examples/fleets/warm.yaml --trace examples/fleets/day.csv",
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return f.run(c.Context(), env) },
 	}
 	c.Flags().StringArrayVar(&f.policies, "policy", nil, "file with scaling settings; may be repeated")
 	c.Flags().StringVar(&f.trace, "trace", "", "file with arrivals (\"-\" is the standard input)")
-	c.Flags().DurationVar(&f.options.Boot, "boot", time.Minute, "from asking for a machine to its being ready; each takes up to a quarter more")
-	c.Flags().DurationVar(&f.options.Shutdown, "shutdown", 20*time.Second, "from the end of a machine's drain to its being gone")
-	c.Flags().Float64Var(&f.options.PricePerHour, "price", 0.10, "of a machine, an hour")
-	c.Flags().Uint64Var(&f.options.Seed, "seed", 1, "another one gives other chances")
-	c.Flags().BoolVar(&f.noPlot, "no-plot", false, "print the table alone")
+	c.Flags().DurationVar(&f.options.Boot, "boot", time.Minute, "time from the request of a machine until it is ready; each takes up to a quarter longer")
+	c.Flags().DurationVar(&f.options.Shutdown, "shutdown", 20*time.Second, "time from the end of a machine's drain until it is gone")
+	c.Flags().Float64Var(&f.options.PricePerHour, "price", 0.10, "price of a machine per hour")
+	c.Flags().Uint64Var(&f.options.Seed, "seed", 1, "seed of the random numbers")
+	c.Flags().BoolVar(&f.noPlot, "no-plot", false, "print only the table")
 	f.output.addTo(c, formatTable)
 	for _, name := range []string{"policy", "trace"} {
 		_ = c.MarkFlagFilename(name)
@@ -56,11 +56,11 @@ RFC 3339, or seconds; durations such as 1m30s, or seconds; slots is how many tas
 
 func (f *simulateFlags) run(ctx context.Context, env Env) error {
 	if len(f.policies) == 0 || f.trace == "" {
-		return invalid("--policy and --trace name the files that are to be tried")
+		return invalid("--policy and --trace are required")
 	}
 	const longest = 24 * time.Hour
 	if o := f.options; o.Boot < 0 || o.Boot > longest || o.Shutdown < 0 || o.Shutdown > longest || math.IsNaN(o.PricePerHour) || o.PricePerHour < 0 {
-		return invalid("--boot and --shutdown are durations up to %s, and --price is not negative", longest)
+		return invalid("--boot and --shutdown must be durations up to %s, and --price must not be negative", longest)
 	}
 	var settings []simulate.Setting
 	for _, name := range f.policies {
@@ -78,7 +78,7 @@ func (f *simulateFlags) run(ctx context.Context, env Env) error {
 	for _, s := range settings {
 		r, err := simulate.Run(ctx, trace, s, f.options)
 		if err != nil {
-			return fmt.Errorf("simulating %s: %w", s.Name, err)
+			return fmt.Errorf("simulate %s: %w", s.Name, err)
 		}
 		results = append(results, r)
 	}
@@ -92,7 +92,7 @@ func (f *simulateFlags) run(ctx context.Context, env Env) error {
 	return simulate.Plot(env.Stdout, results)
 }
 
-// readSetting reads one file of settings, which is named for the file.
+// readSetting reads a file of settings. The setting has the name of the file.
 func readSetting(env Env, name string) (simulate.Setting, error) {
 	file, err := readSpecFile(env, name)
 	if err != nil {
@@ -127,8 +127,8 @@ func fleetsTraceCommand(env Env) *cobra.Command {
 	var seed uint64
 	c := &cobra.Command{
 		Use:   "trace",
-		Short: "Make up the arrivals of a working day",
-		Long:  "Prints a made-up trace for drover fleets simulate: a working day of some teams, with a batch at night.",
+		Short: "Generate the arrivals of a working day",
+		Long:  "Prints a generated trace for drover fleets simulate: a working day of some teams, with a batch at night.",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			at, err := time.Parse(time.DateOnly, date)
@@ -139,6 +139,6 @@ func fleetsTraceCommand(env Env) *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&date, "date", "2026-03-17", "the day, a Tuesday")
-	c.Flags().Uint64Var(&seed, "seed", 1, "another one gives another day")
+	c.Flags().Uint64Var(&seed, "seed", 1, "seed of the random numbers")
 	return c
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// logsFlags say what is printed of logs, and how.
+// logsFlags select what is printed of logs, and how.
 type logsFlags struct {
 	*runsFlags
 	query      remote.LogQuery
@@ -30,9 +30,9 @@ func logsCommand(f *runsFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "logs ID [TASK]",
 		Short: "Print the log of a task",
-		Long: `Prints what the steps of a task wrote, as they wrote it; with -o json, piece by piece with time, step and stream, the bytes in
-base64. Without TASK it prints the logs of all tasks that have begun, one after the other, each line after the name of its task; with --save, it
-writes each to a file of its own in a directory.`,
+		Long: `Prints the unmodified output of the steps of a task; with -o json, chunks with time, step, stream and the bytes in base64.
+Without TASK it prints the logs of all tasks that have begun, one after the other, and prefixes each line with the name of its task;
+with --save, it writes each log to a file of its own in a directory.`,
 		Example: `  drover runs logs 01k8z3m6w4v6q2d1c9x7b5a3n1 build --follow --tail 20
   drover runs logs 01k8z3m6w4v6q2d1c9x7b5a3n1 build --step setup --timestamps
   drover runs logs 01k8z3m6w4v6q2d1c9x7b5a3n1 build --since 10m --stream stderr
@@ -57,15 +57,15 @@ writes each to a file of its own in a directory.`,
 		},
 	}
 	flags := c.Flags()
-	flags.StringVar(&l.query.Step, "step", "", "only this step: its number, from 0, or setup")
-	flags.StringSliceVar(&l.query.Streams, "stream", nil, "only this stream: stdout, stderr or system")
-	flags.IntVar(&l.query.Attempt, "attempt", 0, "this attempt, from 1 (the newest)")
-	flags.BoolVarP(&l.query.Follow, "follow", "f", false, "go on until the step, or the task, has ended")
-	flags.Int64Var(&l.query.Offset, "offset", 0, "bytes to pass over")
-	flags.StringVar(&l.query.Since, "since", "", "from this time on: RFC 3339, or a duration before now like 10m")
-	flags.IntVar(&l.tail, "tail", 0, "only the last lines, so many")
-	flags.BoolVar(&l.timestamps, "timestamps", false, "begin each line with its time")
-	flags.StringVar(&l.save, "save", "", "write to this file, or to files in this directory")
+	flags.StringVar(&l.query.Step, "step", "", "only this step: its number from 0, or setup")
+	flags.StringSliceVar(&l.query.Streams, "stream", nil, "only this stream: stdout, stderr or system (repeatable)")
+	flags.IntVar(&l.query.Attempt, "attempt", 0, "number of the attempt, from 1 (default: the newest)")
+	flags.BoolVarP(&l.query.Follow, "follow", "f", false, "follow until the step, or the task, has ended")
+	flags.Int64Var(&l.query.Offset, "offset", 0, "number of bytes to skip")
+	flags.StringVar(&l.query.Since, "since", "", "only output since this time: RFC 3339, or a duration before now like 10m")
+	flags.IntVar(&l.tail, "tail", 0, "only this number of last lines")
+	flags.BoolVar(&l.timestamps, "timestamps", false, "prefix each line with its time")
+	flags.StringVar(&l.save, "save", "", "write to this file, or without TASK to files in this directory")
 	return c
 }
 
@@ -81,14 +81,14 @@ func (l *logsFlags) check(c *cobra.Command) error {
 	case l.tail < 0:
 		return invalid("--tail must not be negative")
 	case l.query.Offset > 0 && (l.query.Since != "" || l.query.Tail != nil):
-		return invalid("--offset goes neither with --since nor with --tail")
+		return invalid("--offset excludes --since and --tail")
 	case l.timestamps && l.output == formatJSON:
-		return invalid("--timestamps is for text: JSON has times anyway")
+		return invalid("--timestamps is for text only: JSON always has times")
 	}
 	return nil
 }
 
-// one prints or saves the log of the task that is named.
+// one prints or saves the log of one task.
 func (l *logsFlags) one(c *cobra.Command, client *remote.Client) error {
 	if l.save == "" {
 		return l.print(c, client, l.query, l.env.Stdout, "")
@@ -100,7 +100,8 @@ func (l *logsFlags) one(c *cobra.Command, client *remote.Client) error {
 	return l.saveTo(c, client, l.query, path)
 }
 
-// saveTo writes a log to a file. What is there after an error is the beginning.
+// saveTo writes a log to a file. After an error, the file has the beginning of
+// the log.
 func (l *logsFlags) saveTo(c *cobra.Command, client *remote.Client, q remote.LogQuery, path string) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return err
@@ -110,12 +111,12 @@ func (l *logsFlags) saveTo(c *cobra.Command, client *remote.Client, q remote.Log
 		return err
 	}
 	if err := errors.Join(l.print(c, client, q, file, ""), file.Close()); err != nil {
-		return fmt.Errorf("saving the log of %s to %s: %w", q.Task, path, err)
+		return fmt.Errorf("save the log of %s to %s: %w", q.Task, path, err)
 	}
 	return nil
 }
 
-// file names the file for the log of a task.
+// file returns the file name for the log of a task.
 func (l *logsFlags) file(task string) string {
 	name := strings.Map(func(r rune) rune {
 		if strings.ContainsRune(`/\:*?"<>|`, r) {
@@ -129,8 +130,8 @@ func (l *logsFlags) file(task string) string {
 	return name + ".log"
 }
 
-// print prints one log, each line after a prefix. A gateway that is away is
-// waited for only where the log is followed.
+// print prints one log, with a prefix before each line. It waits for an
+// unavailable gateway only if it follows the log.
 func (l *logsFlags) print(c *cobra.Command, client *remote.Client, q remote.LogQuery, w io.Writer, prefix string) error {
 	q.Impatient = !q.Follow
 	p := &prefixer{w: w, prefix: prefix}
@@ -162,7 +163,7 @@ func (l *logsFlags) print(c *cobra.Command, client *remote.Client, q remote.LogQ
 	return nil
 }
 
-// timestampFormat is RFC 3339 with nanoseconds in columns.
+// timestampFormat is RFC 3339 with a fixed number of digits for nanoseconds.
 const timestampFormat = "2006-01-02T15:04:05.000000000Z07:00"
 
 // all prints or saves the logs of all tasks that have begun.
@@ -177,7 +178,7 @@ func (l *logsFlags) all(c *cobra.Command, client *remote.Client) error {
 	}
 	for _, name := range inOrder(answer.Value.Tasks) {
 		if answer.Value.Tasks[name].Executor == "" {
-			continue // it has not begun
+			continue // the task has not begun
 		}
 		q.Task = name
 		if l.save != "" {
@@ -186,13 +187,13 @@ func (l *logsFlags) all(c *cobra.Command, client *remote.Client) error {
 			err = l.print(c, client, q, l.env.Stdout, name+" | ")
 		}
 		if err != nil {
-			return fmt.Errorf("reading the log of %s: %w", name, err)
+			return fmt.Errorf("read the log of %s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// prefixer writes a prefix before each line.
+// prefixer prefixes each line.
 type prefixer struct {
 	w      io.Writer
 	prefix string
@@ -224,7 +225,7 @@ func (p *prefixer) endLine() error {
 	return err
 }
 
-// noTask is the error for a task that a run does not have.
+// noTask returns the error for an unknown task.
 func noTask(r api.Run, task string) error {
 	message := fmt.Sprintf("run %s has no task %q", r.ID, task)
 	if near := run.Suggest(task, inOrder(r.Tasks)); near != "" {

@@ -18,13 +18,13 @@ import (
 	"github.com/drover-run/drover/cli/clitest"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "update the golden files")
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"drover": func() { os.Exit(int(drover())) }})
 }
 
-// drover is the command line as a process, with a clock that stands still.
+// drover runs the command line as a process, with a fixed clock.
 func drover() cli.ExitCode {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -36,8 +36,8 @@ func drover() cli.ExitCode {
 	}), os.Args[1:])
 }
 
-// TestScript runs the scripts of testdata/script, each with a gateway of its
-// own. -update writes the golden parts anew.
+// TestScript runs the scripts of testdata/script, each with a gateway of its own.
+// -update updates the golden parts.
 func TestScript(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -66,24 +66,25 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 		code = strings.TrimPrefix(err.Error(), "exit status ")
 	}
 	if code != args[0] {
-		ts.Fatalf("it exited with %s and not %s", code, args[0])
+		ts.Fatalf("the command exited with %s and not %s", code, args[0])
 	}
 }
 
-// token runs a command and puts the update token of its JSON into a variable:
+// token runs a command and stores the update token of its JSON in a variable:
+//
 // token VARIABLE drover ARGS...
 func token(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(ts.Exec(args[1], args[2:]...))
 	_, text, _ := strings.Cut(ts.ReadFile("stdout"), `"changegroup_token": "`)
 	text, _, ok := strings.Cut(text, `"`)
 	if !ok {
-		ts.Fatalf("there is no update token")
+		ts.Fatalf("the output has no update token")
 	}
 	ts.Setenv(args[0], text)
 }
 
-// sorted compares a file with lines in any order: what different tasks do at
-// the same time has none.
+// sorted compares a file and ignores the order of lines: the order of concurrent
+// tasks is not fixed.
 func sorted(ts *testscript.TestScript, _ bool, args []string) {
 	lines := func(name string) []string { return slices.Sorted(strings.Lines(ts.ReadFile(name))) }
 	if got, want := lines(args[0]), lines(args[1]); !slices.Equal(got, want) {
@@ -110,7 +111,7 @@ func awaits(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// awaitsFollower waits until somebody follows the events, for the nth time:
+// awaitsFollower waits until a client follows the events for the nth time:
 // awaits-follower [N].
 func awaitsFollower(ts *testscript.TestScript, _ bool, args []string) {
 	n := 1
@@ -118,7 +119,7 @@ func awaitsFollower(ts *testscript.TestScript, _ bool, args []string) {
 		n = int(args[0][0] - '0')
 	}
 	if !ts.Value("gateway").(*clitest.Gateway).AwaitRequest("GET /api/v1/events", n) {
-		ts.Fatalf("nobody followed the events")
+		ts.Fatalf("no client followed the events")
 	}
 }
 

@@ -35,21 +35,21 @@ func (f *format) Set(s string) error {
 		*f = format(s)
 		return nil
 	}
-	return run.Errorf(run.CodeInvalid, "it is table or json, not %q", s)
+	return run.Errorf(run.CodeInvalid, "must be table or json, not %q", s)
 }
 
-// addTo gives a command, and those below it, the flag --output.
+// addTo adds the flag --output to a command and its subcommands.
 func (f *format) addTo(cmd *cobra.Command, otherwise format) {
 	*f = otherwise
-	cmd.PersistentFlags().VarP(f, "output", "o", "what to print")
+	cmd.PersistentFlags().VarP(f, "output", "o", "output format")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{string(formatTable), string(formatJSON)}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// printJSON writes a document as it came, indented.
+// printJSON writes a document unchanged but indented.
 func printJSON(w io.Writer, raw []byte) error {
 	var b bytes.Buffer
 	if err := json.Indent(&b, bytes.TrimSpace(raw), "", "  "); err != nil {
-		return fmt.Errorf("printing JSON: %w", err)
+		return fmt.Errorf("print JSON: %w", err)
 	}
 	b.WriteByte('\n')
 	_, err := b.WriteTo(w)
@@ -60,13 +60,13 @@ func printJSON(w io.Writer, raw []byte) error {
 func printLine(w io.Writer, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
-		return fmt.Errorf("printing JSON: %w", err)
+		return fmt.Errorf("print JSON: %w", err)
 	}
 	_, err = w.Write(append(data, '\n'))
 	return err
 }
 
-// table collects rows and writes them in columns.
+// table collects rows and prints them in columns.
 type table struct {
 	writer *tabwriter.Writer
 	err    error
@@ -80,8 +80,8 @@ func newTable(w io.Writer, header ...string) *table {
 	return t
 }
 
-// row adds a row. Cells hold no line breaks and no tabs afterwards; an empty
-// one is shown as a dash.
+// row adds a row. It removes line breaks and tabs from cells, and shows an empty
+// cell as a dash.
 func (t *table) row(cells ...string) {
 	for i, cell := range cells {
 		if cell = plain(cell); cell == "" {
@@ -94,7 +94,7 @@ func (t *table) row(cells ...string) {
 	}
 }
 
-// field adds a row of a name and a value, unless the value is empty.
+// field adds a row with a name and a value if the value is not empty.
 func (t *table) field(name, value string) {
 	if value != "" {
 		t.row(name+":", value)
@@ -108,8 +108,7 @@ func (t *table) flush() error {
 	return t.err
 }
 
-// plain returns s on one line and without anything that a terminal would act
-// upon.
+// plain returns s on one line and without control sequences for terminals.
 func plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -122,7 +121,7 @@ func plain(s string) string {
 	}, s)
 }
 
-// clock tells a time of day for people; "" for the zero time.
+// clock formats a time of day; "" for the zero time.
 func (e Env) clock(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -130,7 +129,7 @@ func (e Env) clock(t time.Time) string {
 	return t.In(e.Location).Format(time.DateTime)
 }
 
-// ago tells how long ago a time is.
+// ago formats the age of a time.
 func (e Env) ago(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -138,7 +137,7 @@ func (e Env) ago(t time.Time) string {
 	return spell(max(0, e.Now().Sub(t))) + " ago"
 }
 
-// took tells how long something took, up to now where it has not ended.
+// took formats a duration, up to now if to is zero.
 func (e Env) took(from, to time.Time) string {
 	if from.IsZero() {
 		return ""
@@ -149,7 +148,7 @@ func (e Env) took(from, to time.Time) string {
 	return spell(max(0, to.Sub(from)))
 }
 
-// spell tells a duration in at most two units.
+// spell formats a duration in at most two units.
 func spell(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {

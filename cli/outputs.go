@@ -12,9 +12,9 @@ import (
 func outputsCommand(f *runsFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "outputs ID TASK [KEY]",
-		Short: "Print what a task put out",
-		Long: `Prints the outputs of a task: the keys and values that its steps wrote to $DROVER_OUTPUT. With KEY it prints that one value, as it
-is and with the end of line that it lacks.`,
+		Short: "Print the outputs of a task",
+		Long: `Prints the outputs of a task: the keys and values that its steps wrote to $DROVER_OUTPUT. With KEY it prints only that value,
+followed by a line break if it has none at its end.`,
 		Example: `  drover runs outputs 01k8z3m6w4v6q2d1c9x7b5a3n1 build
   drover runs outputs 01k8z3m6w4v6q2d1c9x7b5a3n1 build version`,
 		Args:              cobra.RangeArgs(2, 3),
@@ -37,7 +37,7 @@ is and with the end of line that it lacks.`,
 			}
 			value, ok := task.Outputs[args[2]]
 			if !ok {
-				return invalid("task %s put out no %s", args[1], args[2])
+				return invalid("task %s has no output %s", args[1], args[2])
 			}
 			if !strings.HasSuffix(value, "\n") {
 				value += "\n"

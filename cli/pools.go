@@ -17,7 +17,7 @@ import (
 
 func poolsCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
-		Use: "pools", Short: "Look at the pools that tasks go to, make and change them",
+		Use: "pools", Short: "Show, create, update and delete pools",
 		Example: `  drover pools list
   drover pools get shell
   drover pools put linux --driver docker --os linux --arch amd64 --default
@@ -54,7 +54,7 @@ func listPoolsCommand(f *registryFlags) *cobra.Command {
 	}
 }
 
-// platform tells the os and arch of a pool, where it promises any.
+// platform returns the os and arch that a pool guarantees.
 func platform(p api.Pool) string {
 	if p.OS == "" && p.Arch == "" {
 		return "any"
@@ -125,7 +125,7 @@ func flavorText(v run.Flavor) string {
 	return strings.Join(parts, ", ")
 }
 
-// poolChange is the flags of put.
+// poolChange is the flags of the command put.
 type poolChange struct {
 	spec   api.PoolSpec
 	labels map[string]string
@@ -136,12 +136,12 @@ func putPoolCommand(f *registryFlags) *cobra.Command {
 	var change poolChange
 	c := &cobra.Command{
 		Use:   "put NAME",
-		Short: "Make a pool, or change the one there is",
-		Long: `Makes a pool, or changes what is named of the one there is; the rest stays. With --file the file is the whole pool, YAML or
-JSON, with the keys of the API; flags are laid over it.
+		Short: "Create or update a pool",
+		Long: `Creates a pool, or updates the given settings of an existing one. With --file the file is the whole pool, YAML or JSON, with
+the keys of the API; flags override it.
 
-An executor that registers for a pool that does not exist makes it, too, so this is for what executors do not say: the default,
-the labels that tasks may require, the flavor, and how pods are made.`,
+An executor that registers for a pool that does not exist creates the pool. This command sets what executors do not register: the
+default, the labels that tasks may require, the flavor, and the settings of pods.`,
 		Example: `  drover pools put linux --driver docker --os linux --arch amd64 --default
   drover pools put gpu --label gpu=a100 --flavor-name large --flavor-memory 64Gi --flavor-weight 8
   drover pools put cluster --file pool.yaml`,
@@ -163,25 +163,24 @@ the labels that tasks may require, the flavor, and how pods are made.`,
 		},
 	}
 	flags := c.Flags()
-	flags.StringVarP(&change.file, "file", "f", "", "a file with the whole pool, - for standard input")
+	flags.StringVarP(&change.file, "file", "f", "", "file with the whole pool, - for standard input")
 	flags.StringVar(&change.spec.Driver, "driver", "", "shell, docker, kubernetes, ...; a new pool needs one")
-	flags.StringVar(&change.spec.OS, "os", "", `of all its executors; "" lets them differ`)
-	flags.StringVar(&change.spec.Arch, "arch", "", `of all its executors; "" lets them differ`)
-	flags.StringToStringVar(&change.labels, "label", nil, "KEY=VALUE that tasks may require (repeatable; replaces all labels)")
+	flags.StringVar(&change.spec.OS, "os", "", `required of all executors; "" for any`)
+	flags.StringVar(&change.spec.Arch, "arch", "", `required of all executors; "" for any`)
+	flags.StringToStringVar(&change.labels, "label", nil, "label KEY=VALUE that tasks may require (repeatable; replaces all labels)")
 	flags.BoolVar(&change.spec.Privileged, "privileged", false, "allow privileged tasks")
-	flags.BoolVar(&change.spec.Shared, "shared", false, "keep runs from the images of others: pull images for each task with its own run's credentials")
-	flags.BoolVar(&change.spec.Default, "default", false, "send tasks here that name no pool, rather than to another of the kind")
-	flags.StringVar(&change.spec.Flavor.Name, "flavor-name", "", "what to call the size of its slots")
+	flags.BoolVar(&change.spec.Shared, "shared", false, "isolate images of runs: pull images for each task with the credentials of its own run")
+	flags.BoolVar(&change.spec.Default, "default", false, "use this pool for tasks without a pool, instead of another pool of its kind")
+	flags.StringVar(&change.spec.Flavor.Name, "flavor-name", "", "name of the size of a slot")
 	flags.StringVar(&change.spec.Flavor.Memory, "flavor-memory", "", "memory of a slot, such as 8Gi")
-	flags.Float64Var(&change.spec.Flavor.Weight, "flavor-weight", 0, "what a slot counts")
+	flags.Float64Var(&change.spec.Flavor.Weight, "flavor-weight", 0, "weight of a slot")
 	_ = c.RegisterFlagCompletionFunc("driver", cobra.FixedCompletions(
 		[]string{run.DriverShell, run.DriverDocker, run.DriverKubernetes}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
-// merge returns the pool of the file, or that there is, as the flags change it.
-// The gateway replaces it as a whole, so of two that change it at the same
-// moment one loses.
+// merge returns the pool of the file, or the existing pool, changed by the flags.
+// The gateway replaces the whole pool, so one of two concurrent changes is lost.
 func (w poolChange) merge(c *cobra.Command, env Env, client *remote.Client, name string) (api.PoolSpec, error) {
 	spec, err := w.base(c, env, client, name)
 	if err != nil {
@@ -212,7 +211,7 @@ func (w poolChange) base(c *cobra.Command, env Env, client *remote.Client, name 
 	if w.file != "" {
 		data, err := readFile(env, w.file)
 		if err != nil {
-			return spec, run.Errorf(run.CodeInvalid, "reading the pool: %w", err)
+			return spec, run.Errorf(run.CodeInvalid, "read the pool: %w", err)
 		}
 		return spec, decodePool(data, &spec, w.file)
 	}
@@ -231,20 +230,20 @@ func (w poolChange) base(c *cobra.Command, env Env, client *remote.Client, name 
 	return spec, nil
 }
 
-// decodePool reads a pool in YAML, of which JSON is a part.
+// decodePool decodes a pool from YAML or JSON.
 func decodePool(data []byte, into *api.PoolSpec, name string) error {
 	var keys map[string]any
 	if err := yaml.Unmarshal(data, &keys); err != nil {
-		return run.Errorf(run.CodeInvalid, "reading the pool of %s: %w", name, err)
+		return run.Errorf(run.CodeInvalid, "read the pool of %s: %w", name, err)
 	}
 	text, err := json.Marshal(keys)
 	if err != nil {
-		return run.Errorf(run.CodeInvalid, "reading the pool of %s: %w", name, err)
+		return run.Errorf(run.CodeInvalid, "read the pool of %s: %w", name, err)
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(into); err != nil {
-		return run.Errorf(run.CodeInvalid, "reading the pool of %s: %w", name, err)
+		return run.Errorf(run.CodeInvalid, "read the pool of %s: %w", name, err)
 	}
 	return nil
 }
@@ -252,7 +251,7 @@ func decodePool(data []byte, into *api.PoolSpec, name string) error {
 func deletePoolsCommand(f *registryFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "delete NAME...", Short: "Delete pools",
-		Long:    "Deletes pools. One that executors serve which are not removed, or that has unfinished tasks, stays.",
+		Long:    "Deletes pools. A pool is not deleted if it has executors that are not removed, or unfinished tasks.",
 		Example: "  drover pools delete linux",
 		Args:    cobra.MinimumNArgs(1), ValidArgsFunction: completePools(f.conn, 0),
 		RunE: func(c *cobra.Command, names []string) error {

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// tell writes an error for people, with what to do about it.
+// tell prints an error, with a hint.
 func tell(w io.Writer, command *cobra.Command, err error) {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, err := range joined.Unwrap() {
@@ -28,7 +28,7 @@ func tell(w io.Writer, command *cobra.Command, err error) {
 	_, _ = fmt.Fprintf(w, "drover: %s\n", err)
 	if coded, ok := errors.AsType[*run.Error](err); ok {
 		for _, f := range coded.Faults {
-			if !strings.Contains(err.Error(), f.Detail) { // one fault is all the error says
+			if !strings.Contains(err.Error(), f.Detail) { // the message has the only fault already
 				_, _ = fmt.Fprintf(w, "  %s\n", faultText(f))
 			}
 		}
@@ -42,20 +42,20 @@ func hintFor(command *cobra.Command, err error) string {
 	var usage *usageError
 	switch {
 	case errors.Is(err, remote.ErrUnreachable):
-		return "Is drover dev running? Another gateway is named by --server or DROVER_SERVER."
+		return "Is drover dev running? Select another gateway with --server or DROVER_SERVER."
 	case errors.As(err, &usage) && command != nil:
 		return fmt.Sprintf("See %s --help.", command.CommandPath())
 	}
-	switch run.CodeOf(err) { //nolint:exhaustive // the others say it themselves
+	switch run.CodeOf(err) { //nolint:exhaustive // the other errors need no hint
 	case run.CodeUnauthenticated:
-		return "A token is given by --token or DROVER_TOKEN; drover dev writes one to DATA-DIR/token."
+		return "Pass a token with --token or DROVER_TOKEN; drover dev writes one to DATA-DIR/token."
 	case run.CodeForbidden:
-		return "Another token is given by --token or DROVER_TOKEN."
+		return "Pass another token with --token or DROVER_TOKEN."
 	}
 	return ""
 }
 
-// faultText tells one fault without its line.
+// faultText formats a fault without its line.
 func faultText(f run.Fault) string {
 	if f.Path == "" {
 		return f.Detail
@@ -63,7 +63,7 @@ func faultText(f run.Fault) string {
 	return f.Path + ": " + f.Detail
 }
 
-// faultyFileError is the error of a specification that is no good.
+// faultyFileError is the error of an invalid specification.
 type faultyFileError struct {
 	name string
 	err  *run.Error
@@ -75,7 +75,7 @@ func (e *faultyFileError) Error() string { return e.name + ": " + e.err.Error() 
 // Unwrap returns the cause.
 func (e *faultyFileError) Unwrap() error { return e.err }
 
-// tell writes one line for each fault, as compilers do.
+// tell writes one line for each fault, in the form of compiler errors.
 func (e *faultyFileError) tell(w io.Writer) {
 	if len(e.err.Faults) == 0 {
 		_, _ = fmt.Fprintf(w, "%s: %s\n", e.name, e.err.Error())

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// restartFlags are the flags of restart.
+// restartFlags are the flags of the command restart.
 type restartFlags struct {
 	from, key string
 	tasks     []string
@@ -28,10 +28,10 @@ func restartCommand(f *runsFlags) *cobra.Command {
 	r := &restartFlags{watch: &watcher{env: f.env}}
 	c := &cobra.Command{
 		Use:   "restart ID",
-		Short: "Make a new run of one that has ended",
-		Long: `Makes a new run of one that has ended, and prints its id. What failed or was stopped runs again, with all that depends on
-it; --from start runs all of it, and --task names what is to run, with all that depends on it. Other tasks keep how they
-ended, with their logs and outputs. Variables and secrets are laid over those of the old run; a secret is read from a file.`,
+		Short: "Create a new run from one that has ended",
+		Long: `Creates a new run from one that has ended, and prints its id. Tasks that failed or were stopped run again, with all tasks that
+depend on them; --from start runs all tasks, and --task selects tasks to run, with all tasks that depend on them. Other tasks
+keep their results, logs and outputs. Variables and secrets override those of the old run; a secret is read from a file.`,
 		Example: `  drover runs restart 01k8z3m6w4v6q2d1c9x7b5a3n1
   drover runs restart 01k8z3m6w4v6q2d1c9x7b5a3n1 --from start --env COMMIT=4f2a --follow
   drover runs restart 01k8z3m6w4v6q2d1c9x7b5a3n1 --task deploy --secret TOKEN=@token.txt`,
@@ -39,11 +39,11 @@ ended, with their logs and outputs. Variables and secrets are laid over those of
 		RunE: func(c *cobra.Command, args []string) error { return r.restart(c, f, args[0]) },
 	}
 	flags := c.Flags()
-	flags.StringVar(&r.from, "from", "", "start or failed (the default, unless --task is given)")
-	flags.StringArrayVar(&r.tasks, "task", nil, "a task that is to run again, or an expansion (repeatable)")
-	flags.StringArrayVarP(&r.variables, "env", "e", nil, "a variable, as NAME=VALUE (repeatable)")
-	flags.StringArrayVar(&r.secrets, "secret", nil, "a secret, as NAME=@FILE, or NAME=@- for the standard input (repeatable)")
-	flags.StringVar(&r.key, "idempotency-key", "", "makes one run, however often the restart is asked for with this key in 24 hours")
+	flags.StringVar(&r.from, "from", "", "start, or failed (the default without --task)")
+	flags.StringArrayVar(&r.tasks, "task", nil, "task to run again, or a task with an expansion (repeatable)")
+	flags.StringArrayVarP(&r.variables, "env", "e", nil, "environment variable NAME=VALUE (repeatable)")
+	flags.StringArrayVar(&r.secrets, "secret", nil, "secret NAME=@FILE, or NAME=@- for standard input (repeatable)")
+	flags.StringVar(&r.key, "idempotency-key", "", "creates one run for all restarts with this key in 24 hours")
 	addToken(c, &r.token)
 	flags.BoolVarP(&r.stay, "follow", "f", false, "show the new run until it has ended")
 	r.watch.addTo(c)
@@ -73,10 +73,10 @@ func (r *restartFlags) restart(c *cobra.Command, f *runsFlags, id string) error 
 	}
 	created, err := client.Restart(c.Context(), id, body, r.key)
 	if errors.Is(err, remote.ErrUncertain) && r.key != "" {
-		return run.Errorf(run.CodeUnavailable, "%w; it can be asked for again with this --idempotency-key", err)
+		return run.Errorf(run.CodeUnavailable, "%w; repeat the restart with the same --idempotency-key", err)
 	}
 	if errors.Is(err, remote.ErrUncertain) {
-		return run.Errorf(run.CodeUnavailable, "%w; whether the run was restarted tells drover runs get %s", err, id)
+		return run.Errorf(run.CodeUnavailable, "%w; check whether the run was restarted with drover runs get %s", err, id)
 	}
 	switch {
 	case err != nil:
@@ -90,7 +90,7 @@ func (r *restartFlags) restart(c *cobra.Command, f *runsFlags, id string) error 
 	return err
 }
 
-// readVariables reads NAME=VALUE.
+// readVariables parses NAME=VALUE.
 func (r *restartFlags) readVariables() (map[string]string, error) {
 	out := make(map[string]string, len(r.variables))
 	for _, text := range r.variables {
@@ -103,8 +103,8 @@ func (r *restartFlags) readVariables() (map[string]string, error) {
 	return out, nil
 }
 
-// readSecrets reads NAME=@FILE: a value on the command line could be seen by
-// all users of the host. What is wrong is not repeated: it may be a secret.
+// readSecrets parses NAME=@FILE: other users of the host could see a value on the
+// command line. Errors do not contain the argument, which may be a secret.
 func (r *restartFlags) readSecrets(env Env) (map[string]string, error) {
 	out := make(map[string]string, len(r.secrets))
 	for _, text := range r.secrets {
@@ -125,9 +125,9 @@ func deleteCommand(f *runsFlags) *cobra.Command {
 	age, keep := "", 0
 	c := &cobra.Command{
 		Use:   "delete [ID...]",
-		Short: "Delete runs that have ended, with their logs, for good",
-		Long: `Deletes runs that have ended, with their logs: those named, or all that are older than --older-than, or all but the newest
-of each group (--keep), or both. It asks nothing: --dry-run tells how many there are.`,
+		Short: "Delete runs that have ended, with their logs, permanently",
+		Long: `Deletes runs that have ended, with their logs: the given runs, or all that are older than --older-than, or all but the newest
+of each group (--keep), or both. It does not ask for confirmation: --dry-run prints the number of runs.`,
 		Example: `  drover runs delete 01k8z3m6w4v6q2d1c9x7b5a3n1
   drover runs delete --older-than 720h --group /project/42 --dry-run
   drover runs delete --keep 100`,
@@ -138,9 +138,9 @@ of each group (--keep), or both. It asks nothing: --dry-run tells how many there
 			case keep < 0:
 				return invalid("--keep must be at least 1")
 			case many == (len(ids) > 0):
-				return invalid("name runs, or say which are to be deleted by --older-than or --keep")
+				return invalid("no runs selected: give ids, or --older-than or --keep")
 			case !many && (params.Group != "" || params.DryRun):
-				return invalid("--group and --dry-run go with --older-than and --keep")
+				return invalid("--group and --dry-run require --older-than or --keep")
 			}
 			client, err := f.conn.open()
 			if err != nil {
@@ -169,15 +169,15 @@ of each group (--keep), or both. It asks nothing: --dry-run tells how many there
 		},
 	}
 	flags := c.Flags()
-	flags.StringVar(&age, "older-than", "", "created before this: an age such as 720h, or a time")
-	flags.IntVar(&keep, "keep", 0, "spare this many of the newest runs of each group")
-	flags.StringVar(&params.Group, "group", "", "only runs of this group and of those below it")
-	flags.BoolVar(&params.DryRun, "dry-run", false, "only tell how many there are")
+	flags.StringVar(&age, "older-than", "", "only runs created before this: an age such as 720h, or a time")
+	flags.IntVar(&keep, "keep", 0, "number of newest runs of each group to keep")
+	flags.StringVar(&params.Group, "group", "", "only runs of this group and of all groups below it")
+	flags.BoolVar(&params.DryRun, "dry-run", false, "only print the number of runs")
 	return c
 }
 
-// deleteMany goes on until nothing is left to delete. It tells on a terminal
-// how far it is.
+// deleteMany repeats the call until no run is left to delete. On a terminal it
+// prints the progress.
 func (f *runsFlags) deleteMany(c *cobra.Command, client *remote.Client, params *api.DeleteRunsParams) error {
 	begin, total := f.env.Now(), 0
 	for {

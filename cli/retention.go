@@ -10,7 +10,7 @@ import (
 	"github.com/drover-run/drover/api"
 )
 
-// retentionFlags are shared by all commands on what is kept.
+// retentionFlags are shared by all commands on retention.
 type retentionFlags struct {
 	env    Env
 	conn   *connection
@@ -21,7 +21,7 @@ func retentionCommand(env Env) *cobra.Command {
 	f := &retentionFlags{env: env, conn: &connection{env: env}}
 	c := &cobra.Command{
 		Use:   "retention",
-		Short: "Show what is kept for how long, and what would be removed",
+		Short: "Show retention settings, and what would be removed",
 		Example: `  drover retention show
   drover retention preview --runs-max-age 720h`,
 	}
@@ -34,9 +34,9 @@ func retentionCommand(env Env) *cobra.Command {
 
 func showRetentionCommand(f *retentionFlags) *cobra.Command {
 	return &cobra.Command{
-		Use: "show", Short: "Show what is kept, what was removed, and when the next look is",
-		Long: `Shows what the control workers are configured to keep of each kind, how much of it was removed since when, and when they
-look again. The settings are those of the section retention, and of archives.`,
+		Use: "show", Short: "Show retention settings, what was removed, and the time of the next pass",
+		Long: `Shows for each kind what the control workers are configured to keep and how much they have removed, and when the next pass
+begins. The settings are those of the sections retention and archives.`,
 		Example: "  drover retention show\n  drover retention show -o json",
 		Args:    cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -62,14 +62,14 @@ func (f *retentionFlags) show(v api.Retention) error {
 		return err
 	}
 	t := newTable(f.env.Stdout)
-	t.field("looks every", v.Policy.Interval)
+	t.field("interval", v.Policy.Interval)
 	if v.Policy.PerSecond > 0 {
-		t.field("removes", strconv.Itoa(v.Policy.PerSecond)+" in a second")
+		t.field("limit", strconv.Itoa(v.Policy.PerSecond)+" per second")
 	}
 	if v.Removing != "" {
-		t.field("state", "it removes "+string(v.Removing))
+		t.field("state", "removing "+string(v.Removing))
 	}
-	t.field("looks again", f.env.clock(v.NextLookAt))
+	t.field("next pass", f.env.clock(v.NextLookAt))
 	t.field("counted since", f.env.clock(v.Since))
 	if err := t.flush(); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (f *retentionFlags) show(v api.Retention) error {
 	return t.flush()
 }
 
-// keptText tells in a few words what is kept of a kind.
+// keptText summarizes what is kept of a kind.
 func keptText(kind api.RetentionKind, p api.RetentionPolicy) string {
 	var all []string
 	add := func(set bool, text string) {
@@ -99,9 +99,9 @@ func keptText(kind api.RetentionKind, p api.RetentionPolicy) string {
 	case api.RetentionKindWorkspaces:
 		add(p.WorkspaceMaxAge != "", p.WorkspaceMaxAge+" after the end of the run")
 	case api.RetentionKindArtifacts:
-		return "each for its own time"
+		return "according to each artifact"
 	case api.RetentionKindCaches:
-		add(p.CacheMaxAge != "", p.CacheMaxAge+" after they were used")
+		add(p.CacheMaxAge != "", p.CacheMaxAge+" after the last use")
 		add(p.CacheTotalBytes > 0, strconv.FormatInt(p.CacheTotalBytes, 10)+" bytes")
 		between = ", but no more than "
 	case api.RetentionKindRuns:
@@ -119,12 +119,12 @@ func keptText(kind api.RetentionKind, p api.RetentionPolicy) string {
 			return "as long as the run"
 		case api.RetentionKindArtifacts, api.RetentionKindCaches, api.RetentionKindRuns, api.RetentionKindEvents:
 		}
-		return "for ever"
+		return "forever"
 	}
 	return strings.Join(all, between)
 }
 
-// countText leaves out what is not known.
+// countText returns "" for an unknown count.
 func countText(n int64) string {
 	if n == 0 {
 		return ""
@@ -138,10 +138,9 @@ func previewRetentionCommand(f *retentionFlags) *cobra.Command {
 	var eventsKeep, cacheBytes int64
 	limit := 10
 	c := &cobra.Command{
-		Use: "preview", Aliases: []string{"dry-run"}, Short: "Show what would be removed now; nothing is",
-		Long: `Shows by kind how much is kept no longer and still there, with the oldest of it: what the next look removes, if that is now.
-Nothing is removed. Each flag stands for the setting of its name in place of the configured one, so that a setting can be
-tried before it is made; 0 is no bound. Durations are like 720h.`,
+		Use: "preview", Aliases: []string{"dry-run"}, Short: "Show what would be removed now, without removing it",
+		Long: `Shows by kind how much is due for removal, with the oldest items: what a pass would remove now. It removes nothing. Each flag
+overrides the configured setting of its name, to try a setting before it is configured; 0 is no bound. Durations are like 720h.`,
 		Example: `  drover retention preview
   drover retention preview --runs-max-age 720h --runs-keep 100
   drover retention preview --logs-max-age 336h --limit 0 -o json`,
@@ -173,15 +172,15 @@ tried before it is made; 0 is no bound. Durations are like 720h.`,
 		},
 	}
 	flags := c.Flags()
-	flags.StringVar(&params.LogsMaxAge, "logs-max-age", "", "of logs, since the end of their run")
-	flags.StringVar(&params.RunsMaxAge, "runs-max-age", "", "of runs, since they were made")
-	flags.IntVar(&runsKeep, "runs-keep", 0, "how many of the newest runs of each group stay")
-	flags.StringVar(&params.EventsMaxAge, "events-max-age", "", "of events")
-	flags.Int64Var(&eventsKeep, "events-keep", 0, "how many of the newest events stay")
-	flags.StringVar(&params.WorkspaceMaxAge, "workspace-max-age", "", "of workspaces, since the end of their run")
-	flags.StringVar(&params.CacheMaxAge, "cache-max-age", "", "of caches, since they were used")
-	flags.Int64Var(&cacheBytes, "cache-total-bytes", 0, "of all caches together")
-	flags.IntVar(&limit, "limit", limit, "how many things to list of each kind, 0 to 100")
+	flags.StringVar(&params.LogsMaxAge, "logs-max-age", "", "maximum age of logs, since the end of their run")
+	flags.StringVar(&params.RunsMaxAge, "runs-max-age", "", "maximum age of runs, since their creation")
+	flags.IntVar(&runsKeep, "runs-keep", 0, "number of newest runs of each group to keep")
+	flags.StringVar(&params.EventsMaxAge, "events-max-age", "", "maximum age of events")
+	flags.Int64Var(&eventsKeep, "events-keep", 0, "number of newest events to keep")
+	flags.StringVar(&params.WorkspaceMaxAge, "workspace-max-age", "", "maximum age of workspaces, since the end of their run")
+	flags.StringVar(&params.CacheMaxAge, "cache-max-age", "", "maximum age of caches, since their last use")
+	flags.Int64Var(&cacheBytes, "cache-total-bytes", 0, "maximum size of all caches together")
+	flags.IntVar(&limit, "limit", limit, "number of items of each kind to list, 0 to 100")
 	return c
 }
 
@@ -207,7 +206,7 @@ func (f *retentionFlags) preview(v api.RetentionPreview) error {
 	return t.flush()
 }
 
-// itemText names a thing.
+// itemText returns the name of an item.
 func itemText(kind api.RetentionKind, x api.RetentionItem) string {
 	switch kind {
 	case api.RetentionKindCaches:

@@ -13,17 +13,17 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Groups that the help lists commands in.
+// Groups of commands in the help.
 const (
-	// GroupClient is of the commands that speak to a gateway.
+	// GroupClient is for commands that use a gateway.
 	GroupClient = "client"
 	// GroupProcess is for commands that run a part of Drover.
 	GroupProcess = "process"
 )
 
-// New returns the root command, with the commands of a client and with extra
-// ones, those of GroupProcess listed apart. Wrong numbers of arguments, unknown
-// flags and unknown subcommands are errors of usage for all of them.
+// New returns the root command with the client commands and the extra ones. The
+// help lists those of GroupProcess separately. Wrong numbers of arguments,
+// unknown flags and unknown subcommands are usage errors for all commands.
 func New(env Env, extra ...*cobra.Command) *cobra.Command {
 	env = env.withDefaults()
 	root := &cobra.Command{
@@ -35,8 +35,8 @@ so nothing is lost when a process dies.
   drover dev                              all of Drover in one process, with an embedded Temporal server
   drover run examples/hello.yaml --follow
 
-Commands that speak to a gateway find the one of drover dev by themselves. Others are named by --server and --token, or by
-the variables DROVER_SERVER and DROVER_TOKEN.
+Client commands use the gateway of drover dev by default. Select another one with --server and --token, or with the variables
+DROVER_SERVER and DROVER_TOKEN.
 
 Exit codes: 0 done, 1 the run failed, 2 wrong usage or an invalid specification, 3 the run was stopped or cancelled,
 4 the gateway cannot be reached or does not allow it, 5 anything else.`,
@@ -49,7 +49,7 @@ Exit codes: 0 done, 1 the run failed, 2 wrong usage or an invalid specification,
 	root.SetErr(env.Stderr)
 	root.SetVersionTemplate("drover {{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return UsageError(err) })
-	root.AddGroup(&cobra.Group{ID: GroupClient, Title: "Commands that speak to a gateway:"})
+	root.AddGroup(&cobra.Group{ID: GroupClient, Title: "Client commands:"})
 	if slices.ContainsFunc(extra, func(c *cobra.Command) bool { return c.GroupID == GroupProcess }) {
 		root.AddGroup(&cobra.Group{ID: GroupProcess, Title: "Commands that run Drover:"})
 	}
@@ -80,8 +80,8 @@ func Commands(env Env) []*cobra.Command {
 	return append(all, versionCommand(env))
 }
 
-// Execute runs the command line and returns its exit code, which cmd ends the
-// process with. Errors go to the root's standard error.
+// Execute runs the command line and returns its exit code. It prints errors to
+// the root's standard error.
 func Execute(ctx context.Context, root *cobra.Command, args []string) ExitCode {
 	root.SetArgs(args)
 	command, err := root.ExecuteContextC(ctx)
@@ -93,15 +93,15 @@ func Execute(ctx context.Context, root *cobra.Command, args []string) ExitCode {
 	return code
 }
 
-// parent makes c a command that does nothing by itself: without arguments it
-// shows its help, and a subcommand that does not exist is an error.
+// parent makes c a command without an action: without arguments it shows its
+// help, and an unknown subcommand is an error.
 func parent(c *cobra.Command) {
 	c.Args = cobra.ArbitraryArgs
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return c.Help()
 		}
-		message := fmt.Sprintf("there is no command %q", strings.TrimSpace(c.CommandPath()+" "+args[0]))
+		message := fmt.Sprintf("unknown command %q", strings.TrimSpace(c.CommandPath()+" "+args[0]))
 		c.SuggestionsMinimumDistance = 2
 		if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 			message += "; did you mean " + strings.Join(near, " or ") + "?"
@@ -110,7 +110,7 @@ func parent(c *cobra.Command) {
 	}
 }
 
-// checkArgs makes wrong numbers of arguments errors of usage, everywhere.
+// checkArgs makes wrong numbers of arguments usage errors, for all subcommands.
 func checkArgs(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
@@ -125,7 +125,7 @@ func checkArgs(c *cobra.Command) {
 	}
 }
 
-// invalid makes an error of usage.
+// invalid returns a usage error.
 func invalid(format string, args ...any) error {
 	return UsageError(run.Errorf(run.CodeInvalid, format, args...))
 }

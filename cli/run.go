@@ -27,10 +27,10 @@ func runCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run FILE",
 		Short: "Submit a run",
-		Long: `Submits the specification in FILE, YAML or JSON ("-" is the standard input), and prints the id of the run.
+		Long: `Submits the specification in FILE, YAML or JSON ("-" is standard input), and prints the id of the run.
 
-With --follow it shows how the run goes until it has ended: on a terminal as a table with the log below, else as lines. The
-exit code then tells how the run ended. Ctrl-C ends the showing and not the run.`,
+With --follow it shows the progress of the run until it has ended: on a terminal as a table with the log below, else as lines.
+The exit code is then the outcome of the run. Ctrl-C ends the command and not the run.`,
 		Example: `  drover run examples/hello.yaml --follow
   drover run build.yaml --env COMMIT=4f2a
   drover run nightly.yaml --idempotency-key nightly-2026-01-31
@@ -55,10 +55,10 @@ exit code then tells how the run ended. Ctrl-C ends the showing and not the run.
 			}
 			created, err := client.Create(c.Context(), body, media, key)
 			if errors.Is(err, remote.ErrUncertain) && key != "" {
-				return run.Errorf(run.CodeUnavailable, "%w; it can be submitted again with this --idempotency-key", err)
+				return run.Errorf(run.CodeUnavailable, "%w; submit the run again with the same --idempotency-key", err)
 			}
 			if errors.Is(err, remote.ErrUncertain) {
-				return run.Errorf(run.CodeUnavailable, "%w; whether the run was submitted tells drover runs list", err)
+				return run.Errorf(run.CodeUnavailable, "%w; check whether the run was submitted with drover runs list", err)
 			}
 			if err != nil {
 				return file.fault(err)
@@ -75,8 +75,8 @@ exit code then tells how the run ended. Ctrl-C ends the showing and not the run.
 	}
 	flags := c.Flags()
 	flags.BoolVarP(&stay, "follow", "f", false, "show the run until it has ended")
-	flags.StringArrayVarP(&change.variables, "env", "e", nil, "a variable for the environment of the run, as NAME=VALUE, over those of the file (repeatable)")
-	flags.StringVar(&key, "idempotency-key", "", "makes one run, however often it is submitted with this key in 24 hours")
+	flags.StringArrayVarP(&change.variables, "env", "e", nil, "environment variable NAME=VALUE of the run, overrides the file (repeatable)")
+	flags.StringVar(&key, "idempotency-key", "", "creates one run for all submissions with this key in 24 hours")
 	addToken(c, &change.token)
 	watch.addTo(c)
 	conn.addTo(c)
@@ -84,18 +84,17 @@ exit code then tells how the run ended. Ctrl-C ends the showing and not the run.
 	return c
 }
 
-// watcher shows how a run goes.
+// watcher shows the progress of a run.
 type watcher struct {
 	env   Env
 	plain bool
 }
 
 func (w *watcher) addTo(c *cobra.Command) {
-	c.Flags().BoolVar(&w.plain, "plain", false, "follow in lines, on a terminal too")
+	c.Flags().BoolVar(&w.plain, "plain", false, "print lines, also on a terminal")
 }
 
-// follow shows a run until it has ended, and returns the error that tells its
-// outcome.
+// follow shows a run until it has ended, and returns an error for its outcome.
 func (w *watcher) follow(ctx context.Context, client *remote.Client, r api.Run, output format) error {
 	if r.Tasks == nil {
 		answer, err := client.AwaitRun(ctx, r.ID)
@@ -108,10 +107,10 @@ func (w *watcher) follow(ctx context.Context, client *remote.Client, r api.Run, 
 	ended, err := follow.Follow(ctx, follow.Options{Client: client, Run: r, Screen: screen})
 	switch {
 	case errors.Is(err, context.Canceled):
-		_, _ = fmt.Fprintf(w.env.Stderr, "Run %s goes on. To see it again: drover runs get %s --follow\nTo stop it: drover runs stop %s\n", r.ID, r.ID, r.ID)
+		_, _ = fmt.Fprintf(w.env.Stderr, "Run %s continues. To follow it again: drover runs get %s --follow\nTo stop it: drover runs stop %s\n", r.ID, r.ID, r.ID)
 		return &exitError{code: ExitOther}
 	case errors.Is(err, follow.ErrLost):
-		return run.Errorf(run.CodeUnavailable, "%w; run %s goes on: drover runs get %s --follow", err, r.ID, r.ID)
+		return run.Errorf(run.CodeUnavailable, "%w; run %s continues: drover runs get %s --follow", err, r.ID, r.ID)
 	case err != nil:
 		return err
 	}
@@ -123,7 +122,7 @@ func (w *watcher) follow(ctx context.Context, client *remote.Client, r api.Run, 
 	return outcome(ended.Value)
 }
 
-// outcome returns the error that makes the exit code tell how a run ended.
+// outcome returns the error that sets the exit code for the outcome of a run.
 func outcome(r api.Run) error {
 	if code := exitOfRun(run.Phase(r.Phase), run.Result(r.Result)); code != ExitOK {
 		return &exitError{code: code}
@@ -131,8 +130,8 @@ func outcome(r api.Run) error {
 	return nil
 }
 
-// screen is where a run is shown. With JSON on the standard output, that is
-// the other one, in lines.
+// screen returns where a run is shown. If standard output has JSON, that is
+// standard error, as lines.
 func (w *watcher) screen(output format) follow.Screen {
 	s := follow.Screen{
 		Writer: w.env.Stdout, Size: w.env.TerminalSize, Now: w.env.Now, Location: w.env.Location, Spell: spell,
@@ -140,7 +139,7 @@ func (w *watcher) screen(output format) follow.Screen {
 	}
 	if output == formatJSON {
 		s.Writer = w.env.Stderr
-		s.Terminal = true // it may be one
+		s.Terminal = true // standard error may be a terminal
 		return s
 	}
 	dumb := w.env.variable("TERM") == "dumb"
@@ -149,8 +148,8 @@ func (w *watcher) screen(output format) follow.Screen {
 	return s
 }
 
-// unicode reports whether the locale is one of UTF-8, as all are where none is
-// named.
+// unicode reports whether the locale uses UTF-8. It assumes so if no locale is
+// set.
 func (w *watcher) unicode() bool {
 	locale := firstOf(w.env.variable("LC_ALL"), w.env.variable("LC_CTYPE"), w.env.variable("LANG"))
 	locale = strings.ToLower(strings.ReplaceAll(locale, "-", ""))
@@ -164,8 +163,8 @@ func completeSpecs(_ *cobra.Command, args []string, _ string) ([]string, cobra.S
 	return []string{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-// formatOf tells the format of a specification by the name of its file, or
-// else by how it begins.
+// formatOf returns the format of a specification by its file name, or else by its
+// first character.
 func formatOf(name string, data []byte) spec.Format {
 	if f, ok := spec.Detect(name); ok {
 		return f

@@ -25,7 +25,7 @@ func runsCommand(env Env) *cobra.Command {
 	f := &runsFlags{env: env, conn: &connection{env: env}}
 	c := &cobra.Command{
 		Use:     "runs",
-		Short:   "List, look at and steer runs",
+		Short:   "List, show and control runs",
 		Example: "  drover runs list --phase running\n  drover runs get ID\n  drover runs logs ID TASK --follow\n  drover runs stop ID",
 	}
 	parent(c)
@@ -53,8 +53,8 @@ func listRunsCommand(f *runsFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List runs, newest first",
-		Long: `Lists runs, newest first. Values of one flag are alternatives, different flags must all match. Times are RFC 3339, or how
-long ago: 90m, 36h.`,
+		Long: `Lists runs, newest first. Values of one flag are alternatives, different flags must all match. Times are RFC 3339, or an age:
+90m, 36h.`,
 		Example: `  drover runs list --phase running --phase queued
   drover runs list --group /project/42 --result failed --created-after 24h
   drover runs list --annotation commit=4f2a -o json`,
@@ -65,14 +65,14 @@ long ago: 90m, 36h.`,
 	flags := c.Flags()
 	flags.StringSliceVar(&filter.phases, "phase", nil, "setup_error, queued, running, finished or cancelled (repeatable)")
 	flags.StringSliceVar(&filter.results, "result", nil, "unknown, success, failed or stopped (repeatable)")
-	flags.StringArrayVar(&filter.groups, "group", nil, "a group, for its runs and those of all groups below it (repeatable)")
-	flags.StringArrayVar(&filter.changeGroups, "changegroup", nil, "a change group (repeatable)")
+	flags.StringArrayVar(&filter.groups, "group", nil, "only runs of this group and of all groups below it (repeatable)")
+	flags.StringArrayVar(&filter.changeGroups, "changegroup", nil, "only runs of this change group (repeatable)")
 	addTokenFor(c, f, &filter.tokenFor)
-	flags.StringArrayVar(&filter.annotations, "annotation", nil, "an annotation, as KEY=VALUE (repeatable)")
+	flags.StringArrayVar(&filter.annotations, "annotation", nil, "only runs with this annotation KEY=VALUE (repeatable)")
 	flags.StringVar(&filter.after, "created-after", "", "only runs created after this time")
 	flags.StringVar(&filter.before, "created-before", "", "only runs created before this time")
-	flags.IntVar(&filter.limit, "limit", 25, "how many runs to list, 1 to 100")
-	flags.StringVar(&filter.cursor, "cursor", "", "where to go on, as the list before said")
+	flags.IntVar(&filter.limit, "limit", 25, "number of runs to list, 1 to 100")
+	flags.StringVar(&filter.cursor, "cursor", "", "cursor of the next page, from the previous list")
 	flags.BoolVar(&filter.ascending, "oldest-first", false, "oldest first")
 	flags.BoolVar(&filter.all, "all", false, "list all runs, page by page")
 	_ = c.RegisterFlagCompletionFunc("changegroup", completeChangeGroups(f.conn, 0))
@@ -82,7 +82,7 @@ long ago: 90m, 36h.`,
 }
 
 func addTokenFor(c *cobra.Command, f *runsFlags, names *[]string) {
-	c.Flags().StringArrayVar(names, "token-for", nil, "a change group for an update token of the same moment (repeatable)")
+	c.Flags().StringArrayVar(names, "token-for", nil, "change group to read an update token for (repeatable)")
 	_ = c.RegisterFlagCompletionFunc("token-for", completeChangeGroups(f.conn, 0))
 }
 
@@ -171,21 +171,21 @@ func (filter runFilter) params(env Env) (*api.ListRunsParams, error) {
 }
 
 func as[T ~string](values []string) []T {
-	var all []T // nil is no parameter at all
+	var all []T // nil means that the parameter is absent
 	for _, v := range values {
 		all = append(all, T(v))
 	}
 	return all
 }
 
-// parseTime reads a time, or how long ago it was.
+// parseTime parses a time, or an age.
 func parseTime(env Env, text string) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
 		return env.Now().Add(-d), nil
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return at, fmt.Errorf("%q is neither a time such as 2026-01-31T15:04:05Z nor a duration such as 36h", text)
+		return at, fmt.Errorf("%q is neither a time such as 2026-01-31T15:04:05Z nor an age such as 36h", text)
 	}
 	return at, nil
 }
@@ -205,7 +205,7 @@ func (f *runsFlags) took(r api.Run) string {
 	return f.env.took(r.StartedAt, r.EndedAt)
 }
 
-// countTasks tells how many tasks have ended, of how many.
+// countTasks returns the number of ended tasks and the number of all tasks.
 func countTasks(counts map[string]int) string {
 	ended, all := 0, 0
 	for status, n := range counts {
@@ -223,8 +223,8 @@ func getRunCommand(f *runsFlags) *cobra.Command {
 	var tokenFor []string
 	c := &cobra.Command{
 		Use:               "get ID",
-		Short:             "Show a run with its tasks, and why they wait or failed",
-		Long:              "Shows a run. With --follow it goes on until the run has ended, and the exit code tells how it did.",
+		Short:             "Show a run with its tasks, and the reasons why they wait or failed",
+		Long:              "Shows a run. With --follow it shows the progress until the run has ended, and the exit code is the outcome of the run.",
 		Example:           "  drover runs get 01k8z3m6w4v6q2d1c9x7b5a3n1\n  drover runs get 01k8z3m6w4v6q2d1c9x7b5a3n1 --follow",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: f.completeRun(1),
@@ -312,7 +312,7 @@ func inOrder(tasks map[string]api.Task) []string {
 	return names
 }
 
-// pairs lists a map as k=v, by key.
+// pairs formats a map as k=v, sorted by key.
 func pairs(m map[string]string) string {
 	all := make([]string, 0, len(m))
 	for k, v := range m {

@@ -26,7 +26,7 @@ func schedulesCommand(env Env) *cobra.Command {
 	f := &schedulesFlags{env: env, conn: &connection{env: env}}
 	c := &cobra.Command{
 		Use:   "schedules",
-		Short: "Have runs made at certain times",
+		Short: "Manage schedules, which create runs at given times",
 		Example: `  drover schedules set nightly.yaml
   drover schedules list
   drover schedules trigger nightly`,
@@ -58,8 +58,8 @@ func listSchedulesCommand(f *schedulesFlags) *cobra.Command {
 			return f.list(c.Context(), client, params, all)
 		},
 	}
-	c.Flags().IntVar(&limit, "limit", limit, "how many schedules to list, 1 to 100")
-	c.Flags().StringVar(&params.After, "after", "", "only names after this one")
+	c.Flags().IntVar(&limit, "limit", limit, "number of schedules to list, 1 to 100")
+	c.Flags().StringVar(&params.After, "after", "", "only schedules with names after this one")
 	c.Flags().BoolVar(&all, "all", false, "list all schedules, page by page")
 	return c
 }
@@ -99,7 +99,7 @@ func (f *schedulesFlags) list(ctx context.Context, client *remote.Client, params
 	return nil
 }
 
-// times tells when a schedule fires, in a line.
+// times formats the times of a schedule in one line.
 func times(x api.Schedule) string {
 	all := append([]string(nil), x.Cron...)
 	for _, i := range x.Intervals {
@@ -190,19 +190,19 @@ func setScheduleCommand(f *schedulesFlags) *cobra.Command {
 		show: func(answer remote.Answer[api.Schedule]) error { return f.show(answer, nil) },
 	}.on(&cobra.Command{
 		Use:   "set FILE",
-		Short: "Make a schedule, or change the one there is, as a file says",
-		Long: `Makes a schedule, or changes the one of its name. The file, or standard input with -, has the specification of the runs
-under spec, and beside it the times: cron, intervals, timezone, jitter, start_at, end_at, overlap, catchup_window,
-pause_on_failure, paused, note. The name is that in the file, or the one given by --name.
+		Short: "Create or update a schedule from a file",
+		Long: `Creates or updates a schedule. The file, or standard input with -, has the specification of the runs under spec, and beside
+it the settings of the schedule: cron, intervals, timezone, jitter, start_at, end_at, overlap, catchup_window,
+pause_on_failure, paused, note. The name is in the file, or given by --name.
 
-Where the specification has no secrets, those of the schedule there is are kept; likewise paused and note.`,
+If the specification has no secrets, an existing schedule keeps its secrets; likewise paused and note.`,
 		Example: "  drover schedules set nightly.yaml\n  drover schedules set build.yaml --name nightly",
 	}, f.env, f.conn)
 }
 
 func deleteScheduleCommand(f *schedulesFlags) *cobra.Command {
 	return &cobra.Command{
-		Use: "delete NAME...", Short: "Delete schedules; their runs go on", Example: "  drover schedules delete nightly",
+		Use: "delete NAME...", Short: "Delete schedules; their runs continue", Example: "  drover schedules delete nightly",
 		Args: cobra.MinimumNArgs(1), ValidArgsFunction: completeSchedules(f.conn, 0),
 		RunE: func(c *cobra.Command, names []string) error {
 			client, err := f.conn.open()
@@ -226,7 +226,7 @@ func deleteScheduleCommand(f *schedulesFlags) *cobra.Command {
 func pauseScheduleCommand(f *schedulesFlags) *cobra.Command {
 	note := ""
 	c := &cobra.Command{
-		Use: "pause NAME...", Short: "Pause schedules: they fire no more", Example: "  drover schedules pause nightly --note 'until the disk is replaced'",
+		Use: "pause NAME...", Short: "Pause schedules", Example: "  drover schedules pause nightly --note 'until the disk is replaced'",
 	}
 	f.steer(c, "paused", func(ctx context.Context, client *remote.Client, name string) (remote.Answer[api.Schedule], error) {
 		return client.PauseSchedule(ctx, name, api.ScheduleNote{Note: note})
@@ -238,7 +238,7 @@ func pauseScheduleCommand(f *schedulesFlags) *cobra.Command {
 func resumeScheduleCommand(f *schedulesFlags) *cobra.Command {
 	note := ""
 	c := &cobra.Command{
-		Use: "resume NAME...", Short: "Let paused schedules fire again", Example: "  drover schedules resume nightly",
+		Use: "resume NAME...", Short: "Resume paused schedules", Example: "  drover schedules resume nightly",
 	}
 	f.steer(c, "resumed", func(ctx context.Context, client *remote.Client, name string) (remote.Answer[api.Schedule], error) {
 		return client.ResumeSchedule(ctx, name, api.ScheduleNote{Note: note})
@@ -251,7 +251,7 @@ func triggerScheduleCommand(f *schedulesFlags) *cobra.Command {
 	var overlap string
 	c := &cobra.Command{
 		Use: "trigger NAME...", Short: "Fire schedules now, paused or not",
-		Long:    "Fires schedules now. The run is made a moment later: drover schedules get NAME shows it.",
+		Long:    "Fires schedules now. Each run is created shortly afterwards: drover schedules get NAME shows it.",
 		Example: "  drover schedules trigger nightly --overlap allow_all",
 	}
 	f.steer(c, "triggered", func(ctx context.Context, client *remote.Client, name string) (remote.Answer[api.Schedule], error) {
@@ -265,7 +265,7 @@ func backfillScheduleCommand(f *schedulesFlags) *cobra.Command {
 	var overlap, from, to string
 	c := &cobra.Command{
 		Use: "backfill NAME", Short: "Fire a schedule for its times in the past",
-		Long:    "Fires a schedule for all its times in a span of time, bounds included. Times are RFC 3339, or how long ago: 90m, 36h.",
+		Long:    "Fires a schedule for all its times in an interval, bounds included. Times are RFC 3339, or an age: 90m, 36h.",
 		Example: "  drover schedules backfill nightly --from 72h --overlap buffer_all",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: completeSchedules(f.conn, 1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -300,11 +300,11 @@ func backfillScheduleCommand(f *schedulesFlags) *cobra.Command {
 }
 
 func overlapFlag(c *cobra.Command, overlap *string) {
-	c.Flags().StringVar(overlap, "overlap", "", "the overlap policy in the place of the schedule's own: "+strings.Join(texts(run.Overlaps()), ", "))
+	c.Flags().StringVar(overlap, "overlap", "", "overlap policy instead of the schedule's own: "+strings.Join(texts(run.Overlaps()), ", "))
 	_ = c.RegisterFlagCompletionFunc("overlap", cobra.FixedCompletions(texts(run.Overlaps()), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// steer makes c one that makes one call on each schedule.
+// steer makes c a command that makes one call for each schedule.
 func (f *schedulesFlags) steer(c *cobra.Command, done string, call func(context.Context, *remote.Client, string) (remote.Answer[api.Schedule], error)) {
 	c.Args = cobra.MinimumNArgs(1)
 	c.ValidArgsFunction = completeSchedules(f.conn, 0)
@@ -317,7 +317,7 @@ func (f *schedulesFlags) steer(c *cobra.Command, done string, call func(context.
 	}
 }
 
-// changed tells that something was done with a schedule.
+// changed returns a function that prints what was done with a schedule.
 func (f *schedulesFlags) changed(done string) func(remote.Answer[api.Schedule], error) error {
 	return func(answer remote.Answer[api.Schedule], err error) error {
 		if err != nil {
@@ -332,7 +332,7 @@ func (f *schedulesFlags) changed(done string) func(remote.Answer[api.Schedule], 
 }
 
 // completeSchedules completes names for the first most arguments, or for all
-// with 0.
+// arguments if most is 0.
 func completeSchedules(conn *connection, most int) completer {
 	return completeNames(conn, most, func(ctx context.Context, client *remote.Client) ([]string, error) {
 		limit := 100

@@ -12,15 +12,15 @@ import (
 	"github.com/drover-run/drover/spec"
 )
 
-// maxFile bounds what is read of a file: more than the gateway takes, so that
-// it is the gateway that says what is too large.
+// maxFile bounds how much of a file is read: more than the gateway accepts, so
+// that the gateway reports a file that is too large.
 const maxFile = 4 * run.MaxRequestBytes
 
 const mediaJSON = "application/json"
 
-// specFile is a specification as it lies in a file.
+// specFile is a specification in a file.
 type specFile struct {
-	name   string // as people know it
+	name   string // for messages
 	data   []byte
 	format spec.Format
 }
@@ -31,14 +31,14 @@ func readSpecFile(env Env, name string) (*specFile, error) {
 		if path, ok := errors.AsType[*os.PathError](err); ok {
 			err = path.Err
 		}
-		return nil, run.Errorf(run.CodeInvalid, "reading %s: %w", name, err)
+		return nil, run.Errorf(run.CodeInvalid, "read %s: %w", name, err)
 	}
 	f := &specFile{name: name, data: data, format: formatOf(name, data)}
 	if name == "-" {
 		f.name = "stdin"
 	}
 	if len(data) > maxFile {
-		return nil, f.fault(run.Errorf(run.CodeTooLarge, "it has more than %d bytes; the limit is %d", maxFile, run.MaxRequestBytes))
+		return nil, f.fault(run.Errorf(run.CodeTooLarge, "the file has more than %d bytes; the limit is %d", maxFile, run.MaxRequestBytes))
 	}
 	return f, nil
 }
@@ -56,8 +56,8 @@ func readFile(env Env, name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(in, maxFile+1))
 }
 
-// validate checks the specification as far as that can be done here: pools are
-// known to the gateway alone.
+// validate checks the specification as far as possible without a gateway: only
+// the gateway knows the pools.
 func (f *specFile) validate() (*run.Spec, error) {
 	s, err := spec.Validate(f.data, f.format)
 	if err != nil {
@@ -66,7 +66,7 @@ func (f *specFile) validate() (*run.Spec, error) {
 	return s, nil
 }
 
-// specChange is what flags add to a specification.
+// specChange is the changes of flags to a specification.
 type specChange struct {
 	variables []string // NAME=VALUE, for the environment of the run
 	token     string
@@ -74,11 +74,11 @@ type specChange struct {
 
 func (c specChange) empty() bool { return len(c.variables) == 0 && c.token == "" }
 
-// tokenKey is the key of the update token that a request has beside those of
+// tokenKey is the key of the update token, which a request has beside the keys of
 // its specification.
 const tokenKey = "changegroup_token"
 
-// change returns the specification with what the flags say, as JSON.
+// change returns the changed specification as JSON.
 func (f *specFile) change(c specChange) ([]byte, error) {
 	token := ""
 	s, err := spec.Parser{Extra: map[string]*string{tokenKey: &token}}.Read(f.data, f.format)
@@ -97,17 +97,17 @@ func (f *specFile) change(c specChange) ([]byte, error) {
 	}
 	body, err := spec.Marshal(s)
 	if err != nil {
-		return nil, fmt.Errorf("changing %s: %w", f.name, err)
+		return nil, fmt.Errorf("change %s: %w", f.name, err)
 	}
 	if token = firstOf(c.token, token); token == "" {
 		return body, nil
 	}
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal(body, &keys); err != nil {
-		return nil, fmt.Errorf("changing %s: %w", f.name, err)
+		return nil, fmt.Errorf("change %s: %w", f.name, err)
 	}
 	if keys[tokenKey], err = json.Marshal(token); err != nil {
-		return nil, fmt.Errorf("changing %s: %w", f.name, err)
+		return nil, fmt.Errorf("change %s: %w", f.name, err)
 	}
 	return json.Marshal(keys)
 }
@@ -120,10 +120,10 @@ func (f *specFile) media() string {
 	return "application/yaml"
 }
 
-// fault makes an error about the specification one about the file.
+// fault converts an error of the specification to an error of the file.
 func (f *specFile) fault(err error) error { return f.faultOf(err, spec.Locate) }
 
-// faultOf does so with the lines that locate finds.
+// faultOf is fault with line numbers from locate.
 func (f *specFile) faultOf(err error, locate func([]run.Fault, []byte, spec.Format) []run.Fault) error {
 	var coded *run.Error
 	if !errors.As(err, &coded) || exitOfCode(coded.Code) != ExitInvalid {

@@ -15,26 +15,26 @@ import (
 
 func startCommand(f *runsFlags) *cobra.Command {
 	return f.steerCommand(&cobra.Command{
-		Use: "start ID...", Short: "Let queued runs of manual admission start", Example: "  drover runs start 01k8z3m6w4v6q2d1c9x7b5a3n1",
+		Use: "start ID...", Short: "Start queued runs with manual admission", Example: "  drover runs start 01k8z3m6w4v6q2d1c9x7b5a3n1",
 	}, (*remote.Client).Start)
 }
 
 func stopCommand(f *runsFlags) *cobra.Command {
 	return f.steerCommand(&cobra.Command{
 		Use: "stop ID...", Short: "Stop running runs",
-		Long: `Stops running runs. It returns at once; a run is finished when none of its tasks executes any more (drover runs get ID
---follow waits for that).`,
+		Long: `Stops running runs. It returns immediately; a run is finished when its last task has stopped (drover runs get ID --follow
+waits for that).`,
 		Example: "  drover runs stop 01k8z3m6w4v6q2d1c9x7b5a3n1",
 	}, (*remote.Client).Stop)
 }
 
 func cancelCommand(f *runsFlags) *cobra.Command {
 	return f.steerCommand(&cobra.Command{
-		Use: "cancel ID...", Short: "End queued runs for good", Example: "  drover runs cancel 01k8z3m6w4v6q2d1c9x7b5a3n1",
+		Use: "cancel ID...", Short: "Cancel queued runs", Example: "  drover runs cancel 01k8z3m6w4v6q2d1c9x7b5a3n1",
 	}, (*remote.Client).Cancel)
 }
 
-// steerCommand makes a command that makes one call on each run.
+// steerCommand returns a command that makes one call for each run.
 func (f *runsFlags) steerCommand(
 	c *cobra.Command, call func(client *remote.Client, ctx context.Context, id, token string) (remote.Answer[api.Run], error),
 ) *cobra.Command {
@@ -61,7 +61,7 @@ func (f *runsFlags) steerCommand(
 	return c
 }
 
-// each goes on after an error, and returns all of them.
+// each continues after an error, and returns all errors joined.
 func each(ids []string, do func(string) error) error {
 	var errs []error
 	for _, id := range ids {
@@ -76,14 +76,14 @@ func each(ids []string, do func(string) error) error {
 }
 
 func addToken(c *cobra.Command, token *string) {
-	c.Flags().StringVar(token, "changegroup-token", "", "an update token: do it only if its change groups are as they were when it was read")
+	c.Flags().StringVar(token, "changegroup-token", "", "update token: succeed only if its change groups are unchanged since the token was read")
 	_ = c.RegisterFlagCompletionFunc("changegroup-token", cobra.NoFileCompletions)
 }
 
-// checkToken refuses a token for several calls: the first uses it up.
+// checkToken refuses a token for several calls: the first call invalidates it.
 func checkToken(token string, names []string) error {
 	if token != "" && len(names) > 1 {
-		return invalid("--changegroup-token is good for one call: give one name, not %d", len(names))
+		return invalid("--changegroup-token is valid for one call: give one name, not %d", len(names))
 	}
 	return nil
 }
@@ -105,8 +105,8 @@ func approveCommand(f *runsFlags) *cobra.Command {
 	token := ""
 	c := &cobra.Command{
 		Use:               "approve ID TASK...",
-		Short:             "Approve tasks that wait for it",
-		Long:              "Approves tasks that wait for it, in the name of the token.",
+		Short:             "Approve tasks that wait for approval",
+		Long:              "Approves tasks that wait for approval. The approval counts for the name of the token.",
 		Example:           "  drover runs approve 01k8z3m6w4v6q2d1c9x7b5a3n1 deploy",
 		Args:              cobra.MinimumNArgs(2),
 		ValidArgsFunction: f.completeTasks(waitsForApproval),
@@ -143,8 +143,8 @@ func annotateCommand(f *runsFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "annotate ID KEY=VALUE... [KEY-...]",
 		Short: "Change the annotations of a run or of a task",
-		Long: `Sets annotations of a run, or of a task with --task, and removes those that are named with a dash at the end. Others stay,
-unless --replace is given.`,
+		Long: `Sets annotations of a run, or of a task with --task, and removes annotations given as KEY-. Other annotations stay, unless
+--replace is given.`,
 		Example: `  drover runs annotate 01k8z3m6w4v6q2d1c9x7b5a3n1 ticket=OPS-7 reviewed-
   drover runs annotate 01k8z3m6w4v6q2d1c9x7b5a3n1 --task build size=12M`,
 		Args:              cobra.MinimumNArgs(1),
@@ -178,8 +178,8 @@ unless --replace is given.`,
 		},
 	}
 	addToken(c, &token)
-	c.Flags().StringVar(&task, "task", "", "the name of a task")
-	c.Flags().BoolVar(&replace, "replace", false, "remove all annotations that are not given")
+	c.Flags().StringVar(&task, "task", "", "name of the task")
+	c.Flags().BoolVar(&replace, "replace", false, "remove all other annotations")
 	_ = c.RegisterFlagCompletionFunc("task", f.completeTaskFlag)
 	return c
 }
@@ -200,9 +200,8 @@ func parseAnnotations(args []string) (set map[string]string, remove []string, er
 	return set, remove, nil
 }
 
-// mergeAnnotations returns the annotations that there are, changed. The
-// gateway replaces them as a whole, so of two that change them at the same
-// moment one loses.
+// mergeAnnotations returns the changed annotations. The gateway replaces all
+// annotations, so one of two concurrent changes is lost.
 func mergeAnnotations(
 	ctx context.Context, client *remote.Client, id, task string, set map[string]string, remove []string,
 ) (map[string]string, error) {

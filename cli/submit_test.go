@@ -58,14 +58,14 @@ func TestRun_without_an_answer(t *testing.T) {
 	defer server.Close()
 	code, _, stderr := execute(t, server.URL, nil, "run", specFile(t, []byte(hello)))
 	require.Equal(t, cli.ExitNoAccess, code)
-	require.Contains(t, stderr, "whether the run was submitted tells drover runs list")
+	require.Contains(t, stderr, "check whether the run was submitted with drover runs list")
 	code, _, stderr = execute(t, server.URL, nil, "run", specFile(t, []byte(hello)), "--idempotency-key", "k")
 	require.Equal(t, cli.ExitNoAccess, code)
-	require.Contains(t, stderr, "it can be submitted again with this --idempotency-key")
+	require.Contains(t, stderr, "submit the run again with the same --idempotency-key")
 	_, _, stderr = execute(t, server.URL, nil, "runs", "restart", "run-1")
-	require.Contains(t, stderr, "whether the run was restarted tells drover runs get run-1")
+	require.Contains(t, stderr, "check whether the run was restarted with drover runs get run-1")
 	_, _, stderr = execute(t, server.URL, nil, "runs", "restart", "run-1", "--idempotency-key", "k")
-	require.Contains(t, stderr, "it can be asked for again with this --idempotency-key")
+	require.Contains(t, stderr, "repeat the restart with the same --idempotency-key")
 }
 
 func TestRun_loses_the_gateway(t *testing.T) {
@@ -86,7 +86,7 @@ func TestRun_loses_the_gateway(t *testing.T) {
 	g.Away(true)
 	r := <-done
 	require.Equal(t, cli.ExitNoAccess, r.code)
-	require.Contains(t, r.stderr, "run run-1 goes on: drover runs get run-1 --follow")
+	require.Contains(t, r.stderr, "run run-1 continues: drover runs get run-1 --follow")
 }
 
 func TestRun_on_a_terminal(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// verdict is what validate says of one file as JSON.
+// verdict is the result of validate for one file.
 type verdict struct {
 	File   string      `json:"file"`
 	Valid  bool        `json:"valid"`
@@ -24,8 +24,8 @@ func validateCommand(env Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "validate FILE...",
 		Short: "Check specifications without a gateway",
-		Long: `Checks specifications, YAML or JSON ("-" is the standard input), and names every fault with its line. No gateway is asked, so
-whether the pools exist is not checked.`,
+		Long: `Checks specifications, YAML or JSON ("-" is standard input), and prints every fault with its line. It uses no gateway, so it
+does not check whether the pools exist.`,
 		Example:           "  drover validate build.yaml\n  drover validate -o json *.yaml",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeAllSpecs,

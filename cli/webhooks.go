@@ -26,7 +26,7 @@ func webhooksCommand(env Env) *cobra.Command {
 	f := &webhooksFlags{env: env, conn: &connection{env: env}}
 	c := &cobra.Command{
 		Use:   "webhooks",
-		Short: "Have events delivered to receivers over HTTP",
+		Short: "Deliver events to receivers over HTTP",
 		Example: `  drover webhooks set ci --url https://ci.example.com/drover --secret-file secret --event run
   drover webhooks list
   drover webhooks get ci`,
@@ -40,7 +40,7 @@ func webhooksCommand(env Env) *cobra.Command {
 
 func listWebhooksCommand(f *webhooksFlags) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List the webhooks, and how their deliveries stand", Example: "  drover webhooks list -o json",
+		Use: "list", Short: "List the webhooks with the state of their deliveries", Example: "  drover webhooks list -o json",
 		Args: cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, _ []string) error {
 			client, err := f.conn.open()
@@ -64,7 +64,7 @@ func listWebhooksCommand(f *webhooksFlags) *cobra.Command {
 	}
 }
 
-// webhookState tells in a word or two how the delivery stands.
+// webhookState summarizes the state of the delivery.
 func webhookState(w api.Webhook) string {
 	switch {
 	case !w.Enabled:
@@ -77,7 +77,7 @@ func webhookState(w api.Webhook) string {
 
 func getWebhookCommand(f *webhooksFlags) *cobra.Command {
 	return &cobra.Command{
-		Use: "get NAME", Short: "Show a webhook, and how its delivery stands", Example: "  drover webhooks get ci",
+		Use: "get NAME", Short: "Show a webhook with the state of its delivery", Example: "  drover webhooks get ci",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completeWebhooks(f.conn, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			client, err := f.conn.open()
@@ -114,7 +114,7 @@ func (f *webhooksFlags) print(answer remote.Answer[api.Webhook]) error {
 	return t.flush()
 }
 
-// webhookChange is the flags of set.
+// webhookChange is the flags of the command set.
 type webhookChange struct {
 	url, secretFile, group, run, from string
 	events                            []string
@@ -125,11 +125,11 @@ func setWebhookCommand(f *webhooksFlags) *cobra.Command {
 	var change webhookChange
 	c := &cobra.Command{
 		Use:   "set NAME",
-		Short: "Make a webhook, or change the one there is",
-		Long: `Makes a webhook, or changes what is named of the one there is; the rest stays. It takes effect at once: what failed is
-tried again now.
+		Short: "Create or update a webhook",
+		Long: `Creates a webhook, or updates the given settings of an existing one. A change takes effect immediately: a failed delivery is
+retried now.
 
-The secret signs what is delivered. It is read from a file, or from standard input with --secret-file -.`,
+The secret signs deliveries. It is read from a file, or from standard input with --secret-file -.`,
 		Example: `  openssl rand -hex 32 > secret
   drover webhooks set ci --url https://ci.example.com/drover --secret-file secret --event run --group /project/42
   drover webhooks set ci --enabled=false
@@ -157,19 +157,19 @@ The secret signs what is delivered. It is read from a file, or from standard inp
 		},
 	}
 	flags := c.Flags()
-	flags.StringVar(&change.url, "url", "", "where to deliver to, http or https")
-	flags.StringVar(&change.secretFile, "secret-file", "", "a file with the secret, - for standard input; a new webhook needs one")
-	flags.StringSliceVar(&change.events, "event", nil, "run or task (repeatable; default both)")
+	flags.StringVar(&change.url, "url", "", "URL of the receiver, http or https")
+	flags.StringVar(&change.secretFile, "secret-file", "", "file with the secret, - for standard input; required for a new webhook")
+	flags.StringSliceVar(&change.events, "event", nil, "type of events, run or task (repeatable; default both)")
 	flags.StringVar(&change.group, "group", "", "only events of this group, and of all groups below it")
 	flags.StringVar(&change.run, "run", "", "only events of this run")
-	flags.BoolVar(&change.enabled, "enabled", true, "whether to deliver")
-	flags.StringVar(&change.from, "from", "", `where to go on: "now", or the number of an event (default: where it is; a new one begins with now)`)
+	flags.BoolVar(&change.enabled, "enabled", true, "deliver events")
+	flags.StringVar(&change.from, "from", "", `first event to deliver: "now", or a number (default: the current position; "now" for a new webhook)`)
 	_ = c.RegisterFlagCompletionFunc("event", cobra.FixedCompletions(texts(run.EventTypes()), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
-// merge returns the webhook that there is, as the flags change it. The gateway
-// replaces it as a whole, so of two that change it at the same moment one loses.
+// merge returns the existing webhook changed by the flags. The gateway replaces
+// the whole webhook, so one of two concurrent changes is lost.
 func (w webhookChange) merge(c *cobra.Command, client *remote.Client, name string) (api.WebhookSpec, error) {
 	spec := api.WebhookSpec{Enabled: new(true)}
 	was, err := client.Webhook(c.Context(), name)
@@ -200,23 +200,23 @@ func (w webhookChange) merge(c *cobra.Command, client *remote.Client, name strin
 	return spec, nil
 }
 
-// maxSecretFile is more than any secret has.
+// maxSecretFile bounds the size of a secret file, in bytes.
 const maxSecretFile = 4096
 
-// readSecret reads a secret, without the line break at its end.
+// readSecret reads a secret and removes the line break at its end.
 func readSecret(env Env, name string) (string, error) {
 	in := env.Stdin
 	if name != "-" {
 		file, err := os.Open(name)
 		if err != nil {
-			return "", run.Errorf(run.CodeInvalid, "reading the secret: %w", err)
+			return "", run.Errorf(run.CodeInvalid, "read the secret: %w", err)
 		}
 		defer func() { _ = file.Close() }()
 		in = file
 	}
 	data, err := io.ReadAll(io.LimitReader(in, maxSecretFile))
 	if err != nil {
-		return "", run.Errorf(run.CodeInvalid, "reading the secret: %w", err)
+		return "", run.Errorf(run.CodeInvalid, "read the secret: %w", err)
 	}
 	secret := strings.TrimRight(string(data), "\r\n")
 	if secret == "" {
@@ -249,7 +249,7 @@ func deleteWebhookCommand(f *webhooksFlags) *cobra.Command {
 }
 
 // completeWebhooks completes names for the first most arguments, or for all
-// with 0.
+// arguments if most is 0.
 func completeWebhooks(conn *connection, most int) completer {
 	return completeNames(conn, most, func(ctx context.Context, client *remote.Client) ([]string, error) {
 		answer, err := client.Webhooks(ctx)
@@ -261,8 +261,8 @@ func completeWebhooks(conn *connection, most int) completer {
 	})
 }
 
-// completeNames completes what the gateway lists, for the first most arguments
-// or for all with 0.
+// completeNames completes the names that list returns, for the first most
+// arguments, or for all arguments if most is 0.
 func completeNames(conn *connection, most int, list func(context.Context, *remote.Client) ([]string, error)) completer {
 	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if most > 0 && len(args) >= most {

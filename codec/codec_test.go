@@ -62,12 +62,12 @@ func TestCodec(t *testing.T) {
 	_, err = old.Decode(sealed)
 	require.Error(t, err)
 	same, err := both.Decode(plain.GetPayloads())
-	require.NoError(t, err, "what was told in the clear can be read")
+	require.NoError(t, err, "payloads in the clear can be read")
 	require.True(t, proto.Equal(plain, &commonpb.Payloads{Payloads: same}))
 }
 
-// TestCodec_seals_what_claims_to_be_sealed encodes payloads that carry the mark
-// of an encrypted one: the mark of a payload is the claim of its sender.
+// TestCodec_seals_what_claims_to_be_sealed encodes payloads with the metadata
+// of an encrypted payload: the sender sets the metadata.
 func TestCodec_seals_what_claims_to_be_sealed(t *testing.T) {
 	t.Parallel()
 	c := newCodec(t, newKey(t, "k1"))
@@ -78,11 +78,11 @@ func TestCodec_seals_what_claims_to_be_sealed(t *testing.T) {
 	require.NoError(t, err)
 	require.NotContains(t, string(sealed[0].GetData()), "visible")
 	opened, err := c.Decode(sealed)
-	require.NoError(t, err, "who reads history can always decode it")
+	require.NoError(t, err, "every reader of a history can decode it")
 	require.True(t, proto.Equal(forged, opened[0]))
 }
 
-// frontend is a Temporal that does not answer at first.
+// frontend is a fake of Temporal whose first calls fail.
 type frontend struct {
 	workflowservice.UnimplementedWorkflowServiceServer
 
@@ -104,8 +104,8 @@ func (f *frontend) RespondActivityTaskFailed(
 	return &workflowservice.RespondActivityTaskFailedResponse{}, nil
 }
 
-// TestCodec_seals_once_per_attempt has the SDK repeat a call: what an attempt
-// encrypted is not the next attempt's to encrypt.
+// TestCodec_seals_once_per_attempt makes the SDK retry a call: no attempt
+// encrypts what an earlier attempt encrypted.
 func TestCodec_seals_once_per_attempt(t *testing.T) {
 	t.Parallel()
 	server, service := grpc.NewServer(), &frontend{fails: 2, calls: make(chan *workflowservice.RespondActivityTaskFailedRequest, 3)}

@@ -2,22 +2,24 @@ package config
 
 import "time"
 
-// Archives bounds workspaces, caches and artifacts, and says how long they are
-// kept. Gateways and control workers should be configured alike. 0 is no bound.
+// Archives bounds workspaces, caches and artifacts, and sets how long they are
+// kept. All gateways and control workers should have the same settings. 0 means
+// no bound.
 type Archives struct {
-	MaxBytes        int64 `koanf:"max_bytes" yaml:"max_bytes"`                 // of one archive, as it is stored
-	MaxEntries      int64 `koanf:"max_entries" yaml:"max_entries"`             // files, directories and links of one
-	MaxContentBytes int64 `koanf:"max_content_bytes" yaml:"max_content_bytes"` // of its files, before compression
-	CacheMaxBytes   int64 `koanf:"cache_max_bytes" yaml:"cache_max_bytes"`     // of one cache, as it is stored
-	CacheTotalBytes int64 `koanf:"cache_total_bytes" yaml:"cache_total_bytes"` // of all: those go that were used longest ago
-	// CacheMaxAge is how long caches stay that nobody uses.
+	MaxBytes        int64 `koanf:"max_bytes" yaml:"max_bytes"`                 // of one stored archive, compressed
+	MaxEntries      int64 `koanf:"max_entries" yaml:"max_entries"`             // files, directories and links of one archive
+	MaxContentBytes int64 `koanf:"max_content_bytes" yaml:"max_content_bytes"` // of the files of one archive, before compression
+	CacheMaxBytes   int64 `koanf:"cache_max_bytes" yaml:"cache_max_bytes"`     // of one stored cache, compressed
+	CacheTotalBytes int64 `koanf:"cache_total_bytes" yaml:"cache_total_bytes"` // of all caches; the least recently used ones are removed first
+	// CacheMaxAge is how long caches are kept after their last use.
 	CacheMaxAge time.Duration `koanf:"cache_max_age" yaml:"cache_max_age"`
-	// WorkspaceMaxAge is how long workspaces stay after the end of their run.
+	// WorkspaceMaxAge is how long workspaces are kept after the end of their run.
 	WorkspaceMaxAge time.Duration `koanf:"workspace_max_age" yaml:"workspace_max_age"`
-	// ArtifactMaxAge is how long artifacts stay that do not say it themselves.
+	// ArtifactMaxAge is how long artifacts are kept that have no retention of their
+	// own.
 	ArtifactMaxAge time.Duration `koanf:"artifact_max_age" yaml:"artifact_max_age"`
-	// DirectMinBytes is the size from which on archives are read straight from
-	// the object store, by executors and by clients that ask for it; 0: none is.
+	// DirectMinBytes is the minimum size of archives that executors, and clients
+	// that ask for it, read directly from the object store; 0: none.
 	DirectMinBytes int64 `koanf:"direct_min_bytes" yaml:"direct_min_bytes"`
 }
 
@@ -37,7 +39,7 @@ func (a Archives) validate(v *validator) {
 		{"archives.direct_min_bytes", a.DirectMinBytes},
 	} {
 		if bound.value < 0 {
-			v.fail(bound.key, "it must not be negative; 0 is no bound")
+			v.fail(bound.key, "must not be negative; 0 is no bound")
 		}
 	}
 }

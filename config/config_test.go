@@ -53,15 +53,15 @@ func TestLoad_precedence(t *testing.T) {
 			want: func(c *config.Config) { c.Dev.TemporalUI = "" },
 		},
 		{
-			name: "what has no value sets nothing", file: "gateway:\nlog:\n  level:\n  format: json\nexecutor: ~\n",
+			name: "a key without a value sets nothing", file: "gateway:\nlog:\n  level:\n  format: json\nexecutor: ~\n",
 			want: func(c *config.Config) { c.Log.Format = "json" },
 		},
 		{
 			name: "every kind of value in a file",
-			file: "gateway: {hosts: [a, b], shutdown_timeout: 1m30s}\nexecutor: {slots: 7, privileged: true, labels: {a.b/c: x, n: 1}, token: hush, id: 7}\n",
+			file: "gateway: {hosts: [a, b], shutdown_timeout: 1m30s}\nexecutor: {slots: 7, privileged: true, labels: {a.b/c: x, n: 1}, token: hunter2, id: 7}\n",
 			want: func(c *config.Config) {
 				c.Gateway.Hosts, c.Gateway.ShutdownTimeout = []string{"a", "b"}, 90*time.Second
-				c.Executor.Slots, c.Executor.Privileged, c.Executor.Token, c.Executor.ID = 7, true, "hush", "7"
+				c.Executor.Slots, c.Executor.Privileged, c.Executor.Token, c.Executor.ID = 7, true, "hunter2", "7"
 				c.Executor.Labels = map[string]string{"a.b/c": "x", "n": "1"}
 			},
 		},
@@ -83,7 +83,7 @@ func TestLoad_precedence(t *testing.T) {
 			want: func(c *config.Config) { c.Gateway.Hosts = []string{"c"} },
 		},
 		{
-			name: "variables that are no settings", env: []string{"DROVER_SERVER=x", "DROVER_RUN_ID=y", "OTHER__X=z", "DROVER_LOG__LEVEL=warn"},
+			name: "variables that are not settings", env: []string{"DROVER_SERVER=x", "DROVER_RUN_ID=y", "OTHER__X=z", "DROVER_LOG__LEVEL=warn"},
 			want: func(c *config.Config) { c.Log.Level = "warn" },
 		},
 		{name: "an empty file", file: "# nothing\n", want: func(*config.Config) {}},
@@ -112,17 +112,17 @@ func TestLoad_refuses(t *testing.T) {
 		file string
 		want []string
 	}{
-		{name: "unknown key", file: "gateway:\n  listn: x\n", want: []string{":2: there is no setting gateway.listn; did you mean gateway.listen?"}},
-		{name: "key of another section", file: "listen: x\n", want: []string{":1: there is no setting listen; did you mean gateway.listen?"}},
-		{name: "unknown section", file: "\nzzz: {a: 1}\n", want: []string{":2: there is no setting zzz"}},
-		{name: "a value in the place of a section", file: "gateway: 127.0.0.1:80\n", want: []string{":1: gateway: a map of settings is wanted"}},
-		{name: "a list in the place of a value", file: "log: {level: [a]}\n", want: []string{"log.level: a single value is wanted, not a list"}},
-		{name: "a map in the place of a secret", file: "records: {dsn: {hush: hush}}\n", want: []string{"records.dsn: a single value is wanted, not a map"}},
-		{name: "a list as the file", file: "[1]\n", want: []string{":1: a map of settings is wanted"}},
+		{name: "unknown key", file: "gateway:\n  listn: x\n", want: []string{":2: unknown setting gateway.listn; did you mean gateway.listen?"}},
+		{name: "key of another section", file: "listen: x\n", want: []string{":1: unknown setting listen; did you mean gateway.listen?"}},
+		{name: "unknown section", file: "\nzzz: {a: 1}\n", want: []string{":2: unknown setting zzz"}},
+		{name: "a value instead of a section", file: "gateway: 127.0.0.1:80\n", want: []string{":1: gateway: expected a map of settings"}},
+		{name: "a list instead of a value", file: "log: {level: [a]}\n", want: []string{"log.level: expected a single value, not a list"}},
+		{name: "a map in the place of a secret", file: "records: {dsn: {hunter2: hunter2}}\n", want: []string{"records.dsn: expected a single value, not a map"}},
+		{name: "a list as the file", file: "[1]\n", want: []string{":1: expected a map of settings"}},
 		{name: "a key twice", file: "log: {level: info, level: warn}\n", want: []string{"log.level is set twice"}},
-		{name: "two documents", file: "log: {}\n---\nlog: {}\n", want: []string{"there is a second document"}},
+		{name: "two documents", file: "log: {}\n---\nlog: {}\n", want: []string{"the file has a second document"}},
 		{name: "not YAML", file: "log: {\n", want: []string{"drover.yaml: line 1: did not find expected node content"}},
-		{name: "no file", src: config.Source{File: "/does/not/exist.yaml"}, want: []string{"reading the configuration: open /does/not/exist.yaml"}},
+		{name: "no file", src: config.Source{File: "/does/not/exist.yaml"}, want: []string{"read the configuration: open /does/not/exist.yaml"}},
 		{
 			name: "all faults at once", file: "executor: {slots: many}\nx: 1\n",
 			src: config.Source{
@@ -130,8 +130,8 @@ func TestLoad_refuses(t *testing.T) {
 				Flags:   map[string]string{"gateway.shutdown_timeout": "5"},
 			},
 			want: []string{
-				`:1: executor.slots: "many" is not a whole number`, ":2: there is no setting x",
-				"DROVER_GATEWAY__LISTN: there is no setting gateway.listn; did you mean gateway.listen?",
+				`:1: executor.slots: "many" is not a whole number`, ":2: unknown setting x",
+				"DROVER_GATEWAY__LISTN: unknown setting gateway.listn; did you mean gateway.listen?",
 				`DROVER_EXECUTOR__PRIVILEGED: executor.privileged: "perhaps" is neither true nor false`,
 				`DROVER_EXECUTOR__LABELS: executor.labels: "x" is not of the form key=value`,
 				`flags: gateway.shutdown_timeout: "5" is not a duration such as 10s or 1h30m`,
@@ -150,7 +150,7 @@ func TestLoad_refuses(t *testing.T) {
 				require.ErrorContains(t, err, want)
 			}
 			require.Len(t, strings.Split(err.Error(), "\n"), len(tt.want), err.Error())
-			require.NotContains(t, err.Error(), "hush")
+			require.NotContains(t, err.Error(), "hunter2")
 		})
 	}
 }
@@ -174,20 +174,20 @@ func TestLoad_environment_sets_everything(t *testing.T) {
 func TestConfig_Redacted(t *testing.T) {
 	t.Parallel()
 	c := config.Default()
-	c.Records.DSN, c.Executor.Token = "postgres://u:hush@h/d", "hush"
+	c.Records.DSN, c.Executor.Token = "postgres://u:hunter2@h/d", "hunter2"
 	text, err := c.Redacted()
 	require.NoError(t, err)
-	require.NotContains(t, string(text), "hush")
+	require.NotContains(t, string(text), "hunter2")
 	require.Contains(t, string(text), "dsn: '[redacted]'")
 	for _, shown := range []string{
 		fmt.Sprint(c), fmt.Sprintf("%+v", c), fmt.Sprintf("%#v", c), fmt.Sprintf("%q", c.Executor.Token), c.Executor.Token.LogValue().String(),
 	} {
-		require.NotContains(t, shown, "hush")
+		require.NotContains(t, shown, "hunter2")
 	}
 	var log strings.Builder
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("configured", "config", c, "token", c.Executor.Token)
-	require.NotContains(t, log.String(), "hush")
-	require.Equal(t, "hush", c.Executor.Token.Reveal())
+	require.NotContains(t, log.String(), "hunter2")
+	require.Equal(t, "hunter2", c.Executor.Token.Reveal())
 }
 
 func TestConfig_Redacted_can_be_read_again(t *testing.T) {
@@ -203,18 +203,18 @@ func TestConfig_Redacted_can_be_read_again(t *testing.T) {
 
 func TestSecrets_from_files(t *testing.T) {
 	t.Parallel()
-	file := write(t, "hush\n")
+	file := write(t, "hunter2\n")
 	dsn, err := config.Records{DSNFile: file}.ReadDSN()
 	require.NoError(t, err)
-	require.Equal(t, "hush", dsn.Reveal())
-	token, err := config.Executor{Token: "hush"}.ReadToken()
+	require.Equal(t, "hunter2", dsn.Reveal())
+	token, err := config.Executor{Token: "hunter2"}.ReadToken()
 	require.NoError(t, err)
-	require.Equal(t, "hush", token.Reveal())
+	require.Equal(t, "hunter2", token.Reveal())
 	none, err := config.Executor{}.ReadToken()
 	require.NoError(t, err)
 	require.Empty(t, none.Reveal())
 	_, err = config.Executor{TokenFile: write(t, " \n")}.ReadToken()
 	require.ErrorContains(t, err, "is empty")
 	_, err = config.Executor{TokenFile: file + ".not"}.ReadToken()
-	require.ErrorContains(t, err, "reading executor.token_file")
+	require.ErrorContains(t, err, "read executor.token_file")
 }

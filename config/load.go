@@ -16,26 +16,25 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Variables of the environment. A setting's variable is its key in upper case
-// after the prefix, with "__" between the levels: DROVER_GATEWAY__LISTEN.
-// Names without "__" are not settings.
+// Environment variables. The variable of a setting is its key in upper case after
+// the prefix, with "__" between the levels: DROVER_GATEWAY__LISTEN. Names without
+// "__" are not settings.
 const (
 	variablePrefix = "DROVER_"
 	variableLevels = "__"
 )
 
-// Source is where the configuration comes from, beside the defaults. A later
-// field wins over an earlier one.
+// Source lists the sources of the configuration, besides the defaults. A later
+// field overrides an earlier one.
 type Source struct {
 	File    string            // path of a YAML file; "": none
-	Environ []string          // as os.Environ has it; nil: none
-	Flags   map[string]string // what flags set, by key, lists separated by commas
+	Environ []string          // in the form of os.Environ; nil: none
+	Flags   map[string]string // values of flags by key, lists separated by commas
 }
 
-// Load reads the configuration. It is strict: a setting that does not exist,
-// or a value of the wrong form, is an error, and all of them are told at once,
-// each with where it comes from. What the values mean is not checked: see
-// Config.Validate.
+// Load reads the configuration. It is strict: an unknown setting, or a value of
+// the wrong form, is an error. Load returns all errors at once, each with its
+// source. It does not validate the values: see Config.Validate.
 func Load(src Source) (Config, error) {
 	l := loader{known: settings(), koanf: koanf.New(levels)}
 	if src.File != "" {
@@ -48,7 +47,7 @@ func Load(src Source) (Config, error) {
 	}
 	c := Default()
 	if err := l.koanf.Unmarshal("", &c); err != nil {
-		return Config{}, fmt.Errorf("reading the configuration: %w", err)
+		return Config{}, fmt.Errorf("read the configuration: %w", err)
 	}
 	return c, nil
 }
@@ -63,18 +62,18 @@ func (l *loader) fail(place, format string, args ...any) {
 	l.errs = append(l.errs, fmt.Errorf("%s: %w", place, fmt.Errorf(format, args...)))
 }
 
-// merge lays values over what there is. Only values that were converted get
-// here, by keys that exist.
+// merge merges values into the configuration. The values were converted, and
+// their keys exist.
 func (l *loader) merge(provider koanf.Provider) {
 	if err := l.koanf.Load(provider, nil); err != nil {
-		l.errs = append(l.errs, fmt.Errorf("merging the configuration: %w", err))
+		l.errs = append(l.errs, fmt.Errorf("merge the configuration: %w", err))
 	}
 }
 
 func (l *loader) file(path string) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		l.errs = append(l.errs, fmt.Errorf("reading the configuration: %w", err))
+		l.errs = append(l.errs, fmt.Errorf("read the configuration: %w", err))
 		return
 	}
 	var doc, more yaml.Node
@@ -86,7 +85,7 @@ func (l *loader) file(path string) {
 		return
 	}
 	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
-		l.fail(path, "there is a second document")
+		l.fail(path, "the file has a second document")
 		return
 	}
 	values := make(map[string]any)
@@ -100,7 +99,7 @@ func (l *loader) section(path, prefix string, n *yaml.Node, values map[string]an
 		return // a section without content sets nothing
 	}
 	if n.Kind != yaml.MappingNode {
-		l.fail(fmt.Sprintf("%s:%d", path, n.Line), "%sa map of settings is wanted", label(strings.TrimSuffix(prefix, levels)))
+		l.fail(fmt.Sprintf("%s:%d", path, n.Line), "%sexpected a map of settings", label(strings.TrimSuffix(prefix, levels)))
 		return
 	}
 	seen := make(map[string]bool)
@@ -138,7 +137,7 @@ func label(key string) string {
 
 func (l *loader) environ(environ []string) {
 	environ = slices.Clone(environ)
-	slices.Sort(environ) // faults are told in a stable order
+	slices.Sort(environ) // report faults in a stable order
 	l.merge(env.Provider(levels, env.Opt{
 		Prefix:      variablePrefix,
 		EnvironFunc: func() []string { return environ },
@@ -173,7 +172,7 @@ func keysOf[V any](m map[string]V) func(func(string) bool) {
 	}
 }
 
-// text returns a setting that is given as a text, or "" where it is no good.
+// text parses a setting, and returns "" if the value is invalid.
 func (l *loader) text(place, key, text string) (string, any) {
 	t, ok := l.known[key]
 	if !ok {
@@ -189,5 +188,5 @@ func (l *loader) text(place, key, text string) (string, any) {
 }
 
 func (l *loader) unknown(place, key string) {
-	l.fail(place, "there is no setting %s%s", key, meant(key, Keys()))
+	l.fail(place, "unknown setting %s%s", key, meant(key, Keys()))
 }

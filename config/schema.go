@@ -15,7 +15,7 @@ import (
 // levels separates the parts of a setting's key, as in "gateway.listen".
 const levels = "."
 
-// settings returns every setting: its key and the type of its value.
+// settings returns the type of every setting by its key.
 func settings() map[string]reflect.Type {
 	all := make(map[string]reflect.Type)
 	addSettings(all, "", reflect.TypeFor[Config]())
@@ -33,7 +33,7 @@ func addSettings(all map[string]reflect.Type, prefix string, t reflect.Type) {
 	}
 }
 
-// isSection reports whether key is a part of the keys of settings.
+// isSection reports whether key is a proper prefix of the keys of settings.
 func isSection(all map[string]reflect.Type, key string) bool {
 	for k := range all {
 		if strings.HasPrefix(k, key+levels) {
@@ -54,7 +54,7 @@ func fromNode(n *yaml.Node, t reflect.Type) (any, error) {
 	switch t.Kind() { //nolint:exhaustive // all others are scalars
 	case reflect.Slice:
 		if n.Kind != yaml.SequenceNode {
-			break // a text, separated by commas as in the environment
+			break // one string, separated by commas as in the environment
 		}
 		list := make([]string, 0, len(n.Content))
 		for _, item := range n.Content {
@@ -91,7 +91,7 @@ func scalar(n *yaml.Node) (string, error) {
 		n = n.Alias
 	}
 	if n.Kind != yaml.ScalarNode {
-		return "", fmt.Errorf("a single value is wanted, not a %s", kindName(n.Kind))
+		return "", fmt.Errorf("expected a single value, not a %s", kindName(n.Kind))
 	}
 	if n.Tag == "!!null" {
 		return "", nil
@@ -106,8 +106,7 @@ func kindName(k yaml.Kind) string {
 	return "map"
 }
 
-// fromText reads the value of a setting from a text. Errors never show a
-// secret.
+// fromText parses the value of a setting. Errors never contain a secret.
 func fromText(text string, t reflect.Type) (any, error) {
 	if t == reflect.TypeFor[time.Duration]() {
 		d, err := time.ParseDuration(text)
@@ -116,7 +115,7 @@ func fromText(text string, t reflect.Type) (any, error) {
 		}
 		return d, nil
 	}
-	switch t.Kind() { //nolint:exhaustive // the settings have no others; a test says so
+	switch t.Kind() { //nolint:exhaustive // a test checks that the settings have no other kinds
 	case reflect.String:
 		return text, nil
 	case reflect.Int:

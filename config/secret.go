@@ -9,8 +9,8 @@ import (
 
 const redacted = "[redacted]"
 
-// Secret is a value that must not be shown: it prints, logs and marshals as a
-// placeholder, or as nothing where it is empty. Reveal gives the value.
+// Secret is a string that must not be shown: it prints, logs and marshals as a
+// placeholder, or as "" if it is empty. Reveal returns the value.
 type Secret string
 
 // String implements fmt.Stringer with a placeholder.
@@ -36,11 +36,11 @@ func (s Secret) MarshalYAML() (any, error) { return s.String(), nil }
 // Reveal returns the value.
 func (s Secret) Reveal() string { return string(s) }
 
-// ReadDSN returns the connection string, from its file where that is set.
+// ReadDSN returns the connection string, read from its file if that is set.
 func (r Records) ReadDSN() (Secret, error) { return readSecret(r.DSN, r.DSNFile, "records.dsn_file") }
 
-// ReadToken returns the bearer token, from its file where that is set; "" where
-// neither is.
+// ReadToken returns the bearer token, read from its file if that is set; "" if
+// neither is set.
 func (e Executor) ReadToken() (Secret, error) {
 	return readSecret(e.Token, e.TokenFile, "executor.token_file")
 }
@@ -51,11 +51,11 @@ func readSecret(value Secret, file, key string) (Secret, error) {
 	}
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return "", fmt.Errorf("reading %s: %w", key, err)
+		return "", fmt.Errorf("read %s: %w", key, err)
 	}
 	text := strings.TrimSpace(string(data))
 	if text == "" {
-		return "", fmt.Errorf("reading %s: %s is empty", key, file)
+		return "", fmt.Errorf("read %s: %s is empty", key, file)
 	}
 	return Secret(text), nil
 }

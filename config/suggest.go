@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// meant returns a hint at the setting that a mistyped key may stand for: one
-// of the same last part elsewhere, or one that differs in few letters.
+// meant returns a hint at the setting that a mistyped key may mean: a setting of
+// another section with the same last part, or one that differs in few letters.
 func meant(key string, known []string) string {
 	const far = 3
 	best, least := "", far
@@ -27,8 +27,8 @@ func meant(key string, known []string) string {
 	return fmt.Sprintf("; did you mean %s?", best)
 }
 
-// distance returns the number of bytes to insert, delete or replace to make b
-// of a.
+// distance returns the number of bytes to insert, delete or replace to turn a
+// into b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

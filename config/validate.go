@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Part is a process that reads the configuration.
+// Part is a process that uses the configuration.
 type Part string
 
 // The parts.
@@ -27,19 +27,20 @@ const (
 	PartFleet    Part = "fleet"
 )
 
-// maxSlots bounds the slots of an executor: a mistyped number should not start
-// a million processes.
+// maxSlots bounds the slots of an executor, so that a mistyped number does not
+// start a million tasks.
 const maxSlots = 10_000
 
-// leastInterval keeps a look, which costs a few events of Temporal's history,
-// from being all that the control workers do.
+// leastInterval bounds how often the retention runs: each pass costs a few events
+// of Temporal's history.
 const leastInterval = time.Second
 
-// Pools and ids are parts of names in Temporal, the records and Docker.
+// namePattern matches names of pools and ids, which are parts of names in
+// Temporal, the records and Docker.
 var namePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,98}[a-z0-9])?$`)
 
-// Validate checks the values of all settings, and that those are set which the
-// named parts need. It returns all problems joined, each beginning with the
+// Validate checks the values of all settings, and that the settings are set that
+// the given parts need. It returns all problems joined, each beginning with the
 // key.
 func (c Config) Validate(parts ...Part) error {
 	v := &validator{}
@@ -53,7 +54,7 @@ func (c Config) Validate(parts ...Part) error {
 	v.blobURL(c.Blobs.URL)
 	c.Archives.validate(v)
 	if c.Logs.MaxMiB < 0 {
-		v.fail("logs.max_mib", "it must not be negative; 0 is no limit")
+		v.fail("logs.max_mib", "must not be negative; 0 is no limit")
 	}
 	c.Retention.validate(v)
 	c.Control.validate(v)
@@ -70,17 +71,18 @@ func (c Config) Validate(parts ...Part) error {
 
 func (c Control) validate(v *validator) {
 	if c.Deployment == "" && (c.BuildID != "" || c.Promote) {
-		v.fail("control.deployment", "a build id, or promoting it, is for a deployment, which has no name")
+		v.fail("control.deployment", "must be set if control.build_id or control.promote is set")
 	}
-	// Temporal joins the two by a dot, and a colon, in names of its own.
+	// Temporal builds names from the deployment and the build id, with a dot or a
+	// colon between them.
 	if strings.ContainsAny(c.Deployment, ".:") {
-		v.fail("control.deployment", "%q has a dot or a colon, which a deployment's name must not", c.Deployment)
+		v.fail("control.deployment", "%q must not contain a dot or a colon", c.Deployment)
 	}
 }
 
 func (r Retention) validate(v *validator) {
 	if r.Interval < leastInterval {
-		v.fail("retention.interval", "it must be at least %s", leastInterval)
+		v.fail("retention.interval", "must be at least %s", leastInterval)
 	}
 	for _, bound := range []struct {
 		key string
@@ -94,7 +96,7 @@ func (r Retention) validate(v *validator) {
 		{"retention.events.keep", r.Events.Keep < 0},
 	} {
 		if bound.bad {
-			v.fail(bound.key, "it must not be negative; 0 is no bound")
+			v.fail(bound.key, "must not be negative; 0 is no bound")
 		}
 	}
 }
@@ -102,18 +104,18 @@ func (r Retention) validate(v *validator) {
 func (g Gateway) validate(v *validator) {
 	v.address("gateway.listen", g.Listen)
 	if slices.Contains(g.Hosts, "") {
-		v.fail("gateway.hosts", "a host is empty")
+		v.fail("gateway.hosts", "must not contain an empty host")
 	}
 	if (g.TLSCertFile == "") != (g.TLSKeyFile == "") {
-		v.fail("gateway.tls_cert_file", "it goes together with gateway.tls_key_file")
+		v.fail("gateway.tls_cert_file", "requires gateway.tls_key_file, and the reverse")
 	}
 	for _, origin := range g.CodecOrigins {
 		if u, err := url.Parse(origin); err != nil || u.Scheme == "" || u.Host == "" || u.Path != "" {
-			v.fail("gateway.codec_origins", "%q is no origin: that is SCHEME://HOST, and :PORT", origin)
+			v.fail("gateway.codec_origins", "%q is not an origin of the form SCHEME://HOST or SCHEME://HOST:PORT", origin)
 		}
 	}
 	if g.ShutdownTimeout <= 0 {
-		v.fail("gateway.shutdown_timeout", "it must be above 0")
+		v.fail("gateway.shutdown_timeout", "must be above 0")
 	}
 }
 
@@ -126,24 +128,26 @@ func (e Executor) validate(v *validator) {
 	v.slots("executor.slots", e.Slots, 1)
 	for k := range e.Labels {
 		if k == "" {
-			v.fail("executor.labels", "a label has no name")
+			v.fail("executor.labels", "must not contain a label without a name")
 		}
 	}
 	v.exclusive("executor.token", e.Token != "", "executor.token_file", e.TokenFile != "")
 	v.gatewayURL(e.GatewayURL, e.InsecureGateway)
 	v.oneOf("executor.kubernetes.helper_pull_policy", e.Kubernetes.HelperPullPolicy, "if_not_present", "always", "never")
 	if e.Kubernetes.PendingTimeout < 0 {
-		v.fail("executor.kubernetes.pending_timeout", "it must not be negative; 0 is for ever")
+		v.fail("executor.kubernetes.pending_timeout", "must not be negative; 0 is no limit")
 	}
 	v.address("executor.relay.address", e.Relay.Address)
 	e.validateSet(v)
 }
 
-// maxSetName bounds the name of a set: it goes with every heartbeat.
+// maxSetName bounds the name of an executor set, because every heartbeat contains
+// it.
 const maxSetName = 63
 
-// Bounds of leases: time enough to renew one, and little enough that a sibling
-// gives the next heartbeat of a task before Temporal misses it.
+// Bounds of lease_duration: long enough to renew a lease, and short enough that
+// another member sends the next heartbeat of a task before it times out in
+// Temporal.
 const (
 	minLease = 4 * time.Second
 	maxLease = 20 * time.Second
@@ -159,11 +163,11 @@ func (e Executor) validateSet(v *validator) {
 	v.name("executor.set", e.Set)
 	switch {
 	case len(e.Set) > maxSetName:
-		v.fail("executor.set", "it has more than %d characters", maxSetName)
+		v.fail("executor.set", "must not have more than %d characters", maxSetName)
 	case e.Driver != "" && e.Driver != "kubernetes":
-		v.fail("executor.set", "executors of the driver %s form no sets", e.Driver)
+		v.fail("executor.set", "executors with the driver %s cannot join an executor set", e.Driver)
 	case e.ID != "":
-		v.fail("executor.set", "a member of a set has no id of its own choice: executor.id must not be set")
+		v.fail("executor.set", "excludes executor.id: the id of a member of an executor set is not configurable")
 	}
 }
 
@@ -172,14 +176,14 @@ func (f Fleet) validate(v *validator) {
 		v.name("fleet.names", name)
 	}
 	if slices.Contains(f.PluginPath, "") {
-		v.fail("fleet.plugin_path", "a directory is empty")
+		v.fail("fleet.plugin_path", "must not contain an empty directory")
 	}
 	for _, name := range f.PluginEnv {
 		switch prefix, _ := strings.CutSuffix(name, "*"); {
 		case prefix == "" || strings.ContainsAny(prefix, "*= "):
-			v.fail("fleet.plugin_env", "%q is not the name of a variable, or the beginning of names before a star", name)
+			v.fail("fleet.plugin_env", "%q is not the name of a variable, or a prefix with a star at its end", name)
 		case strings.HasPrefix(prefix, variablePrefix):
-			v.fail("fleet.plugin_env", "%q is for Drover itself, and may hold secrets of the records", name)
+			v.fail("fleet.plugin_env", "%q is a variable of Drover itself, and may contain secrets of the records", name)
 		}
 	}
 	f.Bootstrap.validate(v)
@@ -194,11 +198,11 @@ func (d Dev) validate(v *validator) {
 		v.oneOf("dev.executors", driver, "shell", "docker", "none")
 	}
 	if len(d.Executors) > 1 && slices.Contains(d.Executors, "none") {
-		v.fail("dev.executors", "none goes with no other")
+		v.fail("dev.executors", "none excludes other drivers")
 	}
 }
 
-// require checks what a part cannot do without.
+// require checks the settings that a part requires.
 func (c Config) require(v *validator, part Part) {
 	switch part {
 	case PartDev:
@@ -211,7 +215,7 @@ func (c Config) require(v *validator, part Part) {
 	case PartGateway:
 		v.given("gateway.listen", c.Gateway.Listen)
 		if c.Gateway.TokenFile == "" && !isLoopback(hostOf(c.Gateway.Listen)) && c.Gateway.Listen != "" {
-			v.fail("gateway.listen", "%s can be reached by others: it needs gateway.token_file, or a loopback address", c.Gateway.Listen)
+			v.fail("gateway.listen", "%s is reachable from other hosts: set gateway.token_file, or use a loopback address", c.Gateway.Listen)
 		}
 		c.requireStores(v)
 		if c.Gateway.Relay {
@@ -233,10 +237,10 @@ func (c Config) require(v *validator, part Part) {
 		}
 		v.given("executor.gateway_url", c.Executor.GatewayURL)
 		if c.Executor.Relay.Address != "" && c.Executor.Token == "" && c.Executor.TokenFile == "" {
-			v.fail("executor.relay.address", "a relay wants the executor's token: set executor.token_file")
+			v.fail("executor.relay.address", "a relay needs the executor's token: set executor.token_file")
 		}
 	default:
-		v.errs = append(v.errs, fmt.Errorf("there is no part %q", part))
+		v.errs = append(v.errs, fmt.Errorf("unknown part %q", part))
 	}
 }
 
@@ -251,7 +255,7 @@ func (c Config) requireRecords(v *validator) {
 		v.given("records.path", c.Records.Path)
 	case "postgres":
 		if c.Records.DSN == "" && c.Records.DSNFile == "" {
-			v.fail("records.dsn", "it must be set for postgres, or records.dsn_file")
+			v.fail("records.dsn", "must be set for postgres, or records.dsn_file")
 		}
 	}
 }
@@ -265,35 +269,35 @@ func (v *validator) fail(key, format string, args ...any) {
 
 func (v *validator) given(key, value string) {
 	if value == "" {
-		v.fail(key, "it must be set")
+		v.fail(key, "must be set")
 	}
 }
 
 func (v *validator) oneOf(key, value string, allowed ...string) {
 	if !slices.Contains(allowed, value) {
-		v.fail(key, "%q is none of %s", value, strings.Join(allowed, ", "))
+		v.fail(key, "%q is not one of %s", value, strings.Join(allowed, ", "))
 	}
 }
 
 func (v *validator) exclusive(a string, hasA bool, b string, hasB bool) {
 	if hasA && hasB {
-		v.fail(a, "it excludes %s", b)
+		v.fail(a, "excludes %s", b)
 	}
 }
 
 func (v *validator) name(key, value string) {
 	if value != "" && !namePattern.MatchString(value) {
-		v.fail(key, "%q is not a name of 1 to 100 of a-z, 0-9, dot, underscore and dash", value)
+		v.fail(key, "%q is not a name of 1 to 100 characters of a-z, 0-9, dot, underscore and dash", value)
 	}
 }
 
 func (v *validator) slots(key string, n, least int) {
 	if n < least || n > maxSlots {
-		v.fail(key, "%d is not within %d to %d", n, least, maxSlots)
+		v.fail(key, "%d is not between %d and %d", n, least, maxSlots)
 	}
 }
 
-// address checks a host and port; "" is allowed.
+// address checks a host and port; "" is valid.
 func (v *validator) address(key, value string) {
 	if value == "" {
 		return
@@ -315,13 +319,13 @@ func (v *validator) blobURL(value string) {
 	u, err := url.Parse(value)
 	switch {
 	case err != nil || u.Scheme == "":
-		v.fail("blobs.url", "it is not a URL such as file:///var/lib/drover/blobs")
+		v.fail("blobs.url", "not a URL such as file:///var/lib/drover/blobs")
 	case !slices.Contains([]string{"file", "mem", "s3", "gs", "azblob"}, u.Scheme):
-		v.fail("blobs.url", "the scheme %q is none of file, mem, s3, gs, azblob", u.Scheme)
+		v.fail("blobs.url", "the scheme %q is not one of file, mem, s3, gs, azblob", u.Scheme)
 	case u.User != nil:
-		v.fail("blobs.url", "credentials do not belong into the URL")
+		v.fail("blobs.url", "must not contain credentials")
 	case u.Scheme == "file" && (u.Host != "" || u.Path == ""):
-		v.fail("blobs.url", "a directory is written with three slashes: file:///var/lib/drover/blobs")
+		v.fail("blobs.url", "a directory needs three slashes: file:///var/lib/drover/blobs")
 	}
 }
 
@@ -332,11 +336,11 @@ func (v *validator) gatewayURL(value string, insecure bool) {
 	u, err := url.Parse(value)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		v.fail("executor.gateway_url", "it is not a URL such as https://drover.example.com")
+		v.fail("executor.gateway_url", "not a URL such as https://drover.example.com")
 	case u.User != nil:
-		v.fail("executor.gateway_url", "credentials do not belong into the URL: use executor.token_file")
+		v.fail("executor.gateway_url", "must not contain credentials: use executor.token_file")
 	case u.Scheme == "http" && !isLoopback(u.Hostname()) && !insecure:
-		v.fail("executor.gateway_url", "%s is neither https nor loopback, and secrets of tasks come over it; "+
+		v.fail("executor.gateway_url", "%s is neither https nor loopback, and transfers secrets of tasks; "+
 			"executor.insecure_gateway allows it", value)
 	}
 }

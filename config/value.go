@@ -8,10 +8,9 @@ import (
 	"strings"
 )
 
-// Value returns a setting by its key as a text, "" for one that does not
-// exist. The text is what the environment or a flag would set it with: the
-// items of a list are separated by commas, those of a map are key=value.
-// Secrets come out as they are.
+// Value returns a setting as a string, "" for a key that does not exist. The
+// environment or a flag can set the setting with this string: the items of a list
+// are separated by commas, those of a map are key=value. Secrets are not hidden.
 func (c Config) Value(key string) string {
 	value := reflect.ValueOf(c)
 	for part := range strings.SplitSeq(key, levels) {
@@ -42,7 +41,7 @@ func (c Config) Value(key string) string {
 	return fmt.Sprint(value.Interface())
 }
 
-// fieldOf returns the field of a section that a part of a key names.
+// fieldOf returns the field of a section for a part of a key.
 func fieldOf(t reflect.Type, part string) (reflect.StructField, bool) {
 	for field := range t.Fields() {
 		if field.Tag.Get("koanf") == part {

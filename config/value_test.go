@@ -17,7 +17,7 @@ func TestConfig_Value(t *testing.T) {
 	c.Gateway.ShutdownTimeout = 90 * time.Second
 	c.Executor.Labels = map[string]string{"zone": "b", "arch/kind": "x=y"}
 	c.Executor.Slots, c.Executor.Privileged = 7, true
-	c.Executor.Token = "hush"
+	c.Executor.Token = "hunter2"
 	c.Executor.Docker.Network = "net"
 	c.Dev.Executors = []string{"shell"}
 	tests := []struct{ name, key, want string }{
@@ -31,7 +31,7 @@ func TestConfig_Value(t *testing.T) {
 		{"number that is not set", "dev.slots", "0"},
 		{"truth", "executor.privileged", "true"},
 		{"untruth", "executor.drain_finish", "false"},
-		{"secret", "executor.token", "hush"},
+		{"secret", "executor.token", "hunter2"},
 		{"of a section in a section", "executor.docker.network", "net"},
 		{"section", "gateway", ""},
 		{"unknown", "gateway.listn", ""},

@@ -2,8 +2,8 @@ package contract
 
 import "github.com/drover-run/drover/run"
 
-// BatchInput starts a batch workflow: it runs the tasks given to it and
-// reports their ends to the run workflow.
+// BatchInput starts a batch workflow, which runs the given tasks and reports
+// their ends to the run workflow.
 type BatchInput struct {
 	Run   run.ID `json:"run"`
 	Batch int    `json:"batch"` // from 1
@@ -17,7 +17,7 @@ type BatchInput struct {
 	Limits   *Limits           `json:"limits,omitempty"`
 }
 
-// Assignment is a task to be run, and how far it has come.
+// Assignment is a task that a batch runs, with its progress so far.
 type Assignment struct {
 	Task     int        `json:"t"`
 	Name     string     `json:"n"`
@@ -26,40 +26,42 @@ type Assignment struct {
 	OnLost   run.OnLost `json:"l,omitempty"`
 	Attempt  int        `json:"a"`
 	Dispatch int        `json:"d"`
-	// GivenBack counts how often this attempt was given back in a row.
+	// GivenBack counts how often this attempt was requeued in a row.
 	GivenBack int `json:"g,omitempty"`
-	// Wait is how long it waits before it is dispatched, and Reason why.
+	// Wait is how long the task waits before it is dispatched, and Reason why.
 	Wait   run.Duration `json:"b,omitempty"`
 	Reason string       `json:"w,omitempty"`
-	// Last is how the attempt before ended.
+	// Last is the result of the previous attempt.
 	Last *run.TaskResult `json:"last,omitempty"`
-	// Adopt says that an executor has this dispatch: it is only to be adopted.
+	// Adopt says that an executor holds this dispatch, so the batch only adopts
+	// the task.
 	Adopt *Heartbeat `json:"h,omitempty"`
-	// Recover says that another execution had the task and is gone: what the
-	// records tell comes first.
+	// Recover says that another execution had the task and is closed: the batch
+	// first reads the state of the task from the records.
 	Recover bool `json:"c,omitempty"`
-	// Withdrawn says why it must not begin, or begin anew; "" where it may.
+	// Withdrawn says why the task must not start, or start another attempt; ""
+	// if it may.
 	Withdrawn string `json:"u,omitempty"`
 }
 
-// BatchMore is the payload of SignalBatchMore. Without tasks it only finds out
-// whether the batch is there.
+// BatchMore is the payload of SignalBatchMore. Without tasks it only checks
+// whether the batch is open.
 type BatchMore struct {
 	Tasks []Assignment `json:"tasks,omitempty"`
 }
 
-// BatchWithdraw is the payload of SignalBatchWithdraw: tasks that are not to
-// begin, or begin anew. Those that run already go on.
+// BatchWithdraw is the payload of SignalBatchWithdraw: tasks that must not
+// start, or start another attempt. Tasks that run already continue.
 type BatchWithdraw struct {
 	Tasks  []int  `json:"tasks"`
 	Reason string `json:"reason"`
 }
 
-// Report is the payload of SignalReport. The records have what it tells.
+// Report is the payload of SignalReport. Its content is in the records too.
 type Report struct {
 	Batch int       `json:"n"`
 	Ended []TaskEnd `json:"e,omitempty"`
-	// Returned are tasks that the batch hands back, since its history is long.
+	// Returned are tasks that the batch returns because its history is long.
 	Returned []Assignment `json:"back,omitempty"`
 }
 

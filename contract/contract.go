@@ -1,8 +1,9 @@
-// Package contract holds what crosses Temporal: names, ids, queues and payload
-// types. Both sides of every call import it, and nothing else of each other.
+// Package contract holds the contract with Temporal: names, ids, queues and
+// payload types. Both sides of every call import it, and nothing else of each
+// other.
 //
-// Payloads are JSON; fields may be added, never renamed or removed, since
-// stored histories hold them.
+// Payloads are JSON; fields may be added, never renamed or removed, since stored
+// histories hold them.
 package contract
 
 import (
@@ -21,9 +22,9 @@ const Namespace = "drover"
 const (
 	RunWorkflow   = "run"
 	BatchWorkflow = "task-batch"
-	// ChangeGroupWorkflow grants the slots of one change group. It holds no
-	// list: the records do. It ends when nothing has come for a while, and the
-	// next signal starts it again.
+	// ChangeGroupWorkflow grants the slots of one change group. The records,
+	// not the workflow, hold the queue. It ends when it got no signal for a
+	// while, and the next signal starts it again.
 	ChangeGroupWorkflow = "change-group"
 )
 
@@ -34,16 +35,17 @@ const (
 	SignalCancel  = "cancel"  // no payload
 	SignalApprove = "approve" // Approve
 	SignalReport  = "report"  // Report, from a batch
-	// SignalExecutorRemoved tells that an executor which has a task of the run
-	// was removed; ExecutorRemoved. Both workflows take it.
+	// SignalExecutorRemoved notifies a run that an executor which holds one of
+	// its tasks was removed; the payload is ExecutorRemoved. Both workflows
+	// receive it.
 	SignalExecutorRemoved = "executor-removed"
-	// SignalForceContinue makes the workflow continue as new at the next
-	// moment that allows it; no payload. It is the operator's handle.
+	// SignalForceContinue makes the workflow continue as new as soon as it can;
+	// no payload. It is for operators.
 	SignalForceContinue = "force-continue-as-new"
 )
 
-// SignalGrant tells a change group's workflow that a slot may be free, or
-// asked for; no payload.
+// SignalGrant notifies the workflow of a change group that a slot may be free,
+// or that a run waits for one; no payload.
 const SignalGrant = "grant"
 
 // Signals of the batch workflow.
@@ -81,8 +83,8 @@ func ExecutorQueue(id string) string { return "executor:" + id }
 // SetQueue is the task queue for any member of an executor set.
 func SetQueue(set string) string { return "set:" + set }
 
-// HolderQueue is the task queue for orders about a task that an executor has:
-// any member of its set may answer, where it has one.
+// HolderQueue is the task queue for requests about a task that an executor
+// holds. If the executor is a member of a set, any member may answer.
 func HolderQueue(executor, set string) string {
 	if set != "" {
 		return SetQueue(set)
@@ -104,7 +106,7 @@ const changeGroupPrefix = "changegroup:"
 func ChangeGroupWorkflowID(name string) string { return changeGroupPrefix + name }
 
 // ChangeGroupOfWorkflow returns the change group of a workflow id, and whether
-// it is one's.
+// the id is that of a change group.
 func ChangeGroupOfWorkflow(workflowID string) (name string, ok bool) {
 	return strings.CutPrefix(workflowID, changeGroupPrefix)
 }
@@ -116,11 +118,12 @@ type ChangeGroupInput struct {
 	Limits *Limits `json:"limits,omitempty"`
 }
 
-// ChangeGroupState is what the query state of a change group's workflow
-// returns: what this execution did. The records know who holds and who waits.
+// ChangeGroupState is the result of the query state of a change group's
+// workflow: what this execution did. The records know which runs hold slots and
+// which wait.
 type ChangeGroupState struct {
-	Rounds  int `json:"rounds"`  // looks for runs to let in
-	Granted int `json:"granted"` // runs that were let in
+	Rounds  int `json:"rounds"`  // attempts to grant slots
+	Granted int `json:"granted"` // runs that got their slots
 }
 
 // GrantInput is the input of the activity grant.
@@ -134,8 +137,8 @@ type GrantResult struct {
 	More    bool `json:"more,omitempty"` // to be called again at once
 }
 
-// RunOfWorkflow returns the run of a run's workflow id, and whether it is one
-// (a batch's is not).
+// RunOfWorkflow returns the run of a workflow id, and whether the id is that of
+// a run (the id of a batch is not).
 func RunOfWorkflow(workflowID string) (run.ID, bool) {
 	id, ok := strings.CutPrefix(workflowID, runPrefix)
 	return run.ID(id), ok && run.ValidID(run.ID(id))
@@ -151,19 +154,20 @@ const (
 	AttributeChangeGroups = "DroverChangeGroups"
 )
 
-// Types of the errors that activities return to workflows, beside the run
-// codes, which are types as they are.
+// Types of the errors that activities return to workflows, in addition to the
+// codes of package run, which are used as types unchanged.
 const (
-	// ErrorGivenBack: the executor started nothing and gives the task back;
-	// it is no attempt. Its details are a GiveBack. Another executor may have
-	// the task: only the journal of the claim can say that nothing of it ran.
+	// ErrorGivenBack: the executor started nothing and requeues the task; this
+	// does not count as an attempt. The details are a Requeue. Another executor
+	// may hold the task: only the journal of the claim can say that no step of
+	// it ran.
 	ErrorGivenBack = "given_back"
 )
 
 // RunInput starts the run workflow.
 type RunInput struct {
 	Run run.ID `json:"run"`
-	// State is carried over continue-as-new; nil at first. Only the parent of
+	// State is carried over continue-as-new; nil at first. Only a run with
 	// batches continues as new.
 	State *RunState `json:"state,omitempty"`
 	// Limits bound the execution; nil means the defaults.
@@ -173,14 +177,15 @@ type RunInput struct {
 // ExecuteInput is the input of execute-task and adopt-task.
 type ExecuteInput struct {
 	Key run.Key `json:"key"`
-	// Name of the task, for people.
+	// Name of the task, for users.
 	Name string `json:"name"`
 	// JournalID is, for adopt-task, the journal that the last heartbeat named;
-	// "" where it is not known. An executor whose journal is another one never
-	// answers NeverStarted for the key.
+	// "" if it is not known. An executor with another journal never answers
+	// NeverStarted for the key.
 	JournalID string `json:"journal,omitempty"`
-	// Ticket is, for execute-task, put in by the relay that hands the task out:
-	// the proof for the gateway. No history holds it.
+	// Ticket is, for execute-task, the proof for the gateway that the executor
+	// got the key. The relay that hands the task out sets it, so no history
+	// holds it.
 	Ticket string `json:"ticket,omitempty"`
 }
 
@@ -190,36 +195,36 @@ const (
 	ExecuteInputTicket = "ticket"
 )
 
-// GiveBack is the details of an ErrorGivenBack.
+// GiveBack is the details of an ErrorRequeued.
 type GiveBack struct {
 	Executor string `json:"executor"`
-	Reason   string `json:"reason"` // a sentence for people
-	// JournalID is the executor's journal where that held the claim, or is
-	// closed to the key: then it vouches that no step ran or will run.
+	Reason   string `json:"reason"` // a sentence for users
+	// JournalID is the executor's journal if that journal held the claim, or is
+	// closed to the key. It then guarantees that no step ran or will run.
 	JournalID string `json:"journal,omitempty"`
 }
 
-// ExecuteResult is the result of execute-task and adopt-task. Exactly one
-// field is set beside JournalID.
+// ExecuteResult is the result of execute-task and adopt-task. Exactly one field
+// is set in addition to JournalID.
 type ExecuteResult struct {
 	// Ended: the task ended.
 	Ended *run.TaskResult `json:"ended,omitempty"`
-	// NeverStarted: the claim's own journal is closed to the key, and no step
-	// of it ran or will run; it may be queued again as a new dispatch. The
-	// value is the reason.
+	// NeverStarted: the journal of the claim is closed to the key, and no step
+	// of it ran or will run, so the task may be queued again as a new dispatch.
+	// The value is the reason.
 	NeverStarted string `json:"never_started,omitempty"`
-	// JournalID is the journal that says so of NeverStarted.
+	// JournalID is the journal that guarantees NeverStarted.
 	JournalID string `json:"journal,omitempty"`
-	// Claimed: another executor has the task already, since Temporal delivered
-	// the activity again or the workflow was reset.
-	// Its Executor is "" where it is not known who: the records know.
+	// Claimed: another executor holds the task already, since Temporal
+	// delivered the activity again or the workflow was reset. Executor is "" if
+	// the holder is not known; the records know it.
 	Claimed *Heartbeat `json:"claimed,omitempty"`
 }
 
 // Heartbeat is the details of every heartbeat, at most 512 bytes.
 type Heartbeat struct {
 	Executor  string `json:"e"`
-	Set       string `json:"s,omitempty"` // that it is a member of
+	Set       string `json:"s,omitempty"` // the executor set of which it is a member
 	JournalID string `json:"j"`
 	Key       string `json:"k"`
 	Frame     int64  `json:"f,omitempty"`
@@ -232,8 +237,8 @@ type StopInput struct {
 
 // StopResult is the result of stop-task.
 type StopResult struct {
-	// Known says that the executor has the key and stops it; its end is told
-	// by execute-task or adopt-task.
+	// Known says that the executor has the key and stops it; execute-task or
+	// adopt-task returns its end.
 	Known bool `json:"known"`
 }
 
@@ -242,11 +247,11 @@ type Approve struct {
 	Task int `json:"task"`
 }
 
-// MaxAttribute bounds the names in AttributeChangeGroups, in bytes: a server
-// takes 2 KiB for one attribute unless it is told otherwise.
+// MaxAttribute is the greatest size of the names in AttributeChangeGroups, in
+// bytes: by default a server accepts 2 KiB for one attribute.
 const MaxAttribute = 1800
 
-// Attributes has the search attributes that a namespace must have.
+// Attributes returns the search attributes that a namespace must have.
 func Attributes() map[string]enumspb.IndexedValueType {
 	return map[string]enumspb.IndexedValueType{
 		AttributePhase:        enumspb.INDEXED_VALUE_TYPE_KEYWORD,

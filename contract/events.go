@@ -2,12 +2,12 @@ package contract
 
 import "github.com/drover-run/drover/run"
 
-// ActivityRemoveEvents removes old events: as a local activity a bounded number,
-// else for a bounded time.
+// ActivityRemoveEvents removes old events: a bounded number as a local
+// activity, else for a bounded time.
 const ActivityRemoveEvents = "remove-events"
 
-// RemoveEventsInput is the input of remove-events: which events are kept,
-// those that both allow.
+// RemoveEventsInput is the input of remove-events. An event is kept only if
+// both limits allow it.
 type RemoveEventsInput struct {
 	MaxAge run.Duration `json:"max_age,omitempty"` // 0 is no limit; likewise below
 	Newest int64        `json:"newest,omitempty"`
@@ -18,5 +18,5 @@ type RemoveEventsInput struct {
 // RemoveEventsResult is the result of remove-events.
 type RemoveEventsResult struct {
 	Removed int  `json:"removed"`
-	More    bool `json:"more,omitempty"` // to be called again at once
+	More    bool `json:"more,omitempty"` // more is left; call it again at once
 }

@@ -7,17 +7,18 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// ExecutorWorkflow looks after one executor: it removes a temporary one that
-// stays offline past its time, and shows people how it stands. It ends when the
-// executor is removed. The records know all that it knows.
+// ExecutorWorkflow manages one executor: it removes a temporary executor that
+// stays offline past its time, and shows the state of the executor to
+// operators. It ends when the executor is removed. All its state is in the
+// records.
 const ExecutorWorkflow = "executor"
 
-// SignalExecutor tells the workflow of an executor that it registered, or that
-// a client wants something of it; no payload.
+// SignalExecutor notifies the workflow of an executor that the executor
+// registered, or that a client changed its desired state; no payload.
 const SignalExecutor = "executor-changed"
 
-// ActivityExpireExecutor looks at an executor, and removes it where it is
-// temporary and was offline for its time.
+// ActivityExpireExecutor reads the state of an executor, and removes it if it
+// is temporary and was offline for its time.
 const ActivityExpireExecutor = "expire-executor"
 
 const executorPrefix = "executor:"
@@ -25,8 +26,8 @@ const executorPrefix = "executor:"
 // ExecutorWorkflowID is the workflow id of an executor.
 func ExecutorWorkflowID(id string) string { return executorPrefix + id }
 
-// ExecutorOfWorkflow returns the executor of a workflow id, and whether it is
-// one's.
+// ExecutorOfWorkflow returns the executor of a workflow id, and whether the id
+// is that of an executor.
 func ExecutorOfWorkflow(workflowID string) (id string, ok bool) {
 	return strings.CutPrefix(workflowID, executorPrefix)
 }
@@ -43,8 +44,8 @@ type ExpireInput struct {
 	Executor string `json:"executor"`
 }
 
-// ExecutorState is the result of expire-executor, and what the query state of
-// an executor's workflow returns: how the executor stood when it was looked at.
+// ExecutorState is the result of expire-executor and of the query state of an
+// executor's workflow: the state of the executor at the last check.
 type ExecutorState struct {
 	Executor  string            `json:"executor"`
 	Pool      string            `json:"pool,omitempty"`
@@ -56,6 +57,7 @@ type ExecutorState struct {
 	Tasks     int               `json:"tasks,omitempty"`
 	// LastContact is rounded to seconds.
 	LastContact time.Time `json:"last_contact,omitzero"`
-	// Again is when to look next, 0 where that can wait until it is told.
+	// Again is the time until the next check, 0 if the workflow can wait for a
+	// signal.
 	Again run.Duration `json:"again,omitempty"`
 }

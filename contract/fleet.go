@@ -2,21 +2,21 @@ package contract
 
 import "strings"
 
-// FleetWorkflow looks after one fleet. It ends when the fleet was deleted and
-// has nothing left. The records know all that it knows.
+// FleetWorkflow manages one fleet. It ends when the fleet was deleted and has
+// no instances left. All its state is in the records.
 const FleetWorkflow = "fleet"
 
-// SignalFleet tells the workflow of a fleet that a client made or changed it;
-// no payload.
+// SignalFleet notifies the workflow of a fleet that a client created or changed
+// it; no payload.
 const SignalFleet = "fleet-changed"
 
 // Activities of a fleet, on the queue of the worker that has its plugin.
 const (
-	// ActivityWatchFleet watches until there is something to do.
+	// ActivityWatchFleet watches the fleet and returns when an action is due.
 	ActivityWatchFleet = "watch-fleet"
-	// ActivityStepFleet does it.
+	// ActivityStepFleet carries out the actions.
 	ActivityStepFleet = "step-fleet"
-	// ActivityBootstrapInstance makes an executor of an instance.
+	// ActivityBootstrapInstance makes an instance an executor.
 	ActivityBootstrapInstance = "bootstrap-instance"
 )
 
@@ -28,7 +28,8 @@ func FleetQueue(name string) string { return fleetPrefix + name }
 // FleetWorkflowID is the workflow id of a fleet.
 func FleetWorkflowID(name string) string { return fleetPrefix + name }
 
-// FleetOfWorkflow returns the fleet of a workflow id, and whether it is one's.
+// FleetOfWorkflow returns the fleet of a workflow id, and whether the id is
+// that of a fleet.
 func FleetOfWorkflow(workflowID string) (name string, ok bool) {
 	return strings.CutPrefix(workflowID, fleetPrefix)
 }
@@ -42,46 +43,49 @@ type FleetInput struct {
 	Limits *Limits `json:"limits,omitempty"`
 }
 
-// FleetState is what the workflow of a fleet counts, what it carries over
-// continue-as-new, and what the query state returns. The ledger is in the
+// FleetState is the state of the workflow of a fleet: its counters, carried
+// over continue-as-new and returned by the query state. The ledger is in the
 // records.
 type FleetState struct {
-	Steps     int       `json:"steps"`               // that were begun
+	Steps     int       `json:"steps"`               // started steps
 	Requested int       `json:"requested,omitempty"` // instances; likewise below
 	Drained   int       `json:"drained,omitempty"`
 	Deleted   int       `json:"deleted,omitempty"`
 	Lost      int       `json:"lost,omitempty"`
 	GivenUp   int       `json:"given_up,omitempty"`
-	Last      FleetPlan `json:"last,omitzero"` // the plan that was done last
-	// Bootstrapping are the rows that this execution has made executors of.
+	Last      FleetPlan `json:"last,omitzero"` // the last plan that was carried out
+	// Bootstrapping are the rows whose instances this execution has made
+	// executors.
 	Bootstrapping []int `json:"bootstrapping,omitempty"`
-	// Change is the step that has the plugin make or delete machines, while it
-	// runs beside the watch.
+	// Change is the step in which the plugin creates or deletes machines, while
+	// it runs concurrently with the watch.
 	Change string `json:"change,omitempty"`
 }
 
 // WatchFleetInput is the input of watch-fleet.
 type WatchFleetInput struct {
 	Fleet         string `json:"fleet"`
-	Bootstrapping []int  `json:"bootstrapping,omitempty"` // rows that are left alone
-	// Change is the step that has the plugin make or delete machines while this
-	// begins: no other is planned until it has ended. "" for none.
+	Bootstrapping []int  `json:"bootstrapping,omitempty"` // rows to ignore
+	// Change is the step in which the plugin creates or deletes machines while
+	// the watch begins: no other such step is planned until it has ended. ""
+	// for none.
 	Change string `json:"change,omitempty"`
 }
 
 // WatchFleetResult is the result of watch-fleet.
 type WatchFleetResult struct {
 	Plan FleetPlan `json:"plan,omitzero"`
-	// Gone says that there is no such fleet any more.
+	// Gone says that the fleet does not exist any more.
 	Gone bool `json:"gone,omitempty"`
-	// Again says that the worker stops, and another is to go on.
+	// Again says that the worker stops, and that another worker must continue.
 	Again bool `json:"again,omitempty"`
-	// After is the change of the input where that had ended when the plan was
-	// made. Workers of before knew of no changes that run beside them.
+	// After is the Change of the input if that step had ended when the plan was
+	// made. Older workers ran no steps concurrently with the watch.
 	After string `json:"after,omitempty"`
 }
 
-// FleetPlan is what is to be done with a fleet. Orders name rows of its ledger.
+// FleetPlan has the actions that are due for a fleet. Each InstanceAction names
+// a row of the ledger.
 type FleetPlan struct {
 	Request   *FleetRequest `json:"request,omitempty"`
 	GiveUp    []FleetOrder  `json:"give_up,omitempty"`
@@ -89,18 +93,18 @@ type FleetPlan struct {
 	Delete    []FleetOrder  `json:"delete,omitempty"`
 	Lost      []FleetOrder  `json:"lost,omitempty"`
 	Bootstrap []int         `json:"bootstrap,omitempty"`
-	// End says that the fleet was deleted and has nothing left.
+	// End says that the fleet was deleted and has no instances left.
 	End bool `json:"end,omitempty"`
 }
 
-// FleetRequest asks for instances.
+// FleetRequest is a request for new instances.
 type FleetRequest struct {
 	Count  int    `json:"count"`
 	Reason string `json:"reason"`
 	Why    string `json:"why,omitempty"`
 }
 
-// FleetOrder is one thing to be done with a row, and why.
+// FleetOrder is an action on the instance of one row, and its reason.
 type FleetOrder struct {
 	Number int    `json:"n"`
 	Reason string `json:"r,omitempty"`
@@ -110,7 +114,8 @@ type FleetOrder struct {
 // StepFleetInput is the input of step-fleet.
 type StepFleetInput struct {
 	Fleet string `json:"fleet"`
-	// ID names the step for ever: one that is repeated asks for nothing twice.
+	// ID identifies the step permanently: a repeated step requests nothing
+	// twice.
 	ID   string    `json:"id"`
 	Plan FleetPlan `json:"plan"`
 }

@@ -8,17 +8,18 @@ import (
 	"go.temporal.io/sdk/temporal"
 )
 
-// maxFairnessKey is the longest fairness key that the server takes, in bytes.
+// maxFairnessKey is the longest fairness key that the server accepts, in bytes.
 const maxFairnessKey = 64
 
-// Priority is the Temporal priority of a run's workflows and tasks: by the
-// run's own, and fair between group roots, the first two elements of a group.
+// Priority is the Temporal priority of a run's workflows and tasks: the
+// priority of the run, with fairness between group roots, the first two
+// elements of a group.
 func Priority(priority int, group string) temporal.Priority {
 	return temporal.Priority{PriorityKey: priority, FairnessKey: fairnessKey(group)}
 }
 
-// fairnessKey returns the group's root, shortened to a prefix and a hash where
-// the server would refuse it.
+// fairnessKey returns the group's root, shortened to a prefix and a hash if it
+// is too long for the server.
 func fairnessKey(group string) string {
 	root := group
 	if parts := strings.SplitN(group, "/", 4); len(parts) == 4 {

@@ -19,6 +19,6 @@ func TestPriority(t *testing.T) {
 	one, two := contract.Priority(3, long+"1/x").FairnessKey, contract.Priority(3, long+"2/x").FairnessKey
 	require.LessOrEqual(t, len(one), 64)
 	require.True(t, utf8.ValidString(one))
-	require.NotEqual(t, one, two, "roots that differ keep apart")
+	require.NotEqual(t, one, two, "different roots have different keys")
 	require.Equal(t, one, contract.Priority(3, long+"1/y").FairnessKey)
 }

@@ -3,7 +3,8 @@ package contract
 import "github.com/drover-run/drover/run"
 
 // The payloads of the activities that read and write the records. They mirror
-// records.Progress; fields have short names where there is one for each task.
+// records.Progress; types of which there is one for each task have short field
+// names.
 
 // LoadPlanInput is the input of load-plan.
 type LoadPlanInput struct {
@@ -14,13 +15,13 @@ type LoadPlanInput struct {
 // PlanPage is the result of load-plan: a page of a run's plan.
 type PlanPage struct {
 	Plan run.Plan `json:"plan"`
-	More bool     `json:"more,omitempty"` // pages follow
+	More bool     `json:"more,omitempty"` // more pages follow
 }
 
 // BeginInput is the input of begin.
 type BeginInput struct {
 	Run run.ID `json:"run"`
-	// Plan asks for the first page of the plan with the answer.
+	// Plan requests the first page of the plan with the result.
 	Plan bool `json:"plan,omitempty"`
 }
 
@@ -30,7 +31,7 @@ type BeginResult struct {
 	Page     *PlanPage `json:"page,omitempty"`
 }
 
-// Standing is how a run stands in the records.
+// Standing is the status of a run in the records.
 type Standing struct {
 	Phase      run.Phase  `json:"phase"`
 	Result     run.Result `json:"result,omitempty"`
@@ -38,15 +39,15 @@ type Standing struct {
 	Approved   []int      `json:"approved,omitempty"` // tasks with enough approvals
 }
 
-// ApplyInput is the input of apply: what a workflow decided, to be written in
-// one transaction.
+// ApplyInput is the input of apply: the decisions of a workflow, to be written
+// in one transaction.
 type ApplyInput struct {
 	Run   run.ID       `json:"run"`
 	Tasks []TaskChange `json:"tasks,omitempty"`
-	// Result and Reason of the run; "" leaves them.
+	// Result and Reason of the run; "" leaves them unchanged.
 	Result run.Result `json:"result,omitempty"`
 	Reason string     `json:"reason,omitempty"`
-	// Finish makes the run finished, with Result.
+	// Finish sets the run finished, with Result.
 	Finish bool `json:"finish,omitempty"`
 }
 
@@ -57,18 +58,19 @@ type TaskChange struct {
 	Dispatch int             `json:"d,omitempty"`
 	Status   run.Status      `json:"s"`
 	Reason   string          `json:"w,omitempty"`
-	Result   *run.TaskResult `json:"r,omitempty"` // where the task ended
-	// Executor is who has a task that runs, as far as the workflow knows.
+	Result   *run.TaskResult `json:"r,omitempty"` // set if the task ended
+	// Executor is the holder of a running task, as far as the workflow knows.
 	Executor string `json:"e,omitempty"`
-	// IfUnclaimed leaves the change out where an executor has the task. A
-	// change to queued is made all the same where Released names the journal of
-	// the claim.
+	// IfUnclaimed skips the change if an executor holds the task. A change to
+	// queued is applied all the same if Released names the journal of the
+	// claim.
 	IfUnclaimed bool     `json:"u,omitempty"`
 	Released    *Release `json:"l,omitempty"`
 }
 
-// Release says who vouches that no step of a dispatch ran or will run: a
-// journal, or the executor or set that was asked about its claim.
+// Release names the source of the guarantee that no step of a dispatch ran or
+// will run: a journal, or the executor or set that answered a request about its
+// claim.
 type Release struct {
 	Executor  string `json:"e,omitempty"`
 	Set       string `json:"s,omitempty"`
@@ -78,12 +80,12 @@ type Release struct {
 // ApplyResult is the result of apply.
 type ApplyResult struct {
 	Standing Standing `json:"standing"`
-	// Differs has the tasks that do not stand as the change asked, in the
-	// order of the changes; most often there is none.
+	// Differs has the tasks whose status differs from the change, in the order
+	// of the changes; usually there is none.
 	Differs []TaskStanding `json:"differs,omitempty"`
 }
 
-// TaskStanding is how one task stands in the records.
+// TaskStanding is the status of one task in the records.
 type TaskStanding struct {
 	Task     int        `json:"t"`
 	Attempt  int        `json:"a,omitempty"`
@@ -94,11 +96,11 @@ type TaskStanding struct {
 // ExpandInput is the input of expand.
 type ExpandInput struct {
 	Run  run.ID `json:"run"`
-	Task int    `json:"task"` // that stands for a list
+	Task int    `json:"task"` // a foreach task
 }
 
-// ExpandResult is the result of expand: the tasks that were made of a list,
-// with consecutive numbers, or why there are none.
+// ExpandResult is the result of expand: the tasks that were created from a
+// list, with consecutive numbers, or why there are none.
 type ExpandResult struct {
 	First int    `json:"first,omitempty"`
 	Width int    `json:"width,omitempty"`
@@ -108,21 +110,23 @@ type ExpandResult struct {
 // HoldersInput is the input of holders.
 type HoldersInput struct {
 	Run run.ID `json:"run"`
-	// Tasks asked for; empty means all that are not final.
+	// Tasks are the requested tasks; empty means all that are not final.
 	Tasks []int `json:"tasks,omitempty"`
-	// Executors are asked whether they were removed.
+	// Executors are checked for removal.
 	Executors []string `json:"executors,omitempty"`
 }
 
-// HoldersResult is the result of holders: who claimed what, ascending by task.
+// HoldersResult is the result of holders: the executor that holds each claim,
+// ascending by task.
 type HoldersResult struct {
 	Holders []Holder `json:"holders,omitempty"`
-	// Removed are those of the executors asked for that were removed and have
-	// left nobody who could go on with their tasks.
+	// Removed are those of the requested executors that were removed, and of
+	// which no member of the set is left to continue their tasks.
 	Removed []ExecutorRemoved `json:"removed,omitempty"`
 }
 
-// Holder says who has the open claim of a task: that of its newest dispatch.
+// Holder is the executor that has the open claim of a task: the claim of its
+// newest dispatch.
 type Holder struct {
 	Task     int    `json:"t"`
 	Attempt  int    `json:"a"`

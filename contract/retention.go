@@ -6,18 +6,19 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// RetentionWorkflow removes what is kept no longer by the configuration, now
-// and then. There is at most one. It answers the query state by a
+// RetentionWorkflow periodically removes the data that the configuration does
+// not keep. There is at most one. It answers the query state with a
 // run.RetentionStatus.
 const RetentionWorkflow = "retention"
 
 // RetentionWorkflowID is its workflow id.
 const RetentionWorkflowID = "retention"
 
-// SignalRetention tells the workflow what the configuration is; run.Retention.
+// SignalRetention sends the configuration to the workflow; the payload is
+// run.Retention.
 const SignalRetention = "retention-configured"
 
-// ActivityDeleteRuns deletes runs that are kept no longer, for a bounded time.
+// ActivityDeleteRuns deletes expired runs, for a bounded time.
 const ActivityDeleteRuns = "delete-runs"
 
 // RetentionInput starts the workflow.
@@ -25,12 +26,12 @@ type RetentionInput struct {
 	Retention run.Retention `json:"retention"`
 	// Limits bound the execution; nil means the defaults.
 	Limits *Limits `json:"limits,omitempty"`
-	// Since and Removed are of the executions before.
+	// Since and Removed are carried over from earlier executions.
 	Since   time.Time                              `json:"since,omitzero"`
 	Removed map[run.RetentionKind]run.RetentionSum `json:"removed,omitempty"`
 }
 
-// ActivityExpireLogs removes the logs of runs that are kept no longer, for a
+// ActivityExpireLogs removes the logs of runs whose logs have expired, for a
 // bounded time.
 const ActivityExpireLogs = "expire-logs"
 
@@ -43,7 +44,7 @@ type ExpireLogsInput struct {
 type ExpireLogsResult struct {
 	Runs  int   `json:"runs"` // whose logs were removed
 	Bytes int64 `json:"bytes"`
-	More  bool  `json:"more,omitempty"` // to be called again at once
+	More  bool  `json:"more,omitempty"` // more is left; call it again at once
 }
 
 // DeleteRunsInput is the input of delete-runs.
@@ -55,11 +56,11 @@ type DeleteRunsInput struct {
 // DeleteRunsResult is the result of delete-runs.
 type DeleteRunsResult struct {
 	Deleted int  `json:"deleted"`
-	More    bool `json:"more,omitempty"` // to be called again at once
+	More    bool `json:"more,omitempty"` // more is left; call it again at once
 }
 
-// ActivityExpireArchives removes archives of a kind that are kept no longer, for
-// a bounded time.
+// ActivityExpireArchives removes expired archives of a kind, for a bounded
+// time.
 const ActivityExpireArchives = "expire-archives"
 
 // ExpireArchivesInput is the input of expire-archives.
@@ -73,5 +74,5 @@ type ExpireArchivesInput struct {
 type ExpireArchivesResult struct {
 	Archives int   `json:"archives"`
 	Bytes    int64 `json:"bytes"`
-	More     bool  `json:"more,omitempty"` // to be called again at once
+	More     bool  `json:"more,omitempty"` // more is left; call it again at once
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// ScheduledRunWorkflow is one firing of a schedule: it has a run made, and is
-// open for as long as that is, so that Temporal's overlap policies and its
-// pause on failure mean what they say.
+// ScheduledRunWorkflow is one firing of a schedule: it creates a run, and stays
+// open until the run is final, so that Temporal's overlap policies and its
+// pause on failure apply to the run.
 const ScheduledRunWorkflow = "scheduled-run"
 
 // Activities of a firing.
@@ -19,12 +19,12 @@ const (
 	ActivityEndRun   = "end-run"
 )
 
-// AttributeScheduledFor is the search attribute that Temporal gives the
-// workflows that a schedule starts: the time that they are meant for.
+// AttributeScheduledFor is the search attribute that Temporal sets on the
+// workflows that a schedule starts: the scheduled time.
 const AttributeScheduledFor = "TemporalScheduledStartTime"
 
-// ErrorRunFailed and ErrorNotMade are types of the errors that a firing ends
-// with: its run failed, and no run was made.
+// ErrorRunFailed and ErrorNotCreated are types of the errors with which a
+// firing ends: the run failed, and no run was created.
 const (
 	ErrorRunFailed = "run_failed"
 	ErrorNotMade   = "not_made"
@@ -33,15 +33,15 @@ const (
 // ScheduleID is the id of a schedule in Temporal.
 func ScheduleID(name string) string { return "schedule:" + name }
 
-// ScheduledRunWorkflowID is the workflow id of the firings of a schedule. The
-// time that each is meant for is appended to it by Temporal.
+// ScheduledRunWorkflowID is the workflow id of the firings of a schedule.
+// Temporal appends the scheduled time to it.
 func ScheduledRunWorkflowID(name string) string { return "scheduled-run:" + name }
 
-// FiringKey names a firing by the first execution of its workflow. The time
-// that it is meant for would not do: a backfill may ask for the same one again.
+// FiringKey identifies a firing by the first execution of its workflow. The
+// scheduled time does not identify it: a backfill may repeat the same time.
 func FiringKey(workflowID, firstRunID string) string { return workflowID + "/" + firstRunID }
 
-// SplitFiringKey returns what FiringKey made a key of.
+// SplitFiringKey returns the parts from which FiringKey made a key.
 func SplitFiringKey(key string) (workflowID, firstRunID string) {
 	i := strings.LastIndexByte(key, '/')
 	if i < 0 {
@@ -57,7 +57,7 @@ type ScheduledRunInput struct {
 
 // ScheduledRunOutput is the result of a firing whose run did not fail.
 type ScheduledRunOutput struct {
-	Run    run.ID     `json:"run,omitempty"` // "" where the schedule was deleted
+	Run    run.ID     `json:"run,omitempty"` // "" if the schedule was deleted
 	Phase  run.Phase  `json:"phase,omitempty"`
 	Result run.Result `json:"result,omitempty"`
 }
@@ -65,16 +65,16 @@ type ScheduledRunOutput struct {
 // FireInput is the input of fire.
 type FireInput struct {
 	Schedule string    `json:"schedule"`
-	Key      string    `json:"key"` // of the firing: one run is made for it
-	For      time.Time `json:"for"` // the time that it is meant for
+	Key      string    `json:"key"` // of the firing: it creates one run
+	For      time.Time `json:"for"` // the scheduled time
 	At       time.Time `json:"at"`  // when the workflow was started
 }
 
-// FireResult is the result of fire. At most one field is set; none where the
+// FireResult is the result of fire. At most one field is set; none if the
 // schedule was deleted.
 type FireResult struct {
 	Run run.ID `json:"run,omitempty"`
-	// Refused says why no run can be made.
+	// Refused says why no run can be created.
 	Refused string `json:"refused,omitempty"`
 }
 
@@ -83,15 +83,16 @@ type AwaitRunInput struct {
 	Run run.ID `json:"run"`
 }
 
-// AwaitRunResult is how a run ended; the phase is "" where it was deleted.
+// AwaitRunResult is the result of await-run: how the run ended; the phase is ""
+// if the run was deleted.
 type AwaitRunResult struct {
 	Phase  run.Phase  `json:"phase,omitempty"`
 	Result run.Result `json:"result,omitempty"`
 	Reason string     `json:"reason,omitempty"`
 }
 
-// EndRunInput is the input of end-run, which cancels a run that is queued, and
-// has one stopped that is running.
+// EndRunInput is the input of end-run, which cancels a queued run and stops a
+// running one.
 type EndRunInput struct {
 	Run run.ID `json:"run"`
 }

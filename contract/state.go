@@ -6,64 +6,66 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// RunState is what the run workflow carries over continue-as-new. It does so
-// only while it runs no task itself: its batches go on meanwhile.
+// RunState is the state of the run workflow that is carried over
+// continue-as-new. The workflow continues as new only while it runs no task
+// itself; its batches continue meanwhile.
 type RunState struct {
 	// Statuses is the state of the graph, one byte a task.
 	Statuses []byte `json:"statuses"`
-	// Grown is what tasks were made of lists, in order.
+	// Grown has the tasks that were created from lists, in order.
 	Grown []run.Grown `json:"grown,omitempty"`
-	// Started is when the run began; its timeout counts from there.
+	// Started is when the run began; the timeout of the run counts from there.
 	Started time.Time `json:"started"`
 	// LastBatch is the number of the newest batch.
 	LastBatch int         `json:"last_batch,omitempty"`
 	Batches   []OpenBatch `json:"batches,omitempty"`
-	// Ready are tasks that no batch had room for yet.
+	// Ready are tasks for which no batch had room yet.
 	Ready []Assignment `json:"ready,omitempty"`
 	Stop  *Stop        `json:"stop,omitempty"`
-	// Cut says that the stop kept a task from its end.
+	// Cut says that the stop of the run interrupted a task.
 	Cut bool `json:"cut,omitempty"`
 	// Culprit is the task whose failure made the result failed, -1 for none.
 	Culprit int `json:"culprit"`
-	// Result and Reason as they were written last.
+	// Result and Reason are the values that were written last.
 	Result  run.Result        `json:"result,omitempty"`
 	Reason  string            `json:"reason,omitempty"`
 	Removed []ExecutorRemoved `json:"removed,omitempty"`
-	// Continued counts the times it continued as new.
+	// Continued counts how often the run continued as new.
 	Continued int `json:"continued,omitempty"`
 }
 
 // OpenBatch is a batch that has not reported all of its tasks.
 type OpenBatch struct {
 	Batch int   `json:"n"`
-	Given int   `json:"given"` // tasks, ever
-	Tasks []int `json:"tasks"` // that it has not reported, ascending
+	Given int   `json:"given"` // tasks assigned in total
+	Tasks []int `json:"tasks"` // tasks that it has not reported, ascending
 }
 
-// Limits bound one execution. They are part of the input, so that a history
-// goes on by the limits it began with. Zero fields mean the defaults of
-// package workflows.
+// Limits bound one execution. They are part of the input, so a history keeps
+// the limits with which it began. Zero fields mean the defaults of package
+// workflows.
 type Limits struct {
-	Inline int `json:"inline,omitempty"` // tasks of a run that needs no batches
-	Batch  int `json:"batch,omitempty"`  // tasks given to one batch, ever
-	Open   int `json:"open,omitempty"`   // batches at once
-	Events int `json:"events,omitempty"` // history events after which an execution seeks its end
-	// Linger is how long the workflow of a change group waits for more.
+	Inline int `json:"inline,omitempty"` // most tasks of a run without batches
+	Batch  int `json:"batch,omitempty"`  // most tasks assigned to one batch in total
+	Open   int `json:"open,omitempty"`   // most open batches
+	Events int `json:"events,omitempty"` // history events after which an execution tries to end
+	// Linger is how long the workflow of a change group waits for the next
+	// signal.
 	Linger run.Duration `json:"linger,omitempty"`
 }
 
-// RunOutput is the result of the run workflow, for people: whoever waits for a
-// run awaits its record.
+// RunOutput is the result of the run workflow, for operators. Programs that
+// wait for a run read its record instead.
 type RunOutput struct {
 	Phase  run.Phase  `json:"phase"`
 	Result run.Result `json:"result"`
 	Reason string     `json:"reason,omitempty"`
 }
 
-// Stop says that a run is to be stopped, and why.
+// Stop is the request to stop a run, and its reason.
 type Stop struct {
 	Reason string `json:"reason"` // a sentence
-	// TimedOut says that it is for the run's timeout: its result is failed.
+	// TimedOut says that the run's timeout is the reason: the result is failed.
 	TimedOut bool `json:"timed_out,omitempty"`
 }
 
@@ -73,7 +75,7 @@ type ExecutorRemoved struct {
 	Reason   string `json:"reason,omitempty"`
 }
 
-// StateView answers the query state.
+// StateView is the result of the query state.
 type StateView struct {
 	Run    run.ID             `json:"run"`
 	Phase  run.Phase          `json:"phase"`
@@ -83,10 +85,10 @@ type StateView struct {
 	// Open lists tasks that are not final, ascending, at most MaxViewTasks.
 	Open    []TaskView `json:"open,omitempty"`
 	Failed  []string   `json:"failed,omitempty"`  // names, at most MaxViewTasks
-	Batches []int      `json:"batches,omitempty"` // that are open
+	Batches []int      `json:"batches,omitempty"` // open batches
 }
 
-// MaxViewTasks bounds the lists of a StateView.
+// MaxViewTasks is the greatest length of the lists of a StateView.
 const MaxViewTasks = 100
 
 // TaskView is a task in a StateView.
@@ -96,6 +98,7 @@ type TaskView struct {
 	Status   run.Status `json:"status"`
 	Attempt  int        `json:"attempt,omitempty"`
 	Dispatch int        `json:"dispatch,omitempty"`
-	// Executor is who had the task when it fell out of contact.
+	// Executor is the executor that held the task when contact with it was
+	// lost.
 	Executor string `json:"executor,omitempty"`
 }

@@ -4,16 +4,16 @@ package contract
 // is deleted or disabled, and the next signal starts it again.
 const WebhookWorkflow = "webhook"
 
-// SignalWebhook tells the workflow of a webhook that a client made, changed or
-// deleted it; no payload.
+// SignalWebhook notifies the workflow of a webhook that a client created,
+// changed or deleted it; no payload.
 const SignalWebhook = "webhook-changed"
 
-// ActivityDeliver delivers the events of a webhook, for as long as there is
-// one to deliver to.
+// ActivityDeliver delivers the events of a webhook, for as long as the webhook
+// exists and is enabled.
 const ActivityDeliver = "deliver"
 
-// WaitQueue is the task queue of the control activities that last: they do
-// little but wait, and there may be many at once.
+// WaitQueue is the task queue of long-running control activities: they mostly
+// wait, and there may be many at once.
 const WaitQueue = "wait"
 
 // WebhookWorkflowID is the workflow id of a webhook.
@@ -33,8 +33,9 @@ type DeliverInput struct {
 
 // DeliverResult is the result of deliver.
 type DeliverResult struct {
-	// Again says that its worker ends, and that there is more to deliver.
+	// Again says that its worker stops, and that there are more events to
+	// deliver.
 	Again bool `json:"again,omitempty"`
-	// Why there is nothing to deliver to any more; for people.
+	// Why says why there is no receiver any more; for users.
 	Why string `json:"why,omitempty"`
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// tarOf returns an archive of headers with content of zeros, and of a report at
-// its end.
+// tarOf returns an archive with the given headers and content of zeros, and
+// with a report at its end.
 func tarOf(t *testing.T, headers ...tar.Header) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -38,8 +38,8 @@ func tarOf(t *testing.T, headers ...tar.Header) []byte {
 	return out.Bytes()
 }
 
-// An artifact that becomes much when it is decompressed is kept, and read
-// whole; a file of it and its reports are not.
+// An artifact that is large when decompressed is kept, and can be read whole; a
+// file of it and its reports cannot be read.
 func TestArtifacts_of_much_content(t *testing.T) {
 	t.Parallel()
 	d := newDepot(t, engine.ArchiveOptions{Limits: run.ArchiveLimits{Size: 1 << 20, Bytes: 1 << 20}})
@@ -82,7 +82,7 @@ func TestArtifactEntries_of_long_names(t *testing.T) {
 	require.Len(t, list, 8)
 }
 
-// Files that are read to their end, or given up, make room for others.
+// Files that are read to their end, or closed early, make room for others.
 func TestOpenArtifactFile_often(t *testing.T) {
 	t.Parallel()
 	d := newDepot(t, engine.ArchiveOptions{})

@@ -10,23 +10,25 @@ import (
 )
 
 const (
-	// archiveSweepEvery is how often the ArchiveKeeper looks for objects that are
-	// garbage.
+	// archiveSweepEvery is the interval at which the ArchiveGarbageCollector
+	// looks for unreferenced objects.
 	archiveSweepEvery = time.Minute
-	// archiveBatch bounds one transaction, and archivePause paces them.
+	// archiveBatch bounds one transaction. archivePause is the pause between
+	// two transactions.
 	archiveBatch = 100
 	archivePause = 200 * time.Millisecond
 )
 
-// ArchiveKeeper removes the bytes of archives that nothing refers to: of those
-// that were removed, and what a killed process left of an upload. Any number of
-// processes may run one: each takes others, and what one leaves undone the next
-// does.
+// ArchiveKeeper removes objects of archives that no record refers to: those of
+// removed archives, and those of uploads whose process was killed. Any number
+// of processes may run one: each leases different objects, and another process
+// retries what one leaves.
 //
-// It is no part of the retention's workflow, as the Janitor is none: whether an
-// object is garbage is no policy but a fact of the records, it goes also while
-// Temporal is away or everything is kept, and a bucket fills with what is broken
-// off whatever the interval of the retention is.
+// It is not part of the retention workflow, for the same reasons as the
+// GarbageCollector. Whether an object is garbage is a fact of the records and
+// not a policy. It is removed also while Temporal is unavailable or everything
+// is kept, and broken uploads must not fill a bucket when the interval of
+// the retention is long.
 type ArchiveKeeper struct {
 	store   records.ArchiveRetention
 	objects ArchiveStore
@@ -35,7 +37,8 @@ type ArchiveKeeper struct {
 	pause   time.Duration
 }
 
-// NewArchiveKeeper returns an ArchiveKeeper that does nothing until Run.
+// NewArchiveKeeper returns an ArchiveGarbageCollector that does nothing until
+// Run.
 func NewArchiveKeeper(deps Deps) *ArchiveKeeper {
 	if deps.Metrics == nil {
 		deps.Metrics = NewMetrics()
@@ -43,13 +46,13 @@ func NewArchiveKeeper(deps Deps) *ArchiveKeeper {
 	return &ArchiveKeeper{store: deps.Store, objects: deps.Archives, metrics: deps.Metrics, logger: deps.Logger, pause: archivePause}
 }
 
-// Run looks now and then, until ctx ends.
+// Run sweeps at intervals, until ctx ends.
 func (k *ArchiveKeeper) Run(ctx context.Context) error {
 	ticker := time.NewTicker(archiveSweepEvery)
 	defer ticker.Stop()
 	for {
 		if err := k.Sweep(ctx); err != nil && ctx.Err() == nil {
-			k.logger.WarnContext(ctx, "removing the bytes of archives that are gone failed", "error", err)
+			k.logger.WarnContext(ctx, "failed to remove unreferenced archive objects", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -59,7 +62,7 @@ func (k *ArchiveKeeper) Run(ctx context.Context) error {
 	}
 }
 
-// Sweep removes all objects that nothing refers to, or as many as it can.
+// Sweep removes all unreferenced objects, or as many as it can.
 func (k *ArchiveKeeper) Sweep(ctx context.Context) error {
 	for {
 		objects, err := k.store.TakeObjects(ctx, archiveBatch, objectLease)
@@ -84,7 +87,8 @@ func (k *ArchiveKeeper) Sweep(ctx context.Context) error {
 	}
 }
 
-// wait leaves the stores to others for a moment. It reports whether to go on.
+// wait pauses, to leave the stores to other clients. It reports whether to
+// continue.
 func (k *ArchiveKeeper) wait(ctx context.Context) bool {
 	timer := time.NewTimer(k.pause)
 	defer timer.Stop()

@@ -30,16 +30,18 @@ func (m *Metrics) cacheLookup(found bool, err error) {
 	}
 }
 
-// reading is an archive that is read, and counted.
+// reading is an archive that is being read. It counts the bytes for the
+// metrics.
 type reading struct {
 	io.ReadCloser
 	metrics *Metrics
 	kind    run.ArchiveKind
 	begun   time.Time
-	left    int64 // of it
+	left    int64 // bytes left to read
 }
 
-// reading counts what is read of an archive, of which so many bytes are left.
+// reading returns a reader that counts the bytes read from content, which has
+// left bytes.
 func (m *Metrics) reading(content io.ReadCloser, kind run.ArchiveKind, left int64) *reading {
 	return &reading{ReadCloser: content, metrics: m, kind: kind, begun: time.Now(), left: left}
 }

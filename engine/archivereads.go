@@ -14,24 +14,24 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Bounds of what reading in archives takes of this process. An archive is of a
-// task, so it may be made to take as much as it can.
+// Bounds of the resources of this process for reading archives. A task writes
+// its archive, so it can make one that takes as much as possible.
 const (
 	maxOpenFiles   = 32 // each takes up to 9 MiB of memory
-	maxScans       = 4  // archives in which something is looked for
-	maxReportScans = 2  // archives whose reports of tests are read
+	maxScans       = 4  // archives scanned concurrently for a file or a list
+	maxReportScans = 2  // archives scanned concurrently for test reports
 	scanWait       = 10 * time.Second
 
-	// Of an archive, where the configuration does not bound it.
+	// The bounds for an archive, if the configuration does not set them.
 	maxScanEntries = 10_000_000
 	maxScanBytes   = 1 << 38
-	// maxEntryText is how long the names and targets are that a list has.
+	// maxEntryText bounds the total length of the names and targets of a list.
 	maxEntryText = 4 << 20
 )
 
-var errBusy = errors.New("the gateway reads as many archives as it may")
+var errBusy = errors.New("the gateway reads too many archives at the moment")
 
-// archiveReads are the bounds of one process.
+// archiveReads are the semaphores of one process.
 type archiveReads struct{ files, scans, reports *semaphore.Weighted }
 
 func newArchiveReads() archiveReads {
@@ -40,21 +40,21 @@ func newArchiveReads() archiveReads {
 	}
 }
 
-// begin waits for its turn. end must be called, once or more often. Errors:
-// unavailable, where the turn did not come, and canceled.
+// begin acquires turns. The caller must call end at least once. Errors:
+// unavailable if the wait timed out, and canceled.
 func begin(ctx context.Context, turns *semaphore.Weighted) (end func(), err error) {
 	waiting, cancel := context.WithTimeoutCause(ctx, scanWait, errBusy)
 	defer cancel()
 	if err := turns.Acquire(waiting, 1); err != nil {
 		if ctx.Err() != nil {
-			return nil, run.Errorf(run.CodeCanceled, "waiting to read an archive: %w", context.Cause(ctx))
+			return nil, run.Errorf(run.CodeCanceled, "wait to read an archive: %w", context.Cause(ctx))
 		}
 		return nil, run.Errorf(run.CodeUnavailable, "%w; try again", errBusy)
 	}
 	return sync.OnceFunc(func() { turns.Release(1) }), nil
 }
 
-// scanLimits bound what is read of an archive.
+// scanLimits returns the bounds for reading an archive.
 func (e *Engine) scanLimits(kind run.ArchiveKind) archive.Limits {
 	l := e.archiving.limits(kind)
 	return archive.Limits{Entries: cmp.Or(l.Entries, maxScanEntries), Bytes: cmp.Or(l.Bytes, maxScanBytes)}
@@ -116,7 +116,7 @@ func (e *Engine) ArtifactEntries(ctx context.Context, ref run.ArtifactRef, n int
 	return list, more, err
 }
 
-// closerFunc is a function that cannot fail, as a closer.
+// closerFunc is an io.Closer of a function that cannot fail.
 type closerFunc func()
 
 // Close implements io.Closer.

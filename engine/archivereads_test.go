@@ -38,7 +38,7 @@ func TestArchiveReads_turns(t *testing.T) {
 		go func() {
 			synctest.Wait()
 			ends[0]()
-			ends[0]() // again is once
+			ends[0]() // a second call has no effect
 		}()
 		end, err := begin(t.Context(), reads.scans)
 		require.NoError(t, err)

@@ -15,14 +15,15 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// What a reference allows.
+// The actions that a reference allows.
 const (
 	actionRead = "read"
 	actionSave = "save"
 )
 
-// archiveRef is what a reference says. It holds nothing that its bearer may not
-// know but the name of the object, which is worth nothing without the bucket.
+// archiveRef is the content of a reference. It holds nothing secret from its
+// bearer except the object's name, which is useless without access to the
+// bucket.
 type archiveRef struct {
 	Action string               `json:"a"`
 	Until  int64                `json:"u"` // seconds since 1970
@@ -30,13 +31,13 @@ type archiveRef struct {
 	Kind   run.ArchiveKind      `json:"k,omitempty"`
 	Object string               `json:"o,omitempty"` // to read
 	Size   int64                `json:"n,omitempty"`
-	Scope  string               `json:"s,omitempty"` // to save; likewise below
+	Scope  string               `json:"s,omitempty"` // to save; the following fields too
 	Name   string               `json:"m,omitempty"`
 	Keep   time.Duration        `json:"e,omitempty"`
 	JUnit  bool                 `json:"j,omitempty"`
 }
 
-// signRef writes a reference with a proof that it was made here.
+// signRef encodes a reference and appends a message authentication code.
 func (e *Engine) signRef(ctx context.Context, r archiveRef) (string, error) {
 	key, err := e.refKey(ctx)
 	if err != nil {
@@ -45,14 +46,14 @@ func (e *Engine) signRef(ctx context.Context, r archiveRef) (string, error) {
 	r.Until = time.Now().Add(refLife).Unix()
 	data, err := json.Marshal(r)
 	if err != nil {
-		return "", fmt.Errorf("writing a reference: %w", err)
+		return "", fmt.Errorf("encode archive reference: %w", err)
 	}
 	text := base64.RawURLEncoding.EncodeToString(data)
 	return text + "." + base64.RawURLEncoding.EncodeToString(proofOf(key, text)), nil
 }
 
-// openRef reads a reference, for an executor that must have the claim of which
-// it was made: the records see to that. Errors: invalid, gone.
+// openRef verifies and decodes a reference. The executor must hold the claim
+// for which it was issued; the records check that. Errors: invalid, gone.
 func (e *Engine) openRef(ctx context.Context, ref, action, executor string) (archiveRef, error) {
 	key, err := e.refKey(ctx)
 	if err != nil {
@@ -70,7 +71,7 @@ func (e *Engine) openRef(ctx context.Context, ref, action, executor string) (arc
 	}
 	switch {
 	case err != nil:
-		return r, fmt.Errorf("reading a reference: %w", err)
+		return r, fmt.Errorf("decode archive reference: %w", err)
 	case r.Action != action:
 		return r, run.Errorf(run.CodeInvalid, "the reference does not allow to %s an archive", action)
 	case time.Now().Unix() > r.Until:
@@ -86,7 +87,7 @@ func proofOf(key []byte, text string) []byte {
 	return sum.Sum(nil)
 }
 
-// refKey returns the key of references, which all gateways share.
+// refKey returns the key that signs references, which all gateways share.
 func (e *Engine) refKey(ctx context.Context) ([]byte, error) {
 	if key := e.refs.Load(); key != nil {
 		return *key, nil

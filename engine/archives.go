@@ -14,46 +14,48 @@ import (
 )
 
 const (
-	// objectLease is how long an object whose bytes are being written is kept
-	// without a sign of that. What a killed process left goes after it.
+	// objectLease is how long an object is kept after the last renewal while
+	// its bytes are being written. The object of a killed process is removed
+	// after it.
 	objectLease = 10 * time.Minute
 	// refLife is how long a reference may be used to begin a transfer.
 	refLife = time.Hour
-	// urlLife is how long the URL of an archive in the store may be used to begin
-	// a transfer: whoever gets one does so at once, but clocks differ.
+	// urlLife is how long a signed URL may be used to begin a transfer. A
+	// client uses it immediately, but clocks differ.
 	urlLife = 5 * time.Minute
 )
 
-// ArchiveStore keeps the bytes of archives, by names that it makes.
+// ArchiveStore stores the bytes of archives, under names that it generates.
 type ArchiveStore interface {
-	// NewObject returns a name that cannot be guessed and was never used.
+	// NewObject returns an unguessable name that was never used.
 	NewObject() string
-	// PutArchive stores content to its end, or nothing of that name. Errors:
-	// unavailable, and those of content as they are.
+	// PutArchive stores content to its end, or no object of that name. Errors:
+	// unavailable, and those of content unchanged.
 	PutArchive(ctx context.Context, object string, content io.Reader) error
-	// GetArchive reads an archive from an offset on. Errors: not_found,
+	// GetArchive reads an archive from an offset. Errors: not_found,
 	// unavailable.
 	GetArchive(ctx context.Context, object string, offset int64) (io.ReadCloser, error)
-	// SignArchive returns a URL by which whoever has it can read an archive for so
-	// long, "" where the store has none. Errors: unavailable.
+	// SignArchive returns a URL whose bearer can read an archive for the time
+	// life, or "" if the store has none. Errors: unavailable.
 	SignArchive(ctx context.Context, object string, life time.Duration) (string, error)
-	// DeleteArchive removes an archive, also one that was not completed. One that
-	// is not there is no error. Errors: unavailable.
+	// DeleteArchive removes an archive, also one that was not completed. A
+	// missing archive is no error. Errors: unavailable.
 	DeleteArchive(ctx context.Context, object string) error
 }
 
-// ArchiveOptions bound archives. Zero means no bound.
+// ArchiveOptions limit archives. Zero means no limit.
 type ArchiveOptions struct {
 	Limits run.ArchiveLimits // of a workspace or artifact
-	// CacheSize is the most that one cache may have; Limits hold for it too.
+	// CacheSize is the largest size of one cache; Limits apply too.
 	CacheSize int64
-	// Artifacts is how long artifacts are kept that do not say it themselves.
+	// Artifacts is how long artifacts without a retention of their own are
+	// kept.
 	Artifacts time.Duration
-	// Workspaces is how long workspaces are kept after the end of their run: what
-	// those are told who miss one.
+	// Workspaces is how long workspaces are kept after the end of their run.
+	// The error for a removed workspace mentions it.
 	Workspaces time.Duration
-	// DirectFrom is the size from which on archives are read straight from the
-	// store, where it signs URLs for that; 0: none is.
+	// DirectFrom is the size from which archives are read directly from the
+	// store, if the store signs URLs; 0: none are.
 	DirectFrom int64
 }
 
@@ -65,7 +67,7 @@ func (o ArchiveOptions) limits(kind run.ArchiveKind) run.ArchiveLimits {
 	return l
 }
 
-// FindArchives implements run.ArchiveDesk.
+// FindArchives implements run.ArchiveAPI.
 func (e *Engine) FindArchives(ctx context.Context, q run.ArchiveQuery) ([]run.ArchiveRef, error) {
 	if err := e.hasArchives(); err != nil {
 		return nil, err
@@ -83,7 +85,7 @@ func (e *Engine) FindArchives(ctx context.Context, q run.ArchiveQuery) ([]run.Ar
 		found, err = e.findCache(ctx, c, place, q.Keys)
 	case run.ArchiveArtifact:
 	default:
-		err = run.Errorf(run.CodeInvalid, "step %d of task %s restores nothing", q.Step, place.Task)
+		err = run.Errorf(run.CodeInvalid, "step %d of task %s does not restore an archive", q.Step, place.Task)
 	}
 	if err != nil {
 		return nil, err
@@ -91,7 +93,7 @@ func (e *Engine) FindArchives(ctx context.Context, q run.ArchiveQuery) ([]run.Ar
 	refs := make([]run.ArchiveRef, len(found))
 	for i, a := range found {
 		if a.Object == "" {
-			return nil, run.Errorf(run.CodeGone, "what task %s saved was removed: it is kept for %s after the end of its run", a.Task, e.archiving.Workspaces)
+			return nil, run.Errorf(run.CodeGone, "the workspace of task %s was removed: workspaces are kept for %s after the end of their run", a.Task, e.archiving.Workspaces)
 		}
 		ref, err := e.signRef(ctx, archiveRef{Action: actionRead, Claim: c, Object: a.Object, Size: a.Size, Kind: a.Kind})
 		if err != nil {
@@ -119,7 +121,7 @@ func (e *Engine) findCache(ctx context.Context, c records.ArchiveClaim, place re
 	return []records.Archive{*found}, nil
 }
 
-// OpenArchive implements run.ArchiveDesk.
+// OpenArchive implements run.ArchiveAPI.
 func (e *Engine) OpenArchive(ctx context.Context, r run.ArchiveRead) (io.ReadCloser, error) {
 	ref, err := e.readable(ctx, r)
 	if err != nil {
@@ -145,7 +147,7 @@ func (e *Engine) LocateArchive(ctx context.Context, r run.ArchiveRead) (string, 
 	return e.locate(ctx, ref.Kind, ref.Object, ref.Size), nil
 }
 
-// readable returns what a reference allows its executor to read.
+// readable returns the object that a reference allows its executor to read.
 func (e *Engine) readable(ctx context.Context, r run.ArchiveRead) (archiveRef, error) {
 	if err := e.hasArchives(); err != nil {
 		return archiveRef{}, err
@@ -160,14 +162,14 @@ func (e *Engine) readable(ctx context.Context, r run.ArchiveRead) (archiveRef, e
 	return ref, e.store.MayRead(ctx, ref.Claim, ref.Object)
 }
 
-// locate returns a URL by which an archive can be read, "" where there is none.
+// locate returns a URL by which an archive can be read directly, or "".
 func (e *Engine) locate(ctx context.Context, kind run.ArchiveKind, object string, size int64) string {
 	if e.archiving.DirectFrom <= 0 || size < e.archiving.DirectFrom {
 		return ""
 	}
 	address, err := e.archives.SignArchive(ctx, object, urlLife)
 	if err != nil {
-		e.logger.WarnContext(ctx, "no url signed for an archive, which is read through the gateway", "error", err)
+		e.logger.WarnContext(ctx, "failed to sign an archive URL, using the gateway instead", "error", err)
 		return ""
 	}
 	if address != "" {
@@ -176,8 +178,8 @@ func (e *Engine) locate(ctx context.Context, kind run.ArchiveKind, object string
 	return address
 }
 
-// objectError tells of an object that the records know and the store does not:
-// it was removed a moment ago.
+// objectError converts the error for an object that the records have and the
+// store does not: it has just been removed.
 func objectError(err error) error {
 	if run.CodeOf(err) == run.CodeNotFound {
 		return run.Errorf(run.CodeGone, "the archive was removed")
@@ -185,7 +187,7 @@ func objectError(err error) error {
 	return err
 }
 
-// BeginArchive implements run.ArchiveDesk.
+// BeginArchive implements run.ArchiveAPI.
 func (e *Engine) BeginArchive(ctx context.Context, s run.ArchiveSave) (run.ArchiveUpload, error) {
 	if err := e.hasArchives(); err != nil {
 		return run.ArchiveUpload{}, err
@@ -212,7 +214,7 @@ func (e *Engine) BeginArchive(ctx context.Context, s run.ArchiveSave) (run.Archi
 		ref.Name = s.CacheKey
 		ref.Scope = run.CacheScopes(place.Group, place.Step.SaveCache.Scope, place.Untrusted)[0]
 	default:
-		return run.ArchiveUpload{}, run.Errorf(run.CodeInvalid, "step %d of task %s saves nothing", s.Step, place.Task)
+		return run.ArchiveUpload{}, run.Errorf(run.CodeInvalid, "step %d of task %s does not save an archive", s.Step, place.Task)
 	}
 	saved, err := e.store.SavedArchive(ctx, c, ref.Scope, ref.Name)
 	if err != nil {
@@ -228,8 +230,8 @@ func (e *Engine) BeginArchive(ctx context.Context, s run.ArchiveSave) (run.Archi
 	return up, err
 }
 
-// SaveArchive implements run.ArchiveDesk. The bytes are stored under a name
-// that nobody knows, and count from the transaction on that commits them.
+// SaveArchive implements run.ArchiveAPI. It stores the bytes under an
+// unguessable name; the archive exists once a transaction commits that name.
 func (e *Engine) SaveArchive(ctx context.Context, u run.ArchiveUpload, content io.Reader) (run.ArchiveInfo, error) {
 	if err := e.hasArchives(); err != nil {
 		return run.ArchiveInfo{}, err
@@ -239,7 +241,7 @@ func (e *Engine) SaveArchive(ctx context.Context, u run.ArchiveUpload, content i
 		return run.ArchiveInfo{}, err
 	}
 	if _, err := e.store.ArchivePlace(ctx, ref.Claim); err != nil {
-		return run.ArchiveInfo{}, err // before the bytes come
+		return run.ArchiveInfo{}, err // before the bytes arrive
 	}
 	object, begun := e.archives.NewObject(), time.Now()
 	if err := e.store.PutObject(ctx, object, objectLease); err != nil {
@@ -248,8 +250,8 @@ func (e *Engine) SaveArchive(ctx context.Context, u run.ArchiveUpload, content i
 	saved, err := e.saveObject(ctx, ref, object, content)
 	e.metrics.archiveSaved(ref.Kind, saved.Size, time.Since(begun), err)
 	if err != nil {
-		// It is garbage at once; else it would be once its lease ends.
-		_ = e.store.PutObject(context.WithoutCancel(ctx), object, 0) // the error to tell is the first
+		// The object is garbage immediately, and not only when its lease ends.
+		_ = e.store.PutObject(context.WithoutCancel(ctx), object, 0) // the first error is the one to return
 		return run.ArchiveInfo{}, err
 	}
 	return infoOf(saved), nil
@@ -263,7 +265,7 @@ func (e *Engine) saveObject(ctx context.Context, ref archiveRef, object string, 
 	in := &incoming{
 		ctx: ctx, r: summed, most: e.archiving.limits(ref.Kind).Size, renewed: time.Now(),
 		renew: func() error {
-			// The claim may be closed since, and the executor removed.
+			// The claim may have been closed since, and the executor removed.
 			if _, err := e.store.ArchivePlace(ctx, ref.Claim); err != nil {
 				return err
 			}
@@ -274,7 +276,7 @@ func (e *Engine) saveObject(ctx context.Context, ref archiveRef, object string, 
 		return records.Archive{}, err
 	}
 	if in.size == 0 {
-		return records.Archive{}, run.Errorf(run.CodeInvalid, "an archive of no bytes is none")
+		return records.Archive{}, run.Errorf(run.CodeInvalid, "the archive is empty")
 	}
 	a := records.Archive{
 		Kind: ref.Kind, Scope: ref.Scope, Name: ref.Name, Object: object, Size: in.size, Digest: summed.Digest(),
@@ -292,10 +294,10 @@ func (e *Engine) saveObject(ctx context.Context, ref archiveRef, object string, 
 	return e.store.CommitArchive(ctx, ref.Claim, a)
 }
 
-// hasArchives refuses calls where no archives are kept.
+// hasArchives returns an error if this process stores no archives.
 func (e *Engine) hasArchives() error {
 	if e.archives == nil {
-		return run.Errorf(run.CodeNotSupported, "archives are not kept here")
+		return run.Errorf(run.CodeNotSupported, "this server stores no archives")
 	}
 	return nil
 }
@@ -312,7 +314,7 @@ const digestPrefix = "sha256:"
 
 func digestOf(sum hash.Hash) string { return digestPrefix + hex.EncodeToString(sum.Sum(nil)) }
 
-// summing is run.Summed of content that is not.
+// summing adds a digest to content that has none (see run.DigestReader).
 type summing struct {
 	r   io.Reader
 	sum hash.Hash
@@ -325,11 +327,11 @@ func (s *summing) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Digest implements run.Summed.
+// Digest implements run.DigestReader.
 func (s *summing) Digest() string { return digestOf(s.sum) }
 
-// incoming is an archive that is being received: it is counted, and renews the
-// lease of its object.
+// incoming is an archive that is being received. It counts the bytes and renews
+// the lease of the object.
 type incoming struct {
 	ctx     context.Context //nolint:containedctx // of one call
 	r       io.Reader
@@ -342,7 +344,7 @@ type incoming struct {
 // Read implements io.Reader.
 func (i *incoming) Read(b []byte) (int, error) {
 	if err := i.ctx.Err(); err != nil {
-		return 0, run.Errorf(run.CodeCanceled, "receiving the archive: %w", context.Cause(i.ctx))
+		return 0, run.Errorf(run.CodeCanceled, "receive archive: %w", context.Cause(i.ctx))
 	}
 	if now := time.Now(); now.Sub(i.renewed) > objectLease/3 {
 		if err := i.renew(); err != nil {
@@ -358,7 +360,8 @@ func (i *incoming) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// checkingReader fails at the end where the whole is not what it should be.
+// checkingReader fails at the end of the content if its digest is not the
+// expected one.
 type checkingReader struct {
 	r    io.Reader
 	sum  hash.Hash
@@ -370,7 +373,7 @@ func (c *checkingReader) Read(b []byte) (int, error) {
 	n, err := c.r.Read(b)
 	c.sum.Write(b[:n])
 	if errors.Is(err, io.EOF) && digestOf(c.sum) != c.want {
-		err = run.Errorf(run.CodeInvalid, "the archive is not what was saved: its digest is %s, not %s", digestOf(c.sum), c.want)
+		err = run.Errorf(run.CodeInvalid, "the stored archive is corrupt: its digest is %s, not %s", digestOf(c.sum), c.want)
 	}
 	return n, err
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// depot is an engine that keeps archives in a directory.
+// depot is an engine that stores archives in a directory.
 type depot struct {
 	*engine.Engine
 	store records.Store
@@ -46,7 +46,7 @@ func newDepot(t *testing.T, opts engine.ArchiveOptions) *depot {
 	return d
 }
 
-// objects counts the files in the bucket.
+// objects counts the objects in the bucket.
 func (d *depot) objects(t *testing.T) int {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(d.dir, "archives", "*", "*"))
@@ -59,8 +59,8 @@ const (
 	stepSaveKeyed, stepFindKeyed                                           = 6, 7
 )
 
-// begin makes a run of two tasks, each with every kind of archive step, of
-// which the second follows the first, and has one executor claim both.
+// begin creates a run of two tasks, each with every kind of archive step, of
+// which the second depends on the first, and claims both for one executor.
 func (d *depot) begin(t *testing.T, group string, untrusted bool) (first, second run.Key) {
 	t.Helper()
 	step := func(s run.ArchiveStep) run.Step { return run.Step{ArchiveStep: s} }
@@ -121,7 +121,7 @@ func (d *depot) readRef(t *testing.T, ref run.ArchiveRef, offset int64) string {
 	return string(data)
 }
 
-// packFiles makes an archive.
+// packFiles returns an archive of files.
 func packFiles(t *testing.T, files map[string]string) []byte {
 	t.Helper()
 	dir := t.TempDir()
@@ -150,7 +150,7 @@ func TestArchives_workspace(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, &info, again.Saved, "nothing is sent twice")
 
-	require.Empty(t, d.find(t, first, stepRestore), "nobody restores what it saved itself")
+	require.Empty(t, d.find(t, first, stepRestore), "a step does not restore what it saved itself")
 	refs := d.find(t, second, stepRestore)
 	require.Len(t, refs, 1)
 	require.Equal(t, info, refs[0].ArchiveInfo)
@@ -325,7 +325,7 @@ func TestArtifacts(t *testing.T) {
 	require.Equal(t, run.CodeGone, run.CodeOf(err))
 }
 
-// expire removes what is kept no longer, with its bytes.
+// expire removes archives under the retention settings, with their bytes.
 func (d *depot) expire(t *testing.T, keep run.ArchiveRetention) {
 	t.Helper()
 	for _, kind := range []run.ArchiveKind{run.ArchiveWorkspace, run.ArchiveArtifact, run.ArchiveCache} {
@@ -335,8 +335,8 @@ func (d *depot) expire(t *testing.T, keep run.ArchiveRetention) {
 	require.NoError(t, engine.NewArchiveKeeper(d.deps).Sweep(t.Context()))
 }
 
-// TestArchiveKeeper has garbage of every kind: of an upload whose process was
-// killed, of archives that are too old, and of caches that are too many.
+// TestArchiveKeeper covers every kind of garbage: an upload whose process was
+// killed, archives that are too old, and too many caches.
 func TestArchiveKeeper(t *testing.T) {
 	t.Parallel()
 	d := newDepot(t, engine.ArchiveOptions{})
@@ -349,7 +349,7 @@ func TestArchiveKeeper(t *testing.T) {
 	bucket := d.deps.Archives
 	lost := bucket.NewObject()
 	require.NoError(t, d.store.PutObject(t.Context(), lost, time.Minute))
-	require.NoError(t, bucket.PutArchive(t.Context(), lost, strings.NewReader("nobody commits it")))
+	require.NoError(t, bucket.PutArchive(t.Context(), lost, strings.NewReader("never committed")))
 	require.Equal(t, 4, d.objects(t))
 
 	d.expire(t, keep)
@@ -370,8 +370,8 @@ func TestArchiveKeeper(t *testing.T) {
 	require.NoError(t, keeper.Sweep(t.Context()), "there is no more to do")
 }
 
-// An executor saves and restores caches by the keys of its step alone, not by any
-// key of the run's group.
+// An executor saves and restores caches by the keys of its step only, not by
+// any key of the run's group.
 func TestArchives_keys_of_the_step(t *testing.T) {
 	t.Parallel()
 	d := newDepot(t, engine.ArchiveOptions{})

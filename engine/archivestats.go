@@ -9,19 +9,19 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// statsAge is how old the figures of stored archives may be: to count them is to
-// look at all of them.
+// statsAge is the maximum age of the statistics of stored archives: computing
+// them reads the rows of all archives.
 const statsAge = time.Minute
 
-// archiveStats are the figures of stored archives, as they were last read.
+// archiveStats caches the statistics of stored archives.
 type archiveStats struct {
 	mu   sync.Mutex
 	read time.Time
 	last map[run.ArchiveKind]run.ArchiveStat
 }
 
-// StoredArchives counts the archives that are stored, as it was at most a minute
-// ago. Errors: unavailable.
+// StoredArchives returns the number and size of the stored archives, at most a
+// minute old. Errors: unavailable.
 func (e *Engine) StoredArchives(ctx context.Context) (map[run.ArchiveKind]run.ArchiveStat, error) {
 	s := &e.stats
 	s.mu.Lock()

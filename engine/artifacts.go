@@ -55,7 +55,7 @@ func (e *Engine) LocateArtifact(ctx context.Context, ref run.ArtifactRef, offset
 	return artifactOf(found), e.locate(ctx, found.Kind, found.Object, found.Size), nil
 }
 
-// artifact finds an artifact that is to be read from an offset on.
+// artifact looks up an artifact that is to be read from an offset.
 func (e *Engine) artifact(ctx context.Context, ref run.ArtifactRef, offset int64) (records.Archive, error) {
 	if err := e.hasArchives(); err != nil {
 		return records.Archive{}, err
@@ -91,7 +91,7 @@ func entryOf(e archive.Entry) run.ArtifactEntry {
 	return out
 }
 
-// closers closes one after the other.
+// closers closes all elements in order.
 type closers []io.Closer
 
 // Close implements io.Closer.

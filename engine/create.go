@@ -13,7 +13,7 @@ func (e *Engine) Create(ctx context.Context, req run.CreateRequest) (run.Run, er
 	return e.create(ctx, req, idempotencyKey(req.Subject, req.IdempotencyKey, createDigest(req.Spec)))
 }
 
-// create makes a run, once for each key that is not zero.
+// create creates a run, once for each key that is not zero.
 func (e *Engine) create(ctx context.Context, req run.CreateRequest, key records.IdempotencyKey) (run.Run, error) {
 	expansion, err := e.expand(ctx, req.Spec)
 	if err != nil {
@@ -28,7 +28,7 @@ func (e *Engine) create(ctx context.Context, req run.CreateRequest, key records.
 	return e.made(ctx, created)
 }
 
-// made counts a run that was created, and explains it.
+// made counts a created run in the metrics, and explains its state.
 func (e *Engine) made(ctx context.Context, r run.Run) (run.Run, error) {
 	if !r.Replayed {
 		e.metrics.created.Inc()
@@ -36,7 +36,7 @@ func (e *Engine) made(ctx context.Context, r run.Run) (run.Run, error) {
 	return e.explain(ctx, r)
 }
 
-// expand checks a specification, and makes the tasks of it.
+// expand validates a specification, and expands it to tasks.
 func (e *Engine) expand(ctx context.Context, spec *run.Spec) (run.Expansion, error) {
 	faults, err := run.ValidateContext(ctx, spec)
 	if err != nil {
@@ -63,8 +63,8 @@ func (e *Engine) expand(ctx context.Context, spec *run.Spec) (run.Expansion, err
 	return expansion, nil
 }
 
-// refused makes the error for a faulty specification: not_supported only where
-// nothing else is wrong with it.
+// refused returns the error for an invalid specification: not_supported only if
+// all faults are.
 func refused(faults []run.Fault) error {
 	err := run.InvalidError("the specification is not valid", faults)
 	if !slices.ContainsFunc(faults, func(f run.Fault) bool { return f.Code != run.CodeNotSupported }) {
@@ -73,7 +73,8 @@ func refused(faults []run.Fault) error {
 	return err
 }
 
-// choosePool finds the pool of a task and checks that the task fits it.
+// choosePool returns the pool of a task, after checking that the task fits the
+// pool.
 func choosePool(name string, t *run.TaskSpec, pools []run.Pool) (string, []run.Fault) {
 	pool, ok := run.ChoosePool(t, pools)
 	switch {

@@ -8,17 +8,17 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Register implements run.Desk.
+// Register implements run.ExecutorAPI.
 func (e *Engine) Register(ctx context.Context, x run.Executor) (run.Wanted, error) {
 	return e.store.RegisterExecutor(ctx, x)
 }
 
-// Renew implements run.Desk.
+// Renew implements run.ExecutorAPI.
 func (e *Engine) Renew(ctx context.Context, r run.Renewal) (run.Wanted, error) {
 	return e.store.RenewExecutor(ctx, r)
 }
 
-// Claim implements run.Desk.
+// Claim implements run.ExecutorAPI.
 func (e *Engine) Claim(ctx context.Context, c run.ClaimRequest) (run.Definition, error) {
 	d, err := e.store.Claim(ctx, c)
 	if err != nil {
@@ -28,19 +28,20 @@ func (e *Engine) Claim(ctx context.Context, c run.ClaimRequest) (run.Definition,
 	return e.supply(ctx, d)
 }
 
-// ClaimStates implements run.Desk.
+// ClaimStates implements run.ExecutorAPI.
 func (e *Engine) ClaimStates(ctx context.Context, executor string, keys []run.Key) (map[run.Key]run.ClaimState, error) {
 	return e.store.ClaimStates(ctx, executor, keys)
 }
 
-// Ship implements run.Desk. The bytes are stored before the row that tells of
-// them, so that whoever sees the row can read them.
+// Ship implements run.ExecutorAPI. It stores the bytes before the row that
+// refers to them, so that a client that sees the row can read the bytes.
 func (e *Engine) Ship(ctx context.Context, b run.FrameBatch) error {
 	if err := run.CheckFrames(b.Frames); err != nil {
 		return err
 	}
 	b.Budget = run.LogBudget(e.limit)
-	// Before the bytes: what is refused leaves none.
+	// The check comes before the bytes are stored, so that a rejected batch
+	// leaves no object.
 	known, err := e.store.CheckFrames(ctx, b)
 	if err != nil || known {
 		return err
@@ -55,9 +56,9 @@ func (e *Engine) Ship(ctx context.Context, b run.FrameBatch) error {
 	return e.store.ApplyFrames(ctx, b)
 }
 
-// putOtherFrames stores a batch where another one begins with the same frame. An
-// executor that lost power may cut its log differently than before. If the
-// records do not know the other batch, it was never acknowledged and is
+// putOtherFrames stores a batch if another batch begins with the same frame. An
+// executor whose host lost power may divide its log differently than before. If
+// the records do not have the other batch, it was never acknowledged and is
 // replaced. If they do, it stays, and ApplyFrames decides.
 func (e *Engine) putOtherFrames(ctx context.Context, b run.FrameBatch) (int64, error) {
 	first := b.Frames[0].N

@@ -10,8 +10,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// TestShip_replaces_what_was_never_acknowledged ships a batch where a gateway
-// that lost power had stored another one and had not told the records of it.
+// TestShip_replaces_what_was_never_acknowledged appends a batch after a gateway
+// that lost power had stored another batch without its row in the records.
 func TestShip_replaces_what_was_never_acknowledged(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -24,7 +24,7 @@ func TestShip_replaces_what_was_never_acknowledged(t *testing.T) {
 	b.ship(t, key, frame(3, run.FrameOutput, 0, "two\n"), frame(4, run.FrameOutput, 0, "three\n"))
 	require.Equal(t, "one\ntwo\nthree\n", b.readAll(t, id))
 
-	// What was acknowledged stays as it is.
+	// An acknowledged batch stays as it is.
 	err = b.Ship(t.Context(), run.FrameBatch{Key: key, Executor: executorID, Frames: []run.Frame{frame(3, run.FrameOutput, 0, "other\n")}})
 	require.NoError(t, err, "the records have the frame")
 	err = b.Ship(t.Context(), run.FrameBatch{Key: key, Executor: executorID, Frames: []run.Frame{
@@ -34,7 +34,7 @@ func TestShip_replaces_what_was_never_acknowledged(t *testing.T) {
 	require.Equal(t, "one\ntwo\nthree\n", b.readAll(t, id))
 }
 
-// readAll reads what is stored of the log of the first task.
+// readAll reads the stored log of the first task.
 func (b bench) readAll(t *testing.T, id run.ID) string {
 	t.Helper()
 	batches, err := b.store.Batches(t.Context(), id, 0, 1, records.BatchRef{})
@@ -43,7 +43,7 @@ func (b bench) readAll(t *testing.T, id run.ID) string {
 	for _, batch := range batches {
 		frames, err := b.blobs.GetFrames(t.Context(), batch.Key, batch.First)
 		require.NoError(t, err)
-		require.Equal(t, batch.Last, frames[len(frames)-1].N, "the rows tell of other frames than those that are stored")
+		require.Equal(t, batch.Last, frames[len(frames)-1].N, "the rows name other frames than those that are stored")
 		for _, f := range frames {
 			text = append(text, f.Data...)
 		}

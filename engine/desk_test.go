@@ -9,8 +9,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// A claim hands out how much output is kept of a task, as the gateways are
-// configured and not as the run was submitted.
+// A claim returns the output limit that the gateway is configured with, and not
+// the one at the run's submission.
 func TestEngine_claim_tells_the_limit_of_the_log(t *testing.T) {
 	t.Parallel()
 	d := newDepot(t, engine.ArchiveOptions{})

@@ -1,10 +1,10 @@
-// Package engine is Drover's service: it checks and stores what clients ask,
-// tells workflows of it, and answers what clients and executors want to know.
-// It implements run.Service and run.Desk over the records store, the blob
-// store and a Temporal client.
+// Package engine is Drover's service: it validates and stores the requests of
+// clients, notifies workflows of them, and answers the queries of clients and
+// executors. It implements run.Service and run.ExecutorAPI over the records
+// store, the blob store and a Temporal client.
 //
-// What a call decides is one transaction in the records; whatever Temporal
-// must learn of it goes through the outbox, which Pump delivers.
+// A call makes its decisions in one transaction of the records. Temporal learns
+// of them through the outbox, which the Dispatcher delivers.
 package engine
 
 import (
@@ -17,49 +17,49 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// LogStore keeps the frames of tasks, by batch, and logs that were packed.
+// LogStore stores the frames of tasks in batches, and packed logs.
 type LogStore interface {
-	// PutFrames stores a batch, or finds it stored, and returns how many bytes
-	// it takes. Errors: conflict (another batch begins with its first frame),
+	// PutFrames stores a batch, or finds it stored, and returns its size in
+	// bytes. Errors: conflict (another batch begins with its first frame),
 	// unavailable.
 	PutFrames(ctx context.Context, b run.FrameBatch) (int64, error)
 	// GetFrames returns a stored batch. Errors: not_found, unavailable.
 	GetFrames(ctx context.Context, key run.Key, first int64) ([]run.Frame, error)
-	// DeleteFrames removes a stored batch. One that is not there is no error.
-	// Errors: unavailable.
+	// DeleteFrames removes a stored batch. A missing batch is no error. Errors:
+	// unavailable.
 	DeleteFrames(ctx context.Context, key run.Key, first int64) error
 	// PackFrames stores the packed log of a key up to frame last, and returns
-	// how many bytes it takes. Of one that fails, nothing is visible. Errors:
-	// unavailable, and those of frames.
+	// its size in bytes. If it fails, nothing is visible. Errors: unavailable,
+	// and those of frames.
 	PackFrames(ctx context.Context, key run.Key, last int64, frames iter.Seq2[run.Frame, error]) (int64, error)
-	// PackedBlocks returns the blocks of a packed log, of which the size is
-	// known, and PackedFrames the frames of one. Errors: not_found, unavailable.
+	// PackedBlocks returns the blocks of a packed log of a known size, and
+	// PackedFrames the frames of one block. Errors: not_found, unavailable.
 	PackedBlocks(ctx context.Context, key run.Key, last, size int64) ([]run.LogBlock, error)
 	PackedFrames(ctx context.Context, key run.Key, last int64, b run.LogBlock) ([]run.Frame, error)
 	// DeletePacked removes a packed log, like DeleteFrames.
 	DeletePacked(ctx context.Context, key run.Key, last int64) error
-	// Check returns nil when the store answers.
+	// Check returns nil if the store answers.
 	Check(ctx context.Context) error
 }
 
-// Deps are what an Engine works with. Required are Store, Logs and Logger.
+// Deps are the dependencies of an Engine. Store, Logs and Logger are required.
 type Deps struct {
 	Store   records.Store
 	Logs    LogStore
 	Logger  *slog.Logger
-	Metrics *Metrics // nil: a set that nobody reads
-	// Secrets follows references to secrets. nil, for processes that hand out no
-	// tasks: they are taken as they are.
+	Metrics *Metrics // nil: an unregistered set
+	// Secrets resolves references to secrets. It may be nil in processes that
+	// hand out no tasks; then references are accepted unchecked.
 	Secrets Secrets
-	// Archives keeps archives; nil: there are none. Archiving bounds them.
+	// Archives stores archives; nil: there are none. Archiving limits them.
 	Archives  ArchiveStore
 	Archiving ArchiveOptions
-	// LogLimit is how many bytes of output are kept of a task; 0 for all.
+	// LogLimit is how many bytes of output are kept for a task; 0 for all.
 	LogLimit int64
 }
 
-// Engine implements run.Service and run.Desk. It is safe for concurrent use,
-// and any number of processes may have one on the same stores.
+// Engine implements run.Service and run.ExecutorAPI. It is safe for concurrent
+// use. Any number of processes may run one on the same stores.
 type Engine struct {
 	store   records.Store
 	logs    LogStore
@@ -69,7 +69,7 @@ type Engine struct {
 
 	archives  ArchiveStore
 	archiving ArchiveOptions
-	refs      atomic.Pointer[[]byte] // the key of references, once it is known
+	refs      atomic.Pointer[[]byte] // the key that signs references, cached
 	limit     int64                  // of a log
 	stats     archiveStats
 	reads     archiveReads

@@ -19,7 +19,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// bench is an engine on stores of its own, with an executor of a shell pool.
+// bench is an engine on stores of its own, with an executor in a shell pool.
 type bench struct {
 	*engine.Engine
 	store records.Store
@@ -33,7 +33,7 @@ func newBench(t *testing.T) bench {
 	return newBenchOf(t, 0)
 }
 
-// newBenchOf returns a bench that keeps so many bytes of a task's log.
+// newBenchOf returns a bench that keeps logLimit bytes of a task's log.
 func newBenchOf(t *testing.T, logLimit int64) bench {
 	t.Helper()
 	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "records.db"), sqlite.Options{})
@@ -49,7 +49,7 @@ func newBenchOf(t *testing.T, logLimit int64) bench {
 	return b
 }
 
-// submit creates a run of tasks, each with two steps.
+// submit creates a run of tasks with two steps each.
 func (b bench) submit(t *testing.T, tasks map[string]*run.TaskSpec) run.Run {
 	t.Helper()
 	r, err := b.Create(t.Context(), run.CreateRequest{Spec: &run.Spec{Name: "n", Group: "/a/b", Tasks: tasks}})
@@ -110,7 +110,7 @@ func TestLogs_selects(t *testing.T) {
 	key := b.claim(t, id)
 	b.ship(t, key, frame(1, run.FrameOutput, run.SetupStep, "setup\n"), frame(2, run.FrameStepStart, 0, ""), frame(3, run.FrameOutput, 0, "first "))
 	b.ship(t, key, frame(4, run.FrameOutput, 0, "line\n"), frame(5, run.FrameStepEnd, 0, ""), frame(6, run.FrameStepStart, 1, ""), frame(7, run.FrameOutput, 1, "second\n"))
-	b.ship(t, key, frame(4, run.FrameOutput, 0, "line\n")) // again
+	b.ship(t, key, frame(4, run.FrameOutput, 0, "line\n")) // repeated
 	step := func(n int) *int { return &n }
 	tests := map[string]struct {
 		query run.LogQuery
@@ -220,7 +220,7 @@ func TestShip_refuses(t *testing.T) {
 	}
 }
 
-// TestShip_holds_the_log_to_its_limit sends more than logs.max_mib allows, by
+// TestShip_holds_the_log_to_its_limit sends more than logs.max_mib allows, in
 // batches that are each within their bounds.
 func TestShip_holds_the_log_to_its_limit(t *testing.T) {
 	t.Parallel()
@@ -246,7 +246,7 @@ func TestShip_holds_the_log_to_its_limit(t *testing.T) {
 	require.GreaterOrEqual(t, n*run.MaxFrameData, int64(limit+(run.MaxSetupFrames+1)*run.MaxFrameData), "the setup's lines are not of the steps")
 }
 
-// TestShip_holds_outputs_to_their_limit sends outputs by several frames.
+// TestShip_holds_outputs_to_their_limit sends outputs in several frames.
 func TestShip_holds_outputs_to_their_limit(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -7,7 +7,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// eventPage is how many events are read at once.
+// eventPage is the number of events in one read.
 const eventPage = 500
 
 // EventFloor implements run.Service.

@@ -9,8 +9,8 @@ import (
 	"github.com/drover-run/drover/contract"
 )
 
-// tellExecutor has the workflow of an executor look at it; it is started where
-// it does not run.
+// tellExecutor makes the executor workflow check an executor. It starts the
+// workflow if it does not run.
 func tellExecutor(ctx context.Context, starter Starter, id string) error {
 	options := client.StartWorkflowOptions{
 		ID:                       contract.ExecutorWorkflowID(id),

@@ -19,10 +19,10 @@ func (e *Engine) Get(ctx context.Context, id run.ID, tokenFor ...string) (run.Ru
 	return e.explain(ctx, r)
 }
 
-// explain gives an unfinished run that is queued, and every task of it that
-// waits, the reason that holds now, where none is stored or where the stored one
-// does not tell that no executor is online. It is computed when read, so it is
-// true at that moment and costs nothing at any other.
+// explain sets the reason of a queued run, and of every waiting task of an
+// unfinished run. It does so if no reason is stored, or if the stored one does
+// not mention that no executor is online. It computes the reasons when they are
+// read, so they are current and cost nothing otherwise.
 func (e *Engine) explain(ctx context.Context, r run.Run) (run.Run, error) {
 	if r.Phase.Final() {
 		return r, nil
@@ -58,16 +58,18 @@ func (e *Engine) explain(ctx context.Context, r run.Run) (run.Run, error) {
 	return r, nil
 }
 
-// waitingLine is what queued tasks wait for, and where they stand.
+// waitingLine holds what queued tasks wait for, and their positions in the
+// queues.
 type waitingLine struct {
 	pools  map[string]run.Pool
-	places map[int]int // of tasks by their numbers
-	// fleets say what the fleets of pools do about it, where no executor is online.
+	places map[int]int // positions of tasks, by their numbers
+	// fleets has what the fleets of each pool report, if no executor is online.
 	fleets map[string]string
 }
 
-// reason says what a queued task waits for. A stored reason says why it is queued
-// once more, such as a retry. Where no executor is online, that alone would mislead.
+// reason returns what a queued task waits for. A stored reason says why the
+// task is queued again, such as a retry. If no executor is online, that alone
+// would mislead.
 func (l *waitingLine) reason(t *run.Task) string {
 	p := l.pools[t.Pool]
 	if t.Reason != "" && p.Online > 0 {
@@ -80,8 +82,8 @@ func (l *waitingLine) reason(t *run.Task) string {
 	return text
 }
 
-// waitingLine reads the pools, and the places where one of them is full: to
-// find them takes a look at every task that waits there.
+// waitingLine reads the pools. It reads the positions only if a pool is full:
+// that query reads every waiting task.
 func (e *Engine) waitingLine(ctx context.Context, r run.Run) (*waitingLine, error) {
 	list, err := e.store.ListPools(ctx)
 	if err != nil {
@@ -106,8 +108,8 @@ func (e *Engine) waitingLine(ctx context.Context, r run.Run) (*waitingLine, erro
 // full reports whether executors are online and all their slots are used.
 func full(p run.Pool) bool { return p.Online > 0 && p.SlotsUsed >= p.Slots }
 
-// unfinished returns the names, as dependencies have them, of the tasks that
-// are not final.
+// unfinished returns the names of the tasks that are not final, as dependencies
+// name them.
 func unfinished(tasks []run.Task) map[string]bool {
 	open := map[string]bool{}
 	for _, t := range tasks {
@@ -167,9 +169,9 @@ func poolReason(p run.Pool, name string, place int) string {
 	return reason
 }
 
-// estimate tells how long a place in line is likely to take: what runs is on
-// average half way through, so it lasts about twice as long as it has run so
-// far, and each slot serves its share of the line. It is a guess.
+// estimate returns how long a task is likely to wait for a slot. A running task
+// is on average half way through, so it lasts about twice as long as it has run
+// so far, and each slot serves its share of the queue. It is a rough estimate.
 func estimate(p run.Pool, place int) time.Duration {
 	if place < 1 || p.Slots < 1 || p.MeanElapsed <= 0 {
 		return 0
@@ -184,7 +186,7 @@ func estimate(p run.Pool, place int) time.Duration {
 	return wait.Round(10 * time.Minute)
 }
 
-// shortly writes a round duration without the zeros at its end: 2m, 1h20m.
+// shortly formats a rounded duration without trailing zero units: 2m, 1h20m.
 func shortly(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -196,7 +198,7 @@ func shortly(d time.Duration) string {
 	return text
 }
 
-// queuedReason tells what a queued run waits for.
+// queuedReason returns what a queued run waits for.
 func (e *Engine) queuedReason(ctx context.Context, r run.Run) (string, error) {
 	if len(r.ChangeGroups) > 0 {
 		waits, err := e.store.Waits(ctx, r.ID)
@@ -216,8 +218,8 @@ func (e *Engine) queuedReason(ctx context.Context, r run.Run) (string, error) {
 	return "starts as soon as a control worker takes it", nil
 }
 
-// groupReason names the groups that keep a run out, those that hold their
-// slots, and the run's place.
+// groupReason names the groups that a run waits for, the runs that hold their
+// slots, and the run's position.
 func groupReason(waits []records.GroupWait) string {
 	var reasons []string
 	for _, w := range waits {

@@ -8,7 +8,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// explainFleets finds out what the fleets of pools do for tasks that wait where
+// explainFleets sets what the fleets of pools report, for tasks that wait while
 // no executor is online.
 func (e *Engine) explainFleets(ctx context.Context, r run.Run, line *waitingLine) error {
 	waits := func(pool string) bool {
@@ -31,21 +31,21 @@ func (e *Engine) explainFleets(ctx context.Context, r run.Run, line *waitingLine
 	return nil
 }
 
-// fleetReason says why a fleet has no executor online, or what it does about
-// it. "" where nothing is known.
+// fleetReason returns why a fleet has no executor online, or what it is doing
+// about it. It returns "" if nothing is known.
 func fleetReason(f run.Fleet) string {
 	requested, coming := f.Counts[run.InstanceRequested], f.Counts[run.InstanceCreating]+f.Counts[run.InstanceBootstrapping]
 	switch {
 	case f.Mode != run.FleetActive:
 		return "it is " + string(f.Mode)
 	case f.Status.SeenAt.IsZero() && f.Status.Error == "":
-		return "no fleet worker has looked after it yet"
+		return "no fleet worker has watched it yet"
 	case f.Status.Error != "":
 		return f.Status.Error
 	case requested+coming > 0:
-		return fmt.Sprintf("instances on their way: %d not listed by the plugin yet, %d being created or bootstrapped", requested, coming)
+		return fmt.Sprintf("instances coming up: %d not listed by the plugin yet, %d being created or bootstrapped", requested, coming)
 	case f.Status.Held != "":
-		return "it asks for no more instances: " + f.Status.Held
+		return "it requests no more instances: " + f.Status.Held
 	}
 	return ""
 }

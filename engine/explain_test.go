@@ -67,11 +67,11 @@ func TestFleetReason(t *testing.T) {
 		fleet run.Fleet
 		want  string
 	}{
-		"without a worker": {run.Fleet{Mode: run.FleetActive}, "no fleet worker has looked after it yet"},
+		"without a worker": {run.Fleet{Mode: run.FleetActive}, "no fleet worker has watched it yet"},
 		"paused":           {run.Fleet{Mode: run.FleetPaused, Status: looked}, "it is paused"},
 		"at a loss":        {run.Fleet{Mode: run.FleetActive, Status: looked}, ""},
-		"some come":        {run.Fleet{Mode: run.FleetActive, Status: looked, Counts: map[run.InstanceState]int{run.InstanceRequested: 1, run.InstanceBootstrapping: 2, run.InstanceCreating: 3}}, "instances on their way: 1 not listed by the plugin yet, 5 being created or bootstrapped"},
-		"held":             {run.Fleet{Mode: run.FleetActive, Status: run.FleetStatus{SeenAt: time.Now(), Held: "quota"}}, "it asks for no more instances: quota"},
+		"some come":        {run.Fleet{Mode: run.FleetActive, Status: looked, Counts: map[run.InstanceState]int{run.InstanceRequested: 1, run.InstanceBootstrapping: 2, run.InstanceCreating: 3}}, "instances coming up: 1 not listed by the plugin yet, 5 being created or bootstrapped"},
+		"held":             {run.Fleet{Mode: run.FleetActive, Status: run.FleetStatus{SeenAt: time.Now(), Held: "quota"}}, "it requests no more instances: quota"},
 		"with an error":    {run.Fleet{Mode: run.FleetActive, Status: run.FleetStatus{Error: "the cloud is away"}, Counts: map[run.InstanceState]int{run.InstanceRequested: 1}}, "the cloud is away"},
 	}
 	for name, tt := range tests {

@@ -16,18 +16,18 @@ import (
 
 const (
 	// orphanAge is how long a firing waits for the row of its schedule: a put
-	// tells Temporal first, and stores the row after that.
+	// writes to Temporal first, and to the records after that.
 	orphanAge = time.Minute
-	// staleFirings is how many of the open firings are looked at before the
-	// next: with the policies that end others there is one, or few.
+	// staleFirings bounds how many open firings are checked before the next
+	// one: with the policies that end others there are one or a few.
 	staleFirings = 10
 )
 
-// firingSubject is in whose name a schedule makes runs.
+// firingSubject returns the subject under which a schedule creates runs.
 func firingSubject(schedule string) string { return "schedule:" + schedule }
 
-// Fire makes the run of a firing. Again with the same key it makes none, and
-// returns the one that it made.
+// Fire creates the run of a firing. Another call with the same key returns the
+// existing run.
 func (s *Scheduler) Fire(ctx context.Context, in contract.FireInput) (contract.FireResult, error) {
 	row, err := s.store.GetSchedule(ctx, in.Schedule)
 	if run.CodeOf(err) == run.CodeNotFound {
@@ -41,7 +41,8 @@ func (s *Scheduler) Fire(ctx context.Context, in contract.FireInput) (contract.F
 	}
 	firing := records.Firing{Key: in.Key, Firing: run.Firing{For: in.For, At: in.At}}
 	r, err := s.engine.create(ctx, run.CreateRequest{Spec: row.ScheduledSpec(in.For), Subject: firingSubject(in.Schedule)}, records.IdempotencyKey{
-		// The same whatever the specification is by now: the key is of one firing.
+		// The digest does not depend on the specification, since the key
+		// belongs to one firing.
 		Subject: firingSubject(in.Schedule), Key: in.Key, Digest: "firing",
 	})
 	switch {
@@ -58,8 +59,7 @@ func (s *Scheduler) Fire(ctx context.Context, in contract.FireInput) (contract.F
 	return contract.FireResult{Run: firing.Run, Refused: firing.Error}, nil
 }
 
-// answered reports whether an error is an answer, so that it is the same when
-// it is tried again.
+// answered reports whether an error is an answer, which a retry would repeat.
 func answered(err error) bool {
 	switch run.CodeOf(err) { //nolint:exhaustive // the others may pass
 	case run.CodeInvalid, run.CodeNotSupported, run.CodeTooLarge, run.CodeConflict, run.CodeChangeGroupBusy, run.CodeExhausted, run.CodeForbidden:
@@ -68,7 +68,7 @@ func answered(err error) bool {
 	return false
 }
 
-// refusal says why no run was made.
+// refusal returns why no run was created.
 func refusal(err error) string {
 	text := err.Error()
 	var refused *run.Error
@@ -79,13 +79,13 @@ func refusal(err error) string {
 	return text
 }
 
-// orphaned is for firings of a schedule that the records do not have. It fails
-// while that may be because the schedule is just being made.
+// orphaned handles a firing of a schedule that the records do not have. It
+// fails while the schedule may still be in creation.
 func (s *Scheduler) orphaned(ctx context.Context, in contract.FireInput) error {
 	if time.Since(in.At) < orphanAge {
 		return run.Errorf(run.CodeUnavailable, "schedule %s is not stored yet", in.Schedule)
 	}
-	s.logger.WarnContext(ctx, "deleting a schedule in temporal that the records do not have", "schedule", in.Schedule)
+	s.logger.WarnContext(ctx, "deleting orphaned schedule in temporal", "schedule", in.Schedule)
 	err := s.call(ctx, func(ctx context.Context) error { return s.handle(ctx, in.Schedule).Delete(ctx) })
 	if run.CodeOf(err) == run.CodeNotFound {
 		return nil
@@ -93,8 +93,8 @@ func (s *Scheduler) orphaned(ctx context.Context, in contract.FireInput) error {
 	return err
 }
 
-// endStale ends the runs of firings whose workflows were terminated: by the
-// policy terminate_other, or by hand.
+// endStale ends the runs of firings whose workflows were terminated, by the
+// policy terminate_other or manually.
 func (s *Scheduler) endStale(ctx context.Context, in contract.FireInput) error {
 	open, err := s.store.OpenFirings(ctx, in.Schedule)
 	if err != nil {
@@ -117,20 +117,21 @@ func (s *Scheduler) endStale(ctx context.Context, in contract.FireInput) error {
 	return nil
 }
 
-// terminated reports whether the workflow of a firing was terminated. Another
-// firing may have its workflow id: Temporal tells them apart by the second.
+// terminated reports whether the workflow of a firing was terminated. Workflow
+// IDs of firings differ by the second only, so the first run ID identifies the
+// firing.
 func (s *Scheduler) terminated(ctx context.Context, key string) (bool, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errors.New("temporal did not answer in time"))
 	defer cancel()
 	workflowID, first := contract.SplitFiringKey(key)
-	execution := "" // the newest: it may have been reset
+	execution := "" // the newest; the workflow may have been reset
 	for {
 		d, err := s.temporal.DescribeWorkflowExecution(ctx, workflowID, execution)
 		if gone := (*serviceerror.NotFound)(nil); errors.As(err, &gone) {
 			return false, nil
 		}
 		if err != nil {
-			return false, &run.Error{Code: run.CodeUnavailable, Message: "Temporal is out of reach", Err: err}
+			return false, &run.Error{Code: run.CodeUnavailable, Message: "Temporal is unavailable", Err: err}
 		}
 		info := d.GetWorkflowExecutionInfo()
 		if info.GetFirstRunId() == first || execution != "" {
@@ -140,9 +141,9 @@ func (s *Scheduler) terminated(ctx context.Context, key string) (bool, error) {
 	}
 }
 
-// EndRun cancels a run that is queued, and has one stopped that is running.
+// EndRun cancels a queued run and stops a running one.
 func (s *Scheduler) EndRun(ctx context.Context, id run.ID) error {
-	for range 3 { // a queued run may begin meanwhile, and then it does not go back
+	for range 3 { // a queued run may begin meanwhile, but a running one is never queued again
 		r, err := s.store.GetSummary(ctx, id)
 		switch {
 		case run.CodeOf(err) == run.CodeNotFound:
@@ -158,5 +159,5 @@ func (s *Scheduler) EndRun(ctx context.Context, id run.ID) error {
 			return err
 		}
 	}
-	return run.Errorf(run.CodeUnavailable, "run %s changes all the time", id)
+	return run.Errorf(run.CodeUnavailable, "run %s changed concurrently", id)
 }

@@ -57,8 +57,8 @@ func (e *Engine) FleetEvents(ctx context.Context, name string, after int64, n in
 	return e.store.FleetEvents(ctx, name, after, min(n, run.MaxFleetEvents))
 }
 
-// tellFleet has the workflow of a fleet look after it; it is started where it
-// does not run.
+// tellFleet signals the fleet workflow. It starts the workflow if it does not
+// run.
 func tellFleet(ctx context.Context, starter Starter, name string) error {
 	options := client.StartWorkflowOptions{
 		ID:                       contract.FleetWorkflowID(name),

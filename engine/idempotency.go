@@ -9,7 +9,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// idempotencyKey makes the key of a request, none where the client gave none.
+// idempotencyKey returns the key of a request, or the zero key if the client
+// sent none.
 func idempotencyKey(subject, key, digest string) records.IdempotencyKey {
 	if key == "" {
 		return records.IdempotencyKey{}
@@ -17,8 +18,9 @@ func idempotencyKey(subject, key, digest string) records.IdempotencyKey {
 	return records.IdempotencyKey{Subject: subject, Key: key, Digest: digest}
 }
 
-// digest identifies a request, secrets included. The update token is left out:
-// a client that repeats a call after it read anew means the same run.
+// digest identifies a request, secrets included. It leaves out the update
+// token: a client that repeats a call after reading the run again means the
+// same run.
 func digest(kind string, parts ...any) string {
 	h := sha256.New()
 	encoder := json.NewEncoder(h) // sorts the keys of maps
@@ -36,7 +38,8 @@ func restartDigest(req run.RestartRequest) string {
 	return digest("restart", req.Run, req.From, req.Tasks, req.Environment, revealed(req.Secrets))
 }
 
-// revealed returns secrets in the clear: as they are, they show nothing.
+// revealed returns secrets in the clear, for the digest: their own encoding
+// masks them.
 func revealed(secrets map[string]run.Secret) map[string]string {
 	shown := make(map[string]string, len(secrets))
 	for name, s := range secrets {

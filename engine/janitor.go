@@ -10,39 +10,41 @@ import (
 )
 
 const (
-	// janitorEvery is how often the Janitor looks for what may be removed.
+	// janitorEvery is the interval at which the GarbageCollector looks for
+	// garbage.
 	janitorEvery = time.Minute
-	// janitorBatch bounds what it removes before it tells the records.
+	// janitorBatch bounds the removals before the records are updated.
 	janitorBatch = 200
-	// janitorGiveUp is how many removals in a row may fail before the blob
-	// store is taken to be out of reach.
+	// janitorGiveUp is the number of consecutive failures after which the blob
+	// store counts as unavailable.
 	janitorGiveUp = 3
 )
 
-// Janitor removes from the blob store what deleted runs and packed logs left. Any number of
-// processes may run one: to remove a thing twice is harmless.
+// Janitor removes from the blob store the objects of deleted runs and the
+// batches of packed logs. Any number of processes may run one: removing an
+// object twice is harmless.
 type Janitor struct {
 	store  records.Garbage
 	logs   LogStore
 	logger *slog.Logger
 }
 
-// NewJanitor returns a Janitor that does nothing until Run.
+// NewJanitor returns a GarbageCollector that does nothing until Run.
 func NewJanitor(deps Deps) *Janitor {
 	return &Janitor{store: deps.Store, logs: deps.Logs, logger: deps.Logger}
 }
 
-// Run removes what there is, now, after deletions of this process and every
-// minute, until ctx ends. What it cannot remove stays noted, and is tried again
-// the next minute.
+// Run collects the garbage immediately, after deletions by this process, and
+// every minute, until ctx ends. Objects that it cannot remove stay recorded,
+// and are retried a minute later.
 func (j *Janitor) Run(ctx context.Context) error {
 	ticker := time.NewTicker(janitorEvery)
 	defer ticker.Stop()
 	for {
 		wake := j.store.GarbageWake()
 		if err := j.Sweep(ctx); err != nil && ctx.Err() == nil {
-			j.logger.WarnContext(ctx, "removing what nobody needs any more failed", "error", err)
-			wake = nil // a store that is out of reach is not asked at every deletion
+			j.logger.WarnContext(ctx, "failed to collect garbage", "error", err)
+			wake = nil // an unavailable store is not called at every deletion
 		}
 		select {
 		case <-ctx.Done():
@@ -53,7 +55,7 @@ func (j *Janitor) Run(ctx context.Context) error {
 	}
 }
 
-// Sweep removes all that is noted, or as much as it can.
+// Sweep removes all recorded garbage, or as much as it can.
 func (j *Janitor) Sweep(ctx context.Context) error {
 	for {
 		batches, err := j.store.TakeGarbage(ctx, janitorBatch)
@@ -67,7 +69,7 @@ func (j *Janitor) Sweep(ctx context.Context) error {
 	}
 }
 
-// remove returns what it removed, and why not all of it.
+// remove returns the batches that it removed, and why it did not remove all.
 func (j *Janitor) remove(ctx context.Context, batches []records.GarbageBatch) (done []records.GarbageBatch, failed error) {
 	failures := 0
 	for _, b := range batches {

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// fickle is a log store that can be out of reach.
+// fickle is a log store that can be unavailable.
 type fickle struct {
 	engine.LogStore
 	away    atomic.Bool

@@ -12,43 +12,44 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Bounds of one report of tests in JUnit's format. It is read as it comes; of
-// its text only names are kept.
+// Bounds of one test report in JUnit's format. It is read as a stream, and only
+// names are kept of its text.
 const (
-	maxReportDepth = 100     // of elements in each other
+	maxReportDepth = 100     // of nested elements
 	maxReportTests = 500_000 // suites and tests, of all reports of an archive
 	maxReportTag   = 1 << 20 // bytes of a tag with its attributes
 	maxReportAttrs = 1000    // attributes of a tag
 	maxTestName    = 500     // bytes that are kept
 )
 
-// reportElement is an element of a report that is open.
+// reportElement is an open element of a report.
 type reportElement struct {
 	kind    elementKind
-	summary run.TestSummary // of a suite: its own tests; names by their order
-	inner   run.TestSummary // of the suites in it, which count after its own
+	summary run.TestSummary // of a suite: its own tests, in order of their names
+	inner   run.TestSummary // of nested suites, which are listed after its own
 	class   string          // of a test
 	name    string          // likewise
-	outcome string          // of a test: the name of the last element that says it
+	outcome string          // of a test: the last element that gives an outcome
 }
 
 type elementKind int
 
 const (
-	kindOutside elementKind = iota // above all suites
+	kindOutside elementKind = iota // outside of all suites
 	kindSuite
 	kindTest
-	kindOther // all that says nothing of tests
+	kindOther // elements without information on tests
 )
 
-// reportReader reads reports of one archive.
+// reportReader reads the reports of one archive.
 type reportReader struct {
 	hidden *mask.Set
-	left   int // suites and tests that may still come
+	left   int // suites and tests that may still follow
 	open   []reportElement
 }
 
-// read returns what a report says, or an error that says why it cannot be read.
+// read returns the summary of a report, or an error that says why the report
+// cannot be read.
 func (p *reportReader) read(r io.Reader) (run.TestSummary, error) {
 	from := &tagReader{r: bufio.NewReader(r)}
 	decoder := xml.NewDecoder(from)
@@ -109,8 +110,8 @@ func (p *reportReader) start(t xml.StartElement) error {
 	return nil
 }
 
-// testName returns the class and the name of a test. Of an attribute that is
-// there twice the last one counts.
+// testName returns the class and the name of a test. If an attribute is
+// repeated, the last one counts.
 func testName(attrs []xml.Attr) (class, name string) {
 	for _, a := range attrs {
 		switch a.Name.Local {
@@ -156,11 +157,11 @@ func (p *reportReader) count(to *run.TestSummary, e reportElement) {
 	}
 }
 
-// shown returns a text of a report fit to be shown: what is hidden is so before
-// the text is cut.
+// shown returns a text of a report for display. It masks secrets before it cuts
+// the text.
 func (p *reportReader) shown(text string) string { return clipText(p.hidden.String(text)) }
 
-// clipText makes a text of a stranger's fit to be shown.
+// clipText makes untrusted text safe for display.
 func clipText(text string) string {
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\x00", "")
 	if len(text) > maxTestName {
@@ -171,13 +172,13 @@ func clipText(text string) string {
 
 // tagReader bounds the tags that an XML decoder reads: each attribute of a tag
 // takes far more memory than it has bytes. Text has no such bound. The decoder
-// reads single bytes from it, and no further than it needs.
+// reads single bytes, and no further than it needs.
 type tagReader struct {
 	r    *bufio.Reader
-	read int // bytes of the present token
+	read int // bytes of the current token
 	last byte
 	open bool // the token began with <
-	tag  bool // and is the tag of an element
+	tag  bool // the token is the tag of an element
 }
 
 // token begins a new token. After text the decoder has read one byte of it.
@@ -207,7 +208,7 @@ func (t *tagReader) ReadByte() (byte, error) {
 	return b, nil
 }
 
-// Read implements io.Reader. A decoder that has ReadByte does not call it.
+// Read implements io.Reader. A decoder of an io.ByteReader does not call it.
 func (t *tagReader) Read([]byte) (int, error) {
 	return 0, errors.New("reports are read by single bytes")
 }

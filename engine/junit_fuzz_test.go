@@ -13,8 +13,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// FuzzReport reads any report of tests: it must end in time, with a summary
-// that is consistent or with a reason.
+// FuzzReport reads arbitrary test reports: reading must end in time, with a
+// consistent summary or with a reason.
 func FuzzReport(f *testing.F) {
 	for _, text := range []string{
 		"", " ", "<", "<testsuite/>", "<a></b>", "<testsuite><testcase name='a'><failure/></testcase></testsuite>",

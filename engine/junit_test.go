@@ -12,7 +12,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// The reports that common tools write, shortened.
+// Reports as common tools write them, shortened.
 const (
 	surefireReport = `<?xml version="1.0" encoding="UTF-8"?>
 <testsuite xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:noNamespaceSchemaLocation="surefire-test-report.xsd" version="3.0" name="org.example.AppTest" time="0.05" tests="4" errors="1" skipped="1" failures="1">
@@ -51,7 +51,7 @@ const (
 )
 
 // saveReports saves files as an artifact whose reports are read, and returns
-// what is told of it.
+// the summary.
 func saveReports(t *testing.T, files map[string]string) *run.TestSummary {
 	t.Helper()
 	d := newDepot(t, engine.ArchiveOptions{})
@@ -70,7 +70,7 @@ func TestReports(t *testing.T) {
 	for name, tt := range map[string]struct {
 		report string
 		want   run.TestSummary
-		fault  string // what the reason has, "" for none
+		fault  string // a part of the reason, "" for none
 	}{
 		"surefire":  {surefireReport, run.TestSummary{Tests: 4, Failed: 2, Skipped: 1, FailedNames: []string{"org.example.AppTest.divides", "org.example.AppTest.opens"}}, ""},
 		"gotestsum": {gotestsumReport, run.TestSummary{Tests: 4, Failed: 2, Skipped: 1, FailedNames: []string{"example.com/a.TestBad/sub_<1>", "TestMain"}}, ""},
@@ -116,7 +116,8 @@ func TestReports(t *testing.T) {
 
 func slicesOf(s string, n int) []string { return strings.Fields(strings.Repeat(s+" ", n)) }
 
-// What a report may take of the gateway is bounded, and the artifact is kept.
+// The resources that a report takes of the gateway are bounded, and the
+// artifact is kept.
 func TestReports_bounds(t *testing.T) { //nolint:paralleltest // it measures the memory of the process
 	const most = 128 << 20
 	attributes := new(strings.Builder)
@@ -152,7 +153,7 @@ func TestReports_bounds(t *testing.T) { //nolint:paralleltest // it measures the
 			require.NotEmpty(t, list[0].Tests.Faults)
 			require.Contains(t, list[0].Tests.Faults[0], "a/report.xml: ")
 			require.Contains(t, list[0].Tests.Faults[0], tt.fault)
-			if name != "tests" { // of which that is one more
+			if name != "tests" { // the root counts as one more
 				require.Len(t, list[0].Tests.Faults, 1)
 				require.Equal(t, 4, list[0].Tests.Tests, "of the other report")
 			}

@@ -13,26 +13,26 @@ import (
 	"github.com/drover-run/drover/records"
 )
 
-// The Keeper's measures: it looks after a failure, and else hardly ever.
+// The WebhookSupervisor checks soon after a failure, and rarely otherwise.
 const (
 	keepRetry = 5 * time.Second
 	keepEvery = time.Hour
 )
 
-// Keeper sees to it that every webhook that is enabled has its workflow. It
-// has one from the outbox; somebody may have ended it since, from outside.
+// Keeper makes sure that every enabled webhook has its workflow. The outbox
+// starts the workflow, but it may have been terminated since.
 type Keeper struct {
 	store   records.Store
 	starter Starter
 	logger  *slog.Logger
 }
 
-// NewKeeper returns a Keeper that does nothing until Run.
+// NewKeeper returns a WebhookSupervisor that does nothing until Run.
 func NewKeeper(deps Deps, starter Starter) *Keeper {
 	return &Keeper{store: deps.Store, starter: starter, logger: deps.Logger}
 }
 
-// Run looks at once, and then every hour until ctx ends.
+// Run checks immediately, and then every hour until ctx ends.
 func (k *Keeper) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -44,7 +44,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 		}
 		next := keepEvery
 		if err := k.once(ctx); err != nil && ctx.Err() == nil {
-			k.logger.WarnContext(ctx, "looking after webhooks failed", "retry_in", keepRetry, "error", err)
+			k.logger.WarnContext(ctx, "failed to start webhook workflows", "retry_in", keepRetry, "error", err)
 			next = keepRetry
 		}
 		timer.Reset(next)
@@ -67,7 +67,7 @@ func (k *Keeper) once(ctx context.Context) error {
 	return nil
 }
 
-// start starts the workflow of a webhook where none runs.
+// start starts the workflow of a webhook if it does not run.
 func (k *Keeper) start(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errors.New("temporal did not answer in time"))
 	defer cancel()
@@ -75,7 +75,7 @@ func (k *Keeper) start(ctx context.Context, name string) error {
 	return err
 }
 
-// webhookOptions are the same for every start of a webhook's workflow.
+// webhookOptions returns the options for every start of a webhook workflow.
 func webhookOptions(name string) client.StartWorkflowOptions {
 	return client.StartWorkflowOptions{
 		ID:                       contract.WebhookWorkflowID(name),

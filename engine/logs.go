@@ -12,11 +12,11 @@ import (
 
 const (
 	// lateFrames is how long a follower waits for the last frames of a task
-	// that is final already: an executor that lost the gateway completes first
-	// and ships on.
+	// that is final already: an executor that lost the gateway completes the
+	// task first and appends the frames later.
 	lateFrames = 10 * time.Second
-	// movedTries is how often a piece of a log is looked for again that was
-	// packed, or packed anew, after it was listed.
+	// movedTries is how often a piece of a log is looked up again if it was
+	// packed, or packed again, after it was listed.
 	movedTries = 5
 )
 
@@ -39,7 +39,7 @@ func (e *Engine) Logs(ctx context.Context, q run.LogQuery) (run.LogReader, error
 		return nil, expiredLog(q)
 	}
 	if q.Attempt == 0 {
-		q.Attempt = t.Attempt // still 0 where nothing has begun
+		q.Attempt = t.Attempt // still 0 if no attempt has begun
 	}
 	changed, stop := e.store.Watch(q.Run)
 	r := &logReader{engine: e, query: q, task: t, changed: changed, stop: stop}
@@ -73,7 +73,7 @@ func checkLogQuery(q run.LogQuery) error {
 	return nil
 }
 
-// logReader walks the pieces of one attempt.
+// logReader reads the pieces of one attempt's log in order.
 type logReader struct {
 	engine  *Engine
 	query   run.LogQuery
@@ -81,13 +81,13 @@ type logReader struct {
 	changed <-chan struct{}
 	stop    func()
 
-	at      records.BatchRef // what was read last, or passed over
-	listed  []records.Batch  // that follow
-	packed  packedLog        // read last
-	frames  []run.Frame      // not yet given out
-	skip    int64            // bytes still to be left out
+	at      records.BatchRef // the last piece read or skipped
+	listed  []records.Batch  // the pieces that follow
+	packed  packedLog        // the packed log read last
+	frames  []run.Frame      // read but not yet returned
+	skip    int64            // bytes still to skip
 	offset  int64            // of the next chunk
-	ended   bool             // what is followed has ended by its own frames
+	ended   bool             // the followed log has ended with its own frames
 	late    *time.Timer      // set once the task is final and frames are missing
 	started int64            // offset of the first chunk
 }
@@ -114,8 +114,8 @@ func (r *logReader) Close() error {
 // Next implements run.LogReader.
 func (r *logReader) Next(ctx context.Context) (run.LogChunk, error) {
 	for {
-		// What comes after the end, such as a late word about the environment, is
-		// not told, whichever piece it lies in.
+		// Frames after the end, such as a late frame of the environment, are
+		// not returned, in any piece.
 		for len(r.frames) > 0 && !r.ended {
 			f := r.frames[0]
 			r.frames = r.frames[1:]
@@ -142,7 +142,7 @@ func (r *logReader) Next(ctx context.Context) (run.LogChunk, error) {
 	}
 }
 
-// take turns an output frame of what is asked into a chunk, and notes the ends.
+// take converts a selected output frame to a chunk, and records the ends.
 func (r *logReader) take(f run.Frame) (run.LogChunk, bool) {
 	switch f.Kind {
 	case run.FrameTaskEnd:
@@ -171,14 +171,14 @@ func (r *logReader) take(f run.Frame) (run.LogChunk, bool) {
 	return run.LogChunk{}, false
 }
 
-// pass notes the ends in a piece that is passed over, like take.
+// pass records the ends in a skipped piece, as take does.
 func (r *logReader) pass(o *run.LogOutline) {
 	r.ended = r.ended || o.End || o.Begun && r.ofSetup() || r.query.Step != nil && slices.Contains(o.Ended, *r.query.Step)
 }
 
 func (r *logReader) ofSetup() bool { return r.query.Step != nil && *r.query.Step == run.SetupStep }
 
-// selects reports whether the query asks for what a step wrote to a stream.
+// selects reports whether the query selects the output of a step on a stream.
 func (r *logReader) selects(step int, stream run.Stream) bool {
 	return (r.query.Step == nil || *r.query.Step == step) && (len(r.query.Streams) == 0 || slices.Contains(r.query.Streams, stream))
 }
@@ -202,15 +202,16 @@ func (r *logReader) load(ctx context.Context) (bool, error) {
 		b := r.listed[0]
 		frames, last, err := r.read(ctx, b)
 		if run.CodeOf(err) == run.CodeNotFound && try < movedTries {
-			r.listed = nil // it was packed since
+			r.listed = nil // it was packed meanwhile
 			continue
 		}
 		if err != nil {
 			return false, err
 		}
 		seen := r.seen(b.Key)
-		// A host that lost power may have sent a batch again in other bounds, and
-		// one that was refused may have left an object with more than its row says.
+		// An executor whose host lost power may have sent a batch again with
+		// other bounds, and a rejected batch may have left an object with more
+		// frames than its row has.
 		r.frames = slices.DeleteFunc(frames, func(f run.Frame) bool { return f.N <= seen || f.N > last })
 		r.at = records.BatchRef{Key: b.Key, Last: max(seen, last)}
 		if last >= b.Last {
@@ -220,8 +221,8 @@ func (r *logReader) load(ctx context.Context) (bool, error) {
 	}
 }
 
-// vanished is for what is not there any more: it expired, or its run was
-// deleted.
+// vanished returns the error for a log that is missing because it expired, or
+// because its run was deleted.
 func (r *logReader) vanished(ctx context.Context) error {
 	t, err := r.engine.store.GetTask(ctx, r.query.Run, r.query.Task)
 	if err == nil && t.LogsExpired {
@@ -238,7 +239,7 @@ func (r *logReader) seen(key run.Key) int64 {
 	return r.at.Last
 }
 
-// read reads the frames that come next in a batch, up to last: all of it, or a
+// read reads the next frames of a batch, up to last: the whole batch, or a
 // block of a packed log.
 func (r *logReader) read(ctx context.Context, b records.Batch) (frames []run.Frame, last int64, err error) {
 	if !b.Packed {
@@ -270,7 +271,7 @@ func (r *logReader) blocks(ctx context.Context, b records.Batch) ([]run.LogBlock
 	return blocks, err
 }
 
-// wait waits for more to come. done says that nothing will.
+// wait waits for more frames. done is true if none will come.
 func (r *logReader) wait(ctx context.Context) (done bool, err error) {
 	if !r.query.Follow {
 		return true, nil
@@ -289,8 +290,8 @@ func (r *logReader) wait(ctx context.Context) (done bool, err error) {
 		}
 		if r.late == nil {
 			r.late = time.NewTimer(lateFrames)
-			// What was stored before the task became final may have been
-			// missed by the read before: look once more before waiting.
+			// Frames stored before the task became final may have been missed
+			// by the previous read: read once more before waiting.
 			return false, nil
 		}
 	}

@@ -8,18 +8,18 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// piece is a part of a log that is read at once.
+// piece is a part of a log that is read as a unit.
 type piece struct {
 	batch   records.Batch
 	first   int64         // frame
-	block   *run.LogBlock // of a packed log
+	block   *run.LogBlock // set for a packed log
 	outline run.LogOutline
-	bytes   int64 // of what the query selects; likewise below
+	bytes   int64 // bytes of output that the query selects; lines likewise
 	lines   int64
 }
 
-// seek puts the reader where the query begins. What lies before is passed over
-// by what is known of its pieces, not read.
+// seek positions the reader at the start of the query. It skips earlier pieces
+// by their outlines, without reading them.
 func (r *logReader) seek(ctx context.Context) error {
 	q := &r.query
 	if q.Attempt == 0 || q.Offset == 0 && q.Tail == nil && q.Since.IsZero() {
@@ -33,7 +33,7 @@ func (r *logReader) seek(ctx context.Context) error {
 			start, err = r.start(ctx, pieces)
 		}
 		if run.CodeOf(err) == run.CodeNotFound && try < movedTries {
-			continue // it was packed since
+			continue // it was packed meanwhile
 		}
 		if err != nil {
 			return err
@@ -43,7 +43,7 @@ func (r *logReader) seek(ctx context.Context) error {
 	}
 }
 
-// position puts the reader to an offset.
+// position positions the reader at an offset.
 func (r *logReader) position(pieces []piece, start int64) {
 	r.skip, r.offset, r.started = start, start, start
 	for i := range pieces {
@@ -61,7 +61,7 @@ func (r *logReader) position(pieces []piece, start int64) {
 	}
 }
 
-// pieces lists the log.
+// pieces lists the pieces of the log.
 func (r *logReader) pieces(ctx context.Context) ([]piece, error) {
 	batches, err := r.engine.store.Batches(ctx, r.query.Run, r.task.Number, r.query.Attempt, records.BatchRef{})
 	if err != nil {
@@ -87,7 +87,7 @@ func (r *logReader) pieces(ctx context.Context) ([]piece, error) {
 			for i := range blocks {
 				add(piece{batch: b, first: blocks[i].First, block: &blocks[i], outline: blocks[i].LogOutline})
 			}
-		case b.Outline == nil: // of an older version
+		case b.Outline == nil: // stored by an older version
 			frames, err := r.engine.logs.GetFrames(ctx, b.Source, b.First)
 			if err != nil {
 				return nil, err
@@ -120,7 +120,7 @@ func (r *logReader) start(ctx context.Context, pieces []piece) (int64, error) {
 	return start, nil
 }
 
-// since returns the offset of the first output of the query's time or later.
+// since returns the offset of the first output at or after the query's time.
 func (r *logReader) since(ctx context.Context, pieces []piece) (int64, error) {
 	offset := int64(0)
 	for i := range pieces {
@@ -143,8 +143,8 @@ func (r *logReader) since(ctx context.Context, pieces []piece) (int64, error) {
 	return offset, nil
 }
 
-// tail returns the offset of the last n lines. What follows the last newline
-// is a line too.
+// tail returns the offset of the last n lines. Text after the last newline
+// counts as a line.
 func (r *logReader) tail(ctx context.Context, pieces []piece, n int64) (int64, error) {
 	total, lines := int64(0), int64(0)
 	last := -1
@@ -165,7 +165,7 @@ func (r *logReader) tail(ctx context.Context, pieces []piece, n int64) (int64, e
 	if !bytes.HasSuffix(chunks[len(chunks)-1].Data, []byte("\n")) {
 		lines++
 	}
-	over := lines - n // lines to be left out
+	over := lines - n // lines to skip
 	if over <= 0 {
 		return 0, nil
 	}
@@ -184,7 +184,7 @@ func (r *logReader) tail(ctx context.Context, pieces []piece, n int64) (int64, e
 	return offset, nil
 }
 
-// afterLines returns how many bytes n lines take.
+// afterLines returns the size of the first n lines in bytes.
 func afterLines(chunks []run.Frame, n int64) (size int64) {
 	for _, f := range chunks {
 		data := f.Data

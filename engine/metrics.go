@@ -9,9 +9,9 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Metrics are the figures of an Engine, its Pump and its store, which it is to
-// observe. They count what this process has written: the claims are written by
-// the gateways, the ends by the control workers. Register it once.
+// Metrics are the metrics of an Engine, its Dispatcher and its store, which
+// must have it as its observer. They count the writes of this process: gateways
+// write the claims, control workers the ends. Register it once.
 type Metrics struct {
 	created   prometheus.Counter
 	delivered *prometheus.CounterVec
@@ -44,7 +44,7 @@ var (
 	_ prometheus.Collector = (*Metrics)(nil)
 )
 
-// NewMetrics returns a set that is not registered.
+// NewMetrics returns unregistered metrics.
 func NewMetrics() *Metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
@@ -59,7 +59,7 @@ func NewMetrics() *Metrics {
 		created: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "drover_engine_runs_created_total", Help: "Runs stored by this process.",
 		}),
-		delivered: counter("drover_engine_outbox_deliveries_total", "Attempts to tell workflows of changes, by outcome.", "kind", "outcome"),
+		delivered: counter("drover_engine_outbox_deliveries_total", "Attempts to deliver outbox rows to workflows, by outcome.", "kind", "outcome"),
 		runQueue: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "drover_run_queue_seconds", Help: "Time from the creation of runs to their start.", Buckets: waits,
 		}),
@@ -88,12 +88,12 @@ func NewMetrics() *Metrics {
 		}),
 		saved:    counter("drover_archives_saved_total", "Attempts to save archives, by outcome: saved, refused or broken off.", "kind", "outcome"),
 		written:  counter("drover_archive_written_bytes_total", "Bytes of archives that were saved.", "kind"),
-		saveTime: histogram("drover_archive_save_duration_seconds", "Time to take archives that were saved, by kind.", transfers, "kind"),
-		reads:    counter("drover_archives_read_total", "Times that archives were read through this process, by outcome: read, or broken off.", "kind", "outcome"),
+		saveTime: histogram("drover_archive_save_duration_seconds", "Time to receive archives that were saved, by kind.", transfers, "kind"),
+		reads:    counter("drover_archives_read_total", "Reads of archives through this process, by outcome: read, or broken off.", "kind", "outcome"),
 		read:     counter("drover_archive_read_bytes_total", "Bytes of archives that were read through this process.", "kind"),
 		readTime: histogram("drover_archive_read_duration_seconds", "Time in which archives were read to their end, by kind.", transfers, "kind"),
-		located:  counter("drover_archive_redirects_total", "Times that whoever reads an archive was sent to the object store for it.", "kind"),
-		caches:   counter("drover_cache_lookups_total", "Times that steps looked for a cache, by whether there was one.", "found"),
+		located:  counter("drover_archive_redirects_total", "Reads of archives that were redirected to the object store.", "kind"),
+		caches:   counter("drover_cache_lookups_total", "Lookups of caches by steps, by whether a cache was found.", "found"),
 		removed: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "drover_archive_objects_removed_total", Help: "Objects of archives that were removed from the blob store, with those that were not completed.",
 		}),

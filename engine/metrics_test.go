@@ -13,7 +13,8 @@ import (
 )
 
 // figures gathers metrics: the value of a counter, the sum of a histogram, and
-// under the name with _count how much went into it. Labels follow the name.
+// its number of observations under the name with _count. Labels follow the
+// name.
 func figures(t *testing.T, c prometheus.Collector) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()

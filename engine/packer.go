@@ -12,24 +12,26 @@ import (
 )
 
 const (
-	// packLease is how long one process may take to pack what it has taken;
-	// another goes on with what a process that died had, once it has passed.
+	// packLease is how long one process may take to pack the logs that it
+	// leased. After that another process packs the logs of a process that died.
 	packLease = 10 * time.Minute
-	// packLimit ends the writing before the lease: an object that is written
-	// later might be known to nobody.
+	// packLimit ends the writing before the lease does: an object written later
+	// might be unknown to the records.
 	packLimit = packLease - time.Minute
-	// packAtOnce bounds what is leased together.
+	// packAtOnce bounds the logs leased together.
 	packAtOnce = 8
-	// packEvery is how often a Packer looks for what other processes left.
+	// packEvery is the interval at which a Compactor looks for logs that other
+	// processes left.
 	packEvery = time.Minute
-	// staleEvery is how often it looks for logs that ended without a last
-	// frame, and staleAfter how long after the end of their tasks that is told.
+	// staleEvery is the interval at which it looks for logs without a last
+	// frame. It packs them once staleAfter has passed since the end of their
+	// tasks.
 	staleEvery = 10 * time.Minute
 	staleAfter = time.Hour
 )
 
-// Packer packs the logs of tasks that have ended, each into one object in the
-// place of its batches. Any number of processes may run one.
+// Packer packs the logs of tasks that have ended, each into one object that
+// replaces its batches. Any number of processes may run one.
 type Packer struct {
 	store   records.Packing
 	logs    LogStore
@@ -37,7 +39,7 @@ type Packer struct {
 	logger  *slog.Logger
 }
 
-// NewPacker returns a Packer that does nothing until Run.
+// NewPacker returns a Compactor that does nothing until Run.
 func NewPacker(deps Deps) *Packer {
 	if deps.Metrics == nil {
 		deps.Metrics = NewMetrics()
@@ -45,8 +47,9 @@ func NewPacker(deps Deps) *Packer {
 	return &Packer{store: deps.Store, logs: deps.Logs, metrics: deps.Metrics, logger: deps.Logger}
 }
 
-// Run packs what is due: now, when logs of this process end, and every minute,
-// until ctx ends. What it cannot pack is tried again when its lease has ended.
+// Run packs the logs that are due: immediately, when logs of this process end,
+// and every minute, until ctx ends. It retries a log that it cannot pack when
+// the lease has ended.
 func (p *Packer) Run(ctx context.Context) error {
 	ticker, stale := time.NewTicker(packEvery), time.NewTicker(staleEvery)
 	defer ticker.Stop()
@@ -54,8 +57,8 @@ func (p *Packer) Run(ctx context.Context) error {
 	for {
 		wake := p.store.PackingWake()
 		if err := p.Pack(ctx); err != nil && ctx.Err() == nil {
-			p.logger.WarnContext(ctx, "packing logs failed", "error", err)
-			wake = nil // a store that is out of reach is not asked at every end of a task
+			p.logger.WarnContext(ctx, "failed to pack logs", "error", err)
+			wake = nil // an unavailable store is not called at every end of a task
 		}
 		select {
 		case <-ctx.Done():
@@ -64,13 +67,13 @@ func (p *Packer) Run(ctx context.Context) error {
 		case <-ticker.C:
 		case <-stale.C:
 			if _, err := p.store.PackStale(ctx, time.Now().Add(-staleAfter)); err != nil && ctx.Err() == nil {
-				p.logger.WarnContext(ctx, "looking for logs without an end failed", "error", err)
+				p.logger.WarnContext(ctx, "failed to find logs without a last frame", "error", err)
 			}
 		}
 	}
 }
 
-// Pack packs all that is due, or as much as it can.
+// Pack packs all logs that are due, or as many as it can.
 func (p *Packer) Pack(ctx context.Context) error {
 	var failed error
 	for failed == nil {
@@ -93,8 +96,8 @@ func (p *Packer) packAll(ctx context.Context, logs []records.PackingLog) error {
 	return errors.Join(errs...)
 }
 
-// pack packs one log. One that is packed otherwise by now, or that has gone, is
-// no error.
+// pack packs one log. It is no error if another process has packed the log
+// meanwhile, or if the log was removed.
 func (p *Packer) pack(ctx context.Context, log records.PackingLog) error {
 	began := time.Now()
 	size, err := p.logs.PackFrames(ctx, log.Key, log.Last, p.frames(ctx, log))
@@ -110,7 +113,7 @@ func (p *Packer) pack(ctx context.Context, log records.PackingLog) error {
 	return err
 }
 
-// frames yields the frames of a log: none is missing, or it is an error.
+// frames yields the frames of a log. A missing frame is an error.
 func (p *Packer) frames(ctx context.Context, log records.PackingLog) iter.Seq2[run.Frame, error] {
 	return func(yield func(run.Frame, error) bool) {
 		last := int64(0)

@@ -27,7 +27,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// counting counts what is read of packed logs, and what is not packed.
+// counting counts the reads of packed logs, and of batches.
 type counting struct {
 	engine.LogStore
 	blocks  atomic.Int64
@@ -74,7 +74,7 @@ func newPackBench(t *testing.T, dir string) packBench {
 	return b
 }
 
-// longLog ships a log of two steps in many batches, and returns its output.
+// longLog appends a log of two steps in many batches, and returns its output.
 func (b packBench) longLog(t *testing.T, key run.Key, seed uint64, chunks int) []run.LogChunk {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 2))
@@ -121,7 +121,7 @@ func (b packBench) longLog(t *testing.T, key run.Key, seed uint64, chunks int) [
 	return out
 }
 
-// want returns what a query selects, told without any index.
+// want returns the output that a query selects, computed without an index.
 func want(chunks []run.LogChunk, q run.LogQuery) []byte {
 	var all []byte
 	since := -1
@@ -169,8 +169,8 @@ func (b packBench) readAll(t *testing.T, q run.LogQuery) []byte {
 	}
 }
 
-// TestPacker_queries asks a log for all kinds of parts before it is packed,
-// and after.
+// TestPacker_queries reads all kinds of parts of a log before and after it is
+// packed.
 func TestPacker_queries(t *testing.T) {
 	t.Parallel()
 	b := newPackBench(t, t.TempDir())
@@ -202,7 +202,7 @@ func TestPacker_queries(t *testing.T) {
 			lines := 1 << random.IntN(12)
 			q.Tail = &lines
 		}
-		// To follow what has ended is to read it.
+		// Following a log that has ended is the same as reading it.
 		q.Follow = random.IntN(2) == 0
 		queries = append(queries, q)
 	}
@@ -227,7 +227,8 @@ func TestPacker_queries(t *testing.T) {
 	require.Greater(t, told["drover_log_packing_read_bytes_total"], told["drover_log_packing_written_bytes_total"])
 }
 
-// TestPacker_reads_parts reads only the blocks of a packed log that are needed.
+// TestPacker_reads_parts reads only those blocks of a packed log that are
+// needed.
 func TestPacker_reads_parts(t *testing.T) {
 	t.Parallel()
 	b := newPackBench(t, t.TempDir())
@@ -251,12 +252,12 @@ func TestPacker_reads_parts(t *testing.T) {
 	read(6, &b.logs.batches)
 	require.NoError(t, b.packer.Pack(t.Context()))
 	b.readAll(t, run.LogQuery{Run: id, Task: "t"})
-	require.Greater(t, b.logs.blocks.Load(), int64(10), "the log has blocks enough to tell")
+	require.Greater(t, b.logs.blocks.Load(), int64(10), "the log has enough blocks for the test")
 	read(4, &b.logs.blocks)
 }
 
-// TestPacker_followers has readers of all sorts in the middle of a log while it
-// is packed, and its batches are removed.
+// TestPacker_followers has all kinds of readers in the middle of a log while it
+// is packed and its batches are removed.
 func TestPacker_followers(t *testing.T) {
 	t.Parallel()
 	b := newPackBench(t, t.TempDir())
@@ -316,7 +317,8 @@ func TestPacker_runs(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-// The child of the test of kills: it is told by killAt where to die.
+// The child process of the test of kills. killAt names the point at which it
+// dies.
 const (
 	killAt  = "DROVER_TEST_KILL_AT"
 	killDir = "DROVER_TEST_KILL_DIR"
@@ -334,7 +336,7 @@ func die() {
 	select {}
 }
 
-// deadly kills the process at a point.
+// deadly kills the process at a given point.
 type deadly struct {
 	*blobs.Store
 	at string
@@ -394,8 +396,8 @@ func TestPacker_child(t *testing.T) {
 	t.Fatal("it was not killed")
 }
 
-// TestPacker_killed kills a process in each step. Whatever it had done, the log
-// can be read, another process ends the work, and then no object is left but
+// TestPacker_killed kills a process in each step. After each kill the log can
+// be read, another process completes the packing, and then the only object is
 // the one that the records name.
 func TestPacker_killed(t *testing.T) {
 	t.Parallel()
@@ -414,7 +416,7 @@ func TestPacker_killed(t *testing.T) {
 			require.ErrorContains(t, err, "killed", "%s", out)
 			require.True(t, bytes.Equal(want(chunks, q), b.readAll(t, q)), "after the kill")
 
-			// The lease of the dead passes.
+			// The lease of the dead process expires.
 			later, err := sqlite.Open(t.Context(), filepath.Join(dir, "records.db"),
 				sqlite.Options{Now: func() time.Time { return time.Now().Add(time.Hour) }})
 			require.NoError(t, err)

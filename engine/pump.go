@@ -17,27 +17,28 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// The Pump's measures.
+// The parameters of the Dispatcher.
 const (
-	pumpBatch = 64               // rows taken at once
+	pumpBatch = 64               // rows leased together
 	pumpLease = 12 * time.Second // longer than any delivery: callTimeout and the writes around it
-	// idleCheck finds rows whose retry is due, or which another process took
-	// and did not deliver before it died.
+	// idleCheck is the interval at which the Dispatcher finds rows whose retry
+	// is due, and rows that another process leased and did not deliver before
+	// it died.
 	idleCheck   = 2 * time.Second
 	callTimeout = 10 * time.Second
 	maxBackoff  = 15 * time.Second
 )
 
-// Starter is what the Pump needs of a Temporal client.
+// Starter is the part of a Temporal client that the Dispatcher uses.
 type Starter interface {
 	ExecuteWorkflow(ctx context.Context, options client.StartWorkflowOptions, workflow any, args ...any) (client.WorkflowRun, error)
 	SignalWithStartWorkflow(ctx context.Context, workflowID, signal string, arg any, options client.StartWorkflowOptions,
 		workflow any, args ...any) (client.WorkflowRun, error)
 }
 
-// Pump delivers the outbox to Temporal: it starts workflows and signals them,
-// by ids and payloads that make a second delivery harmless. Any number of
-// processes may run one on the same records.
+// Pump is the outbox dispatcher: it delivers outbox rows to Temporal by
+// starting and signalling workflows, with IDs and payloads that make a second
+// delivery harmless. Any number of processes may run one on the same records.
 type Pump struct {
 	store   records.Store
 	starter Starter
@@ -45,7 +46,7 @@ type Pump struct {
 	metrics *Metrics
 }
 
-// NewPump returns a Pump that does nothing until Run.
+// NewPump returns a Dispatcher that does nothing until Run.
 func NewPump(deps Deps, starter Starter) *Pump {
 	if deps.Metrics == nil {
 		deps.Metrics = NewMetrics()
@@ -53,7 +54,7 @@ func NewPump(deps Deps, starter Starter) *Pump {
 	return &Pump{store: deps.Store, starter: starter, logger: deps.Logger, metrics: deps.Metrics}
 }
 
-// Run delivers until ctx ends. It survives the loss of the database and of
+// Run delivers until ctx ends. It survives outages of the database and of
 // Temporal: rows wait in the records and are retried with backoff.
 func (p *Pump) Run(ctx context.Context) error {
 	ticker := time.NewTicker(idleCheck)
@@ -61,7 +62,7 @@ func (p *Pump) Run(ctx context.Context) error {
 	for {
 		more, err := p.deliver(ctx)
 		if err != nil && ctx.Err() == nil {
-			p.logger.WarnContext(ctx, "reading the outbox failed", "error", err)
+			p.logger.WarnContext(ctx, "failed to read the outbox", "error", err)
 		}
 		if more && err == nil {
 			continue
@@ -75,8 +76,8 @@ func (p *Pump) Run(ctx context.Context) error {
 	}
 }
 
-// deliver takes what is due and delivers it. more says that something was
-// delivered, so that the next rows of the same runs may be due.
+// deliver leases rows that are due and delivers them. more is true if it
+// delivered some, because then the next rows of the same runs may be due.
 func (p *Pump) deliver(ctx context.Context) (more bool, err error) {
 	rows, err := p.store.TakeOutbox(ctx, pumpBatch, pumpLease)
 	if err != nil {
@@ -99,7 +100,7 @@ func (p *Pump) deliverRow(ctx context.Context, row records.OutboxRow) {
 	if err == nil {
 		p.metrics.delivered.WithLabelValues(string(row.Kind), "done").Inc()
 		if err := p.store.DoneOutbox(ctx, row.ID); err != nil && ctx.Err() == nil {
-			p.logger.WarnContext(ctx, "closing an outbox row failed, it will be delivered again", "run_id", row.Run, "error", err)
+			p.logger.WarnContext(ctx, "failed to remove an outbox row, it will be delivered again", "run_id", row.Run, "error", err)
 		}
 		return
 	}
@@ -108,15 +109,16 @@ func (p *Pump) deliverRow(ctx context.Context, row records.OutboxRow) {
 		return // the lease ends by itself
 	}
 	delay := min(maxBackoff, 100*time.Millisecond<<min(row.Attempts, 10))
-	p.logger.WarnContext(ctx, "telling a workflow failed, retrying", "run_id", row.Run, "kind", row.Kind,
+	p.logger.WarnContext(ctx, "failed to notify a workflow, retrying", "run_id", row.Run, "kind", row.Kind,
 		"attempt", row.Attempts, "retry_in", delay, "error", err)
 	if err := p.store.RetryOutbox(ctx, row.ID, delay); err != nil {
-		p.logger.WarnContext(ctx, "giving back an outbox row failed", "run_id", row.Run, "error", err)
+		p.logger.WarnContext(ctx, "failed to release an outbox row", "run_id", row.Run, "error", err)
 	}
 }
 
 // tell starts or signals the workflow of a row. A signal also starts the
-// workflow if it has not started yet, and nothing is told to one that closed.
+// workflow if it has not started yet, and is dropped if the workflow has
+// closed.
 func (p *Pump) tell(ctx context.Context, row records.OutboxRow) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errors.New("temporal did not answer in time"))
 	defer cancel()
@@ -162,8 +164,8 @@ func (p *Pump) tell(ctx context.Context, row records.OutboxRow) error {
 	return err
 }
 
-// tellChangeGroup has the workflow of a change group grant its slots; it is
-// started where it does not run.
+// tellChangeGroup makes the change-group workflow grant slots. It starts the
+// workflow if it does not run.
 func tellChangeGroup(ctx context.Context, starter Starter, name string) error {
 	options := client.StartWorkflowOptions{
 		ID:                       contract.ChangeGroupWorkflowID(name),
@@ -177,9 +179,9 @@ func tellChangeGroup(ctx context.Context, starter Starter, name string) error {
 	return err
 }
 
-// startOptions are the same for every start of a run, whoever starts it. The
-// phase is the one that the workflow makes of the run at once, so that it needs
-// no event to say so.
+// startOptions returns the options for every start of a run, from any caller.
+// The phase is the one that the workflow will set immediately, so that it needs
+// no event for that.
 func startOptions(r run.Run) client.StartWorkflowOptions {
 	phase := r.Phase
 	if phase == run.PhaseQueued && r.Admission != run.AdmissionManual && len(r.ChangeGroups) == 0 {

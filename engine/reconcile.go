@@ -19,33 +19,34 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// The Reconciler's measures. It asks Temporal for workflows that closed other
-// than by completing, so that its cost grows with those and not with runs.
+// The parameters of the Reconciler. It asks Temporal for workflows that closed
+// other than by completing, so that its cost grows with those and not with the
+// number of runs.
 const (
 	reconcileEvery = 10 * time.Second
-	// reconcileBack is how far the first look goes back: runs that were closed
-	// while no control worker was up.
+	// reconcileBack is how far the first query goes back. It covers runs whose
+	// workflow closed while no control worker ran.
 	reconcileBack = 24 * time.Hour
 	// reconcileOverlap covers the delay of Temporal's visibility.
 	reconcileOverlap = time.Minute
-	// reconcileRuns is how many open runs are compared with Temporal each time,
-	// all of them in turn: nothing tells of a workflow that was deleted. So it
-	// costs the same however many runs there are.
+	// reconcileRuns is how many open runs are compared with Temporal in each
+	// round, in rotation: Temporal does not report a deleted workflow. The cost
+	// does not depend on the number of runs.
 	reconcileRuns = 20
 )
 
-// Reconciler finds runs that are open in the records while somebody ended
-// their workflow from outside (terminated it, or cancelled it so that it never
-// ran, or deleted it), and closes them. The workflow of a change group that was ended so is
-// told once more: nobody may have acted on the signal that it had. So are those
-// of an executor and of a fleet, which nothing else may start for long.
+// Reconciler finds runs that are open in the records although their workflow
+// was terminated, deleted, or cancelled before it ran, and closes them. It
+// signals the change-group workflow again if that was terminated, because its
+// last signal may have been lost. It does the same for the workflows of
+// executors and fleets, which nothing else may start for a long time.
 type Reconciler struct {
 	store     records.Store
 	temporal  client.Client
 	namespace string
 	logger    *slog.Logger
-	told      map[string]time.Time // executions of change groups and executors, and when they closed
-	place     run.ID               // in the open runs: the last one compared
+	told      map[string]time.Time // closed executions that were signalled again, with their close time
+	place     run.ID               // the open run compared last
 }
 
 // NewReconciler returns a Reconciler that does nothing until Run.
@@ -53,7 +54,7 @@ func NewReconciler(deps Deps, c client.Client, namespace string) *Reconciler {
 	return &Reconciler{store: deps.Store, temporal: c, namespace: namespace, logger: deps.Logger, told: map[string]time.Time{}}
 }
 
-// Run looks every few seconds until ctx ends.
+// Run runs a round every reconcileEvery until ctx ends.
 func (r *Reconciler) Run(ctx context.Context) error {
 	ticker := time.NewTicker(reconcileEvery)
 	defer ticker.Stop()
@@ -63,10 +64,10 @@ func (r *Reconciler) Run(ctx context.Context) error {
 		if err := r.once(ctx, since); err == nil {
 			since = begin.Add(-reconcileOverlap)
 		} else if ctx.Err() == nil {
-			r.logger.WarnContext(ctx, "looking for runs ended from outside failed", "error", err)
+			r.logger.WarnContext(ctx, "failed to find workflows ended from outside", "error", err)
 		}
 		if err := r.compare(ctx); err != nil && ctx.Err() == nil {
-			r.logger.WarnContext(ctx, "comparing open runs with their workflows failed", "error", err)
+			r.logger.WarnContext(ctx, "failed to compare open runs with their workflows", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -86,7 +87,7 @@ func (r *Reconciler) once(ctx context.Context, since time.Time) error {
 			Namespace: r.namespace, Query: query, NextPageToken: page,
 		})
 		if err != nil {
-			return fmt.Errorf("listing closed workflows: %w", err)
+			return fmt.Errorf("list closed workflows: %w", err)
 		}
 		for _, x := range list.GetExecutions() {
 			if err := r.lookAt(ctx, x); err != nil {
@@ -108,17 +109,17 @@ func (r *Reconciler) lookAt(ctx context.Context, x *workflowpb.WorkflowExecution
 		return nil
 	}
 	if err := r.tellAgain(ctx, workflowID, x.GetStatus()); err != nil {
-		return fmt.Errorf("telling the workflow %s again: %w", workflowID, err)
+		return fmt.Errorf("signal workflow %s again: %w", workflowID, err)
 	}
 	r.told[execution] = x.GetCloseTime().AsTime()
 	return nil
 }
 
 // tellAgain starts the workflow of a change group, of a fleet, or of an
-// executor that is not removed, which was ended from outside.
+// executor that is not removed, after it was terminated or failed.
 func (r *Reconciler) tellAgain(ctx context.Context, workflowID string, status enumspb.WorkflowExecutionStatus) error {
 	if name, ok := contract.ChangeGroupOfWorkflow(workflowID); ok {
-		r.logger.InfoContext(ctx, "granting the slots of a change group whose workflow was ended from outside", "changegroup", name, "status", status.String())
+		r.logger.InfoContext(ctx, "restarting the workflow of a change group that was ended from outside", "changegroup", name, "status", status.String())
 		return tellChangeGroup(ctx, r.temporal, name)
 	}
 	if name, ok := contract.FleetOfWorkflow(workflowID); ok {
@@ -128,7 +129,7 @@ func (r *Reconciler) tellAgain(ctx context.Context, workflowID string, status en
 			}
 			return err
 		}
-		r.logger.InfoContext(ctx, "looking after a fleet whose workflow was ended from outside", "fleet", name, "status", status.String())
+		r.logger.InfoContext(ctx, "restarting the workflow of a fleet that was ended from outside", "fleet", name, "status", status.String())
 		return tellFleet(ctx, r.temporal, name)
 	}
 	id, ok := contract.ExecutorOfWorkflow(workflowID)
@@ -142,11 +143,11 @@ func (r *Reconciler) tellAgain(ctx context.Context, workflowID string, status en
 	if err != nil {
 		return err
 	}
-	r.logger.InfoContext(ctx, "looking after an executor whose workflow was ended from outside", "executor", id, "status", status.String())
+	r.logger.InfoContext(ctx, "restarting the workflow of an executor that was ended from outside", "executor", id, "status", status.String())
 	return tellExecutor(ctx, r.temporal, id)
 }
 
-// compare checks some open runs, those after the last ones.
+// compare checks the next open runs.
 func (r *Reconciler) compare(ctx context.Context) error {
 	ids, err := r.store.OpenRuns(ctx, r.place, reconcileRuns)
 	if err != nil {
@@ -164,8 +165,8 @@ func (r *Reconciler) compare(ctx context.Context) error {
 	return nil
 }
 
-// check closes one run if its records are open and no execution of its
-// workflow is.
+// check closes a run that is open in the records if its workflow has no open
+// execution.
 func (r *Reconciler) check(ctx context.Context, id run.ID) error {
 	summary, err := r.store.GetSummary(ctx, id)
 	if run.CodeOf(err) == run.CodeNotFound || (err == nil && summary.Phase.Final()) {
@@ -177,7 +178,7 @@ func (r *Reconciler) check(ctx context.Context, id run.ID) error {
 	description, err := r.temporal.DescribeWorkflowExecution(ctx, contract.RunWorkflowID(id), "")
 	var gone *serviceerror.NotFound
 	if err != nil && !errors.As(err, &gone) {
-		return fmt.Errorf("describing the workflow of run %s: %w", id, err)
+		return fmt.Errorf("describe the workflow of run %s: %w", id, err)
 	}
 	status := description.GetWorkflowExecutionInfo().GetStatus()
 	switch status { //nolint:exhaustive // every other status is a closed workflow

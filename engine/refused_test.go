@@ -10,9 +10,10 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// TestEngine_Ship_in_other_bounds ships a batch that the records refuse after its
-// bytes were stored, and then its frames in other bounds: each is shown once. What
-// is sent again after the packing leaves nothing behind.
+// TestEngine_Ship_in_other_bounds appends a batch that the records reject after
+// its bytes were stored, and then its frames with other bounds: each frame is
+// shown once. Frames that are sent again after the packing leave no object
+// behind.
 func TestEngine_Ship_in_other_bounds(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// vault keeps one secret, unless it is away or lost it.
+// vault has one secret, unless it is unavailable or lost the secret.
 type vault struct {
 	secret string
 	err    error
@@ -31,8 +31,7 @@ func (v *vault) Resolve(_ context.Context, _ string, refs map[string]run.SecretR
 	return out, v.err
 }
 
-// What reports say of tests has no secret of the run, also none that a provider
-// keeps.
+// The texts of reports show no secret of the run, and none of a provider.
 func TestReports_hide_secrets(t *testing.T) {
 	t.Parallel()
 	own, kept := "own-"+rand.Text(), "kept-"+rand.Text()
@@ -65,7 +64,7 @@ func TestReports_hide_secrets(t *testing.T) {
 	content := packFiles(t, map[string]string{
 		"1.xml":        failed("with "+own, "and "+kept),
 		"2.xml":        failed("", base64.StdEncoding.EncodeToString([]byte(own))),
-		"3.xml":        failed("", strings.Repeat("x", 490)+own), // which is cut
+		"3.xml":        failed("", strings.Repeat("x", 490)+own), // the text is cut
 		"4.xml":        "<" + own + "></b>",
 		own + "-5.xml": "<" + kept + "/>",
 	})

@@ -64,7 +64,7 @@ func fault(path string, code run.Code, detail string) error {
 	return run.InvalidError(detail, []run.Fault{{Path: path, Code: code, Detail: detail}})
 }
 
-// lay puts a map over another.
+// lay merges a map over another.
 func lay[V any](under *map[string]V, over map[string]V) {
 	if len(over) == 0 {
 		return
@@ -77,8 +77,8 @@ func lay[V any](under *map[string]V, over map[string]V) {
 	*under = all
 }
 
-// keep finds out which tasks keep how they ended, and writes it to the plan
-// and to what the records are told.
+// keep determines the tasks that keep their results, and adds them to the plan
+// and to the restart for the records.
 func keep(x *run.Expansion, old run.Run, req run.RestartRequest, restart *records.Restart) error {
 	before := make(map[string]int, len(old.Tasks))
 	for i, t := range old.Tasks {
@@ -109,8 +109,8 @@ func keep(x *run.Expansion, old run.Run, req run.RestartRequest, restart *record
 	return nil
 }
 
-// namesNoItem refuses to run single tasks again that were made of a list: a
-// new list may have others.
+// namesNoItem rejects a restart of single tasks of a foreach: a new list may
+// have other tasks.
 func namesNoItem(x *run.Expansion, before map[string]int, wanted []string) error {
 	lists := make(map[string]bool)
 	for _, t := range x.Tasks {
@@ -126,8 +126,8 @@ func namesNoItem(x *run.Expansion, before map[string]int, wanted []string) error
 	return nil
 }
 
-// incompleteLists returns the tasks whose foreach made tasks that did not all
-// succeed: these run again together, of a list that is read anew.
+// incompleteLists returns the foreach tasks whose expanded tasks did not all
+// succeed: these run again together, from a list that is read again.
 func incompleteLists(x *run.Expansion, old run.Run) map[string]bool {
 	lists := make(map[string]bool)
 	for _, t := range x.Tasks {

@@ -59,7 +59,7 @@ func TestRestart_keeps_what_succeeded(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []run.ID{r.ID}, old.RestartedAs)
 
-	// The log stays as long as anybody shows it.
+	// The log stays as long as any run shows it.
 	require.NoError(t, b.Delete(t.Context(), old.ID))
 	require.Equal(t, "of a\n", b.read(t.Context(), t, run.LogQuery{Run: r.ID, Task: "a"}))
 }

@@ -14,28 +14,29 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// RetentionClient is what a RetentionKeeper needs of a Temporal client.
+// RetentionClient is the part of a Temporal client that a RetentionSupervisor
+// uses.
 type RetentionClient interface {
 	Starter
 	SignalWorkflow(ctx context.Context, workflowID, runID, signal string, arg any) error
 }
 
-// RetentionKeeper tells the workflow of the retention what this process is
-// configured to keep, and sees to it that it runs. Where everything is kept
-// there is none: one that runs is told so once, and ends.
+// RetentionKeeper sends this process's retention settings to the retention
+// workflow, and makes sure that the workflow runs. If everything is kept, there
+// is no workflow: one that runs is signalled once, and ends.
 type RetentionKeeper struct {
 	retention run.Retention
 	client    RetentionClient
 	logger    *slog.Logger
 }
 
-// NewRetentionKeeper returns a RetentionKeeper that does nothing until Run.
+// NewRetentionKeeper returns a RetentionSupervisor that does nothing until Run.
 func NewRetentionKeeper(deps Deps, c RetentionClient, r run.Retention) *RetentionKeeper {
 	return &RetentionKeeper{retention: r, client: c, logger: deps.Logger}
 }
 
-// Run tells the workflow at once, and then looks every hour that it is there,
-// until ctx ends.
+// Run signals the workflow immediately, and then checks every hour that it
+// runs, until ctx ends.
 func (k *RetentionKeeper) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -51,7 +52,7 @@ func (k *RetentionKeeper) Run(ctx context.Context) error {
 			do = k.ensure
 			timer.Reset(keepEvery)
 		case ctx.Err() == nil:
-			k.logger.WarnContext(ctx, "looking after the retention failed", "retry_in", keepRetry, "error", err)
+			k.logger.WarnContext(ctx, "failed to supervise the retention workflow", "retry_in", keepRetry, "error", err)
 			timer.Reset(keepRetry)
 		}
 	}
@@ -63,8 +64,8 @@ func (k *RetentionKeeper) call(ctx context.Context, do func(context.Context) err
 	return do(ctx)
 }
 
-// configure tells the workflow what is kept; it is started where it does not
-// run.
+// configure sends the settings to the workflow. It starts the workflow if it
+// does not run.
 func (k *RetentionKeeper) configure(ctx context.Context) error {
 	if k.retention.Off() {
 		err := k.client.SignalWorkflow(ctx, contract.RetentionWorkflowID, "", contract.SignalRetention, k.retention)
@@ -78,8 +79,8 @@ func (k *RetentionKeeper) configure(ctx context.Context) error {
 	return err
 }
 
-// ensure starts the workflow where somebody ended it from outside. It tells one
-// that runs nothing: another process may be configured anew by now.
+// ensure starts the workflow if it was terminated. It does not send the
+// settings again: another process may have newer ones by now.
 func (k *RetentionKeeper) ensure(ctx context.Context) error {
 	if k.retention.Off() {
 		return nil
@@ -94,6 +95,6 @@ func retentionOptions() client.StartWorkflowOptions {
 		TaskQueue:                contract.ControlQueue,
 		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-		StaticSummary:            "deletes what is kept no longer",
+		StaticSummary:            "removes data that is no longer kept",
 	}
 }

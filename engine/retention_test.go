@@ -17,7 +17,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// retentionCalls notes what Temporal is asked.
+// retentionCalls records the calls of Temporal.
 type retentionCalls struct {
 	mu    sync.Mutex
 	asked []string

@@ -14,13 +14,14 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// RetentionQuerier is what a RetentionOffice needs of a Temporal client.
+// RetentionQuerier is the part of a Temporal client that a RetentionService
+// uses.
 type RetentionQuerier interface {
 	QueryWorkflowWithOptions(ctx context.Context, request *client.QueryWorkflowWithOptionsRequest) (*client.QueryWorkflowWithOptionsResponse, error)
 }
 
-// RetentionOffice implements run.RetentionOffice: what is kept, and what was
-// removed, is what the workflow says; what is due is what the records do. It is
+// RetentionOffice implements run.RetentionAPI. The settings and totals are
+// those of the workflow; the data that is due is read from the records. It is
 // safe for concurrent use.
 type RetentionOffice struct {
 	store    records.Due
@@ -30,8 +31,8 @@ type RetentionOffice struct {
 
 var _ run.RetentionOffice = (*RetentionOffice)(nil)
 
-// NewRetentionOffice returns a RetentionOffice. It does no I/O. now is the clock;
-// nil means time.Now.
+// NewRetentionOffice returns a RetentionService. It does no I/O. now is the
+// clock; nil means time.Now.
 func NewRetentionOffice(store records.Due, temporal RetentionQuerier, now func() time.Time) *RetentionOffice {
 	if now == nil {
 		now = time.Now
@@ -39,7 +40,7 @@ func NewRetentionOffice(store records.Due, temporal RetentionQuerier, now func()
 	return &RetentionOffice{store: store, temporal: temporal, now: now}
 }
 
-// RetentionStatus implements run.RetentionOffice.
+// RetentionStatus implements run.RetentionAPI.
 func (o *RetentionOffice) RetentionStatus(ctx context.Context) (run.RetentionStatus, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errors.New("temporal did not answer in time"))
 	defer cancel()
@@ -50,20 +51,21 @@ func (o *RetentionOffice) RetentionStatus(ctx context.Context) (run.RetentionSta
 		return run.RetentionStatus{}, nil
 	}
 	if err != nil {
-		return run.RetentionStatus{}, &run.Error{Code: run.CodeUnavailable, Message: "no control worker said what is kept", Err: err}
+		return run.RetentionStatus{}, &run.Error{Code: run.CodeUnavailable, Message: "no control worker answered the query of the retention settings", Err: err}
 	}
 	if answer.QueryRejected != nil {
-		return run.RetentionStatus{}, nil // it has ended
+		return run.RetentionStatus{}, nil // the workflow has ended
 	}
 	out := run.RetentionStatus{Running: true}
 	if err := answer.QueryResult.Get(&out); err != nil {
-		return run.RetentionStatus{}, run.Errorf(run.CodeInternal, "reading what is kept: %w", err)
+		return run.RetentionStatus{}, run.Errorf(run.CodeInternal, "decode retention status: %w", err)
 	}
 	return out, nil
 }
 
-// RetentionPreview implements run.RetentionOffice. The kinds are read one after
-// the other, so what is removed meanwhile may be told or not.
+// RetentionPreview implements run.RetentionAPI. It reads the kinds one
+// after the other, so data that is removed meanwhile may or may not be
+// included.
 func (o *RetentionOffice) RetentionPreview(ctx context.Context, r run.Retention, n int) ([]run.RetentionDue, error) {
 	ago := func(age run.Duration) time.Time {
 		if age == 0 {

@@ -17,7 +17,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// oracle answers queries of the workflow.
+// oracle is a fake of the workflow that answers its query.
 type oracle func() (*client.QueryWorkflowWithOptionsResponse, error)
 
 func (o oracle) QueryWorkflowWithOptions(
@@ -56,8 +56,8 @@ func TestRetentionOffice_status(t *testing.T) {
 	}
 }
 
-// TestRetentionOffice_preview asks for what is configured alone, by the ages
-// that it says.
+// TestRetentionOffice_preview reads only the configured kinds, with the
+// configured ages.
 func TestRetentionOffice_preview(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

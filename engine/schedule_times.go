@@ -15,15 +15,15 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// defaultCatchup is how late a firing may be after an outage where the
-// schedule does not say: what Temporal has by itself.
+// defaultCatchup is how late a firing may be after an outage if the schedule
+// does not set it: Temporal's own default.
 const defaultCatchup = 365 * 24 * time.Hour
 
 func (s *Scheduler) handle(ctx context.Context, name string) client.ScheduleHandle {
 	return s.temporal.ScheduleClient().GetHandle(ctx, contract.ScheduleID(name))
 }
 
-// tell makes Temporal's schedule what is wanted.
+// tell creates or updates the schedule in Temporal.
 func (s *Scheduler) tell(ctx context.Context, x run.ScheduleSpec) error {
 	err := s.change(ctx, x)
 	if run.CodeOf(err) != run.CodeNotFound {
@@ -41,13 +41,13 @@ func (s *Scheduler) tell(ctx context.Context, x run.ScheduleSpec) error {
 		}
 		return err
 	})
-	if err == nil && !made { // somebody else has just made it
+	if err == nil && !made { // another client has just created it
 		return s.change(ctx, x)
 	}
 	return place(err, x)
 }
 
-// place names the expression that is wrong, where there is only one.
+// place sets the path of the invalid expression if there is only one.
 func place(err error, x run.ScheduleSpec) error {
 	if refused, ok := errors.AsType[*run.Error](err); ok && len(x.Cron) == 1 {
 		for i, f := range refused.Faults {
@@ -59,7 +59,7 @@ func place(err error, x run.ScheduleSpec) error {
 	return err
 }
 
-// change changes the schedule there is. Errors: not_found.
+// change updates an existing schedule. Errors: not_found.
 func (s *Scheduler) change(ctx context.Context, x run.ScheduleSpec) error {
 	return s.call(ctx, func(ctx context.Context) error {
 		return s.handle(ctx, x.Name).Update(ctx, client.ScheduleUpdateOptions{
@@ -96,7 +96,7 @@ func times(x run.ScheduleSpec) client.ScheduleSpec {
 	return spec
 }
 
-// action is what a firing does. It holds nothing of the specification.
+// action returns what a firing starts. It holds nothing of the specification.
 func action(x run.ScheduleSpec) *client.ScheduleWorkflowAction {
 	return &client.ScheduleWorkflowAction{
 		ID:            contract.ScheduledRunWorkflowID(x.Name),
@@ -132,8 +132,8 @@ func overlapPolicy(o run.Overlap) enumspb.ScheduleOverlapPolicy {
 	return enumspb.SCHEDULE_OVERLAP_POLICY_UNSPECIFIED // the schedule's own, or its default
 }
 
-// timesError makes the error for what Temporal refuses: all that it can have
-// to say is about times.
+// timesError converts Temporal's rejection of a schedule, which always concerns
+// its times.
 func timesError(wrong *serviceerror.InvalidArgument) error {
 	detail := strings.TrimPrefix(wrong.Error(), "Invalid schedule spec: ")
 	path := ""

@@ -16,14 +16,14 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// ScheduleService is what a Scheduler needs of a Temporal client.
+// ScheduleService is the part of a Temporal client that a Scheduler uses.
 type ScheduleService interface {
 	ScheduleClient() client.ScheduleClient
 	DescribeWorkflowExecution(ctx context.Context, workflowID, runID string) (*workflowservice.DescribeWorkflowExecutionResponse, error)
 }
 
-// Scheduler implements run.Schedules: Temporal keeps the times of a schedule,
-// and whether it is paused; the records keep all else. It is safe for
+// Scheduler implements run.Schedules: Temporal stores the times of a schedule,
+// and whether it is paused; the records store everything else. It is safe for
 // concurrent use.
 type Scheduler struct {
 	engine   *Engine
@@ -42,12 +42,12 @@ func NewScheduler(e *Engine, temporal ScheduleService) *Scheduler {
 const (
 	// defaultPage is the size of a page of schedules, and maxPage the largest.
 	defaultPage, maxPage = 25, 100
-	// describing is how many schedules Temporal is asked about at once.
+	// describing is how many schedules are described concurrently.
 	describing = 8
 	// recentFirings is how many firings are shown with a schedule.
 	recentFirings = 20
-	// putTries is how often a put is begun anew because somebody else has put
-	// the same schedule meanwhile.
+	// putTries is how often a put is retried because another client has put the
+	// same schedule meanwhile.
 	putTries = 5
 )
 
@@ -102,7 +102,7 @@ func (s *Scheduler) Schedule(ctx context.Context, name string) (run.Schedule, er
 	return out, err
 }
 
-// describe adds what Temporal knows to what is stored.
+// describe adds Temporal's state to the stored row.
 func (s *Scheduler) describe(ctx context.Context, row records.Schedule) (run.Schedule, error) {
 	out := run.Schedule{
 		ScheduleSpec: row.ScheduleSpec, RunName: row.RunName, Group: row.Group, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
@@ -113,7 +113,7 @@ func (s *Scheduler) describe(ctx context.Context, row records.Schedule) (run.Sch
 		return err
 	})
 	if run.CodeOf(err) == run.CodeNotFound {
-		// Somebody deleted it there.
+		// The schedule was deleted in Temporal.
 		out.Paused, out.Note = new(true), missingNote
 		return out, nil
 	}
@@ -130,9 +130,9 @@ func (s *Scheduler) describe(ctx context.Context, row records.Schedule) (run.Sch
 
 const missingNote = "it is missing in Temporal; put it again"
 
-// PutSchedule implements run.Schedules. Temporal comes first, since it alone
-// knows whether times are good; both are told the whole of it, so that to put
-// it again mends what was torn.
+// PutSchedule implements run.Schedules. It writes to Temporal first, because
+// only Temporal can validate the times. Both writes are complete, so that
+// another put repairs an interrupted one.
 func (s *Scheduler) PutSchedule(ctx context.Context, x run.ScheduleSpec) (_ run.Schedule, created bool, err error) {
 	for range putTries {
 		var was records.Schedule
@@ -159,8 +159,8 @@ func (s *Scheduler) PutSchedule(ctx context.Context, x run.ScheduleSpec) (_ run.
 	return run.Schedule{}, false, err
 }
 
-// keepSecrets fills in the secrets of the schedule there is, where none are
-// given.
+// keepSecrets keeps the secrets of the existing schedule if the new one sets
+// none.
 func keepSecrets(x run.ScheduleSpec, was records.Schedule) run.ScheduleSpec {
 	if x.Spec == nil || x.Spec.Secrets != nil || was.Spec == nil {
 		return x
@@ -174,8 +174,8 @@ func keepSecrets(x run.ScheduleSpec, was records.Schedule) run.ScheduleSpec {
 	return x
 }
 
-// check returns all faults of a schedule, those of its specification as for a
-// run.
+// check returns all faults of a schedule. It validates the specification as for
+// a run.
 func (s *Scheduler) check(ctx context.Context, x run.ScheduleSpec) error {
 	faults := run.ValidateSchedule(x)
 	if len(faults) == 0 {
@@ -230,7 +230,7 @@ func (s *Scheduler) ResumeSchedule(ctx context.Context, name, note string) (run.
 	})
 }
 
-// orNote keeps the SDK from writing a note of its own.
+// orNote replaces an empty note, so that the SDK does not write one of its own.
 func orNote(note, otherwise string) string {
 	if note == "" {
 		return otherwise
@@ -260,7 +260,8 @@ func (s *Scheduler) BackfillSchedule(ctx context.Context, name string, b run.Bac
 	})
 }
 
-// act makes a call on a schedule that exists, and returns how it stands then.
+// act calls Temporal for an existing schedule, and returns the schedule's new
+// state.
 func (s *Scheduler) act(ctx context.Context, name string, do func(context.Context, client.ScheduleHandle) error) (run.Schedule, error) {
 	if _, err := s.store.GetSchedule(ctx, name); err != nil {
 		return run.Schedule{}, err
@@ -271,7 +272,7 @@ func (s *Scheduler) act(ctx context.Context, name string, do func(context.Contex
 	return s.Schedule(ctx, name)
 }
 
-// call makes a call of Temporal, with a code for each of its errors.
+// call calls Temporal, and maps each of its errors to a code.
 func (s *Scheduler) call(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, errors.New("temporal did not answer in time"))
 	defer cancel()
@@ -285,5 +286,5 @@ func (s *Scheduler) call(ctx context.Context, do func(context.Context) error) er
 	if wrong := (*serviceerror.InvalidArgument)(nil); errors.As(err, &wrong) {
 		return timesError(wrong)
 	}
-	return &run.Error{Code: run.CodeUnavailable, Message: "Temporal is out of reach", Err: err}
+	return &run.Error{Code: run.CodeUnavailable, Message: "Temporal is unavailable", Err: err}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// fakeTemporal keeps schedules as Temporal does, and fails where a test says.
+// fakeTemporal stores schedules as Temporal does, and fails as a test requires.
 type fakeTemporal struct {
 	mu        sync.Mutex
 	schedules map[string]*client.Schedule
@@ -36,7 +36,7 @@ func newFakeTemporal() *fakeTemporal {
 func (f *fakeTemporal) ScheduleClient() client.ScheduleClient { return &fakeClient{f: f} }
 
 type fakeClient struct {
-	client.ScheduleClient // what is not overridden panics
+	client.ScheduleClient // panics for methods that are not overridden
 	f                     *fakeTemporal
 }
 
@@ -245,8 +245,8 @@ func TestScheduler_temporal_says_no(t *testing.T) {
 	requireCode(t, run.CodeUnavailable, s.DeleteSchedule(t.Context(), "nightly"))
 }
 
-// TestScheduler_puts_at_once: of two that put a schedule at the same moment,
-// both the records and Temporal have the whole of one.
+// TestScheduler_puts_at_once: after two concurrent puts of a schedule, both the
+// records and Temporal have the whole of one of them.
 func TestScheduler_puts_at_once(t *testing.T) {
 	t.Parallel()
 	b, f := newBench(t), newFakeTemporal()
@@ -306,7 +306,7 @@ func TestScheduler_fires_once(t *testing.T) {
 	require.NoError(t, err)
 	again, err := s.Fire(t.Context(), firingOf("nightly", "w1", at))
 	require.NoError(t, err)
-	require.Equal(t, first, again, "whatever has changed since")
+	require.Equal(t, first, again, "even if the schedule has changed since")
 	other, err := s.Fire(t.Context(), firingOf("nightly", "w2", at))
 	require.NoError(t, err)
 	require.NotEqual(t, first.Run, other.Run)
@@ -340,8 +340,8 @@ func TestScheduler_fires_in_vain(t *testing.T) {
 	require.Empty(t, got.Recent[0].Run)
 }
 
-// TestScheduler_orphan: a schedule that Temporal has and the records do not is
-// waited for, and then removed.
+// TestScheduler_orphan: a firing waits for the row of its schedule, and deletes
+// a schedule that the records do not have.
 func TestScheduler_orphan(t *testing.T) {
 	t.Parallel()
 	b, f := newBench(t), newFakeTemporal()
@@ -359,7 +359,7 @@ func TestScheduler_orphan(t *testing.T) {
 }
 
 // TestScheduler_ends_what_was_terminated: a firing whose workflow was
-// terminated could not end its run.
+// terminated could not end its run, so the next firing does.
 func TestScheduler_ends_what_was_terminated(t *testing.T) {
 	t.Parallel()
 	b, f := newBench(t), newFakeTemporal()
@@ -394,7 +394,7 @@ func TestScheduler_ends_what_was_terminated(t *testing.T) {
 	require.NoError(t, s.EndRun(t.Context(), "01k0000000000000000000000a"), "one that does not exist has ended")
 }
 
-// starter notes what is started and signalled.
+// starter records the started and signalled workflows.
 type starter struct {
 	client.Client
 	mu  sync.Mutex

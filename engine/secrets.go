@@ -8,18 +8,17 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Secrets follows references to secrets that are kept elsewhere.
+// Secrets resolves references to secrets that a provider stores.
 type Secrets interface {
-	// Check reports a reference of a run of the group that can not be followed.
-	// Errors: not_found and forbidden, of the provider; invalid.
+	// Check returns an error for a reference that a run of the group cannot
+	// use. Errors: not_found and forbidden, of the provider; invalid.
 	Check(group string, ref run.SecretRef) error
-	// Resolve gets the secrets by name. Errors: unavailable, where it may be
-	// tried again; any other stands, and shows no secret.
+	// Resolve returns the secrets by name. Errors: unavailable if a retry may
+	// succeed; any other error is permanent, and shows no secret.
 	Resolve(ctx context.Context, group string, refs map[string]run.SecretRef) (map[string]run.Secret, error)
 }
 
-// checkSecrets tells of the references of a specification that can not be
-// followed.
+// checkSecrets returns the faults of references that cannot be resolved.
 func (e *Engine) checkSecrets(spec *run.Spec) []run.Fault {
 	if e.secrets == nil {
 		return nil
@@ -28,7 +27,7 @@ func (e *Engine) checkSecrets(spec *run.Spec) []run.Fault {
 	for _, name := range slices.Sorted(maps.Keys(spec.SecretsFrom)) {
 		if err := e.secrets.Check(spec.Group, spec.SecretsFrom[name]); err != nil {
 			if len(faults) == run.MaxFaults {
-				return append(faults, run.Fault{Code: run.FaultTooMany, Detail: "there are more faults than are told here"})
+				return append(faults, run.Fault{Code: run.FaultTooMany, Detail: "there are more faults than are listed here"})
 			}
 			faults = append(faults, run.Fault{Path: string(run.Path("secrets_from").Key(name)), Code: run.FaultUnknownSecret, Detail: err.Error()})
 		}
@@ -36,15 +35,15 @@ func (e *Engine) checkSecrets(spec *run.Spec) []run.Fault {
 	return faults
 }
 
-// supply adds the secrets that are kept elsewhere to a definition. Where they
-// are not to be had the task fails, and says why; where that may pass, who
-// claimed it gives it back.
+// supply adds the secrets of providers to a definition. If a secret is
+// permanently unavailable, the task fails with the reason. If a retry may
+// succeed, the executor that claimed the task requeues it.
 func (e *Engine) supply(ctx context.Context, d run.Definition) (run.Definition, error) {
 	if len(d.SecretsFrom) == 0 || d.Fault != "" {
 		return d, nil
 	}
 	if e.secrets == nil {
-		return run.Definition{}, run.Errorf(run.CodeUnavailable, "this process hands out no secrets of providers")
+		return run.Definition{}, run.Errorf(run.CodeUnavailable, "this process has no secret providers")
 	}
 	secrets, err := e.secrets.Resolve(ctx, d.RunGroup, d.SecretsFrom)
 	switch run.CodeOf(err) {

@@ -14,7 +14,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Bounds of what is read of reports of tests when an artifact is saved.
+// Bounds for reading test reports when an artifact is saved.
 const (
 	maxReportBytes  = 16 << 20
 	maxReports      = 2000
@@ -25,9 +25,9 @@ const (
 
 var errReportsTime = fmt.Errorf("it took more than %s", reportsTime)
 
-// testReports reads the reports of tests in an archive. What cannot be read is
-// told by the summary, for another try would end alike; the error is one of the
-// store, or of an archive that is none.
+// testReports reads the test reports in an archive. The summary has the reasons
+// for reports that cannot be read, because a retry would not help. The error is
+// one of the store, or of an invalid archive.
 func (e *Engine) testReports(ctx context.Context, c records.ArchiveClaim, object string) (run.TestSummary, error) {
 	hidden, fault, err := e.hiddenTexts(ctx, c)
 	if err != nil {
@@ -39,7 +39,7 @@ func (e *Engine) testReports(ctx context.Context, c records.ArchiveClaim, object
 	limited, cancel := context.WithTimeoutCause(ctx, reportsTime, errReportsTime)
 	defer cancel()
 	if err := e.reads.reports.Acquire(limited, 1); err != nil {
-		return unread(ctx, fmt.Errorf("%w until others were read", errReportsTime), err)
+		return unread(ctx, fmt.Errorf("%w waiting for other reports", errReportsTime), err)
 	}
 	defer e.reads.reports.Release(1)
 	content, err := e.archives.GetArchive(ctx, object, 0)
@@ -62,17 +62,18 @@ func (e *Engine) testReports(ctx context.Context, c records.ArchiveClaim, object
 	return all, err
 }
 
-// unread is the summary of reports that are not read because of a bound. Where
-// the call itself has ended it is the error alone.
+// unread returns the summary of reports that are not read because of a bound.
+// If the call itself has ended, it returns only the error.
 func unread(ctx context.Context, why, err error) (run.TestSummary, error) {
 	if ctx.Err() != nil {
-		return run.TestSummary{}, run.Errorf(run.CodeCanceled, "reading the reports of tests: %w", err)
+		return run.TestSummary{}, run.Errorf(run.CodeCanceled, "read test reports: %w", err)
 	}
 	return run.TestSummary{Faults: []string{"not all reports were read: " + why.Error()}}, nil
 }
 
 // hiddenTexts returns the secrets of the task that saves an archive. The fault
-// says why one that a provider keeps cannot be had; unavailable is an error.
+// says why a secret of a provider is permanently unavailable; unavailable is an
+// error.
 func (e *Engine) hiddenTexts(ctx context.Context, c records.ArchiveClaim) (hidden *mask.Set, fault string, err error) {
 	spec, err := e.store.ClaimSecrets(ctx, c)
 	if err != nil {

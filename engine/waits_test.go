@@ -10,7 +10,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// reason returns why a run waits, as its readers see it.
+// reason returns the reason of a waiting run, as clients read it.
 func (b bench) reason(t *testing.T, id run.ID) string {
 	t.Helper()
 	r, err := b.Get(t.Context(), id)
@@ -57,15 +57,15 @@ func TestGet_tells_why_a_run_waits(t *testing.T) {
 	require.Equal(t, "is about to get its slots: its change groups have some free", b.reason(t, manual))
 }
 
-// TestGet_tells_why_a_task_waits_that_was_given_back has the only executor drain
-// after it gave a task back: the reason names both.
+// TestGet_tells_why_a_task_waits_that_was_given_back drains the only executor
+// after it requeued a task: the reason names both.
 func TestGet_tells_why_a_task_waits_that_was_given_back(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	r := b.submit(t, map[string]*run.TaskSpec{"t": twoSteps()})
 	_, err := b.store.Begin(t.Context(), r.ID)
 	require.NoError(t, err)
-	const stored = "executor " + executorID + " gave it back: its disk is full"
+	const stored = "executor " + executorID + " requeued it: its disk is full"
 	_, _, err = b.store.Apply(t.Context(), r.ID, records.Changes{Tasks: []records.TaskChange{{Attempt: 1, Dispatch: 2, Status: run.StatusQueued, Reason: stored}}})
 	require.NoError(t, err)
 	reason := func() string {

@@ -32,8 +32,8 @@ func (e *Engine) DeleteWebhook(ctx context.Context, name string) error {
 	return e.store.DeleteWebhook(ctx, name)
 }
 
-// tellWebhook signals the workflow of a webhook, and starts it where none
-// runs. It ends by itself where there is nothing to deliver to.
+// tellWebhook signals the webhook workflow. It starts the workflow if it does
+// not run. The workflow ends by itself when no delivery is due.
 func (p *Pump) tellWebhook(ctx context.Context, name string) error {
 	_, err := p.starter.SignalWithStartWorkflow(ctx, contract.WebhookWorkflowID(name), contract.SignalWebhook, nil,
 		webhookOptions(name), contract.WebhookWorkflow, contract.WebhookInput{Name: name})

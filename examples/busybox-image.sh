@@ -1,7 +1,7 @@
 #!/bin/bash
-# Makes the image drover-example/busybox:local from the host's static busybox
-# (Debian: apt-get install busybox-static), so that the container example needs
-# no registry.
+# Builds the image drover-example/busybox:local from the host's static busybox
+# (Debian: apt-get install busybox-static). With it the container example needs no
+# registry.
 set -euo pipefail
 busybox=$(command -v busybox) || { echo "no busybox in PATH; on Debian: apt-get install busybox-static" >&2; exit 1; }
 root=$(mktemp -d)

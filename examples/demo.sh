@@ -1,14 +1,14 @@
 #!/bin/bash
-# What `make demo` runs: two graphs of tasks through all of Drover in one process
-# on an embedded Temporal server. It leaves nothing behind but the build cache.
+# Runs two graphs of tasks on a `drover dev` with an embedded Temporal server, for
+# `make demo`. Only the build cache remains afterwards.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 demo() {
-  echo; echo "== A fan-out and a fan-in: examples/hello.yaml"
+  echo; echo "== Fan-out and fan-in: examples/hello.yaml"
   bin/drover run examples/hello.yaml --follow
-  echo; echo "== Drover works on itself: examples/self.yaml"
+  echo; echo "== Drover tests and builds itself: examples/self.yaml"
   bin/drover run examples/self.yaml --env SOURCE="$PWD" --follow
-  echo; echo "== What was recorded"
+  echo; echo "== The recorded runs"
   bin/drover runs list
 }
 export -f demo
@@ -16,9 +16,9 @@ examples/with-dev.sh shell bash -euo pipefail -c demo
 
 cat <<'TEXT'
 
-Both graphs ran through a real Temporal workflow. To look around yourself:
+Each graph ran as a Temporal workflow. To try more:
   bin/drover dev                                  # prints the addresses of the API and of Temporal's web UI
   bin/drover run examples/hello.yaml --follow     # in another terminal
   bin/drover runs list; bin/drover runs get ID; bin/drover runs logs ID TASK
-docs/architecture.md tells how it works.
+docs/architecture.md describes how it works.
 TEXT

@@ -1,6 +1,6 @@
 #!/bin/bash
-# with-dev.sh EXECUTOR COMMAND...: runs a command beside a drover dev of its own,
-# with executors of one kind (shell, docker), and leaves nothing behind.
+# with-dev.sh EXECUTOR COMMAND...: starts a `drover dev` with executors of one kind
+# (shell, docker), runs the command against it, and removes all of its files.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 executor=$1

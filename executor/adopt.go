@@ -8,7 +8,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// adopt takes over a key that this process knows of.
+// adopt takes over a key that this process already has.
 func (t *task) adopt(ctx context.Context, o Adoption) (Outcome, error) {
 	t.mu.Lock()
 	switch t.entry.State {
@@ -33,13 +33,13 @@ func (t *task) adopt(ctx context.Context, o Adoption) (Outcome, error) {
 	t.log.Info("task adopted")
 	wake(t.adopted)
 	t.beat(ctx, o.Token)
-	if retired { // its result is told again
+	if retired { // report its result again
 		return Outcome{}, t.spawn()
 	}
 	return Outcome{}, nil
 }
 
-// spawn has the agent run the task.
+// spawn hands the task to Agent.Run, which runs it.
 func (t *task) spawn() error {
 	select {
 	case t.a.spawn <- t:
@@ -49,7 +49,8 @@ func (t *task) spawn() error {
 	}
 }
 
-// closeKey closes a key of which nothing ran, for ever; the lock is held.
+// closeKey closes a key of which nothing ran, permanently. The caller holds the
+// lock.
 func (t *task) closeKey(reason string) (Outcome, error) {
 	if err := t.append(record{State: stateClosed, Reason: reason}, Kept); err != nil {
 		return Outcome{}, run.Errorf(run.CodeUnavailable, "the executor can not write its journal: %w", err)
@@ -61,7 +62,7 @@ func (t *task) closeKey(reason string) (Outcome, error) {
 	return Outcome{NeverStarted: reason, JournalID: t.a.who.journalID}, nil
 }
 
-// adoptAbsent answers for a key that the journal has nothing of.
+// adoptAbsent answers an adoption of a key that is not in the journal.
 func (t *task) adoptAbsent(ctx context.Context, o Adoption) (Outcome, error) {
 	ours, err := t.ours(ctx, o.JournalID)
 	if err != nil {
@@ -80,15 +81,15 @@ func (t *task) adoptAbsent(ctx context.Context, o Adoption) (Outcome, error) {
 	return t.adoptForeign(ctx, o)
 }
 
-// ours reports whether this journal, and no earlier one of the same executor,
-// had the key: only then its silence proves anything.
+// ours reports whether this journal held the key. An absent entry proves that
+// nothing ran only if no earlier journal of the same executor held the key.
 func (t *task) ours(ctx context.Context, journalID string) (bool, error) {
 	if t.a.shared != nil {
-		// The page of a key that was claimed goes only after its answer: here
-		// somebody has deleted it.
+		// In a set, the entry of a claimed key is removed only after its answer. A
+		// missing entry was therefore deleted from outside.
 		states, err := t.a.desk.ClaimStates(ctx, t.a.who.id, []run.Key{t.key})
 		if err != nil {
-			return false, fmt.Errorf("asking whose the claim is: %w", err)
+			return false, fmt.Errorf("look up the holder of the claim: %w", err)
 		}
 		if s := states[t.key]; s == run.ClaimOpen || s == run.ClaimClosed {
 			return false, nil
@@ -104,12 +105,12 @@ func (t *task) ours(ctx context.Context, journalID string) (bool, error) {
 	case run.CodeConflict, run.CodeClaimed:
 		return false, nil
 	default:
-		return false, fmt.Errorf("asking whose the claim is: %w", err)
+		return false, fmt.Errorf("look up the holder of the claim: %w", err)
 	}
 }
 
-// adoptForeign takes over a key of a journal that was lost: its environment is
-// followed if it is there.
+// adoptForeign takes over a key of a journal that was lost. If the environment
+// still exists, the executor follows it.
 func (t *task) adoptForeign(ctx context.Context, o Adoption) (Outcome, error) {
 	_, err := t.a.driver.Attach(ctx, t.key)
 	switch run.CodeOf(err) {
@@ -123,7 +124,7 @@ func (t *task) adoptForeign(ctx context.Context, o Adoption) (Outcome, error) {
 		return Outcome{Ended: result}, nil
 	default:
 		t.erase()
-		return Outcome{}, fmt.Errorf("looking for the environment: %w", err)
+		return Outcome{}, fmt.Errorf("look for the environment: %w", err)
 	}
 	t.mu.Lock()
 	t.entry.Damaged = true

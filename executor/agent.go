@@ -16,65 +16,65 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Deps is what an agent works with. All but Journal and Logger are required.
+// Deps holds the dependencies of an agent. All but Journal and Logger are required.
 type Deps struct {
 	Driver Driver
 	Desk   run.Desk
 	Tokens Tokens
-	// Journal remembers the executor's keys; nil means files in the state dir.
-	// A Shared one makes the executor a member of its set.
+	// Journal stores the executor's keys; nil means files in the state dir. A Shared
+	// journal makes the executor a member of its executor set.
 	Journal Journal
 	Logger  *slog.Logger // nil: nothing is logged
 }
 
-// Options say who an agent is and what it takes.
+// Options configure an agent.
 type Options struct {
-	// ID is the executor's id. "" means the one in the state dir, which is
-	// made from the host's name where there is none yet. It lasts: a state dir
-	// belongs to one id for ever. With a Journal that is given it is required,
-	// and there is no state dir.
+	// ID is the executor's id. "" means the id in the state dir; if there is none,
+	// NewAgent generates one from the host name. A state dir belongs to one id
+	// permanently. If Deps.Journal is set, ID is required and there is no state dir.
 	ID   string
 	Pool string // required
-	// Slots is how many tasks run at a time; 0 means 1. Adopted tasks count,
-	// and may go beyond it.
+	// Slots is how many tasks run at a time; 0 means 1. Adopted tasks count, and may
+	// exceed it.
 	Slots int
-	// StateDir holds the id and the journal; required unless a Journal is
-	// given. One process holds it at a time.
+	// StateDir holds the id and the journal; required unless a Journal is given. One
+	// process holds it at a time.
 	StateDir string
 	Labels   map[string]string
 	Version  string
-	// Temporary says that the executor is removed by itself once it was out of
+	// Temporary means that the executor is removed automatically after it was out of
 	// contact for RemoveAfter; 0 means run.TemporaryOffline.
 	Temporary   bool
 	RemoveAfter time.Duration
-	// OS and Arch are what tasks run on; "" means this host's.
+	// OS and Arch describe the platform that tasks run on; "" means this host's.
 	OS, Arch string
-	// DrainFinish: when its context ends, Run waits for the tasks that run.
-	// Else it leaves them to their shims and to the next process.
+	// DrainFinish makes Run wait for the running tasks when its context ends.
+	// Otherwise Run leaves them to their shims and to the next process.
 	DrainFinish bool
-	// Interfere, where set, is called at named points of each task's life,
-	// between two side effects: tests kill and freeze the process there. The
-	// names are those of Points, and the task waits until it returns.
+	// Interfere, if set, is called at named failpoints of each task's life cycle,
+	// between two side effects. Tests kill and freeze the process there. Failpoints lists
+	// the names. The task waits until the call returns.
 	Interfere func(point string, key run.Key)
 
 	timing timing
 }
 
-// timing holds the times of the protocol; tests make some of them shorter.
+// timing holds the intervals and timeouts of the protocol; tests shorten some of
+// them.
 type timing struct {
 	heartbeat  time.Duration // between two heartbeats of a task
-	retryFirst time.Duration // first pause before something is tried again
+	retryFirst time.Duration // first pause before a retry
 	retryLimit time.Duration // longest such pause
-	call       time.Duration // bound of one call
-	claim      time.Duration // how long a claim is tried before the task is given back
-	stale      time.Duration // without a heartbeat for so long, a launch asks again
-	shipWait   time.Duration // how long a completion waits for the frames
+	call       time.Duration // timeout of one call
+	claim      time.Duration // how long a claim is retried before the task is requeued
+	stale      time.Duration // after so long without a heartbeat, a launch confirms the claim again
+	shipWait   time.Duration // how long a completion waits until the frames are stored
 	sweep      time.Duration // between two sweeps
 	check      time.Duration // between two checks of the driver
-	tombstone  time.Duration // how long a closed key is remembered
-	farewell   time.Duration // bound of the last words of a process
-	prepare    time.Duration // bound of finding an archive, or a place for one
-	stall      time.Duration // how long the desk may take over a part of an archive
+	tombstone  time.Duration // how long a closed key is kept
+	farewell   time.Duration // timeout of the final calls of a process
+	prepare    time.Duration // timeout of finding an archive, or of preparing an upload
+	stall      time.Duration // how long the executor API may take for one part of an archive
 }
 
 func defaultTiming() timing {
@@ -95,7 +95,7 @@ func defaultTiming() timing {
 	}
 }
 
-// Agent is one executor: it owns the journal of a state dir and the life of
+// Agent is one executor: it owns the journal of a state dir and the life cycle of
 // the tasks in it. Its methods are safe for concurrent use.
 type Agent struct {
 	driver  Driver
@@ -105,38 +105,38 @@ type Agent struct {
 	opts    Options
 	who     *identity
 	journal *journal
-	shared  Shared // the journal, where the executor is a member of a set; else nil
+	shared  Shared // the journal, if the executor is a member of a set; else nil
 	slots   *slots
 	metrics *metrics
 
-	spawn  chan *task    // tasks to be run, taken by Run
-	ended  chan struct{} // closed when Run takes none any more
+	spawn  chan *task    // tasks to run, received by Run
+	ended  chan struct{} // closed when Run receives no more tasks
 	ailing chan struct{} // of capacity 1: wakes the health loop
 	sweep  chan struct{} // of capacity 1: wakes the sweep
-	vital  chan struct{} // of capacity 1: has the registration renewed at once
-	retire chan struct{} // of capacity 1: wakes the loop over retired keys
-	known  chan struct{} // closed when the executor was registered
+	vital  chan struct{} // of capacity 1: renews the registration at once
+	retire chan struct{} // of capacity 1: wakes the loop for retired keys
+	known  chan struct{} // closed once the executor is registered
 
 	closing sync.Once
 	knowing sync.Once
 
 	calls    sync.WaitGroup // of Execute and Adopt; counted up under mu
 	mu       sync.Mutex
-	shut     bool // no call is taken any more
+	shut     bool // no call is accepted any more
 	tasks    map[run.Key]*task
 	draining bool
-	// drainWanted says that the gateway wants no tasks taken for now.
+	// drainWanted is set while the gateway requests a drain.
 	drainWanted bool
-	unwell      error // why no tasks are asked for; nil: nothing is wrong
-	ills        int   // how often suspend was called
+	unwell      error // why the executor does not poll for tasks; nil: healthy
+	ills        int   // how many times suspend was called
 }
 
-// NewAgent opens the state dir, which Run, or else Close, gives back. Errors:
-// CodeInvalid for missing options, CodeConflict where another process holds
-// the state dir or it belongs to another id.
+// NewAgent opens the state dir. Run releases it; if Run is never called, Close
+// does. Errors: CodeInvalid for missing options, CodeConflict if another process
+// holds the state dir or it belongs to another id.
 func NewAgent(d Deps, o Options) (*Agent, error) {
 	if o.Pool == "" || o.StateDir == "" && d.Journal == nil || d.Driver == nil || d.Desk == nil || d.Tokens == nil {
-		return nil, run.Errorf(run.CodeInvalid, "an executor needs a pool, a state dir or a journal, a driver, a desk and tokens")
+		return nil, run.Errorf(run.CodeInvalid, "an executor needs a pool, a state dir or a journal, a driver, an executor API and tokens")
 	}
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
@@ -153,7 +153,7 @@ func NewAgent(d Deps, o Options) (*Agent, error) {
 	}
 	who, err := identify(d.Journal, o)
 	if err != nil {
-		return nil, fmt.Errorf("opening executor's state: %w", err)
+		return nil, fmt.Errorf("open the executor's state: %w", err)
 	}
 	if d.Journal == nil {
 		d.Journal = &files{dir: filepath.Join(o.StateDir, journalName), id: who.journalID}
@@ -181,13 +181,13 @@ func NewAgent(d Deps, o Options) (*Agent, error) {
 	}
 	a.metrics = newMetrics(a)
 	if err := a.recall(); err != nil {
-		return nil, errors.Join(fmt.Errorf("reading executor's journal: %w", err), a.Close())
+		return nil, errors.Join(fmt.Errorf("read the executor's journal: %w", err), a.Close())
 	}
 	return a, nil
 }
 
-// identify returns who the executor is: by the state dir, or by the journal
-// that was given.
+// identify returns the identity of the executor, from the state dir or from the
+// journal that was given.
 func identify(j Journal, o Options) (*identity, error) {
 	switch {
 	case j == nil:
@@ -208,7 +208,7 @@ func (a *Agent) ID() string { return a.who.id }
 // Pool returns the pool that the executor serves.
 func (a *Agent) Pool() string { return a.opts.Pool }
 
-// Set returns the name of the executor set, "" where the executor is of none.
+// Set returns the name of the executor set, "" if the executor is not in a set.
 func (a *Agent) Set() string { return a.set() }
 
 func (a *Agent) set() string {
@@ -221,8 +221,8 @@ func (a *Agent) set() string {
 // Slots returns how many tasks the executor runs at a time.
 func (a *Agent) Slots() int { return a.opts.Slots }
 
-// Close gives the state dir back. It is for an agent that was never run;
-// calling it again, or after Run, does nothing.
+// Close releases the state dir. It is for an agent that was never run. Further
+// calls, or a call after Run, do nothing.
 func (a *Agent) Close() error {
 	var err error
 	a.closing.Do(func() {
@@ -236,18 +236,19 @@ func (a *Agent) Close() error {
 	return err
 }
 
-// Reserve waits until a task may be asked for: a slot is free, and the
-// executor can run tasks now. It fails only with ctx. Each success must be
-// followed by Unreserve when the poll, and the delivery it brought, are over.
+// Reserve waits until the executor may poll for a task: a slot is free and the
+// executor can run tasks. It fails only with ctx. After each success the caller
+// must call Unreserve once the poll, and the delivery that it returned, are
+// finished.
 func (a *Agent) Reserve(ctx context.Context) error { return a.slots.reserve(ctx) }
 
 // Unreserve ends a reservation.
 func (a *Agent) Unreserve() { a.slots.unreserve() }
 
-// Execute takes a task that was delivered: it returns a pending outcome when
-// the claim is held and written down, and runs the task from then on whatever
-// becomes of ctx. Any other outcome means that nothing was, or will be,
-// started for the delivery. It blocks until Run runs.
+// Execute accepts a delivered task. It returns a pending outcome once the claim is
+// held and journaled; from then on the task runs independently of ctx. Any other
+// outcome means that nothing was, or will be, started for the delivery. Execute
+// blocks until Run runs.
 func (a *Agent) Execute(ctx context.Context, d Delivery) Outcome {
 	out := a.execute(ctx, d)
 	out.Executor = a.who.id
@@ -279,8 +280,8 @@ func (a *Agent) execute(ctx context.Context, d Delivery) Outcome {
 		}
 	}
 	if a.shared != nil && a.shared.Valid() != nil {
-		// Another member may have found the key, by a write whose answer was
-		// lost: it answers, or the set is asked to adopt it.
+		// Another member may have found the key through a write whose answer was lost.
+		// Then that member answers, or the set is asked to adopt the key.
 		return Outcome{}
 	}
 	switch {
@@ -292,9 +293,10 @@ func (a *Agent) execute(ctx context.Context, d Delivery) Outcome {
 	return out
 }
 
-// Adopt takes a task over under a new token: it goes on where it is, or gets
-// the outcome that it never started, if that is certain. An error means that
-// it can not be told now: the order must be given again.
+// Adopt takes over a task under a new token. The task continues where it is, or
+// Adopt returns the outcome that it never started, if that is certain. An error
+// means that the outcome is unknown for now and the caller must repeat the
+// adoption.
 func (a *Agent) Adopt(ctx context.Context, o Adoption) (Outcome, error) {
 	if !a.begin() {
 		return Outcome{}, run.Errorf(run.CodeUnavailable, "%w", errShutdown)
@@ -317,16 +319,16 @@ func (a *Agent) Adopt(ctx context.Context, o Adoption) (Outcome, error) {
 	return out, err
 }
 
-// Stop stops a task. It reports whether the executor has it; its end is told
-// by its outcome.
+// Stop stops a task. It reports whether the executor has the task; the outcome of
+// the task reports its end.
 func (a *Agent) Stop(key run.Key) bool {
 	t := a.find(key)
 	return t != nil && t.wantStop()
 }
 
-// StopTask stops a task that this executor has, or another member of its set.
-// It reports whether one has it. Errors: CodeUnavailable, where that can not be
-// told now.
+// StopTask stops a task of this executor, or of another member of its set. It
+// reports whether a member has the task. Errors: CodeUnavailable, if that is
+// unknown for now.
 func (a *Agent) StopTask(ctx context.Context, key run.Key) (bool, error) {
 	if a.Stop(key) {
 		return true, nil
@@ -337,7 +339,8 @@ func (a *Agent) StopTask(ctx context.Context, key run.Key) (bool, error) {
 	return a.shared.Order(ctx, key, Order{Stop: true})
 }
 
-// begin counts a call that may write to the journal, if it is still open.
+// begin counts a call that may write to the journal. It returns false if the
+// journal is closed to calls.
 func (a *Agent) begin() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -347,8 +350,8 @@ func (a *Agent) begin() bool {
 	return !a.shut
 }
 
-// shutCalls takes no more calls, and waits for those that began: what they
-// answer must be in the journal before another process reads it.
+// shutCalls rejects further calls and waits for those that began: their answers
+// must be in the journal before another process reads it.
 func (a *Agent) shutCalls() {
 	a.mu.Lock()
 	a.shut = true
@@ -356,8 +359,8 @@ func (a *Agent) shutCalls() {
 	a.calls.Wait()
 }
 
-// enter returns what is known of a key, or makes it known, so that one caller
-// at a time deals with a new one.
+// enter returns the task of a key, or adds it. One caller at a time thus handles a
+// new key.
 func (a *Agent) enter(key run.Key) (t *task, fresh bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -369,7 +372,7 @@ func (a *Agent) enter(key run.Key) (t *task, fresh bool) {
 	return t, true
 }
 
-// forget ends what is known of a key.
+// forget removes the task from memory.
 func (a *Agent) forget(t *task) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -378,14 +381,14 @@ func (a *Agent) forget(t *task) {
 	}
 }
 
-// all returns what is known of all keys.
+// all returns the tasks of all keys in memory.
 func (a *Agent) all() []*task {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Collect(maps.Values(a.tasks))
 }
 
-// recall makes known what the journal holds.
+// recall loads the keys of the journal.
 func (a *Agent) recall() error {
 	found, err := a.journal.load()
 	if err != nil {
@@ -404,10 +407,10 @@ func (a *Agent) recall() error {
 	return nil
 }
 
-// recall makes a new task what the journal says. live is false where that is
-// nothing any more.
+// recall restores a task from its journal entry. live is false if the entry needs
+// no more work.
 func (t *task) recall(l loaded) (live bool, err error) {
-	// Torn before its first line was written, or, in a set, given back and heard.
+	// Torn before its first line was written, or, in a set, requeued and acknowledged.
 	heard := l.entry.State == stateClosed && l.entry.Answered
 	if l.entry.State == stateNew || heard && t.a.shared != nil {
 		return false, l.file.remove()
@@ -431,7 +434,7 @@ func (t *task) recall(l loaded) (live bool, err error) {
 
 func (a *Agent) now() time.Time { return time.Now() }
 
-// at is a point of the protocol at which tests interfere.
+// at is a failpoint of the protocol.
 func (a *Agent) at(p point, key run.Key) {
 	if a.opts.Interfere != nil {
 		a.opts.Interfere(string(p), key)

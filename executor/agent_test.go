@@ -28,7 +28,7 @@ func TestAgent_runs_a_task(t *testing.T) {
 	})
 }
 
-// requireClean waits until nothing is left of any task.
+// requireClean waits until no environment, journal entry or used slot is left.
 func (w *world) requireClean(h *host, p *process) {
 	w.t.Helper()
 	w.await(2*time.Hour, func() (bool, string) {
@@ -105,7 +105,7 @@ func TestAgent_stop(t *testing.T) {
 			},
 			began: 1,
 		},
-		"while_nobody_is_there": {
+		"while_no_process_runs": {
 			script: script{hang: true},
 			stop: func(w *world, p *process) {
 				p.kill()
@@ -199,7 +199,7 @@ func TestAgent_gives_back_while_the_driver_is_away(t *testing.T) {
 		require.Error(t, p.agent.Health())
 		require.Zero(t, p.agent.SlotsInUse())
 		dispatch := w.desk.lastClaim(0).Dispatch
-		require.LessOrEqual(t, dispatch, 3, "it was asked for again and again")
+		require.LessOrEqual(t, dispatch, 3, "the executor stops polling")
 		h.setDown(false)
 		w.awaitEnd(time.Minute, 0)
 		require.NoError(t, p.agent.Health())

@@ -14,9 +14,9 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// errand is what a step of a script asks for.
+// errand is the archive transfer that a step of a script requests.
 type errand struct {
-	save string // the content to pack; "": it restores
+	save string // content to pack; "": the step restores
 	keys []string
 }
 
@@ -27,8 +27,8 @@ func (e *errand) kind() string {
 	return run.StepRestoreCache
 }
 
-// waiting is a step of an environment that waits for its executor. It stands
-// for the shim.
+// waiting is a step of an environment that waits for its executor. It takes the
+// part of the shim.
 type waiting struct {
 	w       *world
 	errand  *errand
@@ -37,7 +37,7 @@ type waiting struct {
 
 	mu       sync.Mutex
 	answered bool
-	unpacked []string // whole archives, the last one of each name counts
+	unpacked []string // complete archives; the last one of each name counts
 	fault    error    // of packing and unpacking
 }
 
@@ -45,7 +45,7 @@ var _ transfer.Handler = (*waiting)(nil)
 
 func (s *waiting) Ask() transfer.Ask { return transfer.Ask{Type: s.errand.kind(), Keys: s.errand.keys} }
 
-// Pack takes some seconds, as the packing of much does.
+// Pack takes some seconds, as packing many files does.
 func (s *waiting) Pack(out io.Writer, _ transfer.Limits) (archive.Stats, error) {
 	if s.fault != nil {
 		return archive.Stats{}, s.fault
@@ -84,7 +84,7 @@ func (s *waiting) Answer(a transfer.Answer) bool {
 	return true
 }
 
-// ask lets the step ask and wait. Nil means that it was stopped.
+// ask makes the step send a request and wait. Nil means that it was stopped.
 func (e *env) ask(w *world, errand *errand) *transfer.Answer {
 	s := &waiting{w: w, errand: errand, answers: make(chan transfer.Answer, 1), fault: w.packFault}
 	e.mu.Lock()
@@ -107,7 +107,7 @@ func (e *env) ask(w *world, errand *errand) *transfer.Answer {
 
 var _ executor.Courier = (*procHandle)(nil)
 
-// Connect implements executor.Courier.
+// Connect implements executor.ArchiveHandle.
 func (h *procHandle) Connect(ctx context.Context) (io.ReadWriteCloser, error) {
 	return through(h.process, func() (io.ReadWriteCloser, error) {
 		h.env.mu.Lock()
@@ -126,7 +126,7 @@ func (h *procHandle) Connect(ctx context.Context) (io.ReadWriteCloser, error) {
 	})
 }
 
-// procConn is a connection as one process has it. With deaf no answer comes.
+// procConn is a connection of one process. With deaf no answer arrives.
 type procConn struct {
 	process *process
 	net.Conn
@@ -150,16 +150,16 @@ func (c procConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// shelf is where the desk has archives.
+// shelf holds the archives of the fake executor API.
 type shelf struct {
 	seen   map[string]string // by key
 	begun  int               // calls of SaveArchive
 	opened int
 	faults []error // of the next calls of SaveArchive, after the first byte
 	cut    int     // bytes after which a download breaks off; 0: never
-	refuse error   // of whatever begins
+	refuse error   // error of every call that begins a transfer
 	bad    error   // at the end of every download
-	digest string  // that archives are said to have
+	digest string  // reported for the archives
 }
 
 func (p procDesk) FindArchives(ctx context.Context, q run.ArchiveQuery) ([]run.ArchiveRef, error) {
@@ -195,13 +195,13 @@ func (p procDesk) OpenArchive(ctx context.Context, r run.ArchiveRead) (io.ReadCl
 		rest := s.shelf.seen[r.Ref.Ref][r.Offset:]
 		end := s.shelf.bad
 		if s.shelf.cut > 0 && len(rest) > s.shelf.cut {
-			rest, end = rest[:s.shelf.cut], run.Errorf(run.CodeUnavailable, "it broke off")
+			rest, end = rest[:s.shelf.cut], run.Errorf(run.CodeUnavailable, "the connection broke off")
 		}
 		return &slowReader{p.process, rest, end}, nil
 	})
 }
 
-// slowReader brings a byte a second.
+// slowReader returns a byte a second.
 type slowReader struct {
 	process *process
 	rest    string
@@ -222,7 +222,7 @@ func (r *slowReader) Read(b []byte) (int, error) {
 	r.process.w.desk.mu.Lock()
 	defer r.process.w.desk.mu.Unlock()
 	if r.process.w.desk.down {
-		return 0, run.Errorf(run.CodeUnavailable, "the desk is away")
+		return 0, run.Errorf(run.CodeUnavailable, "the executor API is unavailable")
 	}
 	n := copy(b, r.rest[:1])
 	r.rest = r.rest[n:]

@@ -10,24 +10,24 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// asked is a step that waits for the executor.
+// asked is a pending request of a step that waits for the executor.
 type asked struct {
-	Frame int64 `json:"n"` // that asks
+	Frame int64 `json:"n"` // frame that holds the request
 	Step  int   `json:"s"`
 }
 
-var errAskOver = errors.New("the step waits no more")
+var errAskOver = errors.New("the step no longer waits")
 
-// serveSteps moves archives for the steps that ask, until ctx ends. What was
-// only asked for may be done again, by whichever process: nothing of it is
-// visible before it is whole, and the shim takes one answer alone.
+// serveSteps moves archives for the steps that request it, until ctx ends. Any
+// process may repeat an unfinished request: nothing becomes visible before it is
+// complete, and the shim accepts one answer only.
 func (t *task) serveSteps(ctx context.Context, h Handle) {
 	through, ok := h.(Courier)
 	for {
 		ask, changed := t.openAsk()
 		if ask != nil {
 			if !ok {
-				t.log.Error("a step asks for what the driver can not do")
+				t.log.Error("the driver does not support archive transfers")
 				return
 			}
 			serving, cancel := context.WithCancelCause(ctx)
@@ -38,7 +38,7 @@ func (t *task) serveSteps(ctx context.Context, h Handle) {
 			}()
 			select {
 			case <-changed:
-			case <-t.over: // where the environment is gone, nobody ends the step
+			case <-t.over: // without the environment, no frame ends the step
 			case <-served:
 			}
 			cancel(errAskOver)
@@ -54,15 +54,15 @@ func (t *task) serveSteps(ctx context.Context, h Handle) {
 	}
 }
 
-// openAsk returns the step that waits, nil for none, and what is closed once
-// that has changed.
+// openAsk returns the pending request, nil for none, and a channel that is closed
+// once the request changes.
 func (t *task) openAsk() (*asked, <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.steps.ask, t.askChanged
 }
 
-// addFrame folds in a frame that was read.
+// addFrame adds a frame that was read.
 func (t *task) addFrame(f run.Frame) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -74,7 +74,8 @@ func (t *task) addFrame(f run.Frame) {
 	}
 }
 
-// serveStep does what a step asks for, and answers, as often as it takes.
+// serveStep performs a step's request and sends the answer, retrying as often as
+// necessary.
 func (t *task) serveStep(ctx context.Context, through Courier, ask asked) {
 	t.a.at(pointAsked, t.key)
 	e := &errand{task: t, through: through, ask: ask, log: t.log.With(slog.Int("step", ask.Step)), begun: time.Now()}
@@ -93,9 +94,9 @@ func (t *task) serveStep(ctx context.Context, through Courier, ask asked) {
 		case ctx.Err() != nil:
 			return
 		case isOver(err):
-			return // the frames tell how it ended
+			return // the frames report how the step ended
 		}
-		e.log.Warn("moving an archive broke off", loggable(err))
+		e.log.Warn("failed to move an archive, retrying", loggable(err))
 		if e.progressed() {
 			retry = pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
 		}
@@ -105,7 +106,7 @@ func (t *task) serveStep(ctx context.Context, through Courier, ask asked) {
 	}
 }
 
-// isOver reports whether the shim says that the step does not wait any more.
+// isOver reports whether the shim answered that the step no longer waits.
 func isOver(err error) bool {
 	fault, ok := errors.AsType[*transfer.FaultError](err)
 	return ok && fault.Code == run.CodeConflict || errors.Is(err, errAskOver)

@@ -16,7 +16,7 @@ import (
 
 const content = "all of it"
 
-// asks makes every task one that asks.
+// asks gives every task a step that requests an archive transfer.
 func (w *world) asks(e errand) {
 	w.script = func(run.Key) script { return script{lines: 1, errand: &e} }
 	if e.save == "" {
@@ -27,7 +27,7 @@ func (w *world) asks(e errand) {
 func saving() errand    { return errand{save: content, keys: []string{"key"}} }
 func restoring() errand { return errand{keys: []string{"other", "key"}} }
 
-// requireMoved checks that what was asked for was done, and told once.
+// requireMoved checks that the transfer was done, and acknowledged once.
 func (w *world) requireMoved(e errand) {
 	w.t.Helper()
 	r := w.outcome(0)
@@ -40,9 +40,10 @@ func (w *world) requireMoved(e errand) {
 	w.requireOnce()
 }
 
-// awaitKill waits for the end of a process that a point of the transfer kills,
-// and reports whether it came. The step may end, and tell so, before the process
-// hears that its answer was taken: then it never comes to the point after it.
+// awaitKill waits for the end of a process that a failpoint of the transfer kills,
+// and reports whether it was killed. The step may end, and report its end, before
+// the process receives the acknowledgement of its answer: then the process never
+// reaches the following failpoint.
 func (w *world) awaitKill(p *process) bool {
 	w.t.Helper()
 	for range 3600 {
@@ -60,7 +61,7 @@ func (w *world) awaitKill(p *process) bool {
 	return false
 }
 
-// TestAsk_crash kills the process at every point of a transfer, and starts the
+// TestAsk_crash kills the process at every failpoint of a transfer, and starts the
 // next one at once, well within the heartbeat timeout, or long after it.
 func TestAsk_crash(t *testing.T) {
 	t.Parallel()
@@ -91,7 +92,7 @@ func TestAsk_crash(t *testing.T) {
 	}
 }
 
-// TestAsk_freeze stops the process for a while at every point of a transfer.
+// TestAsk_freeze stops the process for a while at every failpoint of a transfer.
 func TestAsk_freeze(t *testing.T) {
 	t.Parallel()
 	for name, e := range map[string]errand{"save": saving(), "restore": restoring()} {
@@ -110,8 +111,8 @@ func TestAsk_freeze(t *testing.T) {
 	}
 }
 
-// The gateway is away in the midst of a transfer. The step waits, the task is
-// not lost, and nothing partial is visible.
+// The gateway is unavailable in the middle of a transfer. The step waits, the task
+// is not lost, and nothing partial is visible.
 func TestAsk_gateway_away(t *testing.T) {
 	t.Parallel()
 	for name, e := range map[string]errand{"save": saving(), "restore": restoring()} {
@@ -126,14 +127,14 @@ func TestAsk_gateway_away(t *testing.T) {
 				w.desk.setDown(false)
 				w.awaitEnd(10*time.Minute, 0)
 				w.requireMoved(e)
-				require.Zero(t, w.adoptions(), "heartbeats went on")
+				require.Zero(t, w.adoptions(), "heartbeats continued")
 			})
 		})
 	}
 }
 
-// Answers of the shim get lost on the way: what was done is done again, and the
-// step takes one answer.
+// Answers of the shim get lost: the executor repeats the transfer, and the step
+// accepts one answer.
 func TestAsk_lost_answers(t *testing.T) {
 	t.Parallel()
 	for name, e := range map[string]errand{"save": saving(), "restore": restoring()} {
@@ -152,7 +153,7 @@ func TestAsk_lost_answers(t *testing.T) {
 
 func TestAsk_cut_streams(t *testing.T) {
 	t.Parallel()
-	away := run.Errorf(run.CodeUnavailable, "it broke off")
+	away := run.Errorf(run.CodeUnavailable, "the connection broke off")
 	t.Run("save", func(t *testing.T) {
 		inWorld(t, func(t *testing.T, w *world) {
 			w.asks(saving())
@@ -167,7 +168,7 @@ func TestAsk_cut_streams(t *testing.T) {
 			require.Equal(t, 4, w.desk.shelf.begun)
 		})
 	})
-	t.Run("restore goes on where it broke off", func(t *testing.T) {
+	t.Run("restore resumes at the offset", func(t *testing.T) {
 		inWorld(t, func(t *testing.T, w *world) {
 			w.asks(restoring())
 			w.desk.shelf.cut = 2
@@ -185,7 +186,7 @@ func TestAsk_cut_streams(t *testing.T) {
 	})
 }
 
-// Faults that no further try mends end the step, in words.
+// Permanent faults end the step with a message.
 func TestAsk_faults(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -193,14 +194,14 @@ func TestAsk_faults(t *testing.T) {
 		set    func(w *world)
 		want   string
 	}{
-		"nothing may be saved":       {saving(), func(w *world) { w.desk.shelf.refuse = run.Errorf(run.CodeInvalid, "not there") }, "not there"},
-		"too large":                  {saving(), func(w *world) { w.desk.shelf.faults = []error{run.Errorf(run.CodeTooLarge, "over the limit")} }, "over the limit"},
-		"gone for good":              {restoring(), func(w *world) { w.desk.shelf.refuse = run.Errorf(run.CodeGone, "was removed") }, "was removed"},
-		"a broken gateway":           {saving(), func(w *world) { w.desk.shelf.refuse = errors.New("a fault of its own") }, "a fault of its own"},
-		"not what it was":            {restoring(), func(w *world) { w.desk.shelf.bad = run.Errorf(run.CodeInvalid, "another digest") }, "another digest"},
-		"not what it was, in pieces": {restoring(), func(w *world) { w.desk.shelf.cut, w.desk.shelf.digest = 2, "sha256:00" }, "its digest is sha256:"},
-		"files not readable":         {saving(), func(w *world) { w.packFault = run.Errorf(run.CodeUnavailable, "permission denied") }, "permission denied"},
-		"no room":                    {restoring(), func(w *world) { w.packFault = run.Errorf(run.CodeUnavailable, "no space left") }, "no space left"},
+		"nothing may be saved":   {saving(), func(w *world) { w.desk.shelf.refuse = run.Errorf(run.CodeInvalid, "not there") }, "not there"},
+		"too large":              {saving(), func(w *world) { w.desk.shelf.faults = []error{run.Errorf(run.CodeTooLarge, "over the limit")} }, "over the limit"},
+		"gone":                   {restoring(), func(w *world) { w.desk.shelf.refuse = run.Errorf(run.CodeGone, "was removed") }, "was removed"},
+		"a broken gateway":       {saving(), func(w *world) { w.desk.shelf.refuse = errors.New("a fault of its own") }, "a fault of its own"},
+		"wrong digest":           {restoring(), func(w *world) { w.desk.shelf.bad = run.Errorf(run.CodeInvalid, "another digest") }, "another digest"},
+		"wrong digest, in parts": {restoring(), func(w *world) { w.desk.shelf.cut, w.desk.shelf.digest = 2, "sha256:00" }, "its digest is sha256:"},
+		"files not readable":     {saving(), func(w *world) { w.packFault = run.Errorf(run.CodeUnavailable, "permission denied") }, "permission denied"},
+		"no room":                {restoring(), func(w *world) { w.packFault = run.Errorf(run.CodeUnavailable, "no space left") }, "no space left"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
@@ -220,7 +221,8 @@ func TestAsk_faults(t *testing.T) {
 	}
 }
 
-// A stop ends the step in the midst of its transfer, and nothing of it is seen.
+// A stop ends the step in the middle of its transfer, and nothing of it becomes
+// visible.
 func TestAsk_stopped(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.asks(saving())

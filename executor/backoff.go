@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// backoff is a growing, jittered pause between tries of the same thing.
+// backoff is a growing, jittered pause between retries.
 type backoff struct {
 	next, limit time.Duration
 }
 
-// pauses returns a backoff from first on, doubled each time up to limit.
+// pauses returns a backoff that starts at first and doubles up to limit.
 func pauses(first, limit time.Duration) *backoff { return &backoff{next: first, limit: limit} }
 
-// wait sleeps, and returns false if the context ended, or wake was signalled
-// first; a nil channel never is.
+// wait sleeps. It returns false if the context ended. A signal on wake ends the
+// pause early; wake may be nil.
 func (b *backoff) wait(ctx context.Context, wake <-chan struct{}) bool {
 	d := jitter(b.next)
 	b.next = min(2*b.next, b.limit)
@@ -31,8 +31,8 @@ func (b *backoff) wait(ctx context.Context, wake <-chan struct{}) bool {
 	}
 }
 
-// jitter spreads a pause by a tenth to both sides, so that many tasks do not
-// ask at the same moment.
+// jitter varies a pause by a tenth in both directions, so that many tasks do not
+// call at the same moment.
 func jitter(d time.Duration) time.Duration {
 	return d - d/10 + rand.N(d/5+1)
 }

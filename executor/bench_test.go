@@ -6,8 +6,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// BenchmarkAgent_task is what an executor itself costs a task, one at a time
-// and many: its journal, and the hand-overs between its parts.
+// BenchmarkAgent_task measures the overhead of the executor for each task, with one
+// slot and with many: its journal, and the communication between its goroutines.
 func BenchmarkAgent_task(b *testing.B) {
 	for _, slots := range []int{1, 16} {
 		b.Run(map[int]string{1: "one_slot", 16: "16_slots"}[slots], func(b *testing.B) {

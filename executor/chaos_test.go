@@ -15,10 +15,11 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// TestAgent_chaos lets several executors run tasks while processes are killed
-// and frozen at random points, and Temporal, the desk and the drivers go away
-// at random, and workflows are reset. In every case, each task ends, its steps
-// began once, and its log is whole. DROVER_CHAOS sets how many worlds there are.
+// TestAgent_chaos makes several executors run tasks while processes are killed and
+// frozen at random failpoints, Temporal, the executor API and the drivers become
+// unavailable at random, and workflows are reset. In every case, each task ends,
+// its steps began once, and its log is complete. DROVER_CHAOS sets the number of
+// cases.
 func TestAgent_chaos(t *testing.T) {
 	t.Parallel()
 	worlds, err := strconv.Atoi(os.Getenv("DROVER_CHAOS"))
@@ -32,7 +33,7 @@ func TestAgent_chaos(t *testing.T) {
 	}
 }
 
-// dice is a source of chance for many goroutines.
+// dice is a source of random numbers for many goroutines.
 type dice struct {
 	mu sync.Mutex
 	r  *rand.Rand
@@ -98,7 +99,7 @@ func chaos(t *testing.T, w *world, r *rand.Rand) {
 	}
 }
 
-// script makes up a task.
+// script generates the script of a task.
 func (d *dice) script(run.Key) script {
 	s := script{lines: d.n(20), pause: time.Duration(d.n(3000)) * time.Millisecond, setup: make([]string, d.n(3))}
 	switch d.n(12) {
@@ -112,9 +113,9 @@ func (d *dice) script(run.Key) script {
 	return s
 }
 
-// mishap makes up what goes wrong with a call.
+// mishap generates the fault of a call.
 func (d *dice) mishap() (mishap, time.Duration) {
-	delay := time.Duration(d.n(90)) * time.Second // beyond what a caller waits, mostly
+	delay := time.Duration(d.n(90)) * time.Second // mostly beyond the timeout of the caller
 	switch d.n(20) {
 	case 0:
 		return answerIsLost, delay
@@ -125,7 +126,8 @@ func (d *dice) mishap() (mishap, time.Duration) {
 	}
 }
 
-// storm takes away what executors need, and gives it back, at random.
+// storm makes the dependencies of executors unavailable, and available again, at
+// random.
 func (w *world) storm(d *dice, other func(down bool)) {
 	for range 30 {
 		w.sleep(time.Duration(d.n(20)) * time.Second)
@@ -146,8 +148,8 @@ func (w *world) storm(d *dice, other func(down bool)) {
 	w.desk.setShipDown(false)
 }
 
-// requireAll waits until tasks have ended, and checks that each ran once, to
-// its end, with its whole log.
+// requireAll waits until the tasks have ended, and checks that each ran once, to
+// its end, with a complete log.
 func (w *world) requireAll(t *testing.T, tasks int) {
 	t.Helper()
 	ids := make([]int, tasks)
@@ -163,8 +165,8 @@ func (w *world) requireAll(t *testing.T, tasks int) {
 	}
 }
 
-// keepUp starts a process whenever there is none, until it is calm, and
-// returns the last one, running.
+// keepUp starts a process whenever none runs, until quiet is closed, and returns the
+// last one, running.
 func keepUp(w *world, start func() *process, calm <-chan struct{}, d *dice) *process {
 	for {
 		p := start()

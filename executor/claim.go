@@ -14,8 +14,9 @@ var (
 	errErased  = errors.New("the task is over")
 )
 
-// claim takes a delivered task up to the state starting. A pending outcome
-// means that it is there; with any other the key is in nobody's hands.
+// claim takes a delivered task up to the state starting. A pending outcome means
+// that the task reached it. With any other outcome this executor does not hold the
+// key.
 func (t *task) claim(ctx context.Context, d Delivery) Outcome {
 	token := d.Token
 	t.token, t.ticket = token, d.Ticket
@@ -43,7 +44,7 @@ func (t *task) claim(ctx context.Context, d Delivery) Outcome {
 	case run.CodeNotFound:
 		t.setAsked(false)
 		return t.drop(fmt.Sprintf("no claim: %v", err))
-	default: // it would be the same with the next task
+	default: // the next task would fail in the same way
 		t.a.suspectRemoval(err)
 		t.a.suspend(err)
 		return t.drop(fmt.Sprintf("no claim: %v", err))
@@ -53,13 +54,13 @@ func (t *task) claim(ctx context.Context, d Delivery) Outcome {
 	t.def = &def
 	t.mu.Unlock()
 	out := t.write(record{State: stateStarting}, Lazy)
-	if def.Last { // what it is handed from now on it would only give back
+	if def.Last { // the executor would requeue every further delivery
 		t.a.heed(run.Wanted{Drain: true})
 	}
 	return out
 }
 
-// firstHeartbeat proves the token, before anything else is done with it.
+// firstHeartbeat verifies the token before the executor acts on the delivery.
 func (t *task) firstHeartbeat(ctx context.Context, token []byte) error {
 	t.mu.Lock()
 	t.takeSlot()
@@ -76,8 +77,8 @@ func (t *task) firstHeartbeat(ctx context.Context, token []byte) error {
 	return err
 }
 
-// write takes a step towards the start under the key's lock, unless the key
-// was closed, a stop is wanted or no task is taken any more.
+// write appends a record on the way to the start under the key's lock. It does not
+// if the key is closed, a stop was requested or the executor accepts no tasks.
 func (t *task) write(r record, d Durability) Outcome {
 	t.mu.Lock()
 	closed, stopped, fresh := t.entry.State == stateClosed, t.stopped, t.file == nil
@@ -91,12 +92,12 @@ func (t *task) write(r record, d Durability) Outcome {
 	case errors.Is(err, ErrLost):
 		return Outcome{}
 	case fresh && t.a.shared != nil && run.CodeOf(err) == run.CodeConflict:
-		t.erase() // here alone: a member of the set has it
+		t.erase() // forget it here only: another member of the set has it
 		return Outcome{Claimed: &HeartbeatDetails{Key: t.key, Set: t.a.set()}}
 	case closed:
 		return t.released("the key was closed")
 	case stopped && t.a.shared != nil && !fresh:
-		return Outcome{} // it ends as one that has begun, the page last
+		return Outcome{} // it ends like a task that has begun; its entry is removed last
 	case stopped:
 		out := Outcome{Ended: t.stoppedResult()}
 		t.erase()
@@ -114,14 +115,14 @@ func (t *task) write(r record, d Durability) Outcome {
 	return Outcome{}
 }
 
-// drop gives a task back that nobody began to start, and forgets it. In a set
-// that takes the journal's consent: as long as there is none the outcome is
-// pending, and so it is where another member has the key.
+// drop requeues a task that no process began to start, and forgets it. In a set
+// that needs a journal write: until it succeeds the outcome is pending, and so it
+// is if another member has the key.
 func (t *task) drop(reason string) Outcome {
 	if t.dropReason() != "" {
-		return Outcome{} // it is being given back
+		return Outcome{} // a requeue is under way
 	}
-	// In a set the page of a claim must not go before its answer: see ours.
+	// In a set the entry of a claim must stay until its answer was sent: see journalHeldKey.
 	granted := t.mayBeGranted()
 	if t.a.shared != nil && (granted || t.isLost()) {
 		return t.keepDropped(reason)
@@ -132,21 +133,21 @@ func (t *task) drop(reason string) Outcome {
 	if t.letGo() != nil {
 		return t.keepDropped(reason)
 	}
-	t.log.Info("task given back", slog.String("reason", reason))
+	t.log.Info("task requeued", slog.String("reason", reason))
 	if granted {
 		return t.released(reason)
 	}
 	return Outcome{GivenBack: reason}
 }
 
-// released answers for a key that this journal is closed to, or whose claim it
-// held.
+// released is the outcome of a key that is closed in this journal, or whose claim
+// this journal held.
 func (t *task) released(reason string) Outcome {
 	return Outcome{GivenBack: reason, JournalID: t.a.who.journalID}
 }
 
-// closeGranted closes a key whose claim may be held, so that another delivery
-// of it starts nothing. False means that the journal can not be written.
+// closeGranted closes a key whose claim may be held, so that another delivery of it
+// starts nothing. It returns false if the journal write fails.
 func (t *task) closeGranted(reason string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -157,11 +158,11 @@ func (t *task) closeGranted(reason string) bool {
 		return false
 	}
 	t.freeSlot()
-	t.log.Info("task given back", slog.String("reason", reason))
+	t.log.Info("task requeued", slog.String("reason", reason))
 	return true
 }
 
-// keepDropped has run give the task back, once that is written down.
+// keepDropped defers the requeue to run, which performs it once it is journaled.
 func (t *task) keepDropped(reason string) Outcome {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -169,9 +170,9 @@ func (t *task) keepDropped(reason string) Outcome {
 	return Outcome{}
 }
 
-// inDoubt reports whether a write that failed may have been done, or may yet be
-// when nobody waits for it any more: a set would then find a task on a page that
-// was given back.
+// inDoubt reports whether a failed write may have been done, or may still be done
+// after the caller stopped waiting. A set would then find an entry for a task that
+// was requeued.
 func inDoubt(err error) bool {
 	switch codeOf(err) {
 	case run.CodeUnavailable, run.CodeTimeout, run.CodeCanceled, run.CodeInternal:
@@ -181,22 +182,22 @@ func inDoubt(err error) bool {
 	}
 }
 
-// mayBeGranted reports whether the claim is held, as far as is known here: an
-// answer that was lost may have granted it.
+// mayBeGranted reports whether this executor may hold the claim. A lost answer may
+// have granted it.
 func (t *task) mayBeGranted() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.asked && t.entry.State != stateClosed
 }
 
-// setAsked notes whether the desk may have granted the claim.
+// setAsked records whether the gateway may have granted the claim.
 func (t *task) setAsked(asked bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.asked = asked
 }
 
-// askDefinition asks the desk for the claim, and the definition with it.
+// askDefinition requests the claim, and with it the definition.
 func (t *task) askDefinition(ctx context.Context) (run.Definition, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.a.opts.timing.claim)
 	defer cancel()
@@ -220,9 +221,9 @@ func (t *task) askDefinition(ctx context.Context) (run.Definition, error) {
 	}
 }
 
-// conflict answers for a key whose claim was refused. A gateway that has no
-// word of its own for a claim of another executor says so too, and only the
-// claim's own journal may say that nothing of it ran.
+// conflict answers for a key whose claim was refused. An older gateway reports a
+// claim of another executor as a conflict too. Only the journal that holds the
+// claim may say that nothing of it ran.
 func (t *task) conflict(ctx context.Context, err error) Outcome {
 	ctx, cancel := context.WithTimeout(ctx, t.a.opts.timing.claim)
 	defer cancel()
@@ -244,7 +245,7 @@ func (t *task) claimedElsewhere(err error) Outcome {
 	return Outcome{Claimed: &HeartbeatDetails{Key: t.key}}
 }
 
-// deliveredAgain answers for a key that was delivered and is known already.
+// deliveredAgain answers for a delivered key that this process already has.
 func (t *task) deliveredAgain() Outcome {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -255,14 +256,14 @@ func (t *task) deliveredAgain() Outcome {
 	return Outcome{Claimed: &d}
 }
 
-// stoppedResult is the result of a task that was stopped before its steps.
+// stoppedResult is the result of a task that was stopped before its steps began.
 func (t *task) stoppedResult() *run.TaskResult {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.resultOf(run.StatusStopped, "", "stopped before it began")
 }
 
-// resultOf makes a result that the shim did not tell; the lock is held.
+// resultOf builds a result that the shim did not report. The caller holds the lock.
 func (t *task) resultOf(status run.Status, cause run.Cause, reason string) *run.TaskResult {
 	n := t.entry.StepCount
 	if t.def != nil {

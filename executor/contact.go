@@ -7,9 +7,9 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// tellContact repeats the claim at the desk after each adoption: the records
-// may have the task as out of contact, and one that puts nothing out would
-// stay so until its end.
+// tellContact repeats the claim at the gateway after each adoption. The records may
+// show the task as out of contact; a task without output would keep that state
+// until its end.
 func (t *task) tellContact(ctx context.Context) {
 	for {
 		select {
@@ -25,9 +25,9 @@ func (t *task) tellContact(ctx context.Context) {
 			if err == nil {
 				break
 			}
-			t.log.Debug("telling of the contact failed", slog.Any("error", err))
+			t.log.Debug("failed to repeat the claim", slog.Any("error", err))
 			if code := codeOf(err); code != run.CodeUnavailable && code != run.CodeTimeout {
-				break // it is not ours any more, and others see to that
+				break // the claim is not ours any more; the sweep handles that
 			}
 			if !retry.wait(ctx, nil) {
 				return

@@ -9,8 +9,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// silentTask runs a task that puts nothing out. The process is frozen until
-// the task's heartbeat has timed out, and is told to adopt it when it thaws.
+// silentTask runs a task without output. The process is frozen until the task's
+// heartbeat has timed out, and receives the adoption when it thaws.
 func silentTask(w *world, whileFrozen func()) (*host, *process, run.Key) {
 	w.script = func(run.Key) script { return script{hang: true} }
 	h := w.newHost(1)
@@ -28,7 +28,7 @@ func TestAgent_tells_the_desk_when_it_was_adopted(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		h, p, key := silentTask(w, func() {})
 		w.sleep(10 * time.Second)
-		require.Equal(t, 2, w.desk.asked(key), "nothing else tells that it is in contact")
+		require.Equal(t, 2, w.desk.asked(key), "nothing else reports the contact")
 		w.sleep(5 * time.Minute)
 		require.Equal(t, 2, w.desk.asked(key), "once is enough")
 		w.tokens.stop(0)

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// once returns a hook that interferes the first time a point is passed.
+// once returns a hook that calls f the first time the process reaches a failpoint.
 func once(at string, f func(p *process)) func(p *process, point string, key run.Key) {
 	var done atomic.Bool
 	return func(p *process, point string, _ run.Key) {
@@ -23,7 +23,7 @@ func once(at string, f func(p *process)) func(p *process, point string, key run.
 	}
 }
 
-// TestAgent_crash kills the process at every point of the protocol, and starts
+// TestAgent_crash kills the process at every failpoint of the protocol, and starts
 // the next one at once, well within the heartbeat timeout, or long after it.
 func TestAgent_crash(t *testing.T) {
 	t.Parallel()
@@ -50,9 +50,9 @@ func TestAgent_crash(t *testing.T) {
 	}
 }
 
-// TestAgent_freeze stops the process at every point of the protocol, for less
-// and for much more than the heartbeat timeout, and lets it go on. Another
-// executor of the pool takes what it is given meanwhile.
+// TestAgent_freeze freezes the process at every failpoint of the protocol, for less
+// and for much more than the heartbeat timeout, and thaws it. Another executor of
+// the pool runs the tasks that it is given meanwhile.
 func TestAgent_freeze(t *testing.T) {
 	t.Parallel()
 	for _, point := range executor.Points() {
@@ -77,9 +77,10 @@ func TestAgent_freeze(t *testing.T) {
 	}
 }
 
-// TestAgent_points holds the one goroutine that comes to a point, while the rest
-// of the process goes on: nothing is completed before all points before the
-// completion are passed, so that a crash or a freeze there means what it says.
+// TestAgent_points blocks the one goroutine that reaches a failpoint, while the
+// rest of the process continues. The task does not complete before all failpoints
+// before the completion are reached, so a crash or a freeze there tests the
+// intended state.
 func TestAgent_points(t *testing.T) {
 	t.Parallel()
 	points := executor.Points()
@@ -106,7 +107,7 @@ func TestAgent_points(t *testing.T) {
 	}
 }
 
-// requireLog checks that the log of the dispatch that ran is whole.
+// requireLog checks that the log of the dispatch that ran is complete.
 func (w *world) requireLog(task int) {
 	w.t.Helper()
 	w.await(time.Minute, func() (bool, string) {

@@ -12,11 +12,11 @@ import (
 
 const damageWarning = "failed to read the journal of the environment"
 
-// TestAgent_damaged_environment damages the journal of an environment, which
-// must not keep its task, nor the slot of it, for ever.
+// TestAgent_damaged_environment damages the journal of an environment. That must
+// not block its task, or the task's slot, permanently.
 func TestAgent_damaged_environment(t *testing.T) {
 	t.Parallel()
-	long := script{lines: 60, pause: 2 * time.Second, setup: []string{"pulling"}} // ends by itself
+	long := script{lines: 60, pause: 2 * time.Second, setup: []string{"pulling"}} // ends without a stop
 	endless := script{lines: 10_000, pause: 2 * time.Second, setup: []string{"pulling"}}
 	cases := map[string]struct {
 		script   script
@@ -64,8 +64,8 @@ func TestAgent_damaged_environment(t *testing.T) {
 	}
 }
 
-// TestAgent_damage_within_a_batch damages frames of a batch that was sent by an
-// earlier process, and may be stored: its bounds never change.
+// TestAgent_damage_within_a_batch damages frames of a batch that an earlier process
+// sent, and that may be stored: its bounds never change.
 func TestAgent_damage_within_a_batch(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"end", "ended"} {
@@ -98,7 +98,7 @@ func TestAgent_damage_within_a_batch(t *testing.T) {
 	}
 }
 
-// requireDamaged checks that a task has failed since its journal is damaged, and
+// requireDamaged checks that a task has failed because of its damaged journal, and
 // that nothing is left of it.
 func (w *world) requireDamaged(h *host, p *process) {
 	w.t.Helper()

@@ -9,19 +9,19 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// deskService stands for the gateway and the records.
+// deskService is a fake of the gateway and the records.
 type deskService struct {
 	fault  string   // of every definition
 	hidden []string // its secrets
 	shelf  shelf
 	wanted run.Wanted  // of every executor
-	last   run.Renewal // that came
+	last   run.Renewal // the latest
 
 	w *world
 
 	mu        sync.Mutex
 	newest    map[int]run.Key
-	over      map[int]run.Key // the newest key of each task that nobody may claim any more
+	over      map[int]run.Key // the newest key of each task that no executor may claim any more
 	claims    map[run.Key]*claim
 	executors map[string]string // journal by id
 	sets      map[string]string // by id, of members
@@ -31,13 +31,13 @@ type deskService struct {
 	slots     map[string]int
 	down      bool
 	shipDown  bool
-	tolerant  bool // batches may overlap: the journal that knew the bounds was lost
+	tolerant  bool // batches may overlap: the journal with their bounds was lost
 }
 
 type claim struct {
 	executor, journal string
 	closed            bool
-	asked             int // how often it was granted
+	asked             int // number of times it was granted
 }
 
 func newDeskService(w *world) *deskService {
@@ -54,7 +54,7 @@ func (s *deskService) queue(key run.Key) {
 	s.newest[key.Task] = key
 }
 
-// closeClaim says that the task has ended, or will be queued anew.
+// closeClaim records that the task has ended, or will be queued again.
 func (s *deskService) closeClaim(key run.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,8 +68,8 @@ func (s *deskService) dispatch(task int) int {
 	return s.newest[task].Dispatch
 }
 
-// release puts another dispatch in the place of a key, unless a claim of it is
-// open that the answer does not release.
+// release replaces a key by another dispatch, unless the key has an open claim that
+// the outcome does not release.
 func (s *deskService) release(key run.Key, d *delivery) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +82,7 @@ func (s *deskService) release(key run.Key, d *delivery) bool {
 	return true
 }
 
-// isOver reports whether a key was closed; the lock is held.
+// isOver reports whether a key was closed. The caller holds the lock.
 func (s *deskService) isOver(key run.Key) bool {
 	return key == s.over[key.Task] || key.Before(s.newest[key.Task])
 }
@@ -123,7 +123,7 @@ func (s *deskService) remove(id string) {
 func (s *deskService) reach(id string) error {
 	switch {
 	case s.down:
-		return run.Errorf(run.CodeUnavailable, "the desk is away")
+		return run.Errorf(run.CodeUnavailable, "the executor API is unavailable")
 	case s.removed[id]:
 		return run.Errorf(run.CodeForbidden, "removed")
 	}
@@ -163,7 +163,7 @@ func (s *deskService) setOf(executor string) string {
 	return s.sets[executor]
 }
 
-// is reports whether what the one has is the other's too.
+// is reports whether two executors are the same or members of the same set.
 func (s *deskService) is(one, other string) bool {
 	return one == other || s.sets[one] != "" && s.sets[one] == s.sets[other]
 }
@@ -192,7 +192,7 @@ func (s *deskService) Ship(_ context.Context, b run.FrameBatch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.shipDown {
-		return run.Errorf(run.CodeUnavailable, "the desk takes no frames")
+		return run.Errorf(run.CodeUnavailable, "the executor API accepts no frames")
 	}
 	if err := s.reach(b.Executor); err != nil {
 		return err
@@ -252,7 +252,7 @@ func (s *deskService) log(key run.Key) []run.Frame {
 	return slices.Clone(s.frames[key])
 }
 
-// asked returns how often the claim of a key was granted.
+// asked returns the number of times the claim of a key was granted.
 func (s *deskService) asked(key run.Key) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// stopWhenWanted hands a wanted stop over to the environment.
+// stopWhenWanted passes a stop request on to the environment.
 func (t *task) stopWhenWanted(ctx context.Context, h Handle) {
 	select {
 	case <-t.stopping:
@@ -24,7 +24,7 @@ func (t *task) stopWhenWanted(ctx context.Context, h Handle) {
 		if err == nil || run.CodeOf(err) == run.CodeNotFound {
 			return
 		}
-		t.log.Warn("stopping failed", slog.Any("error", err))
+		t.log.Warn("failed to stop task", slog.Any("error", err))
 		if !retry.wait(ctx, t.over) || t.state() == stateEnded {
 			return
 		}
@@ -40,7 +40,7 @@ func (t *task) grace() time.Duration {
 	return run.StopGrace
 }
 
-// remove removes the environment; false means that the context ended before.
+// remove removes the environment. It returns false if the context ended first.
 func (t *task) remove(ctx context.Context, h Handle) bool {
 	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
 	for {
@@ -48,14 +48,14 @@ func (t *task) remove(ctx context.Context, h Handle) bool {
 		if err == nil || run.CodeOf(err) == run.CodeNotFound {
 			return true
 		}
-		t.log.Warn("removing environment failed", slog.Any("error", err))
+		t.log.Warn("failed to remove environment", slog.Any("error", err))
 		if !retry.wait(ctx, nil) {
 			return false
 		}
 	}
 }
 
-// discard stops and removes what a closed claim left behind.
+// discard stops and removes the environment of a closed claim.
 func (t *task) discard(ctx context.Context) {
 	t.log.Info("removing environment of a closed claim")
 	if t.a.shared != nil && !t.justify(ctx, record{}) {
@@ -76,7 +76,8 @@ func (t *task) discard(ctx context.Context) {
 	t.erase()
 }
 
-// attachAny finds the environment, nil if there is none or the context ended.
+// attachAny finds the environment. It returns nil if there is none or the context
+// ended.
 func (t *task) attachAny(ctx context.Context) Handle {
 	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
 	for {
@@ -93,7 +94,7 @@ func (t *task) attachAny(ctx context.Context) Handle {
 	}
 }
 
-// stopAndWait gives the steps the time to end that a stop gives them.
+// stopAndWait stops the task and gives its steps the usual grace period to end.
 func (t *task) stopAndWait(ctx context.Context, h Handle) {
 	ctx, cancel := context.WithTimeout(ctx, t.grace()+t.a.opts.timing.call)
 	defer cancel()

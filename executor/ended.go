@@ -7,7 +7,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// endedError carries the cause of an environment's end beside its code.
+// endedError adds the cause of an environment's end to an error code.
 type endedError struct {
 	err   *run.Error
 	cause run.Cause
@@ -16,23 +16,23 @@ type endedError struct {
 func (e *endedError) Error() string { return e.err.Error() }
 func (e *endedError) Unwrap() error { return e.err }
 
-// Ended returns the error that Handle.Events yields for an environment that
-// ended without a task_end frame: CodeNotFound with the reason, and a cause
-// such as run.CauseOOM. A driver that knows no cause may yield any error of
-// CodeNotFound; the cause is then run.CauseVanished.
+// Ended returns the error that Handle.Events yields for an environment that ended
+// without a task_end frame: CodeNotFound with the reason, and a cause such as
+// run.CauseOOM. A driver without a cause may yield any error of CodeNotFound; the
+// cause is then run.CauseVanished.
 func Ended(cause run.Cause, reason string) error {
 	return &endedError{err: run.Errorf(run.CodeNotFound, "%s", reason), cause: cause}
 }
 
-// ErrDamaged is what the errors wrap that Damaged returns.
+// ErrDamaged is wrapped by the errors that Damaged returns.
 var ErrDamaged = errors.New("the journal of the environment is damaged")
 
-// Damaged returns the error that Handle.Events yields where the journal of the
-// environment cannot be read, or lacks a frame, for the reason that err gives.
-// It is of CodeInternal as long as the environment may continue: the executor
-// calls Events again, since only the end of the environment ends the task. Once
-// ended says that nothing is written to the journal any more, it is of
-// CodeNotFound as that of Ended is.
+// Damaged returns the error that Handle.Events yields if the journal of the
+// environment cannot be read, or lacks a frame; err is the reason. Its code is
+// CodeInternal as long as the environment may continue: the executor calls Events
+// again, since only the end of the environment ends the task. ended means that
+// nothing is written to the journal any more; the code is then CodeNotFound, as
+// with Ended.
 func Damaged(err error, ended bool) error {
 	code := run.CodeInternal
 	if ended {
@@ -41,8 +41,8 @@ func Damaged(err error, ended bool) error {
 	return &run.Error{Code: code, Message: "the task's journal is damaged, so its result is not known: " + err.Error(), Err: ErrDamaged}
 }
 
-// codeOf returns the code of an error as run.CodeOf does, and does not take a
-// call that was given up for a fault of Drover.
+// codeOf returns the code of an error as run.CodeOf does, but reports an abandoned
+// call as a timeout or a cancellation and not as an internal error.
 func codeOf(err error) run.Code {
 	code := run.CodeOf(err)
 	switch {
@@ -55,7 +55,7 @@ func codeOf(err error) run.Code {
 	return code
 }
 
-// CauseOf returns the cause that Ended put into err, run.CauseVanished if none.
+// CauseOf returns the cause that Ended stored in err, run.CauseVanished if none.
 func CauseOf(err error) run.Cause {
 	var e *endedError
 	if errors.As(err, &e) && e.cause != "" {

@@ -6,23 +6,23 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// state is how far a key has come. The order is that of a task's life; closed
-// is a branch from everything before launched.
+// state is the progress of a key. The order is that of a task's life cycle; closed
+// is a branch from every state before launched.
 type state string
 
 const (
-	// stateNew: nothing is written yet, and the key is in nobody's hands.
+	// stateNew: nothing is journaled yet, and no executor holds the key.
 	stateNew state = ""
-	// stateClaimed: the claim is being asked for.
+	// stateClaimed: the claim is being requested.
 	stateClaimed state = "claimed"
-	// stateStarting: the claim is held, and the driver may have been called.
-	// No step can have run.
+	// stateStarting: the executor holds the claim and may have called the driver. No
+	// step can have run.
 	stateStarting state = "starting"
-	// stateLaunched: the steps may run. It is synced before they can.
+	// stateLaunched: the steps may run. The record is synced before they can.
 	stateLaunched state = "launched"
 	// stateEnded: the result is known.
 	stateEnded state = "ended"
-	// stateClosed: nothing of the key ran, and nothing of it will.
+	// stateClosed: nothing of the key ran, and nothing of it will run.
 	stateClosed state = "closed"
 )
 
@@ -37,8 +37,8 @@ type bounds struct {
 	Last  int64 `json:"b"`
 }
 
-// record is one line of a journal file: what has become true of its key. What
-// is not set has not changed.
+// record is one line of a journal entry: a change of the state of its key. Fields
+// that are not set have not changed.
 type record struct {
 	Version    int           `json:"v,omitempty"` // in the first line
 	Time       time.Time     `json:"t"`
@@ -48,16 +48,17 @@ type record struct {
 	FirstFrame int64         `json:"first,omitempty"` // of the shim
 	Grace      time.Duration `json:"grace,omitempty"`
 	StepCount  int           `json:"step_count,omitempty"`
-	// Flight is the batch that is being shipped: all frames before it were
-	// stored, and Steps is how the steps stood after those.
+	// Flight is the batch that is being sent. All frames before it are stored, and
+	// Steps is the state of the steps after those.
 	Flight *bounds          `json:"flight,omitempty"`
 	Steps  []run.StepResult `json:"steps,omitempty"`
-	// Ask is the step that waited for the executor then; it holds with Steps.
+	// Ask is the step that waited for the executor at that time; it is valid with
+	// Steps.
 	Ask    *asked          `json:"ask,omitempty"`
 	Result *run.TaskResult `json:"result,omitempty"`
-	Last   int64           `json:"last,omitempty"` // number of the last frame, where Result is known
-	// Tail holds the frames up to Last that the executor made itself, since
-	// no environment told the end.
+	Last   int64           `json:"last,omitempty"` // number of the last frame, if Result is known
+	// Tail holds the frames up to Last that the executor created itself, since no
+	// environment reported the end.
 	Tail []run.Frame `json:"tail,omitempty"`
 	// Answered: the outcome was accepted.
 	Answered bool   `json:"answered,omitempty"`
@@ -67,16 +68,16 @@ type record struct {
 // recordVersion is the version of the journal's format.
 const recordVersion = 1
 
-// entry is what a journal file says, all lines together.
+// entry is the state that all lines of a journal entry give together.
 type entry struct {
 	record
 
-	// Damaged: the file could not be read as a whole. Whatever it said,
-	// the steps may have run.
+	// Damaged: the entry could not be read completely. The steps may have run,
+	// regardless of the recorded state.
 	Damaged bool
 }
 
-// apply adds a line.
+// apply adds a record.
 func (e *entry) apply(r record) {
 	e.Time = r.Time
 	if r.State != "" {
@@ -106,8 +107,7 @@ func (e *entry) apply(r record) {
 	}
 }
 
-// unshipped returns the number of the first frame that is not known to be
-// stored.
+// unshipped returns the number of the first frame that is not known to be stored.
 func (e *entry) unshipped() int64 {
 	if e.Flight == nil {
 		return 1
@@ -115,7 +115,7 @@ func (e *entry) unshipped() int64 {
 	return e.Flight.First
 }
 
-// begun reports whether a frame of the shim was seen, so that it needs no
+// begun reports whether a frame of the shim was seen, so that the shim needs no
 // definition any more.
 func (e *entry) begun() bool {
 	return e.State == stateEnded || e.Flight != nil && e.Flight.Last >= e.FirstFrame && e.FirstFrame > 0

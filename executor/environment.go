@@ -10,9 +10,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// environment starts or finds the task's environment, whatever the state. It
-// returns nil where there is none: then the result is known, the key is
-// closed, or ctx ended.
+// environment starts or finds the task's environment, in any state. It returns nil
+// if there is none: then the result is known, the key is closed, or ctx ended.
 func (t *task) environment(ctx context.Context) Handle {
 	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
 	for ctx.Err() == nil {
@@ -35,7 +34,7 @@ func (t *task) environment(ctx context.Context) Handle {
 				return nil
 			}
 			if err = t.giveBack(why); run.CodeOf(err) == run.CodeConflict {
-				t.lose() // its page came after all: whoever finds it there has the task
+				t.lose() // its entry was written after all: the member that finds it has the task
 				return nil
 			}
 		case stateClosed:
@@ -47,31 +46,31 @@ func (t *task) environment(ctx context.Context) Handle {
 		if err == nil {
 			return h
 		}
-		t.log.Warn("environment is not there yet", slog.Any("error", err))
+		t.log.Warn("environment is not available yet", slog.Any("error", err))
 		t.mu.Lock()
 		changed := t.changed
 		t.mu.Unlock()
 		retry.wait(ctx, changed)
 	}
 	if t.state().launchable() && !t.isGone() {
-		// The process ends, and nothing of the key ran: others may have it.
+		// The process ends, and nothing of the key ran: another executor may run it.
 		if err := t.giveBack(errShutdown.Error()); err != nil {
-			t.log.Warn("giving a task back failed", slog.Any("error", err))
+			t.log.Warn("failed to requeue task", slog.Any("error", err))
 		}
 	}
 	return nil
 }
 
-// dropReason says why the key is to be given back, "" where it is not.
+// dropReason returns why the key is to be requeued, "" if it is not.
 func (t *task) dropReason() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.dropped
 }
 
-// start starts the environment of a key that no step of which can have run. A
-// nil error means that the state has moved on: to launched, with a handle, to
-// ended, or to closed. With an error it is tried again.
+// start starts the environment of a key none of whose steps can have run. A nil
+// error means that the state has advanced: to launched, with a handle, to ended, or
+// to closed. After an error the caller retries.
 func (t *task) start(ctx context.Context) (Handle, error) {
 	if err := t.regain(ctx); err != nil || !t.state().launchable() {
 		return nil, err
@@ -112,8 +111,8 @@ func (t *task) start(ctx context.Context) (Handle, error) {
 	return nil, t.notLaunched(ctx, err)
 }
 
-// masked hides secrets in an error of a driver: it may have what a service
-// wrote.
+// masked hides secrets in an error of a driver, which may contain output of a
+// service.
 func masked(err error, hidden *mask.Set) error {
 	text := err.Error()
 	if shown := hidden.String(text); shown != text {
@@ -122,28 +121,28 @@ func masked(err error, hidden *mask.Set) error {
 	return err
 }
 
-// foundBegun notes that steps have run where the driver found them begun: the
-// journal should have known.
+// foundBegun records that the driver found steps that had begun, although the
+// journal has no launch.
 func (t *task) foundBegun() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.entry.State != stateStarting {
 		return nil
 	}
-	t.log.Error("steps had begun that the journal knows nothing of")
+	t.log.Error("steps had begun without a launch in the journal")
 	t.entry.Damaged = true
 	return t.append(record{State: stateLaunched, FirstFrame: 1, Grace: t.def.Grace, StepCount: len(t.def.Steps)}, Synced)
 }
 
-// notLaunched decides what becomes of a key whose start failed before any step
-// could run.
+// notLaunched handles a start that failed before any step could run: it ends the
+// task or requeues it.
 func (t *task) notLaunched(ctx context.Context, err error) error {
 	t.mu.Lock()
 	state, stopped, lost := t.entry.State, t.stopped, t.lost
 	t.mu.Unlock()
 	switch {
 	case state == stateClosed || ctx.Err() != nil || lost:
-		return nil //nolint:nilerr // nothing more to do, or environment sees to it
+		return nil //nolint:nilerr // nothing more to do, or environment handles it
 	case stopped:
 		t.conclude(t.stoppedResult(), "")
 		return nil
@@ -157,7 +156,7 @@ func (t *task) notLaunched(ctx context.Context, err error) error {
 	default:
 		reason := err.Error()
 		if code == run.CodeInternal {
-			t.log.Error("starting environment failed", slog.Any("error", err))
+			t.log.Error("failed to start environment", slog.Any("error", err))
 		}
 		t.mu.Lock()
 		result := t.resultOf(run.StatusFailed, run.CauseStart, reason)
@@ -167,8 +166,8 @@ func (t *task) notLaunched(ctx context.Context, err error) error {
 	}
 }
 
-// launch is the driver's question whether the steps may run now. From a yes
-// on, they may have run, whatever happens.
+// launch is the driver's request for permission to run the steps. Once it returns
+// nil they may have run, regardless of later errors.
 func (t *task) launch(ctx context.Context) (int64, error) {
 	t.a.at(pointLaunch, t.key)
 	if err := t.freshen(ctx); err != nil {
@@ -192,7 +191,7 @@ func (t *task) decideLaunch(ctx context.Context) (int64, error) {
 	case t.gone:
 		return 0, run.Errorf(run.CodeConflict, "the claim is closed")
 	case ctx.Err() != nil:
-		return 0, run.Errorf(run.CodeCanceled, "the start was given up")
+		return 0, run.Errorf(run.CodeCanceled, "the start was canceled")
 	}
 	first := int64(len(t.entry.Setup)) + 1
 	err := t.append(record{
@@ -210,13 +209,13 @@ func (t *task) decideLaunch(ctx context.Context) (int64, error) {
 	return first, nil
 }
 
-// freshen asks the desk again who has the key, if there was no heartbeat for
-// so long that somebody else may have been asked about it: the process was
-// frozen, or Temporal is out of reach.
+// freshen confirms the claim at the gateway if there was no heartbeat for so long
+// that the workflow may have asked another executor about the key: the process was
+// frozen, or Temporal is unreachable.
 func (t *task) freshen(ctx context.Context) error {
 	t.mu.Lock()
 	now, contact := t.a.now(), t.contact
-	// Either clock: the one stands still while the host sleeps.
+	// Compare both clocks: the monotonic one stops while the host sleeps.
 	silence := max(now.Sub(contact), now.Round(0).Sub(contact.Round(0)))
 	stale := t.refused || silence > t.a.opts.timing.stale
 	t.mu.Unlock()
@@ -227,8 +226,8 @@ func (t *task) freshen(ctx context.Context) error {
 	return err
 }
 
-// regain makes sure that the key is ours to start, after a restart: somebody
-// waits for it, and the desk gives the definition again.
+// regain verifies, after a restart, that this executor may start the key: Temporal
+// accepts the token, and the gateway returns the definition again.
 func (t *task) regain(ctx context.Context) error {
 	t.mu.Lock()
 	known, token := t.def != nil && !t.refused, t.entry.Token
@@ -245,7 +244,7 @@ func (t *task) regain(ctx context.Context) error {
 		case run.CodeOf(err) == run.CodeNotFound:
 			t.refuse(token)
 		}
-		return fmt.Errorf("proving the token: %w", err)
+		return fmt.Errorf("verify the token: %w", err)
 	}
 	if err := t.redefine(ctx); err != nil {
 		return err
@@ -261,7 +260,7 @@ func (t *task) regain(ctx context.Context) error {
 	return t.append(record{State: stateStarting}, Lazy)
 }
 
-// redefine asks for the definition of a key that an earlier process claimed.
+// redefine requests the definition of a key that an earlier process claimed.
 func (t *task) redefine(ctx context.Context) error {
 	def, err := t.askDefinition(ctx)
 	switch codeOf(err) {
@@ -277,11 +276,11 @@ func (t *task) redefine(ctx context.Context) error {
 		}
 	default:
 	}
-	return fmt.Errorf("claiming again: %w", err)
+	return fmt.Errorf("claim again: %w", err)
 }
 
-// resume finds the environment of a key whose steps may have begun, and where
-// they have not, lets them.
+// resume finds the environment of a key whose steps may have begun, and starts the
+// steps if they have not.
 func (t *task) resume(ctx context.Context) (Handle, error) {
 	h, err := t.a.driver.Attach(ctx, t.key)
 	if run.CodeOf(err) == run.CodeNotFound {
@@ -321,7 +320,7 @@ func (t *task) resume(ctx context.Context) (Handle, error) {
 	}
 }
 
-// vanished ends a task whose environment is gone without telling its end.
+// vanished ends a task whose environment is gone without a result.
 func (t *task) vanished(reason string) {
 	t.mu.Lock()
 	result := t.resultOf(run.StatusFailed, run.CauseVanished, reason)

@@ -21,31 +21,32 @@ import (
 )
 
 const (
-	// maxDoubtful is how often what may be a fault for good is tried: an error
-	// that the gateway does not explain, or a claim that it does not know.
+	// maxDoubtful is how many times the executor retries after an error that may be
+	// permanent: one that the gateway does not explain, or a claim that the gateway
+	// does not have.
 	maxDoubtful = 8
-	// maxReopens is how often in a row an archive is opened anew where it broke
-	// off, without a byte more.
+	// maxReopens is how many times in a row a download is reopened without receiving
+	// another byte.
 	maxReopens = 4
 )
 
-// errand is what is done for one step that asks.
+// errand is the archive transfer of one waiting step.
 type errand struct {
 	task    *task
 	through Courier
 	ask     asked
 	log     *slog.Logger
 	begun   time.Time
-	kind    string // the type of the step, once that is known
+	kind    string // type of the step, once known
 
 	doubtful int
-	moved    atomic.Int64 // bytes, all tries together
-	noted    int64        // moved, when progressed was asked last
-	counted  int64        // moved, when it was counted last
+	moved    atomic.Int64 // bytes, over all tries
+	noted    int64        // moved at the last call of progressed
+	counted  int64        // moved at the last call of measure
 }
 
-// run moves the archives once, and says what the step is to be told. An error
-// means that to try again may help.
+// run transfers the archives once and returns the answer for the step. An error
+// means that a retry may help.
 func (e *errand) run(ctx context.Context) (transfer.Answer, error) {
 	conn, err := e.through.Connect(ctx)
 	if err != nil {
@@ -63,22 +64,22 @@ func (e *errand) run(ctx context.Context) (transfer.Answer, error) {
 		case run.StepRestoreWorkspace, run.StepRestoreCache:
 			lines, err = e.restore(ctx, wanted)
 		default:
-			err = &transfer.FaultError{Code: run.CodeNotSupported, Message: fmt.Sprintf("this executor knows no step %q", wanted.Type)}
+			err = &transfer.FaultError{Code: run.CodeNotSupported, Message: fmt.Sprintf("this executor does not support step %q", wanted.Type)}
 		}
 	}
 	if err == nil {
 		return transfer.Answer{Lines: lines}, nil
 	}
 	if why, ok := e.lasting(err); ok && ctx.Err() == nil {
-		e.log.Info("a step's archive can not be moved", loggable(err))
+		e.log.Info("failed to move a step's archive", loggable(err))
 		return transfer.Answer{Lines: lines, Fault: why}, nil
 	}
 	return transfer.Answer{}, err
 }
 
-// loggable is what the log of the process may have of an error: of one that an
-// environment told not its words, in which a file may be named by a secret. The
-// log of the step has them, masked.
+// loggable returns what the log of the process may contain of an error. The text of
+// an error from an environment is left out, since a file name in it may be a
+// secret. The log of the step has it, masked.
 func loggable(err error) slog.Attr {
 	if fault, ok := errors.AsType[*transfer.FaultError](err); ok {
 		return slog.String("code", string(fault.Code))
@@ -86,19 +87,19 @@ func loggable(err error) slog.Attr {
 	return slog.Any("error", err)
 }
 
-// lasting reports whether to try again is of no use, and why in words for the
+// lasting reports whether an error is permanent, and returns its message for the
 // user.
 func (e *errand) lasting(err error) (why string, ok bool) {
 	if fault, ok := errors.AsType[*transfer.FaultError](err); ok {
-		return fault.Message, fault.Code != run.CodeConflict // that is: nobody waits
+		return fault.Message, fault.Code != run.CodeConflict // CodeConflict: no step waits
 	}
 	switch run.CodeOf(err) {
 	case run.CodeUnavailable, run.CodeTimeout, run.CodeExhausted, run.CodeCanceled, run.CodeUnauthenticated:
 		return "", false
-	case run.CodeForbidden: // the executor was removed: it ends, or its set goes on
+	case run.CodeForbidden: // the executor was removed: it ends, or another member of its set continues
 		e.task.a.suspectRemoval(err)
 		return "", false
-	case run.CodeGone: // a reference that expired, or what it is of; to begin anew tells which
+	case run.CodeGone: // the reference or its archive expired; a new transfer finds out which
 		return "", false
 	case run.CodeInternal, run.CodeNotFound:
 		e.doubtful++
@@ -108,7 +109,7 @@ func (e *errand) lasting(err error) (why string, ok bool) {
 	}
 }
 
-// measure counts a try.
+// measure records a try in the metrics.
 func (e *errand) measure(ctx context.Context, a transfer.Answer, err error) {
 	outcome := transferMoved
 	switch {
@@ -124,14 +125,14 @@ func (e *errand) measure(ctx context.Context, a transfer.Answer, err error) {
 	e.counted = moved
 }
 
-// progressed reports whether bytes were moved since it was asked last.
+// progressed reports whether bytes were moved since its last call.
 func (e *errand) progressed() bool {
 	before := e.noted
 	e.noted = e.moved.Load()
 	return e.noted > before
 }
 
-// save has the step's files packed, and stores them.
+// save packs the step's files in the environment and stores them.
 func (e *errand) save(ctx context.Context, wanted transfer.Ask) ([]string, error) {
 	t, order := e.task, run.ArchiveSave{Key: e.task.key, Executor: e.task.a.who.id, Step: e.ask.Step}
 	what := thing(wanted.Type)
@@ -160,7 +161,7 @@ func (e *errand) save(ctx context.Context, wanted transfer.Ask) ([]string, error
 	source := &source{from: packing, errand: e, patience: patience}
 	info, err := t.a.desk.SaveArchive(ctx, upload, source)
 	switch {
-	case err != nil && source.failed() != nil: // whatever the desk made of it
+	case err != nil && source.failed() != nil: // takes precedence over the error of the executor API
 		return nil, source.failed()
 	case err != nil:
 		return nil, patience.explain(err)
@@ -168,7 +169,7 @@ func (e *errand) save(ctx context.Context, wanted transfer.Ask) ([]string, error
 	stats := packing.Stats()
 	lines := []string{"saved " + what + ": " + contents(stats) + ", " + size(info.Size) + " packed"}
 	if stats.Skipped > 0 {
-		lines = append(lines, fmt.Sprintf("left out %d that are no files, or were removed meanwhile", stats.Skipped))
+		lines = append(lines, fmt.Sprintf("skipped %d entries that are not files or were removed meanwhile", stats.Skipped))
 	}
 	return lines, nil
 }
@@ -180,7 +181,7 @@ func (e *errand) begin(ctx context.Context, order run.ArchiveSave) (run.ArchiveU
 	return upload, final(err)
 }
 
-// restore unpacks what the desk finds, one archive after the other.
+// restore unpacks the archives that the executor API finds, one after the other.
 func (e *errand) restore(ctx context.Context, wanted transfer.Ask) (lines []string, err error) {
 	what := thing(wanted.Type)
 	found, err := e.find(ctx, run.ArchiveQuery{Key: e.task.key, Executor: e.task.a.who.id, Step: e.ask.Step, Keys: wanted.Keys})
@@ -214,7 +215,8 @@ func (e *errand) find(ctx context.Context, q run.ArchiveQuery) ([]run.ArchiveRef
 	return found, final(err)
 }
 
-// final makes what is gone where a transfer begins be gone for good.
+// final makes CodeGone permanent: at the beginning of a transfer a retry can not
+// help.
 func final(err error) error {
 	if run.CodeOf(err) == run.CodeGone {
 		return run.Errorf(run.CodeInvalid, "%w", err)
@@ -235,7 +237,7 @@ func (e *errand) unpack(ctx context.Context, wanted transfer.Ask, ref run.Archiv
 	return stats, patience.explain(err)
 }
 
-// answer tells the step.
+// answer sends the answer to the step.
 func (e *errand) answer(ctx context.Context, a transfer.Answer) error {
 	conn, err := e.through.Connect(ctx)
 	if err != nil {
@@ -250,20 +252,21 @@ func (e *errand) answer(ctx context.Context, a transfer.Answer) error {
 	return err
 }
 
-// count notes bytes that were moved.
+// count adds to the moved bytes.
 func (e *errand) count(n int) {
 	if e.moved.Add(int64(n)) == int64(n) && n > 0 {
 		e.task.a.at(pointMoving, e.task.key)
 	}
 }
 
-// source is what is uploaded. While the desk has the turn its patience runs.
+// source is the content of an upload. Its stall timeout runs while the executor API
+// reads it.
 type source struct {
 	from     io.Reader
 	errand   *errand
 	patience *patience
 
-	mu    sync.Mutex // who sends it may go on to read for a moment
+	mu    sync.Mutex // the HTTP client may continue to read for a moment
 	fault error
 }
 
@@ -281,14 +284,15 @@ func (s *source) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// failed returns why the archive did not come to its end, nil where it did.
+// failed returns the read error of the archive, nil for none.
 func (s *source) failed() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.fault
 }
 
-// download is an archive that is read, from where it broke off where it did.
+// download reads an archive and reopens it at the current offset after a broken
+// connection.
 type download struct {
 	ctx      context.Context //nolint:containedctx // of one transfer
 	errand   *errand
@@ -298,7 +302,7 @@ type download struct {
 	open   io.ReadCloser
 	offset int64
 	broken int
-	sum    hash.Hash // of all of it, wherever it came from
+	sum    hash.Hash // of the whole archive, over all connections
 }
 
 // Read implements io.Reader.
@@ -316,7 +320,7 @@ func (d *download) Read(b []byte) (int, error) {
 			d.sum.Write(b[:n])
 			d.errand.count(n)
 			if err != nil && !errors.Is(err, io.EOF) {
-				d.close() // told at the next call
+				d.close() // the next call reports it
 				err = nil
 			}
 			return n, d.checked(err)
@@ -335,7 +339,7 @@ func (d *download) Read(b []byte) (int, error) {
 	}
 }
 
-// checked returns the end of an archive, or that it is another one.
+// checked returns end, or an error if the digest of the archive is wrong.
 func (d *download) checked(end error) error {
 	if end == nil || d.ref.Digest == "" {
 		return end
@@ -350,7 +354,7 @@ func (d *download) checked(end error) error {
 func (d *download) read(b []byte) (int, error) {
 	if d.open == nil {
 		ref := d.ref
-		ref.Digest = "" // it is compared here, over all tries
+		ref.Digest = "" // compared here, over all connections
 		r, err := d.errand.task.a.desk.OpenArchive(d.ctx, run.ArchiveRead{Ref: ref, Executor: d.errand.task.a.who.id, Offset: d.offset})
 		if err != nil {
 			return 0, err
@@ -367,17 +371,17 @@ func (d *download) close() {
 	}
 }
 
-// patience ends a context when the desk takes too long over its turn.
+// patience cancels a context when the executor API makes no progress for too long.
 type patience struct {
 	limit  time.Duration
 	timer  *time.Timer
 	cancel context.CancelCauseFunc
-	ctx    context.Context //nolint:containedctx // whose cause explain tells
+	ctx    context.Context // its cause is read by explain
 }
 
-var errStalled = run.Errorf(run.CodeUnavailable, "the gateway neither takes nor brings anything of an archive")
+var errStalled = run.Errorf(run.CodeUnavailable, "the transfer of an archive to or from the gateway made no progress")
 
-// newPatience begins with the desk's turn.
+// newPatience returns a running timeout.
 func newPatience(ctx context.Context, limit time.Duration) (context.Context, *patience) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	p := &patience{limit: limit, cancel: cancel, ctx: ctx}
@@ -393,7 +397,7 @@ func (p *patience) stop() {
 	p.cancel(nil)
 }
 
-// explain tells the end of the patience in the place of what came of it.
+// explain returns errStalled if the timeout caused err.
 func (p *patience) explain(err error) error {
 	if err != nil && errors.Is(context.Cause(p.ctx), errStalled) {
 		return errStalled
@@ -405,7 +409,7 @@ func limits(l run.ArchiveLimits) transfer.Limits {
 	return transfer.Limits{Entries: l.Entries, Bytes: l.Bytes}
 }
 
-// thing is what people call what a step moves.
+// thing returns the noun for the archive of a step type.
 func thing(kind string) string {
 	switch kind {
 	case run.StepSaveCache, run.StepRestoreCache:
@@ -424,7 +428,7 @@ func contents(s archive.Stats) string {
 	return fmt.Sprintf("%d %s, %s", s.Entries, noun, size(s.Bytes))
 }
 
-// size writes a number of bytes for people.
+// size formats a number of bytes.
 func size(n int64) string {
 	if n < 1<<10 {
 		return fmt.Sprintf("%d B", n)

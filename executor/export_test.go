@@ -1,10 +1,10 @@
 package executor
 
-// Seal makes the agent write nothing any more, as if its process was dead.
+// Seal makes the agent write nothing any more, as if its process were dead.
 func (a *Agent) Seal() { a.journal.seal.Store(true) }
 
-// Unlock gives the lock of the state dir back, as a dead process does.
+// Unlock releases the lock of the state dir, as a dead process does.
 func (a *Agent) Unlock() error { return a.who.close() }
 
-// SlotsInUse returns how many tasks count.
+// SlotsInUse returns how many tasks take a slot.
 func (a *Agent) SlotsInUse() int { return a.slots.inUse() }

@@ -13,9 +13,9 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// files is a Journal in a directory, with one file a key. A line that was torn
-// by a crash never happened. Whether an append survives the death of the
-// process needs no sync; what must survive the death of the host is synced.
+// files is a Journal in a directory, with one file per key. A line that a crash cut
+// off counts as not written. An append survives the death of the process without a
+// sync; records that must survive the death of the host are synced.
 type files struct {
 	dir string
 	id  string
@@ -28,11 +28,11 @@ const journalSuffix = ".jsonl"
 // ID implements Journal.
 func (j *files) ID() string { return j.id }
 
-// Load implements Journal. Files that are not a key's are left alone.
+// Load implements Journal. It ignores files whose names are not keys.
 func (j *files) Load() ([]Page, error) {
 	list, err := os.ReadDir(j.dir)
 	if err != nil {
-		return nil, fmt.Errorf("reading journal: %w", err)
+		return nil, fmt.Errorf("read journal: %w", err)
 	}
 	var all []Page
 	for _, d := range list {
@@ -54,17 +54,17 @@ func (j *files) path(key run.Key) string {
 	return filepath.Join(j.dir, key.String()+journalSuffix)
 }
 
-// open reads the file of a key and cuts a torn last line off.
+// open reads the file of a key and truncates a torn last line.
 func (j *files) open(key run.Key) (Page, error) {
 	path := j.path(key)
 	content, err := os.ReadFile(path)
 	if err != nil {
-		return Page{}, fmt.Errorf("reading journal entry: %w", err)
+		return Page{}, fmt.Errorf("read journal entry: %w", err)
 	}
 	content = content[:bytes.LastIndexByte(content, '\n')+1]
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
-		return Page{}, fmt.Errorf("opening journal entry: %w", err)
+		return Page{}, fmt.Errorf("open journal entry: %w", err)
 	}
 	lines := &fileLines{journal: j, file: f, size: int64(len(content))}
 	if err := lines.cut(); err != nil {
@@ -80,7 +80,7 @@ func (j *files) Create(key run.Key, line []byte) (Lines, error) {
 	case errors.Is(err, fs.ErrExist):
 		return nil, run.Errorf(run.CodeConflict, "the journal has %s already", key)
 	case err != nil:
-		return nil, fmt.Errorf("creating journal entry: %w", err)
+		return nil, fmt.Errorf("create journal entry: %w", err)
 	}
 	lines := &fileLines{journal: j, file: f}
 	if err := lines.Append(line, Kept); err != nil {
@@ -93,11 +93,11 @@ func (j *files) Create(key run.Key, line []byte) (Lines, error) {
 func (j *files) Check() error {
 	f, err := os.CreateTemp(j.dir, ".check-*")
 	if err != nil {
-		return fmt.Errorf("checking journal: %w", err)
+		return fmt.Errorf("check journal: %w", err)
 	}
 	_, err = f.WriteString("check\n")
 	if err = errors.Join(err, f.Sync(), f.Close(), os.Remove(f.Name())); err != nil {
-		return fmt.Errorf("checking journal: %w", err)
+		return fmt.Errorf("check journal: %w", err)
 	}
 	return nil
 }
@@ -109,13 +109,13 @@ func (j *files) Close() error { return nil }
 type fileLines struct {
 	journal *files
 	file    *os.File
-	size    int64 // of the lines that hold
+	size    int64 // of the valid lines
 	named   bool  // the file's name was synced
-	rewrite int64 // the size from which a rewrite is worth it; 0 means compactFrom
+	rewrite int64 // size from which a rewrite pays; 0 means compactFrom
 }
 
-// compactFrom is the least size of a file that is written anew. Only tasks
-// that put out for long get there, by the notes of their batches.
+// compactFrom is the least size of a file that is rewritten. Only tasks with long
+// output reach it, through the records of their batches.
 const compactFrom = 256 << 10
 
 // Grown implements Lines.
@@ -125,11 +125,11 @@ func (f *fileLines) Grown() bool { return f.size >= max(f.rewrite, compactFrom) 
 func (f *fileLines) Rewrite(line []byte) error {
 	path := f.file.Name()
 	if err := durable.WriteFile(path, append(line, '\n')); err != nil {
-		return fmt.Errorf("compacting journal: %w", err)
+		return fmt.Errorf("compact journal: %w", err)
 	}
 	file, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
-		return fmt.Errorf("opening journal entry: %w", err)
+		return fmt.Errorf("open journal entry: %w", err)
 	}
 	old := f.file
 	f.file, f.size, f.named = file, int64(len(line))+1, true
@@ -144,7 +144,7 @@ func (f *fileLines) Append(line []byte, d Durability) error {
 		if n > 0 {
 			err = errors.Join(err, f.cut())
 		}
-		return fmt.Errorf("writing journal: %w", err)
+		return fmt.Errorf("write journal: %w", err)
 	}
 	if d == Synced {
 		if err := f.sync(); err != nil {
@@ -157,22 +157,22 @@ func (f *fileLines) Append(line []byte, d Durability) error {
 
 func (f *fileLines) sync() error {
 	if err := f.file.Sync(); err != nil {
-		return fmt.Errorf("syncing journal: %w", err)
+		return fmt.Errorf("sync journal: %w", err)
 	}
 	if f.named {
 		return nil
 	}
 	if err := durable.SyncDir(f.journal.dir); err != nil {
-		return fmt.Errorf("syncing journal: %w", err)
+		return fmt.Errorf("sync journal: %w", err)
 	}
 	f.named = true
 	return nil
 }
 
-// cut removes what follows the lines that hold.
+// cut truncates the file after the valid lines.
 func (f *fileLines) cut() error {
 	if err := f.file.Truncate(f.size); err != nil {
-		return fmt.Errorf("cutting journal: %w", err)
+		return fmt.Errorf("truncate journal: %w", err)
 	}
 	return nil
 }

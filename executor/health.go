@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// errCheckDue stands for "nothing is known yet".
+// errCheckDue is the reason until the first check has run.
 var errCheckDue = errors.New("the executor has not been checked yet")
 
-// Health returns nil when the executor takes tasks, and else why not.
+// Health returns nil while the executor accepts tasks, and otherwise the reason why
+// not.
 func (a *Agent) Health() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -24,11 +25,11 @@ func (a *Agent) Health() error {
 	return a.unwell
 }
 
-// suspend stops asking for tasks until a check passes.
+// suspend stops polling for tasks until a check passes.
 func (a *Agent) suspend(why error) {
 	a.mu.Lock()
 	if a.unwell == nil {
-		a.log.Warn("executor takes no tasks for now", slog.Any("error", why))
+		a.log.Warn("executor stops accepting tasks", slog.Any("error", why))
 	}
 	a.unwell = why
 	a.ills++
@@ -37,14 +38,14 @@ func (a *Agent) suspend(why error) {
 	wake(a.ailing)
 }
 
-// keepWell checks the executor now and then, and after a suspension until it
-// is well again.
+// keepWell checks the executor periodically, and after a suspension until a check
+// passes.
 func (a *Agent) keepWell(ctx context.Context) {
 	retry := pauses(a.opts.timing.retryFirst, a.opts.timing.retryLimit)
 	ticker := time.NewTicker(a.opts.timing.check)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
-		if ills := a.illsSoFar(); ills > 0 { // the first is the registration's
+		if ills := a.illsSoFar(); ills > 0 { // the first comes from the registration
 			if err := a.check(ctx); err != nil {
 				a.suspend(err)
 				retry.wait(ctx, nil)
@@ -67,14 +68,14 @@ func (a *Agent) illsSoFar() int {
 	return a.ills
 }
 
-// resumeIf makes the executor well, unless it was suspended again since ills
-// was read.
+// resumeIf makes the executor accept tasks, unless it was suspended again since the
+// caller read suspensions.
 func (a *Agent) resumeIf(ills int) {
 	a.mu.Lock()
 	ok := a.ills == ills && !a.draining
 	open := ok && !a.drainWanted
 	if open && a.unwell != nil {
-		a.log.Info("executor takes tasks")
+		a.log.Info("executor accepts tasks")
 	}
 	if ok {
 		a.unwell = nil
@@ -93,10 +94,10 @@ func (a *Agent) check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, a.opts.timing.call)
 	defer cancel()
 	if err := a.driver.Check(ctx); err != nil {
-		return fmt.Errorf("checking driver: %w", err)
+		return fmt.Errorf("check driver: %w", err)
 	}
 	if err := a.renew(ctx); err != nil {
-		return fmt.Errorf("reaching the gateway: %w", err)
+		return fmt.Errorf("reach the gateway: %w", err)
 	}
 	return nil
 }

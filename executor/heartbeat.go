@@ -8,9 +8,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// heartbeats says every few seconds that the task is in good hands, until its
-// outcome was accepted or ctx ends. Of all answers only a wanted stop stops
-// anything.
+// heartbeats sends a heartbeat every few seconds, until the outcome was accepted or
+// ctx ends. Only a stop request in the answer stops the task.
 func (t *task) heartbeats(ctx context.Context) {
 	timer := time.NewTimer(t.untilHeartbeat())
 	defer timer.Stop()
@@ -47,7 +46,7 @@ func (t *task) heartbeats(ctx context.Context) {
 }
 
 // untilHeartbeat returns when the next heartbeat is due: at once, unless the
-// process has just given the first one.
+// process has just sent the first one.
 func (t *task) untilHeartbeat() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -57,7 +56,7 @@ func (t *task) untilHeartbeat() time.Duration {
 	return jitter(t.a.opts.timing.heartbeat)
 }
 
-// beat gives one heartbeat, and reports whether the service answered.
+// beat sends one heartbeat, and reports whether the service answered.
 func (t *task) beat(ctx context.Context, token []byte) bool {
 	t.mu.Lock()
 	details := t.details()
@@ -79,7 +78,7 @@ func (t *task) beat(ctx context.Context, token []byte) bool {
 	return true
 }
 
-// touch notes that the token was known just now.
+// touch records that the service accepted the token just now.
 func (t *task) touch() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// host is a machine: it has a state dir, and environments that go on whatever
-// becomes of the processes that started them.
+// host is a machine: it has a state dir, and environments that keep running when
+// the processes that started them end.
 type host struct {
 	w           *world
 	dir         string
@@ -26,7 +26,7 @@ type host struct {
 
 	mu   sync.Mutex
 	envs map[run.Key]*env
-	down bool // the driver's own service is away
+	down bool // the driver's backend is unavailable
 }
 
 func (w *world) newHost(slots int) *host {
@@ -44,7 +44,7 @@ type env struct {
 
 	mu      sync.Mutex
 	frames  []run.Frame
-	waiting *waiting // the step that asks
+	waiting *waiting // the step with a pending request
 	ended   error    // it ended without a task_end
 	damage  damage
 	stopped bool
@@ -52,13 +52,13 @@ type env struct {
 	changed chan struct{}
 }
 
-// damage is what became of the journal of an environment.
+// damage is the damage of an environment's journal.
 type damage struct {
-	from, to int64 // the frames that are lost; none if from is 0
-	gap      bool  // the frames after them can be read, and the driver sees no damage
+	from, to int64 // the lost frames; none if from is 0
+	gap      bool  // the frames after them can be read, and the driver detects no damage
 }
 
-// spoil damages the journal of an environment from frame from on.
+// spoil damages the journal of an environment from frame d.from on.
 func (e *env) spoil(d damage) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -74,7 +74,7 @@ func (e *env) spoilNext(gap bool) {
 	e.spoil(damage{from: next + 1, to: next + 2, gap: gap})
 }
 
-// fault returns what a driver yields in the place of frame n; the lock is held.
+// fault returns what a driver yields instead of frame n. The caller holds the lock.
 func (e *env) fault(n int64) error {
 	if e.damage.from == 0 || e.damage.gap || n < e.damage.from || n-e.first >= int64(len(e.frames)) {
 		return nil
@@ -151,7 +151,7 @@ func (e *env) shim(w *world, s script) {
 	e.add(run.Frame{Kind: run.FrameTaskEnd, Result: &result})
 }
 
-// procDriver is the driver as one process has it.
+// procDriver is the driver of one process.
 type procDriver struct{ *process }
 
 func (d *procDriver) Features() executor.Features { return executor.Features{Name: "fake"} }
@@ -164,7 +164,7 @@ func (h *host) reach() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.down {
-		return run.Errorf(run.CodeUnavailable, "the driver's service is away")
+		return run.Errorf(run.CodeUnavailable, "the driver's backend is unavailable")
 	}
 	return nil
 }
@@ -250,7 +250,8 @@ func (d *procDriver) Start(ctx context.Context, t executor.Task) (executor.Handl
 	return &procHandle{procDriver: d, env: e}, nil
 }
 
-// create makes the environment unless it is there. The starter is of this call.
+// create creates the environment unless it exists. The starter identifies this
+// call.
 func (d *procDriver) create(key run.Key, resume bool) (e *env, starter int, err error) {
 	if err := d.gate(); err != nil {
 		return nil, 0, err
@@ -271,8 +272,8 @@ func (d *procDriver) create(key run.Key, resume bool) (e *env, starter int, err 
 	return e, e.starter, nil
 }
 
-// giveUp removes an environment of which nothing ran, and that no other call
-// has come to start.
+// giveUp removes an environment of which nothing ran, and that no other call has
+// begun to start.
 func (h *host) giveUp(e *env, starter int) {
 	h.mu.Lock()
 	mine := !e.delivered && e.starter == starter && h.envs[e.key] == e
@@ -282,7 +283,7 @@ func (h *host) giveUp(e *env, starter int) {
 	}
 }
 
-// deliver hands the definition to the shim, which takes it once.
+// deliver hands the definition to the shim, which accepts it once.
 func (h *host) deliver(e *env, first int64, s script) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -293,7 +294,7 @@ func (h *host) deliver(e *env, first int64, s script) {
 	h.w.group.Go(func() { e.shim(h.w, s) })
 }
 
-// put makes an environment that nobody started.
+// put creates an environment that no executor started.
 func (h *host) put(key run.Key) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -357,7 +358,7 @@ func (h *procHandle) Events(ctx context.Context, from int64) iter.Seq2[run.Frame
 	}
 }
 
-// at returns frame n if it is there, or the next one behind a gap.
+// at returns frame n if it exists, or the next one after a gap.
 func (e *env) at(n int64) (f run.Frame, ok bool, changed <-chan struct{}, ended error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -15,38 +15,38 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Names in a state dir. The journal's id lies with the journal: who removes
-// the one removes the other.
+// Names in a state dir. The journal's id is stored in the journal's directory, so
+// both are removed together.
 const (
 	idName        = "id"
 	journalName   = "journal"
 	journalIDName = "id"
 )
 
-// Bounds of ids, so that heartbeat details stay within 512 bytes: maxHostPart
-// is of the part of a generated one that comes from the host's name.
+// Bounds of ids, so that heartbeat details stay within 512 bytes. maxHostPart
+// bounds the part of a generated id that comes from the host name.
 const (
 	maxID       = 100
 	maxHostPart = 40
 )
 
-// identity is who an executor is: it lasts as long as its state dir.
+// identity holds the ids of an executor. It lasts as long as the state dir.
 type identity struct {
 	id        string
 	journalID string
 	lock      *flock.Flock
 }
 
-// openIdentity takes the lock of the state dir, which is made where it does not
-// exist, and reads or makes the ids. Errors: CodeConflict where another process
-// holds the state dir, it belongs to another id than the one wanted, or it is a
-// copy, CodeInvalid where that is no id.
+// openIdentity creates the state dir if it does not exist, locks it, and reads or
+// creates the ids. Errors: CodeConflict if another process holds the state dir, it
+// belongs to another id than the requested one, or it is a copy; CodeInvalid if the
+// requested id is malformed.
 func openIdentity(dir, wanted, host string) (*identity, error) {
 	if wanted != "" && !validID(wanted) {
-		return nil, run.Errorf(run.CodeInvalid, "%q is not an executor id: it has 1 to %d of a-z, A-Z, 0-9, '.', '_' and '-'", wanted, maxID)
+		return nil, run.Errorf(run.CodeInvalid, "%q is not an executor id: it consists of 1 to %d of a-z, A-Z, 0-9, '.', '_' and '-'", wanted, maxID)
 	}
 	if err := durable.MkdirAll(filepath.Join(dir, journalName), 0o700); err != nil {
-		return nil, fmt.Errorf("making state dir: %w", err)
+		return nil, fmt.Errorf("create state dir: %w", err)
 	}
 	lock, err := dirlock.Take(dir)
 	if errors.Is(err, dirlock.ErrHeld) {
@@ -88,8 +88,8 @@ func (i *identity) close() error {
 	return i.lock.Unlock()
 }
 
-// readOrMake returns the line in the file, which is made to hold fresh if it
-// does not exist.
+// readOrMake returns the line in the file. If the file does not exist, it is
+// created with fresh.
 func readOrMake(path, fresh string) (string, error) {
 	b, err := os.ReadFile(path)
 	if err == nil {
@@ -97,21 +97,21 @@ func readOrMake(path, fresh string) (string, error) {
 			return line, nil
 		}
 	} else if !errors.Is(err, os.ErrNotExist) {
-		return "", fmt.Errorf("reading %s: %w", path, err)
+		return "", fmt.Errorf("read %s: %w", path, err)
 	}
 	if err := durable.WriteFile(path, []byte(fresh+"\n")); err != nil {
-		return "", fmt.Errorf("writing %s: %w", path, err)
+		return "", fmt.Errorf("write %s: %w", path, err)
 	}
 	return fresh, nil
 }
 
-// FreshID makes an id that no other executor has, from the name of the host, or
-// pod, that it runs on.
+// FreshID generates a unique executor id from the name of the host, or pod, that it
+// runs on.
 func FreshID(host string) string {
 	return hostPart(host) + "-" + strings.ToLower(rand.Text()[:8])
 }
 
-// validID reports whether an id is fit for queue names and heartbeat details.
+// validID reports whether an id is valid in queue names and heartbeat details.
 func validID(id string) bool {
 	for i := range len(id) {
 		c := id[i]
@@ -122,7 +122,7 @@ func validID(id string) bool {
 	return id != "" && len(id) <= maxID
 }
 
-// hostPart makes a host name fit for an id.
+// hostPart converts a host name to the first part of an id.
 func hostPart(host string) string {
 	host, _, _ = strings.Cut(strings.ToLower(host), ".")
 	clean := strings.Map(func(r rune) rune {

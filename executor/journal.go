@@ -10,60 +10,58 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Journal keeps the memory of an executor: lines by key, that are only ever
-// added to. It has an implementation over files, which is of one executor, and
-// others may be shared by the members of an executor set: see Shared. Methods
-// are safe for concurrent use, and each bounds its own time.
+// Journal stores the state of an executor: append-only lines by key. The
+// implementation over files belongs to one executor; others may be shared by the
+// members of an executor set: see Shared. Methods are safe for concurrent use, and
+// each bounds its own time.
 type Journal interface {
-	// ID names the journal: one that was lost and begun anew has another. Only
-	// the journal that had a key may say that nothing of it ran.
+	// ID names the journal. A journal that replaces a lost one has another id. Only
+	// the journal that held a key may say that nothing of it ran.
 	ID() string
-	// Load returns the keys that this executor held when its last process
-	// ended.
+	// Load returns the entries of the keys that this executor held when its last
+	// process ended.
 	Load() ([]Page, error)
-	// Create begins the page of a key with a line that is Kept. Errors:
-	// CodeConflict where there is one. With CodeUnavailable, CodeTimeout,
-	// CodeCanceled or CodeInternal a page may come into being yet, with any
-	// other it will not.
+	// Create creates the entry of a key with a line that is Kept. Errors: CodeConflict
+	// if there is one. With CodeUnavailable, CodeTimeout, CodeCanceled or CodeInternal
+	// the entry may still be created later, with any other code it will not.
 	Create(key run.Key, line []byte) (Lines, error)
 	// Check returns nil if the journal can be written.
 	Check() error
-	// Close gives the journal back when nobody writes to it any more.
+	// Close releases the journal once nothing writes to it any more.
 	Close() error
 }
 
-// Page is what a journal has of one key.
+// Page is the journal entry of one key.
 type Page struct {
 	Key run.Key
-	// Content is whole lines, oldest first.
+	// Content is complete lines, oldest first.
 	Content []byte
 	Lines   Lines
 }
 
-// Lines are the lines of one key. The methods must not be called at the same
-// time. After an error nothing counts as written. ErrLost means that another
-// member of the set has the key: what this one knows of it is void.
+// Lines are the lines of one key. The methods must not be called at the same time.
+// After an error nothing counts as written. ErrLost means that another member of
+// the set has the key: the state of this member is invalid.
 type Lines interface {
 	// Append adds a line, which has no newline at its end.
 	Append(line []byte, d Durability) error
-	// Grown reports whether there is so much that a rewrite pays.
+	// Grown reports whether the entry has grown enough for a rewrite.
 	Grown() bool
-	// Rewrite puts one line in the place of all, as durable as they were.
+	// Rewrite replaces all lines by one, with the same durability.
 	Rewrite(line []byte) error
-	// Remove removes the page. Once it did, the lines are not used any more.
+	// Remove removes the entry. The lines are not used after a success.
 	Remove() error
-	// Close writes what is left to write and leaves the page to the next
-	// process, or member. The lines are not used any more after it.
+	// Close writes pending lines and leaves the entry to the next process, or member.
+	// The lines are not used after it.
 	Close() error
 }
 
-// Durability says what a line must survive.
+// Durability is the kind of failure that a line must survive.
 type Durability int
 
-// The durabilities. A journal may give more than it is asked for.
+// The durabilities. A journal may provide more than requested.
 const (
-	// Lazy lines may be lost with the process: that costs work that is done
-	// again, and nothing else.
+	// Lazy lines may be lost with the process. The loss costs repeated work only.
 	Lazy Durability = iota
 	// Kept lines survive the process from the moment that Append returns.
 	Kept
@@ -71,7 +69,7 @@ const (
 	Synced
 )
 
-// ErrLost is what the lines of a key return that another member of the set has
+// ErrLost is returned by the lines of a key that another member of the set has
 // taken over.
 var ErrLost = errors.New("another member of the set has the key")
 
@@ -81,17 +79,17 @@ var errSealed = errors.New("the journal is closed")
 type journal struct {
 	Journal
 
-	seal atomic.Bool // a process that is dead, or over, writes nothing
+	seal atomic.Bool // set when the process is over: nothing is written any more
 }
 
-// loaded is one page as it was found.
+// loaded is an entry as it was found.
 type loaded struct {
 	key   run.Key
 	entry entry
 	file  *journalFile
 }
 
-// load reads all pages.
+// load reads all entries.
 func (j *journal) load() ([]loaded, error) {
 	pages, err := j.Load()
 	if err != nil {
@@ -109,14 +107,15 @@ func (j *journal) open(p Page) loaded {
 	return loaded{key: p.Key, entry: e, file: &journalFile{journal: j, lines: p.Lines}}
 }
 
-// parseEntry reads the lines of a page, and returns how many bytes of it hold.
+// parseEntry reads the lines of an entry, and returns how many bytes of it are
+// valid.
 func parseEntry(content []byte) (entry, int64) {
 	var e entry
 	size := 0
 	for rest := content; len(rest) > 0; {
 		line, after, whole := bytes.Cut(rest, []byte("\n"))
 		if !whole {
-			break // torn: it was never acted upon
+			break // torn: nothing was done on account of it
 		}
 		var r record
 		if err := json.Unmarshal(line, &r); err != nil || r.Version > recordVersion {
@@ -133,7 +132,7 @@ func parseEntry(content []byte) (entry, int64) {
 	return e, int64(size)
 }
 
-// create begins the page of a key. Errors: CodeConflict where there is one.
+// create creates the entry of a key. Errors: CodeConflict if there is one.
 func (j *journal) create(key run.Key, r record) (*journalFile, error) {
 	if j.seal.Load() {
 		return nil, errSealed
@@ -150,15 +149,15 @@ func (j *journal) create(key run.Key, r record) (*journalFile, error) {
 	return &journalFile{journal: j, lines: lines}, nil
 }
 
-// journalFile is the page of one key. Its methods must not be called at the
-// same time.
+// journalFile is the entry of one key. Its methods must not be called at the same
+// time.
 type journalFile struct {
 	journal *journal
 	lines   Lines
 }
 
-// compact writes the page anew as one line, if it has grown enough. After an
-// error the old one holds.
+// compact rewrites the entry as one line, if it has grown enough. After an error
+// the old lines remain valid.
 func (f *journalFile) compact(r record) error {
 	if !f.lines.Grown() {
 		return nil
@@ -174,7 +173,7 @@ func (f *journalFile) compact(r record) error {
 	return f.lines.Rewrite(line)
 }
 
-// append writes a line. After an error it did not happen.
+// append writes a line. After an error the line does not count as written.
 func (f *journalFile) append(r record, d Durability) error {
 	if f.journal.seal.Load() {
 		return errSealed
@@ -186,7 +185,7 @@ func (f *journalFile) append(r record, d Durability) error {
 	return f.lines.Append(line, d)
 }
 
-// remove removes the page.
+// remove removes the entry.
 func (f *journalFile) remove() error {
 	if f.journal.seal.Load() {
 		return errSealed
@@ -194,7 +193,7 @@ func (f *journalFile) remove() error {
 	return f.lines.Remove()
 }
 
-// close leaves the page to the next process.
+// close leaves the entry to the next process.
 func (f *journalFile) close() error {
 	return f.lines.Close()
 }
@@ -202,7 +201,7 @@ func (f *journalFile) close() error {
 func encode(r record) ([]byte, error) {
 	line, err := json.Marshal(r)
 	if err != nil {
-		return nil, fmt.Errorf("encoding journal record: %w", err)
+		return nil, fmt.Errorf("encode journal record: %w", err)
 	}
 	return line, nil
 }

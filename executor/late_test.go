@@ -10,16 +10,16 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// TestSet_late_page has the page of a delivery come to the journal when nobody
-// waits for it any more, while the word that the task is given back is still on
-// its way: only one of the two holds.
+// TestSet_late_page delays the write of a journal entry until its caller has
+// stopped waiting, while the outcome that requeues the task is still on its way.
+// Only one of the two may take effect.
 func TestSet_late_page(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		s := w.newSet("blue", 1)
 		p := s.start(nil)
 		w.sleep(6 * time.Second)
 		w.setMishaps(inTurn(mishapAt{}, // the heartbeat arrives
-			mishapAt{callComesLate, time.Second}, // the page
+			mishapAt{callComesLate, time.Second}, // the write of the entry
 			mishapAt{callComesLate, 3 * time.Second}))
 		w.submit(0)
 		w.awaitEnd(10*time.Minute, 0)
@@ -36,7 +36,7 @@ type mishapAt struct {
 	delay time.Duration
 }
 
-// inTurn returns the mishaps of the next calls; later ones have none.
+// inTurn returns the faults of the next calls; later ones have none.
 func inTurn(all ...mishapAt) func() (mishap, time.Duration) {
 	var mu sync.Mutex
 	return func() (mishap, time.Duration) {

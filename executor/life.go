@@ -11,8 +11,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// run lives the task's life from the state it is in, until it is over and
-// removed, given back, or ctx ends.
+// run drives the task from its current state, until it is over and removed,
+// requeued, or ctx ends.
 func (t *task) run(ctx context.Context) {
 	work, cancel := context.WithCancelCause(ctx)
 	stopWatch := make(chan struct{})
@@ -50,17 +50,17 @@ func (t *task) run(ctx context.Context) {
 	}
 }
 
-// live does the work of run; side has what must end with it.
+// live does the work of run; side holds the goroutines that must end with it.
 func (t *task) live(ctx context.Context, side *sync.WaitGroup) {
 	var h Handle
 	found := make(chan struct{})
 	if t.state() == stateEnded {
-		// The answer does not wait for the environment.
+		// The completion does not wait for the environment.
 		side.Go(func() {
 			there := t.attachAny(ctx)
 			h = there
 			close(found)
-			t.read(ctx, there) // h may be found anew meanwhile
+			t.read(ctx, there) // h may be replaced meanwhile
 		})
 	} else {
 		h = t.environment(ctx)
@@ -72,7 +72,7 @@ func (t *task) live(ctx context.Context, side *sync.WaitGroup) {
 		if ctx.Err() != nil || t.isLost() {
 			return
 		}
-		started := h // h may be found anew below, while these still run
+		started := h // h may be replaced below, while these still run
 		side.Go(func() { t.read(ctx, started) })
 		if started != nil {
 			side.Go(func() { t.stopWhenWanted(ctx, started) })
@@ -88,7 +88,7 @@ func (t *task) live(ctx context.Context, side *sync.WaitGroup) {
 		return
 	}
 	if h == nil {
-		h = t.attachAny(ctx) // what a start that failed may have left
+		h = t.attachAny(ctx) // a failed start may have left an environment
 	}
 	if ctx.Err() != nil {
 		return
@@ -98,7 +98,7 @@ func (t *task) live(ctx context.Context, side *sync.WaitGroup) {
 	}
 	t.a.at(pointRemoved, t.key)
 	if t.a.shared != nil {
-		t.erase() // a set knows from the claim that the key has begun: see ours
+		t.erase() // a set learns from the claim that the key has begun: see journalHeldKey
 		return
 	}
 	if h != nil || t.noteShipped(ctx) {
@@ -106,8 +106,8 @@ func (t *task) live(ctx context.Context, side *sync.WaitGroup) {
 	}
 }
 
-// finish waits for the end, hands it over and sees all frames stored. False
-// means that the context ended before.
+// finish waits for the result, completes the task and waits until all frames are
+// stored. It returns false if the context ended first.
 func (t *task) finish(ctx context.Context) bool {
 	select {
 	case <-t.over:
@@ -127,9 +127,9 @@ func (t *task) finish(ctx context.Context) bool {
 	}
 }
 
-// noteShipped notes that nothing is left to be read of the environment, which
-// is removed next: a process that finds the entry without it misses nothing. In
-// a set it insists, as justify does.
+// noteShipped records that no frames are left to read from the environment, which
+// is removed next. A process that finds the entry without the environment then
+// misses nothing. In a set the record must succeed, as in confirmOwnership.
 func (t *task) noteShipped(ctx context.Context) bool {
 	t.mu.Lock()
 	last := t.entry.Last
@@ -147,15 +147,15 @@ func (t *task) noteShipped(ctx context.Context) bool {
 		return true
 	}
 	if err := t.append(r, Kept); err != nil {
-		t.log.Warn("noting that all frames were stored failed", slog.Any("error", err))
+		t.log.Warn("failed to record that all frames are stored", slog.Any("error", err))
 	}
 	return true
 }
 
-// justify writes a line to a set's journal before something is done that can
-// not be undone: as long as it was not written another member may have the key,
-// and need what would be gone. False means that one does, or that the context
-// ended before.
+// justify writes a line to a set's journal before an action that cannot be undone.
+// Until the line is written, another member may have the key and need what the
+// action removes. It returns false if another member has the key, or if the context
+// ended first.
 func (t *task) justify(ctx context.Context, r record) bool {
 	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
 	for {
@@ -171,7 +171,7 @@ func (t *task) justify(ctx context.Context, r record) bool {
 		case errors.Is(err, ErrLost), errors.Is(err, errErased):
 			return false
 		}
-		t.log.Warn("noting that the environment goes failed", slog.Any("error", err))
+		t.log.Warn("failed to record the removal of the environment", slog.Any("error", err))
 		if !retry.wait(ctx, t.left) {
 			return false
 		}
@@ -190,7 +190,7 @@ func (t *task) isGone() bool {
 	return t.gone
 }
 
-// newShipper makes the shipper of the task; the lock is held.
+// newShipper creates the frame sender of the task. The caller holds the lock.
 func (t *task) newShipper(ctx context.Context) *shipper {
 	pause := time.Duration(0)
 	if t.a.shared != nil {
@@ -208,8 +208,8 @@ func (t *task) newShipper(ctx context.Context) *shipper {
 	}, &t.entry)
 }
 
-// noteBatch notes the bounds of a batch that is to be shipped. In a set it
-// waits until they are noted: another member may come to ship it.
+// noteBatch records the bounds of a batch before it is sent. In a set it retries
+// until they are recorded: another member may have to send the same batch.
 func (t *task) noteBatch(ctx context.Context, r record) {
 	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
 	for {
@@ -217,7 +217,7 @@ func (t *task) noteBatch(ctx context.Context, r record) {
 		if err == nil {
 			return
 		}
-		t.log.Warn("noting a batch failed", slog.Any("error", err))
+		t.log.Warn("failed to record a batch", slog.Any("error", err))
 		switch {
 		case t.a.shared == nil:
 			return
@@ -237,14 +237,14 @@ func (t *task) tryNote(r record) error {
 		return err
 	}
 	if err := t.file.compact(t.entry.record); err != nil {
-		t.log.Warn("compacting the journal failed", slog.Any("error", err))
+		t.log.Warn("failed to compact the journal", slog.Any("error", err))
 	}
 	return nil
 }
 
-// framesRefused reports whether the desk will never take the task's frames:
-// its result is known, and no caller waits for anything any more. Where the executor
-// was removed, other members of its set still send them.
+// framesRefused reports whether the gateway will never accept the task's frames:
+// its result is known, and no caller waits any more. If the executor was removed,
+// other members of its set still send them.
 func (t *task) framesRefused(err error) bool {
 	t.a.suspectRemoval(err)
 	t.mu.Lock()
@@ -253,21 +253,21 @@ func (t *task) framesRefused(err error) bool {
 	return t.entry.Answered && (t.a.shared == nil || run.CodeOf(err) != run.CodeForbidden)
 }
 
-// awaitFrames waits until all frames are stored, but not for long: a gateway
-// that is away does not hold a result back.
+// awaitFrames waits until all frames are stored, but not for long: an unavailable
+// gateway does not delay a result.
 func (t *task) awaitFrames(ctx context.Context) {
 	timer := time.NewTimer(t.a.opts.timing.shipWait)
 	defer timer.Stop()
 	select {
 	case <-t.ship.done:
 	case <-timer.C:
-		t.log.Warn("completing before all frames are stored")
+		t.log.Warn("task completes before all frames are stored")
 	case <-ctx.Done():
 	}
 }
 
-// complete hands the outcome over until it is accepted. False means that the
-// context ended before.
+// complete reports the outcome until it is accepted. It returns false if the
+// context ended first.
 func (t *task) complete(ctx context.Context) bool {
 	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
 	for ctx.Err() == nil {
@@ -278,8 +278,8 @@ func (t *task) complete(ctx context.Context) bool {
 		token, refused, answered, changed := t.entry.Token, t.refused, t.entry.Answered, t.changed
 		outcome := Outcome{Executor: t.a.who.id, Ended: t.entry.Result}
 		closed := t.entry.State == stateClosed
-		if closed { // the token may be that of an order to adopt, which can not be given back
-			outcome = Outcome{Executor: t.a.who.id, JournalID: t.a.who.journalID, NeverStarted: fmt.Sprintf("executor %s gave it back: %s", t.a.who.id, t.entry.Reason)}
+		if closed { // the token may belong to an adoption, which can not be requeued
+			outcome = Outcome{Executor: t.a.who.id, JournalID: t.a.who.journalID, NeverStarted: fmt.Sprintf("executor %s requeued it: %s", t.a.who.id, t.entry.Reason)}
 		}
 		t.mu.Unlock()
 		if answered {
@@ -287,7 +287,7 @@ func (t *task) complete(ctx context.Context) bool {
 		}
 		if refused || token == nil {
 			if closed {
-				return false // who adopts the key finds it closed
+				return false // a later adoption finds the key closed
 			}
 			t.suspendSlot()
 			select {
@@ -308,15 +308,15 @@ func (t *task) complete(ctx context.Context) bool {
 		case run.CodeOf(err) == run.CodeNotFound:
 			t.refuse(token)
 		default:
-			t.log.Warn("completing failed", slog.Any("error", err))
+			t.log.Warn("failed to complete task", slog.Any("error", err))
 			retry.wait(ctx, changed)
 		}
 	}
 	return false
 }
 
-// complete hands an outcome over once. In a set that takes the certainty that
-// nobody else may answer.
+// complete reports an outcome once. In a set no other member may be able to report
+// one.
 func (a *Agent) complete(ctx context.Context, token []byte, outcome Outcome) error {
 	if a.shared != nil {
 		if err := a.shared.Valid(); err != nil {
@@ -328,23 +328,24 @@ func (a *Agent) complete(ctx context.Context, token []byte, outcome Outcome) err
 	return a.tokens.Complete(ctx, token, outcome)
 }
 
-// answered notes that the outcome was accepted under the token.
+// answered records that the outcome was accepted under the token.
 func (t *task) answered(token []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if string(t.entry.Token) != string(token) {
-		return // adopted meanwhile: the new token wants its answer
+		return // adopted meanwhile: the new token needs an outcome
 	}
 	if err := t.append(record{Answered: true}, Lazy); err != nil {
-		t.log.Warn("noting the answer failed", slog.Any("error", err))
+		t.log.Warn("failed to record the accepted outcome", slog.Any("error", err))
 		t.entry.Answered = true
 	}
 	t.freeSlot()
 	t.notify()
 }
 
-// giveBack closes the key, of which nothing ran, so that it may be queued
-// again. It fails if the journal can not be written, or the key has gone on.
+// giveBack closes the key, of which nothing ran, so that it may be queued again. It
+// fails if the journal can not be written, or if the key is not launchable any
+// more.
 func (t *task) giveBack(reason string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -353,19 +354,19 @@ func (t *task) giveBack(reason string) error {
 	}
 	r := record{State: stateClosed, Reason: reason}
 	if t.entry.State == stateNew {
-		r.Token = t.token // the answer is due to it
+		r.Token = t.token // the outcome is reported under it
 	}
 	if err := t.append(r, Kept); err != nil {
 		return err
 	}
 	t.freeSlot()
 	t.count(givenBack)
-	t.log.Info("task given back", slog.String("reason", reason))
+	t.log.Info("task requeued", slog.String("reason", reason))
 	return nil
 }
 
-// answerGiveBack tells that the key was closed, also when the executor shuts
-// down, and retires it when that was heard.
+// answerGiveBack reports that the key was closed, also when the executor shuts
+// down, and retires the key once the report was accepted.
 func (t *task) answerGiveBack(ctx context.Context) {
 	t.mu.Lock()
 	token := t.entry.Token
@@ -378,9 +379,9 @@ func (t *task) answerGiveBack(ctx context.Context) {
 	if !t.complete(ctx) {
 		return
 	}
-	if t.a.shared != nil { // where a start that failed leaves what it made
+	if t.a.shared != nil { // a failed start leaves its environment in a set
 		if err := t.a.removeEnvironment(ctx, t.key); err != nil {
-			t.log.Warn("removing environment failed", slog.Any("error", err))
+			t.log.Warn("failed to remove environment", slog.Any("error", err))
 		}
 		t.erase()
 		return
@@ -388,7 +389,7 @@ func (t *task) answerGiveBack(ctx context.Context) {
 	t.retire()
 }
 
-// lastWords returns a context that ends some time after ctx.
+// lastWords returns a context that ends a fixed time after ctx.
 func (t *task) lastWords(ctx context.Context) (context.Context, context.CancelFunc) {
 	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {

@@ -8,11 +8,11 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// givenBack is the outcome, beside the final statuses, of a task of which no
-// step ran, and which is queued again.
+// givenBack is the outcome, besides the final statuses, of a task of which no step
+// ran and which is queued again.
 const givenBack = "given_back"
 
-// metrics are the figures of an agent.
+// metrics are the metrics of an agent.
 type metrics struct {
 	claims prometheus.Counter
 	gained prometheus.Counter
@@ -38,16 +38,16 @@ func newMetrics(a *Agent) *metrics {
 			Name: "drover_executor_keys_lost_total", Help: "Tasks that another member of the executor set has taken over.",
 		}),
 		tasks: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "drover_executor_tasks_total", Help: "Tasks that ended here, by outcome, given_back for those that never began.",
+			Name: "drover_executor_tasks_total", Help: "Tasks that ended on this executor, by outcome; given_back if no step ran and the task was queued again.",
 		}, []string{"outcome"}),
 		transfers: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "drover_executor_transfers_total", Help: "Archives that steps asked to be moved, by the type of step and the outcome of each try: moved, failed, broken_off or stopped.",
+			Name: "drover_executor_transfers_total", Help: "Archive transfers for steps, by the type of step and the outcome of each try: moved, failed, broken_off or stopped.",
 		}, []string{"step", "outcome"}),
 		transferBytes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "drover_executor_transfer_bytes_total", Help: "Bytes of archives that were moved, all tries together.",
+			Name: "drover_executor_transfer_bytes_total", Help: "Bytes of archives that were moved, over all tries.",
 		}, []string{"step"}),
 		transferTime: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "drover_executor_transfer_duration_seconds", Help: "Time in which steps had what they asked for moved, all tries together.",
+			Name: "drover_executor_transfer_duration_seconds", Help: "Duration of archive transfers for steps, over all tries.",
 			Buckets: prometheus.ExponentialBuckets(0.01, 4, 9), // to 11 minutes
 		}, []string{"step"}),
 	}
@@ -66,7 +66,7 @@ func newMetrics(a *Agent) *metrics {
 			_, bytes := a.unshipped()
 			return float64(bytes)
 		}),
-		gauge("drover_executor_healthy", "1 while the executor asks for tasks, 0 while something keeps it from it.", func() float64 {
+		gauge("drover_executor_healthy", "1 while the executor accepts tasks, 0 otherwise.", func() float64 {
 			if a.Health() != nil {
 				return 0
 			}
@@ -93,8 +93,8 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// Metrics returns the figures of the agent. Agents that share a registry need
-// a label that tells them apart.
+// Metrics returns the metrics of the agent. Agents that share a registry need a
+// label to distinguish them.
 func (a *Agent) Metrics() prometheus.Collector { return a.metrics }
 
 // unshipped returns how many frames wait in memory to be stored, and their size.
@@ -118,26 +118,25 @@ func (s *shipper) waiting() (frames, bytes int) {
 	return len(s.queue), s.bytes
 }
 
-// count counts the outcome of a task, the first one alone: what is answered
-// again was counted.
+// count counts the outcome of a task once; a repeated report does not count.
 func (t *task) count(outcome string) {
 	if !t.counted.Swap(true) {
 		t.a.metrics.tasks.WithLabelValues(outcome).Inc()
 	}
 }
 
-// Outcomes of a try to move what a step asks for.
+// Outcomes of a try to transfer an archive for a step.
 const (
 	transferMoved     = "moved"
-	transferFailed    = "failed"     // for good: the step fails
-	transferBrokenOff = "broken_off" // it is tried again
-	transferStopped   = "stopped"    // the step waits no more
+	transferFailed    = "failed"     // permanent: the step fails
+	transferBrokenOff = "broken_off" // it is retried
+	transferStopped   = "stopped"    // the step no longer waits
 )
 
-// transferred counts a try to move what a step asks for.
+// transferred counts a try to transfer an archive for a step.
 func (m *metrics) transferred(step, outcome string, bytes int64, took time.Duration) {
 	if step == "" {
-		return // it is not known yet what the step wants
+		return // the type of the step is not known yet
 	}
 	m.transfers.WithLabelValues(step, outcome).Inc()
 	m.transferBytes.WithLabelValues(step).Add(float64(bytes))

@@ -11,8 +11,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// figures gathers what an agent tells of itself, by name, and by the value of
-// the label where there is one.
+// figures gathers the metrics of an agent, by name, and by the value of the label
+// if there is one.
 func figures(t *testing.T, c prometheus.Collector) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -71,7 +71,7 @@ func TestAgent_Metrics(t *testing.T) {
 		require.Greater(t, got["drover_executor_frames_waiting_bytes"], got["drover_executor_frames_waiting"])
 		w.desk.setShipDown(false)
 
-		// Tasks that are adopted are no new ones.
+		// Adopted tasks are not new ones.
 		p.freeze(heartbeatTimeout + 10*time.Second)
 		w.sleep(10 * time.Second)
 		w.tokens.stop(1)

@@ -27,7 +27,7 @@ func TestAgent_desk_takes_no_frames(t *testing.T) {
 		require.InDelta(t, 28, time.Since(began).Seconds(), 2, "a result waits for its frames, but not for long")
 		require.Equal(t, run.StatusSuccess, w.outcome(0).Status)
 		require.Zero(t, p.agent.SlotsInUse())
-		require.Len(t, h.keys(), 1, "the frames are in it alone")
+		require.Len(t, h.keys(), 1, "only the environment has the frames")
 		w.sleep(10 * time.Minute)
 		require.Len(t, h.keys(), 1)
 		w.desk.setShipDown(false)
@@ -131,10 +131,10 @@ func TestAgent_run_was_terminated(t *testing.T) {
 		p := h.start(nil)
 		w.submit(0)
 		w.sleep(3 * time.Second)
-		// The workflow is gone, and with it the token; later the records learn.
+		// The workflow is gone, and its token with it; the records are updated later.
 		w.tokens.forget(0)
 		w.sleep(5 * time.Minute)
-		require.Len(t, h.keys(), 1, "a token that is not known stops nothing")
+		require.Len(t, h.keys(), 1, "an invalid token stops nothing")
 		w.desk.closeClaim(w.desk.lastClaim(0))
 		w.requireClean(h, p)
 	})
@@ -236,7 +236,7 @@ func TestAgent_sweeps_orphans(t *testing.T) {
 		p.kill()
 		<-p.ended
 		w.desk.put(keys[0], claim{executor: id, closed: true})
-		w.desk.put(keys[1], claim{executor: id}) // open: somebody will ask for it
+		w.desk.put(keys[1], claim{executor: id}) // open: it may be adopted
 		for _, key := range keys {
 			h.put(key)
 		}
@@ -259,7 +259,7 @@ func TestNewAgent_state_dir(t *testing.T) {
 	first, err := open("")
 	require.NoError(t, err)
 	_, err = open("")
-	require.Equal(t, run.CodeConflict, run.CodeOf(err), "it is held: %v", err)
+	require.Equal(t, run.CodeConflict, run.CodeOf(err), "the state dir is locked: %v", err)
 	require.NoError(t, first.Close())
 	second, err := open("")
 	require.NoError(t, err)

@@ -8,17 +8,16 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// placeName is the file beside the journal that says where they were made.
+// placeName is the file beside the journal with the fingerprint of its host.
 const placeName = "place"
 
 // machineIDFile names the host, as machine-id(5) has it.
 const machineIDFile = "/etc/machine-id"
 
-// checkPlace refuses a state dir that was copied, to another host or on this
-// one. Two processes with one journal would each believe that the other's
-// tasks are theirs and, finding no environments, that these have vanished.
-// What can not be known, for want of a machine id or of inodes, is not
-// compared. Errors: CodeConflict.
+// checkPlace refuses a state dir that was copied, to another host or on this one.
+// Two processes with one journal would each treat the other's tasks as their own
+// and, finding no environments, as vanished. Unknown parts of the fingerprint,
+// without a machine id or inodes, are not compared. Errors: CodeConflict.
 func checkPlace(dir string) error {
 	here := placeOf(dir)
 	path := filepath.Join(dir, journalName, placeName)
@@ -34,8 +33,8 @@ func checkPlace(dir string) error {
 		"and delete the copy. Where nothing but the host's identity has changed, delete %s", dir, path)
 }
 
-// placeOf describes where a state dir is: the host's machine id, and the dir's
-// inode, each "-" where it is not known.
+// placeOf returns the fingerprint of the host and state dir: the machine id and the
+// dir's inode, each "-" if unknown.
 func placeOf(dir string) string {
 	machine, inode := "-", "-"
 	if id, err := os.ReadFile(machineIDFile); err == nil && len(strings.TrimSpace(string(id))) > 0 {
@@ -49,7 +48,7 @@ func placeOf(dir string) string {
 	return machine + " " + inode
 }
 
-// samePlace reports whether two descriptions may be of one place.
+// samePlace reports whether two fingerprints may be of the same host and dir.
 func samePlace(a, b string) bool {
 	x, y := strings.Fields(a), strings.Fields(b)
 	if len(x) != len(y) {

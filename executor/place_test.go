@@ -11,7 +11,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// TestStateDir_copied opens a state dir where it was made, and copies of it.
+// TestStateDir_copied opens a state dir at its original path, and copies of it.
 func TestStateDir_copied(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "state")
@@ -34,7 +34,7 @@ func TestStateDir_copied(t *testing.T) {
 	require.Equal(t, run.CodeConflict, run.CodeOf(err), err)
 	require.ErrorContains(t, err, "is a copy")
 
-	require.NoError(t, os.Remove(filepath.Join(copied, "journal", "place")), "what the error tells")
+	require.NoError(t, os.Remove(filepath.Join(copied, "journal", "place")), "the file that the error names")
 	again, err = executor.StateDirID(copied, "")
 	require.NoError(t, err)
 	require.Equal(t, id, again)

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// inodeOf returns the number of a file, which a copy does not have.
+// inodeOf returns the inode number of a file, which a copy does not share.
 func inodeOf(info os.FileInfo) (string, bool) {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -2,5 +2,5 @@ package executor
 
 import "os"
 
-// inodeOf returns nothing: files have no numbers there that Go tells.
+// inodeOf returns nothing: Go exposes no file numbers on Windows.
 func inodeOf(os.FileInfo) (string, bool) { return "", false }

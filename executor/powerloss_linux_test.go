@@ -11,8 +11,9 @@ import (
 	"github.com/drover-run/drover/internal/testenv"
 )
 
-// TestStateDirID_survives_a_loss_of_power: with another id the executor would
-// not know its tasks, and with another journal id it would call them lost.
+// TestStateDirID_survives_a_loss_of_power checks that both ids are on disk. With
+// another id the executor would not find its tasks, and with another journal id it
+// would report them as lost.
 func TestStateDirID_survives_a_loss_of_power(t *testing.T) {
 	t.Parallel()
 	disk := testenv.RequireDisk(t)

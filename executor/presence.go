@@ -8,8 +8,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// presence registers the executor and renews the sign of life until ctx ends.
-// It returns an error only when the executor was removed.
+// presence registers the executor and renews the registration until ctx ends. It
+// returns an error only if the executor was removed.
 func (a *Agent) presence(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if err := a.register(ctx); err != nil {
@@ -47,17 +47,16 @@ func (a *Agent) register(ctx context.Context) error {
 		case run.CodeOf(err) == run.CodeForbidden:
 			return err
 		}
-		// Conflict ends by itself when another journal's sign of life has
-		// run out; what is wrong with the registration, when an operator
-		// changed the pool.
-		a.log.Warn("registering failed", slog.Any("error", err))
+		// A conflict ends by itself once the registration of another journal expires, and
+		// an invalid registration once an operator changes the pool.
+		a.log.Warn("failed to register executor", slog.Any("error", err))
 		if !retry.wait(ctx, nil) {
 			return nil
 		}
 	}
 }
 
-// renewals renews the sign of life until the executor must register again.
+// renewals renews the registration until the executor must register again.
 func (a *Agent) renewals(ctx context.Context) error {
 	ticker := time.NewTicker(run.ExecutorRenew)
 	defer ticker.Stop()
@@ -85,7 +84,7 @@ func (a *Agent) renewals(ctx context.Context) error {
 	}
 }
 
-// renew gives one sign of life.
+// renew renews the registration once.
 func (a *Agent) renew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, run.ExecutorRenew)
 	defer cancel()
@@ -104,21 +103,21 @@ func (a *Agent) renew(ctx context.Context) error {
 	return err
 }
 
-// suspectRemoval has the registration renewed at once where a call was answered
-// as for an executor that was removed. Only the renewal decides that it was: what
-// the executor has is stopped by that.
+// suspectRemoval renews the registration at once after a call that failed as if the
+// executor had been removed. Only the answer to the renewal decides, and stops the
+// executor's tasks.
 func (a *Agent) suspectRemoval(err error) {
 	if run.CodeOf(err) == run.CodeForbidden {
 		wake(a.vital)
 	}
 }
 
-// farewell says that no more tasks will be taken, so that nobody has to find
-// out by waiting.
+// farewell reports that the executor accepts no more tasks, so that the gateway
+// need not wait for the registration to expire.
 func (a *Agent) farewell(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.opts.timing.farewell)
 	defer cancel()
 	if err := a.renew(ctx); err != nil {
-		a.log.Debug("last renewal failed", slog.Any("error", err))
+		a.log.Debug("final renewal failed", slog.Any("error", err))
 	}
 }

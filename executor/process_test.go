@@ -30,10 +30,11 @@ type process struct {
 
 	mu     sync.Mutex
 	dead   bool
-	frozen chan struct{} // closed at the thaw; nil: it runs
+	frozen chan struct{} // closed at the thaw; nil: not frozen
 }
 
-// gate is passed before and after everything that a process does to others.
+// gate blocks a frozen process and fails for a dead one. It is called before and
+// after every effect of the process outside itself.
 func (p *process) gate() error {
 	for {
 		p.mu.Lock()
@@ -63,7 +64,7 @@ func (p *process) runs() error {
 	return nil
 }
 
-// through makes a call as the process does.
+// through makes a call on behalf of the process.
 func through[T any](p *process, f func() (T, error)) (T, error) {
 	if err := p.gate(); err != nil {
 		var zero T
@@ -81,8 +82,8 @@ func do(p *process, f func() error) error {
 	return err
 }
 
-// asking makes a call to a service as the process does, with the mishaps of a
-// network: the answer may be lost, and the call may come late.
+// asking makes a call to a service on behalf of the process, with network faults:
+// the response may be lost, and the request may be delayed.
 func asking[T any](ctx context.Context, p *process, f func() (T, error)) (T, error) {
 	return through(p, func() (T, error) {
 		what, delay := p.w.mishap()
@@ -225,7 +226,7 @@ func (h *host) launch(p *process, hook func(p *process, point string, key run.Ke
 	}
 }
 
-// takeTasks is what the worker of the pool does.
+// takeTasks is the worker of the pool's queue.
 func (p *process) takeTasks(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := p.agent.Reserve(ctx); err != nil {
@@ -241,7 +242,7 @@ func (p *process) takeTasks(ctx context.Context) {
 	}
 }
 
-// takeOrders is what the worker of the executor's own queue, or its set's, does.
+// takeOrders is the worker of the executor's own queue, or its set's.
 func (p *process) takeOrders(ctx context.Context, queue string) {
 	for ctx.Err() == nil {
 		d := p.w.tokens.poll(ctx, queue)
@@ -261,7 +262,7 @@ func (p *process) answer(d *delivery, out executor.Outcome) {
 	}
 }
 
-// journalKeys returns the keys that the journal of a host has files of.
+// journalKeys returns the keys that have files in the journal of a host.
 func (h *host) journalKeys() []string {
 	list, err := os.ReadDir(filepath.Join(h.dir, "journal"))
 	require.NoError(h.w.t, err)
@@ -274,7 +275,7 @@ func (h *host) journalKeys() []string {
 	return keys
 }
 
-// dump returns the journal of a host, and how its claims stand.
+// dump returns the journal of a host and the state of its claims.
 func (h *host) dump() string {
 	var b strings.Builder
 	for _, key := range h.journalKeys() {

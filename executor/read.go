@@ -7,11 +7,11 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// setupCut is the last line of a setup's log of run.MaxSetupFrames: it lies in the
-// journal.
+// setupCut is the last line of a setup's log that exceeds run.MaxSetupFrames: the
+// log is stored in the journal.
 const setupCut = "further lines of the setup are left out"
 
-// setupLine adds a line to the setup's log. After the launch there is no
+// setupLine adds a line to the setup's log. After the launch there is no frame
 // number left for it.
 func (t *task) setupLine(line string) {
 	t.mu.Lock()
@@ -25,13 +25,13 @@ func (t *task) setupLine(line string) {
 	}
 	f := t.systemFrame(int64(n)+1, line)
 	if err := t.append(record{Setup: []run.Frame{f}}, Lazy); err != nil {
-		t.log.Warn("noting a line of the setup failed", slog.Any("error", err))
+		t.log.Warn("failed to record a line of the setup", slog.Any("error", err))
 		return
 	}
 	t.ship.push(f)
 }
 
-// systemFrame makes a line of the executor's own.
+// systemFrame creates a log line of the executor itself.
 func (t *task) systemFrame(n int64, line string) run.Frame {
 	return run.Frame{
 		Version: run.FrameOutput.Version(),
@@ -44,8 +44,8 @@ func (t *task) systemFrame(n int64, line string) run.Frame {
 	}
 }
 
-// conclude ends a task that has no environment to tell its end. A line, where
-// there is one, tells it in the log.
+// conclude ends a task whose environment reports no end. A non-empty line reports
+// the end in the log.
 func (t *task) conclude(result *run.TaskResult, line string) {
 	t.mu.Lock()
 	next := max(t.steps.seen, int64(len(t.entry.Setup)), t.entry.unshipped()-1) + 1
@@ -53,8 +53,8 @@ func (t *task) conclude(result *run.TaskResult, line string) {
 	damaged := t.entry.Damaged
 	t.mu.Unlock()
 	if inFlight || damaged {
-		// The frames of the batch in flight are gone with the environment, and
-		// nobody knows whether they were stored: their numbers are used up.
+		// The frames of the batch in flight are gone with the environment, and it is
+		// unknown whether they were stored: their numbers can not be used again.
 		t.end(record{Result: result})
 		t.ship.giveUp()
 		return
@@ -62,8 +62,8 @@ func (t *task) conclude(result *run.TaskResult, line string) {
 	t.end(t.tail(result, line, next))
 }
 
-// tail makes the last frames of a task, from number next on. The numbers of a
-// batch in flight are left to it: its bounds never change.
+// tail creates the last frames of a task, from number next on. It skips the numbers
+// of a batch in flight, whose bounds never change.
 func (t *task) tail(result *run.TaskResult, line string, next int64) record {
 	t.mu.Lock()
 	if t.entry.Flight != nil {
@@ -86,13 +86,13 @@ func (t *task) tail(result *run.TaskResult, line string, next int64) record {
 	return record{Result: result, Last: next, Tail: tail}
 }
 
-// end makes the result known. Only the first one counts.
+// end records the result. Only the first call has an effect.
 func (t *task) end(r record) {
 	t.a.at(pointEnd, t.key)
 	first := t.noteEnd(r)
 	t.a.at(pointEnded, t.key)
 	if first {
-		close(t.over) // from here on it is told
+		close(t.over) // from here on the result is reported
 	}
 }
 
@@ -106,10 +106,10 @@ func (t *task) noteEnd(r record) bool {
 	r.State = stateEnded
 	if err := t.append(r, Kept); err != nil {
 		if t.lost {
-			return false // whoever has the key finds its end
+			return false // the member that has the key finds its end
 		}
-		// It is told nevertheless; the next process would read it again.
-		t.log.Warn("noting the end failed", slog.Any("error", err))
+		// The result is reported nevertheless; the next process would read it again.
+		t.log.Warn("failed to record the end", slog.Any("error", err))
 		t.entry.apply(r)
 		t.unkept = t.a.shared != nil
 	}
@@ -119,10 +119,10 @@ func (t *task) noteEnd(r record) bool {
 	return true
 }
 
-// keepEnd makes up for an end that could not be noted in a set's journal. Until it
-// is, the end is not told: the claim would be closed, and who takes the key over
-// could not tell an environment that has ended from one that is to be stopped, and
-// would not send what is left of its frames.
+// keepEnd records an end that could not be written to a set's journal before. Until
+// it is recorded, the result is not reported: the claim would be closed, and the
+// member that takes over the key could not distinguish an environment that has
+// ended from one that must be stopped, and would not send the remaining frames.
 func (t *task) keepEnd() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -135,7 +135,7 @@ func (t *task) keepEnd() error {
 	return err
 }
 
-// clip shortens a text to n bytes, at the end of a character.
+// clip shortens a text to n bytes, at a character boundary.
 func clip(text string, n int) string {
 	if len(text) <= n {
 		return text

@@ -10,30 +10,30 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// maxMisses is how often frames before the first one of the environment are
-// waited for, where the executor's journal was damaged and does not tell how many
-// there were. They are passed over once what is queued was stored.
+// maxMisses is how many times the executor waits for frames before the first one of
+// the environment, if its own journal was damaged and their number is unknown.
+// After that it skips them, once the queue is stored.
 const maxMisses = 5
 
 var (
 	errGoBack   = errors.New("frames can be read again")
-	errBrokeOff = errors.New("the frames ended without an end")
+	errBrokeOff = errors.New("the frames ended without a task_end frame")
 )
 
-// reader brings the frames of a task to its shipper. One goroutine uses it.
+// reader passes the frames of a task to its frame sender. One goroutine uses it.
 type reader struct {
 	*task
 	h      Handle // nil: there is no environment
 	began  bool   // a frame of the environment was read
-	misses int    // how often a frame was missing
-	warned bool   // the log tells that something is wrong with the journal
+	misses int    // how many times a frame was missing
+	warned bool   // the log has a warning about the journal
 }
 
-// read feeds the shipper with all frames of the task, and ends the task when
-// its end is known.
+// read passes all frames of the task to the frame sender, and ends the task when
+// its result is known.
 func (t *task) read(ctx context.Context, h Handle) {
 	if t.ship.hasAll() {
-		return // an earlier process noted it
+		return // an earlier process recorded that
 	}
 	r := &reader{task: t, h: h}
 	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
@@ -43,7 +43,7 @@ func (t *task) read(ctx context.Context, h Handle) {
 		from := t.ship.wanted()
 		err := r.pass(pass, from)
 		if err == nil && t.ship.isBehind() {
-			<-pass.Done() // there is more to come back for
+			<-pass.Done() // wait until more frames can be read
 		}
 		back := errors.Is(context.Cause(pass), errGoBack)
 		cancel(nil)
@@ -52,7 +52,7 @@ func (t *task) read(ctx context.Context, h Handle) {
 			continue
 		case err == nil:
 			if ctx.Err() == nil && t.ship.lacks() {
-				t.log.Error("giving up on frames that are gone with the environment", slog.Int64("from", from))
+				t.log.Error("skipping frames that were lost with the environment", slog.Int64("from", from))
 				t.ship.giveUp()
 			}
 			return
@@ -66,13 +66,13 @@ func (t *task) read(ctx context.Context, h Handle) {
 	}
 }
 
-// complain logs why reading ended before the task did. Damage is a warning, but
-// one only: no retry helps until the environment ends.
+// complain logs why reading ended before the task did. Damage is logged as a
+// warning once only: no retry helps until the environment ends.
 func (r *reader) complain(err error) {
 	if errors.Is(err, ErrDamaged) {
 		r.warn(err)
 	}
-	r.log.Debug("reading frames broke off", slog.Any("error", err))
+	r.log.Debug("failed to read frames, retrying", slog.Any("error", err))
 }
 
 func (r *reader) warn(err error) {
@@ -82,7 +82,7 @@ func (r *reader) warn(err error) {
 	}
 }
 
-// pass reads once from a frame on. Nil means that the end was reached.
+// pass reads once from a frame on. Nil means that it reached the end.
 func (r *reader) pass(ctx context.Context, from int64) error {
 	for f, err := range r.frames(ctx, from) {
 		if err != nil {
@@ -105,9 +105,9 @@ func (r *reader) pass(ctx context.Context, from int64) error {
 	return context.Cause(ctx)
 }
 
-// frames yields the setup's frames, the environment's, and where that does not
-// tell the end, those that the executor made in its place. No number is left
-// out, but those that skip leaves out.
+// frames yields the setup's frames, the environment's frames and, if those have no
+// task_end, the frames that the executor created in their place. No number is
+// missing, except those that skip leaves out.
 func (r *reader) frames(ctx context.Context, from int64) iter.Seq2[run.Frame, error] {
 	return func(yield func(run.Frame, error) bool) {
 		r.mu.Lock()
@@ -140,10 +140,10 @@ func (r *reader) frames(ctx context.Context, from int64) iter.Seq2[run.Frame, er
 	}
 }
 
-// events yields the environment's frames from a number on. ended says that the
-// environment has ended without telling the end: the next number is the first
-// that it has no frame for. Where a frame is missing, the frames after it serve
-// to learn of the end alone.
+// events yields the environment's frames from a number on. ended means that the
+// environment has ended without a task_end frame; next is then the first number
+// without a frame. After a missing frame, later frames are only read for the
+// result.
 func (r *reader) events(ctx context.Context, from int64, yield func(run.Frame, error) bool) (next int64, ended bool) {
 	next = from
 	var gap error
@@ -183,30 +183,30 @@ func (r *reader) events(ctx context.Context, from int64, yield func(run.Frame, e
 	return next, false
 }
 
-// setupLost reports whether the frames before the first one of the environment
-// are not known, since the executor's own journal was damaged.
+// setupLost reports whether the frames before the first one of the environment are
+// unknown because the executor's own journal was damaged.
 func (r *reader) setupLost() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.entry.Damaged && !r.began
 }
 
-// skip leaves out what comes before frame n where setupLost says so. Where a
-// batch in flight has some of it, the log is given up, and the result is not.
+// skip leaves out the frames before frame n if setupLost. If a batch in flight
+// contains some of them, the log is abandoned, but not the result.
 func (r *reader) skip(n int64) bool {
 	if !r.setupLost() {
 		return false
 	}
 	if r.misses >= maxMisses {
-		r.log.Error("giving up on missing frames", slog.Int64("from", r.ship.wanted()))
+		r.log.Error("abandoning the log after missing frames", slog.Int64("from", r.ship.wanted()))
 		r.ship.giveUp()
 		return true
 	}
 	return r.ship.skipTo(n)
 }
 
-// fill yields frames in the place of those that cannot be had any more, from
-// number next on and before number end.
+// fill yields placeholders for lost frames, from number next up to but not
+// including end.
 func (r *reader) fill(next, end int64, yield func(run.Frame, error) bool) bool {
 	line := fmt.Sprintf("drover: the frames %d to %d of this log are missing", next, end-1)
 	for n := next; n < end; n++ {
@@ -221,7 +221,7 @@ func (r *reader) fill(next, end int64, yield func(run.Frame, error) bool) bool {
 	return true
 }
 
-// told ends the task by its last frame.
+// told ends the task with the result of its last frame.
 func (t *task) told(f run.Frame) {
 	result := f.Result
 	if result == nil {
@@ -232,8 +232,8 @@ func (t *task) told(f run.Frame) {
 	t.end(record{Result: result, Last: f.N})
 }
 
-// endedSilently ends a task whose environment ended before it told so; next is
-// the number after its last frame.
+// endedSilently ends a task whose environment ended without a task_end frame; next
+// is the number after its last frame.
 func (r *reader) endedSilently(why error, next int64) {
 	if errors.Is(why, ErrDamaged) {
 		r.warn(why)
@@ -249,8 +249,8 @@ func (r *reader) endedSilently(why error, next int64) {
 	r.cutShort(why, next)
 }
 
-// cutShort ends the log of a task whose result is known, where the frames from
-// next on cannot be had any more.
+// cutShort ends the log of a task whose result is known, if the frames from next on
+// are lost.
 func (r *reader) cutShort(why error, next int64) {
 	r.mu.Lock()
 	result, last, made := r.entry.Result, r.entry.Last, len(r.entry.Tail) > 0
@@ -262,8 +262,8 @@ func (r *reader) cutShort(why error, next int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.append(tail, Kept); err != nil {
-		// The next process finds the same.
-		r.log.Warn("failed to note the end of the log", slog.Any("error", err))
+		// The next process does the same.
+		r.log.Warn("failed to record the end of the log", slog.Any("error", err))
 		r.entry.apply(tail)
 	}
 	r.ship.finish(tail.Last)

@@ -7,27 +7,27 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// maxSplits is how often a batch that the desk refuses is halved to find what is
-// wrong in it. That is enough to find one frame among as many as fill the queue,
-// and it bounds the calls where all are refused.
+// maxSplits is how many times a refused batch is halved to find the invalid frame.
+// That is enough to find one frame in a full queue, and it bounds the calls if the
+// gateway refuses all frames.
 const maxSplits = 16
 
-// sent is how much of the frames of a batch is sent. Each number must be sent:
-// the log has no gaps in its numbers.
+// sent is how much of the content of a batch is sent. Every frame number must be
+// sent: the numbers of a log have no gaps.
 type sent int
 
 const (
 	asTheyAre sent = iota
-	// marked leaves out what steps have written and put out. A line in its place
-	// says so.
+	// marked removes the output and outputs of steps. One line in their place reports
+	// that.
 	marked
-	// blank leaves out the beginning and the end of steps and task as well.
+	// blank also removes the start and end frames of steps and the task.
 	blank
-	nothing // the log is given up
+	nothing // the log is abandoned
 )
 
-// of returns the frames that are sent for those of a batch, which were refused
-// for the reason given.
+// of returns the frames that are sent in place of a batch that was refused for the
+// reason why.
 func (as sent) of(batch []run.Frame, why error) []run.Frame {
 	if as == asTheyAre {
 		return batch
@@ -58,16 +58,16 @@ func (as sent) of(batch []run.Frame, why error) []run.Frame {
 	return out
 }
 
-// leaveOut logs that frames were refused that were sent in a way, and gives the
-// log up after the last one.
+// leaveOut logs that frames were refused at a level, and abandons the log after the
+// last level.
 func (s *shipper) leaveOut(why error, as sent, first, last int64) {
 	if as == asTheyAre {
 		s.fault = why
 	}
 	if as+1 < nothing {
-		s.log.Error("leaving out frames that the desk refuses", slog.Any("error", why), slog.Int64("first", first), slog.Int64("last", last))
+		s.log.Error("removing the content of frames that the gateway refuses", slog.Any("error", why), slog.Int64("first", first), slog.Int64("last", last))
 		return
 	}
-	s.log.Error("giving up on the rest of a log that the desk refuses", slog.Any("error", why), slog.Int64("from", first))
+	s.log.Error("abandoning the rest of a log that the gateway refuses", slog.Any("error", why), slog.Int64("from", first))
 	s.giveUp()
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// task returns the frames of a task with lines of one step.
+// taskFrames returns the frames of a task with lines of one step.
 func taskFrames(lines int) []run.Frame {
 	frames := []run.Frame{{Kind: run.FrameStepStart, Step: 0}}
 	for i := range lines {
@@ -32,7 +32,7 @@ func text(frames []run.Frame) string {
 	return b.String()
 }
 
-// refused is the answer to frames that the desk can not take.
+// refused returns an executor API that refuses certain frames.
 func refused(holds func(f run.Frame) bool) func([]run.Frame) error {
 	return func(frames []run.Frame) error {
 		for _, f := range frames {
@@ -50,7 +50,7 @@ func TestShipper_marks_what_the_desk_refuses(t *testing.T) {
 	all := taskFrames(lines)
 	cases := map[string]struct {
 		refuse  func([]run.Frame) error
-		missing string // what the log says
+		missing string // contained in the log
 		lost    int    // lines
 		kinds   int    // frames that are not output
 		calls   int    // at most
@@ -88,7 +88,7 @@ func TestShipper_marks_what_the_desk_refuses(t *testing.T) {
 	}
 }
 
-// bounded refuses frames in other bounds than before, as a desk does that has
+// bounded refuses frames in other bounds than before, as a gateway does that has
 // stored some of them.
 func bounded(stored int64) func([]run.Frame) error {
 	return func(frames []run.Frame) error {
@@ -99,7 +99,7 @@ func bounded(stored int64) func([]run.Frame) error {
 	}
 }
 
-// A desk that refuses everything costs few calls, and the shipping ends: the
+// A gateway that refuses everything costs few calls, and the sending ends: the
 // task's result does not wait for it.
 func TestShipper_gives_up_a_log_that_is_refused(t *testing.T) {
 	shipIt(t, &entry{}, func(t *testing.T, s *shipper, d *takingDesk) {
@@ -113,7 +113,8 @@ func TestShipper_gives_up_a_log_that_is_refused(t *testing.T) {
 	})
 }
 
-// A desk that refuses all output is not asked about each half of each batch.
+// If the gateway refuses all output, the sender does not try each half of each
+// batch.
 func TestShipper_learns_that_all_is_refused(t *testing.T) {
 	shipIt(t, &entry{}, func(t *testing.T, s *shipper, d *takingDesk) {
 		d.refuse = refused(func(f run.Frame) bool { return f.Stream == run.StreamStdout })

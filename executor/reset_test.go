@@ -11,8 +11,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// A task that one executor runs is delivered to another one, since its
-// workflow was reset: it goes on where it is, and its steps begin once.
+// A task that one executor runs is delivered to another one, since its workflow was
+// reset. The task continues, and its steps begin once.
 func TestAgent_reset_while_another_executor_has_the_task(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.script = func(run.Key) script { return script{lines: 100, pause: time.Second} }
@@ -35,8 +35,9 @@ func TestAgent_reset_while_another_executor_has_the_task(t *testing.T) {
 	})
 }
 
-// The refusal of a claim that another executor has says nothing of what ran,
-// however the gateway words it; the refusal of one that no executor has does.
+// The refusal of a claim that another executor has says nothing about what ran,
+// with every wording of the gateway. The refusal of a claim that no executor has
+// does.
 func TestAgent_reset_answers(t *testing.T) {
 	key := run.Key{Run: testRun, Attempt: 1, Dispatch: 1}
 	inWorld(t, func(t *testing.T, w *world) {
@@ -44,7 +45,7 @@ func TestAgent_reset_answers(t *testing.T) {
 		p := h.start(nil)
 		w.desk.queue(key)
 		w.desk.put(key, claim{executor: "elsewhere", journal: "j"})
-		w.await(time.Minute, func() (bool, string) { return p.agent.Health() == nil, "it is not well" })
+		w.await(time.Minute, func() (bool, string) { return p.agent.Health() == nil, "it is not healthy" })
 		for range 2 {
 			d := &delivery{token: "t", done: make(chan struct{}), last: time.Now(), key: key}
 			w.tokens.mu.Lock()
@@ -58,7 +59,7 @@ func TestAgent_reset_answers(t *testing.T) {
 	})
 }
 
-// A workflow is reset at each step of a task's life, also between the
+// A workflow is reset at each failpoint of a task's life cycle, also between the
 // acceptance of its result and the end of its claim.
 func TestAgent_reset_at_each_point(t *testing.T) {
 	t.Parallel()
@@ -99,8 +100,8 @@ func TestAgent_reset_at_each_point(t *testing.T) {
 	}
 }
 
-// The records are away, or the workflow is reset, after the result was
-// accepted: the executor tells it again.
+// The workflow is reset after the result was accepted: the executor reports it
+// again.
 func TestAgent_reset_after_the_result_was_accepted(t *testing.T) {
 	for name, restart := range map[string]bool{"same process": false, "next process": true} {
 		t.Run(name, func(t *testing.T) {

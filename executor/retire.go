@@ -8,13 +8,13 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// retiredAtOnce bounds the keys of one question about claims.
+// retiredAtOnce bounds the keys in one query for claims.
 const retiredAtOnce = 500
 
-// retire keeps the journal's entry of a key whose result was accepted until
-// the records have closed its claim. Until then Temporal may forget the result
-// (its workflow is reset, its database is restored), and the executor is asked
-// again: without the entry it would say that the key never began.
+// retire keeps the journal entry of a key whose result was accepted until the
+// records have closed its claim. Until then Temporal may lose the result (its
+// workflow is reset, its database is restored) and request it again. Without the
+// entry the executor would answer that the key never began.
 func (t *task) retire() {
 	kept := newTask(t.a, t.key)
 	kept.counted.Store(true)
@@ -25,13 +25,13 @@ func (t *task) retire() {
 		wake(t.a.retire)
 		return
 	}
-	// It was adopted since, and its result is to be told again.
+	// It was adopted since, and its result must be reported again.
 	if err := kept.spawn(); err != nil {
-		kept.log.Debug("left to the next process", slog.Any("error", err))
+		kept.log.Debug("failed to report the result again, leaving it to the next process", slog.Any("error", err))
 	}
 }
 
-// replace gives the entry to another task of the same key. False means that
+// replace moves the entry to another task of the same key. It returns false if
 // there is none any more.
 func (t *task) replace(kept *task) bool {
 	t.mu.Lock()
@@ -49,8 +49,8 @@ func (t *task) replace(kept *task) bool {
 	return true
 }
 
-// retiredLoop forgets retired keys soon after their claims were closed. It is
-// one call for all of them.
+// retiredLoop forgets retired keys soon after their claims were closed, with one
+// call for all of them.
 func (a *Agent) retiredLoop(ctx context.Context) {
 	first := a.opts.timing.retryFirst * 5
 	for {
@@ -68,8 +68,8 @@ func (a *Agent) retiredLoop(ctx context.Context) {
 	}
 }
 
-// forgetAll waits for the claims of retired keys to be closed, but not for
-// long: what is left is in the journal for the next process.
+// forgetAll waits a limited time for the claims of retired keys to be closed.
+// Remaining entries stay in the journal for the next process.
 func (a *Agent) forgetAll(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, a.opts.timing.farewell)
 	defer cancel()
@@ -102,7 +102,7 @@ func (a *Agent) forgetClosed(ctx context.Context) bool {
 	defer cancel()
 	states, err := a.desk.ClaimStates(ctx, a.who.id, keys)
 	if err != nil {
-		a.log.Debug("failed to ask for claims", slog.Any("error", err))
+		a.log.Debug("failed to query claims", slog.Any("error", err))
 		return true
 	}
 	for _, key := range keys {
@@ -117,8 +117,8 @@ func (t *task) isRetired() bool {
 	return t.retired
 }
 
-// forgetIfClosed forgets a retired key where the records will not ask about it
-// again. It reports whether nothing is left to do about it.
+// forgetIfClosed forgets a retired key if the records will not ask for its result
+// again. It reports whether the key needs no more work.
 func (t *task) forgetIfClosed(s run.ClaimState) bool {
 	t.mu.Lock()
 	now := t.a.now()

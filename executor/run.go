@@ -15,10 +15,10 @@ var (
 	errNotRegistered = errors.New("the executor is not registered yet")
 )
 
-// Run registers the executor, takes up what the journal holds and runs tasks
-// until ctx ends; then it returns nil once its own work is wound up. It may be
-// called once. Errors: CodeForbidden when the executor was removed: all it
-// held is stopped and gone then.
+// Run registers the executor, resumes the keys of the journal and runs tasks until
+// ctx ends; then it returns nil once its own goroutines have ended. It may be
+// called once. Errors: CodeForbidden if the executor was removed: all its tasks are
+// then stopped and removed.
 func (a *Agent) Run(ctx context.Context) (err error) {
 	leave := a.join(ctx)
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -57,7 +57,7 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 	group.Go(func() { a.sweepLoop(work) })
 	group.Go(func() { a.retiredLoop(work) })
 
-	var verdict error // why Run ends when the last task has
+	var verdict error // why Run returns once the last task has ended
 	done, ending := ctx.Done(), false
 	for !ending || running > 0 {
 		select {
@@ -69,7 +69,7 @@ func (a *Agent) Run(ctx context.Context) (err error) {
 			a.log.Error("executor was removed", slog.Any("error", verdict))
 			a.drain()
 			if a.shared != nil {
-				return verdict // what it holds is the set's
+				return verdict // its keys belong to the set
 			}
 			for _, t := range a.all() {
 				t.closeClaim()
@@ -100,19 +100,18 @@ func (a *Agent) drain() {
 	a.mu.Unlock()
 }
 
-// clear removes all environments and entries that are left of a removed
-// executor.
+// clear removes all remaining environments and entries of a removed executor.
 func (a *Agent) clear(ctx context.Context) {
 	for _, t := range a.all() {
 		t.erase()
 	}
 	keys, err := a.driver.List(ctx)
 	if err != nil {
-		a.log.Warn("listing environments failed", slog.Any("error", err))
+		a.log.Warn("failed to list environments", slog.Any("error", err))
 	}
 	for _, key := range keys {
 		if err := a.removeEnvironment(ctx, key); err != nil {
-			a.log.Warn("removing environment failed", slog.String("key", key.String()), slog.Any("error", err))
+			a.log.Warn("failed to remove environment", slog.String("key", key.String()), slog.Any("error", err))
 		}
 	}
 }

@@ -31,7 +31,7 @@ func (s *shipper) run(ctx context.Context) {
 		}
 		splits := maxSplits
 		if s.refusing {
-			splits = 0 // the desk refuses all there is, it seems
+			splits = 0 // the gateway seems to refuse all frames
 		}
 		if !s.ship(ctx, batch, &splits) {
 			return
@@ -40,7 +40,8 @@ func (s *shipper) run(ctx context.Context) {
 	}
 }
 
-// idlePause is how long the sender sleeps when nothing is queued: it is woken.
+// idlePause is how long the sender sleeps while nothing is queued; a new frame
+// wakes it.
 const idlePause = time.Hour
 
 // cut returns the batch that is due, or else how long to wait.
@@ -54,7 +55,7 @@ func (s *shipper) cut(now, lastShip time.Time) (batch []run.Frame, pause time.Du
 		return nil, idlePause, false
 	}
 	if s.flight.Last >= s.next {
-		// Bounds that were noted must not change: wait for all of it.
+		// Recorded bounds must not change: wait for the whole batch.
 		if s.want <= s.flight.Last {
 			return nil, idlePause, false
 		}
@@ -93,9 +94,9 @@ func (s *shipper) frames(n int) []run.Frame {
 	return batch
 }
 
-// ship sends a batch until it is stored, or the log is given up; false means
-// that the context ended. Where the desk refuses what is in it, that is found by
-// halving the batch, at most splits times, and marked: see sent.
+// ship sends a batch until it is stored, or the log is abandoned. It returns false
+// if the context ended. If the gateway refuses content, ship finds it by halving
+// the batch, at most splits times, and replaces it: see redaction.
 func (s *shipper) ship(ctx context.Context, batch []run.Frame, splits *int) bool {
 	first, last := batch[0].N, batch[len(batch)-1].N
 	s.note(record{Flight: &bounds{First: first, Last: last}, Steps: s.steps.changed(), Ask: s.steps.ask})
@@ -114,7 +115,7 @@ func (s *shipper) ship(ctx context.Context, batch []run.Frame, splits *int) bool
 			s.stored(batch)
 			return true
 		case run.CodeConflict, run.CodeNotFound, run.CodeForbidden:
-			s.log.Warn("desk refuses frames", slog.Any("error", err))
+			s.log.Warn("gateway refuses frames", slog.Any("error", err))
 			if s.refused(err) {
 				s.giveUp()
 			}
@@ -128,9 +129,9 @@ func (s *shipper) ship(ctx context.Context, batch []run.Frame, splits *int) bool
 			if s.isGiven() {
 				return true
 			}
-			continue // nothing is gained by waiting
+			continue // waiting does not help
 		default:
-			s.log.Debug("shipping frames failed", slog.Any("error", err))
+			s.log.Debug("failed to send frames", slog.Any("error", err))
 		}
 		s.setFailing(true)
 		if s.isGiven() {
@@ -142,7 +143,7 @@ func (s *shipper) ship(ctx context.Context, batch []run.Frame, splits *int) bool
 	}
 }
 
-// try makes one call, and counts as failing while it takes long.
+// try makes one call, and marks the sender as failing while the call takes long.
 func (s *shipper) try(ctx context.Context, b run.FrameBatch) error {
 	slow := time.AfterFunc(shipTimeout/5, func() { s.setFailing(true) })
 	defer slow.Stop()

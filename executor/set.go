@@ -8,19 +8,19 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// keeper is the agent as its shared journal sees it.
+// keeper implements KeyHandler for an agent.
 type keeper struct{ a *Agent }
 
 var _ Keeper = keeper{}
 
-// Willing implements Keeper.
+// Willing implements KeyHandler.
 func (k keeper) Willing() bool {
 	k.a.mu.Lock()
 	defer k.a.mu.Unlock()
 	return !k.a.shut && !k.a.draining
 }
 
-// Gain implements Keeper: it is what recall and Run do with a key that the
+// Gain implements KeyHandler. It does the same as loadJournal and Run do with a key that the
 // journal had at the start.
 func (k keeper) Gain(ctx context.Context, p Page) error {
 	a := k.a
@@ -30,7 +30,7 @@ func (k keeper) Gain(ctx context.Context, p Page) error {
 	defer a.calls.Done()
 	t, fresh := a.enter(p.Key)
 	if !fresh {
-		return run.Errorf(run.CodeConflict, "%s is being dealt with", p.Key)
+		return run.Errorf(run.CodeConflict, "%s is being handled", p.Key)
 	}
 	l := a.journal.open(p)
 	live, err := t.recall(l)
@@ -41,29 +41,29 @@ func (k keeper) Gain(ctx context.Context, p Page) error {
 	t.log.Info("key taken over", slog.String("state", string(l.entry.State)))
 	a.metrics.gained.Inc()
 	if !t.lives() {
-		return nil // a key that was closed: it is kept in mind
+		return nil // a closed key: the agent keeps it in memory
 	}
 	wake(t.adopted)
 	select {
 	case a.spawn <- t:
-	case <-a.ended: // Close leaves it to the others
+	case <-a.ended: // Close leaves it to the other members
 	case <-ctx.Done():
 	}
 	return nil
 }
 
-// Lose implements Keeper.
+// Lose implements KeyHandler.
 func (k keeper) Lose(key run.Key) {
 	if t := k.a.find(key); t != nil {
 		t.lose()
 	}
 }
 
-// Ordered implements Keeper.
+// Ordered implements KeyHandler.
 func (k keeper) Ordered(ctx context.Context, key run.Key, o Order) bool {
 	t := k.a.find(key)
 	if t == nil || !k.a.begin() {
-		return false // the order stays where it is, for who has the key next
+		return false // the request stays in the journal for the next holder of the key
 	}
 	defer k.a.calls.Done()
 	if o.Stop {
@@ -77,8 +77,7 @@ func (k keeper) Ordered(ctx context.Context, key run.Key, o Order) bool {
 	return true
 }
 
-// takeOrder takes a task of this member over that another one was asked to
-// adopt.
+// takeOrder adopts a task of this member on the request of another member.
 func (t *task) takeOrder(ctx context.Context, o Order) {
 	t.mu.Lock()
 	known := string(t.entry.Token) == string(o.Token)
@@ -89,16 +88,16 @@ func (t *task) takeOrder(ctx context.Context, o Order) {
 	}
 	out, err := t.adopt(ctx, Adoption{Key: t.key, Token: o.Token})
 	if err != nil {
-		t.log.Warn("adopting failed", slog.Any("error", err))
-		return // it is ordered again
+		t.log.Warn("failed to adopt task", slog.Any("error", err))
+		return // the request is delivered again
 	}
 	if out.Pending() || t.answerOrder(ctx, o.Token, out) {
 		o.Taken()
 	}
 }
 
-// untilEnded returns a context that ends with Run as well: the set's ends later,
-// when no call is left.
+// untilEnded returns a context that also ends with Run: the set's context ends
+// later, when no call is left.
 func (a *Agent) untilEnded(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
@@ -111,8 +110,8 @@ func (a *Agent) untilEnded(ctx context.Context) (context.Context, context.Cancel
 	return ctx, func() { cancel(nil) }
 }
 
-// answerOrder hands over what is known of a key of which nothing ran. False means
-// that nobody has heard it, and the order stands.
+// answerOrder reports the outcome of a key of which nothing ran. It returns false
+// if the report was not accepted; the request then stays pending.
 func (t *task) answerOrder(ctx context.Context, token []byte, out Outcome) bool {
 	out.Executor = t.a.who.id
 	retry := pauses(t.a.opts.timing.retryFirst, t.a.opts.timing.retryLimit)
@@ -127,9 +126,9 @@ func (t *task) answerOrder(ctx context.Context, token []byte, out Outcome) bool 
 	}
 }
 
-// join makes the executor a member of its set as soon as it is registered:
-// claims are the set's, and the desk must know who is of it. The function
-// returned hands over what is left, when all else is closed.
+// join makes the executor a member of its set as soon as it is registered: the set
+// holds the claims, and the gateway must have the member on record. The returned
+// function hands over the remaining keys, after all else is closed.
 func (a *Agent) join(ctx context.Context) (leave func()) {
 	if a.shared == nil {
 		return func() {}
@@ -149,15 +148,15 @@ func (a *Agent) join(ctx context.Context) (leave func()) {
 	}
 }
 
-// find returns what is known of a key, nil for nothing.
+// find returns the task of a key, nil for none.
 func (a *Agent) find(key run.Key) *task {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.tasks[key]
 }
 
-// lose drops the key, which is another's now: nothing that is known of it here
-// holds, and nothing more is done about it.
+// lose drops a key that another member has taken over. The state of this member is
+// invalid, and it does nothing more for the key.
 func (t *task) lose() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

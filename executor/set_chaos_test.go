@@ -15,8 +15,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// TestSet_leaves ends the member that has a task as SIGTERM does, in each state
-// of the task: a sibling has it at once, and no workflow hears of it.
+// TestSet_leaves ends the member that has a task as SIGTERM does, in each state of
+// the task. Another member adopts it at once, and no workflow is involved.
 func TestSet_leaves(t *testing.T) {
 	t.Parallel()
 	for _, point := range executor.Points() {
@@ -41,7 +41,7 @@ func TestSet_leaves(t *testing.T) {
 	}
 }
 
-// TestSet_all_gone kills all members, and lets a new one come much later.
+// TestSet_all_gone kills all members, and starts a new one much later.
 func TestSet_all_gone(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.script = func(run.Key) script { return script{lines: 60, pause: time.Second} }
@@ -63,12 +63,12 @@ func TestSet_all_gone(t *testing.T) {
 	})
 }
 
-// TestSet_stop has one member stop what another has, or what nobody has at the
-// moment.
+// TestSet_stop stops a task through another member than the one that has it, or
+// while no member has it.
 func TestSet_stop(t *testing.T) {
 	t.Parallel()
 	key := run.Key{Run: testRun, Task: 0, Attempt: 1, Dispatch: 1}
-	for name, kill := range map[string]bool{"of_a_sibling": false, "of_one_that_vanished": true} {
+	for name, kill := range map[string]bool{"of_another_member": false, "of_one_that_vanished": true} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.script = func(run.Key) script { return script{hang: true} }
@@ -99,8 +99,8 @@ func TestSet_stop(t *testing.T) {
 	}
 }
 
-// TestSet_deleted_page removes what the set knows of a task behind its back,
-// with all that is left of the task: nobody takes it for one that never ran.
+// TestSet_deleted_page deletes the entry of a running task from outside, with its
+// environment. No member reports that the task never ran.
 func TestSet_deleted_page(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.script = func(run.Key) script { return script{lines: 600, pause: time.Second} }
@@ -121,8 +121,8 @@ func TestSet_deleted_page(t *testing.T) {
 	})
 }
 
-// TestSet_removed_member has an operator remove a member that has a task: it
-// ends, and its siblings go on.
+// TestSet_removed_member removes a member that has a task, as an operator does. The
+// member ends, and the others continue its task.
 func TestSet_removed_member(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.script = func(run.Key) script { return script{lines: 60, pause: time.Second} }
@@ -140,8 +140,8 @@ func TestSet_removed_member(t *testing.T) {
 	})
 }
 
-// TestSet_removed_member_moves removes a member while it moves an archive: the
-// step does not fail by that, and another member serves it.
+// TestSet_removed_member_moves removes a member while it moves an archive. The step
+// does not fail, and another member serves it.
 func TestSet_removed_member_moves(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.asks(saving())
@@ -162,8 +162,8 @@ func TestSet_removed_member_moves(t *testing.T) {
 	})
 }
 
-// TestSet_removed_member_answered removes a member whose task is completed, but
-// not all of whose frames are stored: another member sends them.
+// TestSet_removed_member_answered removes a member whose task is completed, but not
+// all of whose frames are stored. Another member sends them.
 func TestSet_removed_member_answered(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.script = func(run.Key) script { return script{lines: 5, pause: time.Second} }
@@ -182,8 +182,8 @@ func TestSet_removed_member_answered(t *testing.T) {
 	})
 }
 
-// TestSet_chaos lets members come and go, freeze and be killed at random points,
-// while what they need is away at random.
+// TestSet_chaos starts, stops, freezes and kills members at random failpoints,
+// while their dependencies are unavailable at random.
 func TestSet_chaos(t *testing.T) {
 	t.Parallel()
 	worlds, err := strconv.Atoi(os.Getenv("DROVER_CHAOS"))

@@ -16,7 +16,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Times of the journal that stands for one in a cluster.
+// Intervals of the journal, which takes the part of one in a cluster.
 const (
 	setRenew   = 3 * time.Second
 	setValid   = 9 * time.Second
@@ -24,11 +24,11 @@ const (
 	setLazy    = 10 * time.Second
 )
 
-// set is an executor set: what its members share, which outlives them all.
+// set is the shared state of an executor set, which outlives all members.
 type set struct {
 	w    *world
 	name string
-	h    *host // the cluster: it has the environments
+	h    *host // the cluster with the environments
 
 	mu     sync.Mutex
 	n      int
@@ -37,11 +37,11 @@ type set struct {
 	down   bool
 }
 
-// setPage is what the cluster has of a key.
+// setPage is the entry of a key in the cluster.
 type setPage struct {
 	holder  string
-	term    int // how often another had it before
-	version int // of the object: a write that comes late is of an older one
+	term    int // number of changes of the holder
+	version int // of the object: a delayed write has an older one
 	content []byte
 	stop    bool
 	token   []byte
@@ -70,14 +70,14 @@ func (s *set) setDown(down bool) {
 	s.down = down
 }
 
-// keys returns what the set has something of.
+// keys returns the keys that have entries.
 func (s *set) keys() []run.Key {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Keys(s.pages))
 }
 
-// setJournal is the journal as one member has it.
+// setJournal is the journal of one member.
 type setJournal struct {
 	set *set
 	p   *process
@@ -119,9 +119,9 @@ func (j *setJournal) Has(key run.Key) bool {
 }
 
 // write makes a change as a member. It is called under the key's lock, where
-// virtual time must not pass: a frozen process, which would go on with it later,
-// tries it again later. A change that comes late must see by itself whether it
-// is of what is there by then.
+// virtual time must not advance: a frozen process, which would continue the change
+// later, repeats it later. A delayed change must check by itself whether the entry
+// is still the same.
 func (j *setJournal) write(change func(s *set) error) error {
 	if err := j.Check(); err != nil {
 		return err
@@ -130,7 +130,7 @@ func (j *setJournal) write(change func(s *set) error) error {
 	j.set.mu.Lock()
 	defer j.set.mu.Unlock()
 	if j.set.down {
-		return run.Errorf(run.CodeUnavailable, "the API server is away")
+		return run.Errorf(run.CodeUnavailable, "the API server is unavailable")
 	}
 	switch what {
 	case answerIsLost:
@@ -152,13 +152,13 @@ func (j *setJournal) Create(key run.Key, line []byte) (executor.Lines, error) {
 	busy := j.open[key] != nil
 	j.mu.Unlock()
 	if busy {
-		return nil, run.Errorf(run.CodeConflict, "there is a page of %s", key)
+		return nil, run.Errorf(run.CodeConflict, "there is an entry of %s", key)
 	}
 	l := &setLines{j: j, key: key, content: append(bytes.Clone(line), '\n')}
 	content := bytes.Clone(l.content)
 	err := j.write(func(s *set) error {
 		if s.pages[key] != nil {
-			return run.Errorf(run.CodeConflict, "there is a page of %s", key)
+			return run.Errorf(run.CodeConflict, "there is an entry of %s", key)
 		}
 		s.pages[key] = &setPage{holder: j.id, content: content}
 		return nil
@@ -176,7 +176,7 @@ func (j *setJournal) Order(_ context.Context, key run.Key, o executor.Order) (fo
 	err = j.write(func(s *set) error {
 		p := s.pages[key]
 		if p == nil {
-			return run.Errorf(run.CodeNotFound, "there is no page of %s", key)
+			return run.Errorf(run.CodeNotFound, "there is no entry of %s", key)
 		}
 		p.stop = p.stop || o.Stop
 		if o.Token != nil {
@@ -191,7 +191,7 @@ func (j *setJournal) Order(_ context.Context, key run.Key, o executor.Order) (fo
 	return err == nil, err
 }
 
-// Run implements executor.Shared by looking again and again.
+// Run implements executor.Shared by polling.
 func (j *setJournal) Run(ctx context.Context, k executor.Keeper) {
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -201,9 +201,9 @@ func (j *setJournal) Run(ctx context.Context, k executor.Keeper) {
 			j.set.mu.Lock()
 			defer j.set.mu.Unlock()
 			if j.set.down {
-				return run.Errorf(run.CodeUnavailable, "the API server is away")
+				return run.Errorf(run.CodeUnavailable, "the API server is unavailable")
 			}
-			if time.Since(began) < setValid { // else the request was lost in the freeze
+			if time.Since(began) < setValid { // otherwise the freeze lost the request
 				j.set.leases[j.id] = time.Now()
 			}
 			return nil
@@ -228,7 +228,7 @@ func (j *setJournal) Run(ctx context.Context, k executor.Keeper) {
 	}
 }
 
-// look tells the keeper what is new.
+// look notifies the agent of changes.
 func (j *setJournal) look(ctx context.Context, k executor.Keeper, group *sync.WaitGroup) {
 	j.set.mu.Lock()
 	defer j.set.mu.Unlock()
@@ -289,7 +289,7 @@ func (j *setJournal) taken(key run.Key, token []byte) {
 	}
 }
 
-// setLines is a page as the member that has it writes it.
+// setLines is an entry as the member that has it writes it.
 type setLines struct {
 	j    *setJournal
 	key  run.Key
@@ -301,8 +301,8 @@ type setLines struct {
 	since   time.Time
 }
 
-// mine makes a change to the page, if it is still this member's. One that comes
-// late changes what it was made for, or nothing.
+// mine changes the entry, if this member still has it. A delayed change applies to
+// the version that it was made for, or not at all.
 func (l *setLines) mine(change func(s *set, p *setPage)) error {
 	version := -1
 	l.j.set.mu.Lock()
@@ -316,7 +316,7 @@ func (l *setLines) mine(change func(s *set, p *setPage)) error {
 			return executor.ErrLost
 		}
 		if p.version != version {
-			return run.Errorf(run.CodeUnavailable, "the page has changed")
+			return run.Errorf(run.CodeUnavailable, "the entry has changed")
 		}
 		p.version++
 		change(s, p)
@@ -379,7 +379,7 @@ func (l *setLines) Close() error {
 	return l.put(content)
 }
 
-// part ends what the member has to do with the page.
+// part detaches the member from the entry.
 func (l *setLines) part() {
 	l.j.mu.Lock()
 	defer l.j.mu.Unlock()
@@ -388,7 +388,7 @@ func (l *setLines) part() {
 	}
 }
 
-// requireClean waits until nothing is left of any task.
+// requireClean waits until no environment, entry or used slot is left.
 func (s *set) requireClean(members ...*process) {
 	s.w.t.Helper()
 	s.w.await(10*time.Minute, func() (bool, string) {
@@ -396,11 +396,11 @@ func (s *set) requireClean(members ...*process) {
 			return false, fmt.Sprintf("environments are left: %v\n%s", s.h.keys(), s.dump())
 		}
 		if n := len(s.keys()); n > 0 {
-			return false, "pages are left\n" + s.dump()
+			return false, "entries are left\n" + s.dump()
 		}
 		for _, p := range members {
 			select {
-			case <-p.ended: // what it had is another's
+			case <-p.ended: // its keys belong to another member
 				continue
 			default:
 			}
@@ -446,9 +446,9 @@ func TestSet_runs_tasks(t *testing.T) {
 	})
 }
 
-// TestSet_crash kills the member that has the task at every point of the
-// protocol: a sibling goes on, within the heartbeat timeout and without the
-// workflow's help.
+// TestSet_crash kills the member that has the task at every failpoint of the
+// protocol. Another member continues the task within the heartbeat timeout and
+// without the workflow.
 func TestSet_crash(t *testing.T) {
 	t.Parallel()
 	for _, point := range executor.Points() {
@@ -458,7 +458,7 @@ func TestSet_crash(t *testing.T) {
 				kill := once(point, (*process).kill)
 				p := s.start(kill)
 				w.submit(0)
-				w.sleep(500 * time.Millisecond) // it is the first that takes the task
+				w.sleep(500 * time.Millisecond) // this member takes the task
 				q, r := s.start(nil), s.start(nil)
 				<-p.ended
 				w.awaitEnd(5*time.Minute, 0)
@@ -466,7 +466,7 @@ func TestSet_crash(t *testing.T) {
 				require.Equal(t, run.StatusSuccess, w.outcome(0).Status)
 				require.Equal(t, 1, w.beginnings(0))
 				if slices.Index(executor.Points(), point) >= slices.Index(executor.Points(), "claimed") {
-					require.Zero(t, w.adoptions(), "a sibling takes over before Temporal notices")
+					require.Zero(t, w.adoptions(), "another member takes over before Temporal notices")
 				}
 				s.requireClean(q, r)
 				w.requireLog(0)
@@ -475,9 +475,9 @@ func TestSet_crash(t *testing.T) {
 	}
 }
 
-// TestSet_freeze stops the member that has the task at every point, for less
+// TestSet_freeze freezes the member that has the task at every failpoint, for less
 // than its lease, for longer, and for longer than the heartbeat timeout. When it
-// goes on, the task is a sibling's, or has ended.
+// thaws, another member has the task, or the task has ended.
 func TestSet_freeze(t *testing.T) {
 	t.Parallel()
 	for _, point := range executor.Points() {
@@ -501,8 +501,8 @@ func TestSet_freeze(t *testing.T) {
 	}
 }
 
-// TestSet_points holds the one goroutine that comes to a point, while the rest of
-// the process goes on, and goes on to renew its lease.
+// TestSet_points blocks the one goroutine that reaches a failpoint, while the rest
+// of the process continues to run and to renew its lease.
 func TestSet_points(t *testing.T) {
 	t.Parallel()
 	for _, point := range executor.Points() {

@@ -11,8 +11,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// What a service writes before it ends is in the log of the setup, and in the
-// reason. Neither has a secret of the task.
+// The output of a service that ends is in the log of the setup, and in the reason.
+// Neither contains a secret of the task.
 func TestAgent_hides_secrets_of_the_setup(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		secret := rand.Text()

@@ -9,63 +9,62 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Bounds of shipping.
+// Bounds of batches and the queue.
 const (
 	// batchBytes is the size from which a batch is sent at once.
 	batchBytes = 256 << 10
-	// queueBytes bounds the frames of one task in memory. Beyond it reading
-	// waits, or goes on without keeping what it reads while the desk is away.
+	// queueBytes bounds the frames of one task in memory. Beyond it reading waits or,
+	// while the gateway is unavailable, continues without keeping the frames.
 	queueBytes = 1 << 20
-	// batchPause is the least time between two batches that are not full. A
-	// line that comes later than that after the one before it is sent at once.
+	// batchPause is the least time between two batches that are not full. A line that
+	// arrives after a longer silence is sent at once.
 	batchPause = 100 * time.Millisecond
-	// sharedPause is the same in an executor set, where each batch is noted
-	// by a call to an API server. It holds for full batches too, which are
-	// larger there instead.
+	// sharedPause is the same in an executor set, where recording a batch is a call to
+	// an API server. It also applies to full batches, which are larger in a set.
 	sharedPause = 500 * time.Millisecond
 	sharedBytes = queueBytes
-	// batchLinger is how long a frame waits for company, unless it is the
-	// last: it lets a short task be one batch, and nobody sees the difference.
+	// batchLinger is how long a frame waits for more frames, unless it is the last: a
+	// short task is then one batch, and the delay is not visible.
 	batchLinger = 40 * time.Millisecond
-	// setupLinger is the same for the setup's frames, which are followed by
-	// the first step's at once where there is nothing to pull.
+	// setupLinger is the same for the setup's frames. The frames of the first step
+	// follow at once if there is no image to pull.
 	setupLinger = 200 * time.Millisecond
-	// shipTimeout bounds one call of the desk.
+	// shipTimeout bounds one call of the executor API.
 	shipTimeout = 10 * time.Second
 	// shipRetryLimit is the longest pause between two tries.
 	shipRetryLimit = 5 * time.Second
-	// frameOverhead is what a frame counts beside its data.
+	// frameOverhead is the size of a frame without its data.
 	frameOverhead = 64
 )
 
-// shipping is what a shipper works with.
+// shipping is the configuration of a frame sender.
 type shipping struct {
 	key      run.Key
 	executor string
 	set      string
 	desk     run.Desk
 	log      *slog.Logger
-	// note writes the bounds of a batch down before it is first tried.
+	// note records the bounds of a batch before the first try.
 	note func(r record)
-	// refused is called when the desk says that the claim is not ours, or that
-	// the executor was removed. It reports whether that is for good.
+	// refused is called if the gateway answers that the claim is not ours, or that the
+	// executor was removed. It reports whether that is permanent.
 	refused func(err error) bool
-	// pause, unless it is 0, is the least time between two batches, full ones
-	// as well, where to note one is dear.
+	// pause, unless it is 0, is the least time between two batches, including full
+	// ones, where recording a batch is expensive.
 	pause time.Duration
 }
 
-// shipper sends the frames of one task to the desk, in order and in batches
+// shipper sends the frames of one task to the gateway, in order and in batches
 // whose bounds stay the same over retries and restarts.
 type shipper struct {
 	shipping
 
 	wake  chan struct{} // of capacity 1: there may be something to send
-	done  chan struct{} // closed when all is stored, or given up
+	done  chan struct{} // closed when all frames are stored, or the log is abandoned
 	steps stepFold      // after the frames before next; used by run alone
-	fault error         // why the desk refused frames last; used by run alone
-	// refusing says that of the last batch nothing was stored as it is; used by
-	// run alone.
+	fault error         // why the gateway refused frames last; used by run alone
+	// refusing is set if no frame of the last batch was stored unchanged; used by run
+	// alone.
 	refusing bool
 
 	mu      sync.Mutex
@@ -74,14 +73,14 @@ type shipper struct {
 	bytes   int
 	next    int64         // the first frame that is not stored
 	want    int64         // the next frame to be queued
-	last    int64         // the number of the last frame; 0 while it is not known
-	flight  bounds        // a batch of an earlier process, to be sent again as it was
+	last    int64         // number of the last frame; 0 while it is unknown
+	flight  bounds        // a batch of an earlier process, to be sent again with the same bounds
 	failing bool          // the last try failed, or takes long
-	behind  bool          // frames from want on were read and not kept
-	given   bool          // given up
-	resume  chan struct{} // closed, and made anew, when the reader may go on
+	behind  bool          // frames from nextToQueue on were read and not kept
+	given   bool          // the log was abandoned
+	resume  chan struct{} // closed, and replaced, when the reader may continue
 
-	interrupt func() // see onRoom
+	interrupt func() // see onRewind
 }
 
 type queued struct {
@@ -89,7 +88,7 @@ type queued struct {
 	due   time.Time
 }
 
-// newShipper makes a shipper that goes on where the entry says.
+// newShipper creates a frame sender that continues from the entry.
 func newShipper(with shipping, e *entry) *shipper {
 	s := &shipper{
 		shipping: with,
@@ -112,15 +111,15 @@ func newShipper(with shipping, e *entry) *shipper {
 	return s
 }
 
-// wanted returns the number of the frame to be offered next.
+// wanted returns the number of the next frame to offer.
 func (s *shipper) wanted() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.want
 }
 
-// push queues a frame whatever the size of the queue. Frames that are not
-// wanted, since they are queued or stored already, are ignored.
+// push queues a frame regardless of the size of the queue. It ignores frames that
+// are queued or stored already.
 func (s *shipper) push(f run.Frame) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,9 +147,9 @@ func (s *shipper) add(f run.Frame) {
 	}
 }
 
-// offer queues a frame, waiting for room while the desk takes frames. While
-// it does not, frames beyond the room are not kept, and the reader must come
-// back for them: see behindOf.
+// offer queues a frame. While the gateway accepts frames, offer waits for space in
+// the queue. While it does not, offer discards frames that exceed the queue, and
+// the reader must read them again: see onRewind.
 func (s *shipper) offer(ctx context.Context, f run.Frame) error {
 	for {
 		s.mu.Lock()
@@ -174,7 +173,7 @@ func (s *shipper) offer(ctx context.Context, f run.Frame) error {
 	}
 }
 
-// finish says that last is the number of the last frame.
+// finish sets the number of the last frame.
 func (s *shipper) finish(last int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,7 +181,7 @@ func (s *shipper) finish(last int64) {
 	s.poke()
 }
 
-// skipTo leaves out frames that can not be had any more, if none is queued.
+// skipTo skips lost frames, if none is queued.
 func (s *shipper) skipTo(n int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,7 +192,7 @@ func (s *shipper) skipTo(n int64) bool {
 	return true
 }
 
-// lacks reports whether frames are missing that no reader will bring.
+// lacks reports whether frames are missing that can not be read any more.
 func (s *shipper) lacks() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,7 +206,7 @@ func (s *shipper) hasAll() bool {
 	return s.last > 0 && s.next > s.last
 }
 
-// giveUp ends the shipping: what is not stored will not be.
+// giveUp ends the sending: frames that are not stored are lost.
 func (s *shipper) giveUp() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,8 +216,8 @@ func (s *shipper) giveUp() {
 	s.poke()
 }
 
-// onRoom sets what is called, once, when frames that were read and not kept
-// can be read again: the reader goes back to what is wanted.
+// onRoom sets a function that is called once, when frames that were read and not
+// kept can be read again. The reader then returns to the next frame to queue.
 func (s *shipper) onRoom(interrupt func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,7 +232,8 @@ func (s *shipper) isBehind() bool {
 	return s.behind && !s.given
 }
 
-// goBack sends the reader back if it is time; the lock is held.
+// goBack interrupts the reader if frames can be read again. The caller holds the
+// lock.
 func (s *shipper) goBack() {
 	if s.behind && !s.failing && len(s.queue) == 0 && s.interrupt != nil {
 		s.behind = false
@@ -242,7 +242,7 @@ func (s *shipper) goBack() {
 	}
 }
 
-// poke wakes the sender; the lock is held.
+// poke wakes the sender. The caller holds the lock.
 func (s *shipper) poke() {
 	select {
 	case s.wake <- struct{}{}:
@@ -250,7 +250,7 @@ func (s *shipper) poke() {
 	}
 }
 
-// wakeReader wakes readers that wait; the lock is held.
+// wakeReader wakes waiting readers. The caller holds the lock.
 func (s *shipper) wakeReader() {
 	close(s.resume)
 	s.resume = make(chan struct{})

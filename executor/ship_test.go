@@ -14,7 +14,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// takingDesk records what is shipped.
+// takingDesk records the frames that are sent.
 type takingDesk struct {
 	run.Desk
 
@@ -59,7 +59,7 @@ func (d *takingDesk) set(err error, delay time.Duration) {
 	d.err, d.delay = err, delay
 }
 
-// shipIt runs a shipper over a desk until the test's body returns.
+// shipIt runs a frame sender until the test's body returns.
 func shipIt(t *testing.T, e *entry, body func(t *testing.T, s *shipper, d *takingDesk)) {
 	t.Helper()
 	t.Parallel()
@@ -168,7 +168,7 @@ func TestShipper_keeps_little_while_the_desk_is_away(t *testing.T) {
 			require.LessOrEqual(t, s.bytes, queueBytes+run.MaxFrameData+frameOverhead)
 			s.mu.Unlock()
 		}
-		require.Less(t, time.Since(began), time.Minute, "the reader is not held up")
+		require.Less(t, time.Since(began), time.Minute, "the reader is not blocked")
 		s.finish(last)
 		require.True(t, s.isBehind())
 		pass(time.Minute)
@@ -233,5 +233,5 @@ func TestShipper_note_comes_before_the_batch(t *testing.T) {
 	})
 }
 
-// pass lets virtual time pass.
+// pass advances virtual time.
 func pass(d time.Duration) { <-time.After(d) }

@@ -5,26 +5,26 @@ import (
 	"sync"
 )
 
-// slots counts what an executor may take: a task counts from its delivery, or
-// its adoption, until its outcome was accepted, and a poll counts while it
-// waits for a task.
+// slots counts the slots of an executor. A task counts from its delivery, or its
+// adoption, until its outcome was accepted. A poll counts while it waits for a
+// task.
 type slots struct {
 	limit int
 
 	mu       sync.Mutex
 	used     int
-	waiting  int // tasks that ended and wait to be adopted
+	waiting  int // ended tasks that wait to be adopted
 	reserved int
-	open     bool          // tasks may be asked for
-	changed  chan struct{} // closed, and made anew, with every change for the better
+	open     bool          // the executor may poll for tasks
+	changed  chan struct{} // closed, and replaced, with every change that may free a slot
 }
 
 func newSlots(limit int) *slots {
 	return &slots{limit: limit, changed: make(chan struct{})}
 }
 
-// reserve waits until a slot is free and tasks may be asked for. It fails only
-// with the context.
+// reserve waits until a slot is free and the executor may poll for tasks. It fails
+// only with the context.
 func (s *slots) reserve(ctx context.Context) error {
 	for {
 		ok, changed := s.try()
@@ -39,7 +39,8 @@ func (s *slots) reserve(ctx context.Context) error {
 	}
 }
 
-// try reserves a slot, or returns a channel that tells when to try again.
+// try reserves a slot, or returns a channel that is closed when a retry may
+// succeed.
 func (s *slots) try() (bool, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,13 +51,13 @@ func (s *slots) try() (bool, <-chan struct{}) {
 	return false, s.changed
 }
 
-// unreserve gives a reserved slot back.
+// unreserve releases a reserved slot.
 func (s *slots) unreserve() { s.change(func() { s.reserved-- }) }
 
-// take counts a task, beyond the limit if need be.
+// take counts a task, even beyond the limit.
 func (s *slots) take() { s.change(func() { s.used++ }) }
 
-// release counts a task no more.
+// release stops counting a task.
 func (s *slots) release() { s.change(func() { s.used-- }) }
 
 // suspend counts a task as one that only waits to be adopted.
@@ -65,7 +66,7 @@ func (s *slots) suspend() { s.change(func() { s.used, s.waiting = s.used-1, s.wa
 // finish ends the wait of such a task.
 func (s *slots) finish() { s.change(func() { s.waiting-- }) }
 
-// setOpen says whether tasks may be asked for.
+// setOpen sets whether the executor may poll for tasks.
 func (s *slots) setOpen(open bool) { s.change(func() { s.open = open }) }
 
 // inUse returns how many tasks count.
@@ -75,14 +76,14 @@ func (s *slots) inUse() int {
 	return s.used
 }
 
-// idle reports whether no task counts or waits, and no poll may bring one.
+// idle reports whether no task counts or waits, and no poll may return one.
 func (s *slots) idle() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.used == 0 && s.waiting == 0 && s.reserved == 0
 }
 
-// change makes a change and wakes who waits for one.
+// change applies a change and wakes waiting callers.
 func (s *slots) change(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

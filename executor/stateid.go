@@ -5,11 +5,10 @@ import (
 	"os"
 )
 
-// StateDirID returns the id of the executor whose state dir it is, making the
-// dir and the id where there are none, as NewAgent does with the same wanted
-// id. It is for drivers that must know the id before there is an agent.
-// Errors: CodeConflict where another process holds the dir, or it belongs to
-// another id than the one wanted.
+// StateDirID returns the executor id of a state dir. It creates the dir and the id
+// if there are none, as NewAgent does with the same id. It is for drivers that need
+// the id before there is an agent. Errors: CodeConflict if another process holds
+// the dir, or it belongs to another id than the requested one.
 func StateDirID(dir, wanted string) (string, error) {
 	host, err := os.Hostname()
 	if err != nil {

@@ -6,18 +6,18 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// stepFold is how the steps of a task stand after the frames added.
+// stepFold is the state of a task's steps after the frames added.
 type stepFold struct {
 	steps []run.StepResult
-	ask   *asked // the step that waits for the executor; never changed, but replaced
+	ask   *asked // the pending request of a step; never changed, but replaced
 	seen  int64  // the last frame added
-	dirty bool   // since changed was called
+	dirty bool   // changed since the last call of changed
 }
 
-// foldFrom goes on from what a journal says.
+// foldFrom continues from a journal entry.
 func foldFrom(e *entry) stepFold { return stepFold{steps: slices.Clone(e.Steps), ask: e.Ask} }
 
-// add folds one frame in. Frames that were added before change nothing.
+// add applies one frame. Frames that were added before have no effect.
 func (s *stepFold) add(f run.Frame) {
 	if f.N <= s.seen {
 		return
@@ -59,8 +59,8 @@ func (s *stepFold) changed() []run.StepResult {
 	return s.results()
 }
 
-// final returns n steps as they stand for good: the one that ran has the
-// status given, those that never began are skipped.
+// final returns n steps in their final state: the running one has the status given,
+// those that never began are skipped.
 func (s *stepFold) final(n int, running run.Status) []run.StepResult {
 	all := s.results()
 	for len(all) < n {

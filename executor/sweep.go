@@ -8,9 +8,9 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// sweepLoop asks the desk, now and then and soon after a token was refused,
-// which claims are closed, and removes what belongs to those. It is one call
-// for all keys.
+// sweepLoop queries the gateway, periodically and soon after a token was refused,
+// for closed claims, and removes their environments and entries. It is one call for
+// all keys.
 func (a *Agent) sweepLoop(ctx context.Context) {
 	timer := time.NewTimer(jitter(a.opts.timing.sweep))
 	defer timer.Stop()
@@ -53,7 +53,7 @@ func (a *Agent) sweepOnce(ctx context.Context) bool {
 	states, err := a.desk.ClaimStates(ctx, a.who.id, keys)
 	if err != nil {
 		a.suspectRemoval(err)
-		a.log.Debug("asking for claims failed", slog.Any("error", err))
+		a.log.Debug("failed to query claims", slog.Any("error", err))
 		return true
 	}
 	waiting := false
@@ -69,12 +69,12 @@ func (a *Agent) sweepOnce(ctx context.Context) bool {
 	return waiting
 }
 
-// orphans returns the keys of environments that the journal has nothing of; in
-// a set, no member's.
+// orphans returns the keys of environments without an entry in the journal; in a
+// set, without an entry of any member.
 func (a *Agent) orphans(ctx context.Context) []run.Key {
 	keys, err := a.driver.List(ctx)
 	if err != nil {
-		a.log.Debug("listing environments failed", slog.Any("error", err))
+		a.log.Debug("failed to list environments", slog.Any("error", err))
 		return nil
 	}
 	var orphans []run.Key
@@ -86,7 +86,7 @@ func (a *Agent) orphans(ctx context.Context) []run.Key {
 	return orphans
 }
 
-// removeOrphan removes an environment while nobody can begin with its key.
+// removeOrphan removes an environment. Meanwhile no call can begin with its key.
 func (a *Agent) removeOrphan(ctx context.Context, key run.Key) {
 	t, fresh := a.enter(key)
 	if !fresh {
@@ -100,32 +100,32 @@ func (a *Agent) removeOrphan(ctx context.Context, key run.Key) {
 		}
 	}()
 	if a.shared != nil {
-		// What is known here of the others' keys may be old.
+		// The local view of the other members' keys may be stale.
 		if found, err := a.shared.Order(ctx, key, Order{}); err != nil || found {
 			return
 		}
 	}
 	t.log.Info("removing environment that no task claims")
 	if err := a.removeEnvironment(ctx, key); err != nil {
-		t.log.Warn("removing environment failed", slog.Any("error", err))
+		t.log.Warn("failed to remove environment", slog.Any("error", err))
 	}
 }
 
-// open reports whether the desk may call the key's claim closed.
+// open reports whether the gateway may report the key's claim as closed.
 func (t *task) open() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return !t.gone && !t.entry.Answered && t.entry.State != stateNew
 }
 
-// inDoubt reports whether only the desk can tell what becomes of the key.
+// inDoubt reports whether only the gateway can decide how the key ends.
 func (t *task) inDoubt() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return !t.gone && !t.entry.Answered && t.entry.State != stateClosed && (t.refused || t.entry.Token == nil)
 }
 
-// judge draws the consequences of the desk's answer.
+// judge applies the state of the claim that the gateway returned.
 func (t *task) judge(s run.ClaimState) {
 	t.mu.Lock()
 	now := t.a.now()
@@ -136,10 +136,10 @@ func (t *task) judge(s run.ClaimState) {
 	} else if t.unknown.IsZero() {
 		t.unknown = now
 	}
-	// Nobody waits for the key, and nothing of it ran: the write that brought it
-	// here came too late.
+	// No workflow waits for the key, and nothing of it ran: the write that took it
+	// over came too late.
 	void := s == run.ClaimVoid && t.entry.State.launchable() && (t.refused || t.entry.Token == nil)
-	// Records that have nothing of a key for long will never take its result.
+	// Records that have had no claim of a key for long will never accept its result.
 	lost := !t.unknown.IsZero() && now.Sub(t.unknown) > t.a.opts.timing.tombstone
 	t.mu.Unlock()
 	switch {

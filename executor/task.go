@@ -12,26 +12,26 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// task is the life of one key in this process.
+// task is one key in this process.
 type task struct {
 	a   *Agent
 	key run.Key
 	log *slog.Logger
 
-	stopping chan struct{} // closed once a stop is wanted
-	closed   chan struct{} // closed once the claim is closed: the environment may go
+	stopping chan struct{} // closed once a stop is requested
+	closed   chan struct{} // closed once the claim is closed: the environment may be removed
 	over     chan struct{} // closed once the result is known
 	left     chan struct{} // closed once another member of the set has the key
 
-	// mu is the lock of the key: every decision to start, and every answer
-	// about the key, is made under it.
+	// mu is the lock of the key: every decision to start, and every answer about the
+	// key, is made under it.
 	mu      sync.Mutex
 	entry   entry
-	file    *journalFile // nil: the journal has nothing of the key
+	file    *journalFile // nil: the journal has no entry of the key
 	def     *run.Definition
 	ship    *shipper
 	steps   stepFold // after all frames seen
-	refused bool     // the token is not known any more
+	refused bool     // the token is not valid any more
 	stopped bool     // stopping is closed
 	gone    bool     // closed is closed
 	slot    bool     // it counts as in use
@@ -39,21 +39,21 @@ type task struct {
 	erased  bool     // it is over: nothing is written any more
 	lost    bool     // left is closed
 	unkept  bool     // the end is not in the set's journal yet
-	retired bool     // all is done but the end of its claim: see retire
-	asked   bool     // the desk may have granted the claim
-	// dropped says why the key is to be given back, where that could not be
-	// written down at once.
+	retired bool     // only the end of its claim is outstanding: see retire
+	asked   bool     // the gateway may have granted the claim
+	// dropped is why the key is to be requeued, if that could not be journaled at
+	// once.
 	dropped string
 	contact time.Time
-	changed chan struct{} // closed, and made anew, when the token or the answer changed
+	changed chan struct{} // closed, and replaced, when the token or the answer changed
 	abort   context.CancelCauseFunc
-	// askChanged is closed, and made anew, when another step waits, or none.
+	// askChanged is closed, and replaced, when the pending request changed.
 	askChanged chan struct{}
-	token      []byte    // that the key was delivered with, nil where it was not
-	ticket     string    // proves that the key was delivered
-	unknown    time.Time // since when the desk knows of no claim
+	token      []byte    // of the delivery, nil if there was none
+	ticket     string    // proves that Temporal handed out the task
+	unknown    time.Time // since when the gateway has no claim
 
-	adopted chan struct{} // of capacity 1: wakes tellContact
+	adopted chan struct{} // of capacity 1: wakes reclaim
 	counted atomic.Bool   // its outcome is in the metrics
 }
 
@@ -73,8 +73,8 @@ func newTask(a *Agent, key run.Key) *task {
 	}
 }
 
-// takeSlot counts the task as in use, unless it is over here; the lock is held,
-// or the task is new.
+// takeSlot counts the task as in use, unless it is over here. The caller holds the
+// lock, or the task is new.
 func (t *task) takeSlot() {
 	if !t.slot && !t.waits && !t.erased {
 		t.slot = true
@@ -82,9 +82,8 @@ func (t *task) takeSlot() {
 	}
 }
 
-// suspendSlot lets others have the slot of a task that ended and whose token is
-// not known any more: the delivery by which its workflow finds it again may
-// need that slot.
+// suspendSlot releases the slot of a task that ended and whose token is not valid
+// any more. The delivery by which its workflow adopts it may need that slot.
 func (t *task) suspendSlot() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -94,7 +93,7 @@ func (t *task) suspendSlot() {
 	}
 }
 
-// freeSlot counts it no more; the lock is held.
+// freeSlot stops counting the task. The caller holds the lock.
 func (t *task) freeSlot() {
 	switch {
 	case t.slot:
@@ -105,20 +104,21 @@ func (t *task) freeSlot() {
 	t.slot, t.waits = false, false
 }
 
-// lives reports whether there is something to do for run.
+// lives reports whether run has work to do.
 func (t *task) lives() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.entry.State != stateClosed || t.entry.Token != nil && !t.entry.Answered
 }
 
-// notify wakes who waits for a changed token or answer; the lock is held.
+// notify wakes goroutines that wait for a changed token or answer. The caller holds
+// the lock.
 func (t *task) notify() {
 	close(t.changed)
 	t.changed = make(chan struct{})
 }
 
-// append writes a line to the journal and makes it true; the lock is held.
+// append writes a record to the journal and applies it. The caller holds the lock.
 // After an error nothing has changed.
 func (t *task) append(r record, d Durability) error {
 	switch {
@@ -144,7 +144,7 @@ func (t *task) append(r record, d Durability) error {
 	return nil
 }
 
-// details are what heartbeats of the task say; the lock is held.
+// details returns the heartbeat details of the task. The caller holds the lock.
 func (t *task) details() HeartbeatDetails {
 	return HeartbeatDetails{
 		Executor:  t.a.who.id,
@@ -155,8 +155,8 @@ func (t *task) details() HeartbeatDetails {
 	}
 }
 
-// wantStop stops the task, however far it is. It reports whether there is
-// anything to stop.
+// wantStop stops the task in any state. It reports whether there is anything to
+// stop.
 func (t *task) wantStop() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -174,7 +174,7 @@ func (t *task) wantStop() bool {
 	return true
 }
 
-// closeClaim says that the claim is closed: the environment may go.
+// closeClaim records that the claim is closed: the environment may be removed.
 func (t *task) closeClaim() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -184,8 +184,8 @@ func (t *task) closeClaim() {
 	}
 }
 
-// settle says that nobody waits for the outcome any more. What is left of an
-// ended task's frames is still shipped; of any other, nothing is left to do.
+// settle records that no workflow waits for the outcome any more. The remaining
+// frames of an ended task are still sent; any other task needs no more work.
 func (t *task) settle() {
 	t.mu.Lock()
 	ended, token := t.entry.State == stateEnded, t.entry.Token
@@ -197,37 +197,37 @@ func (t *task) settle() {
 	t.closeClaim()
 }
 
-// refuse says that a token is not known any more.
+// refuse records that a token is not valid any more.
 func (t *task) refuse(token []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if bytes.Equal(t.entry.Token, token) && !t.entry.Answered && !t.refused {
 		t.refused = true
-		t.log.Warn("token is not known any more, waiting to be adopted")
+		t.log.Warn("token is not valid any more, waiting for adoption")
 		t.notify()
 		wake(t.a.sweep)
 	}
 }
 
-// erase removes the journal's entry and what is known of the key.
+// erase removes the journal entry and the task in memory.
 func (t *task) erase() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := t.removeEntry(); err != nil {
-		t.log.Warn("removing journal entry failed", slog.Any("error", err))
+		t.log.Warn("failed to remove journal entry", slog.Any("error", err))
 		if t.file != nil && t.a.shared != nil {
-			// Once closed it is nobody's at work: the set finds it again, and gives
-			// it to a member, to end what is left.
-			_ = t.file.close() // what it could not write the next one does
+			// After Close the entry belongs to no member: the set finds it again and assigns
+			// it to a member, which ends the task.
+			_ = t.file.close() // the next member writes what this one could not
 		}
 	}
 	t.part()
 }
 
 // letGo does the same for a key of which nothing ran, unless it was closed
-// meanwhile: what that left behind stays. In a set it fails where the entry can
-// not be removed, and then nothing has changed: who takes such an entry over
-// may go on with it.
+// meanwhile: its environment then stays. In a set it fails if the entry can not be
+// removed, and then nothing has changed: the member that takes over the entry may
+// continue the task.
 func (t *task) letGo() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -239,13 +239,13 @@ func (t *task) letGo() error {
 		if t.a.shared != nil {
 			return err
 		}
-		t.log.Warn("removing journal entry failed", slog.Any("error", err))
+		t.log.Warn("failed to remove journal entry", slog.Any("error", err))
 	}
 	t.part()
 	return nil
 }
 
-// removeEntry removes the journal's entry; the lock is held.
+// removeEntry removes the journal entry. The caller holds the lock.
 func (t *task) removeEntry() error {
 	if t.lost {
 		return ErrLost
@@ -260,14 +260,14 @@ func (t *task) removeEntry() error {
 	return err
 }
 
-// part forgets what is known of the key; the lock is held.
+// part removes the task from memory. The caller holds the lock.
 func (t *task) part() {
 	t.freeSlot()
 	t.file, t.erased = nil, true
 	t.a.forget(t)
 }
 
-// closeFile closes the journal's file and leaves it for the next process.
+// closeFile closes the journal entry and leaves it to the next process.
 func (t *task) closeFile() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -275,7 +275,7 @@ func (t *task) closeFile() {
 		return
 	}
 	if err := t.file.close(); err != nil {
-		t.log.Warn("closing journal entry failed", slog.Any("error", err))
+		t.log.Warn("failed to close journal entry", slog.Any("error", err))
 	}
 	t.file = nil
 }

@@ -7,22 +7,21 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// ErrStopWanted is what a heartbeat returns for a task that shall be stopped.
-var ErrStopWanted = errors.New("stop wanted")
+// ErrStopWanted is returned by a heartbeat of a task that is to be stopped.
+var ErrStopWanted = errors.New("stop requested")
 
-// Tokens is what an agent needs of the service that hands out tasks: a token
-// stands for one delivery of one task. Implementations are safe for concurrent
-// use. Errors: CodeNotFound where the token is not known any more, ErrStopWanted
-// (Heartbeat only), anything else where the service is out of reach: the call
-// is repeated.
+// Tokens is the service that delivers tasks, as an agent uses it. A token
+// identifies one delivery of one task. Implementations are safe for concurrent use.
+// Errors: CodeNotFound if the token is not valid any more, ErrStopRequested (Heartbeat
+// only), any other if the service is unreachable: the agent retries the call.
 type Tokens interface {
-	// Heartbeat says that the task of the token is in good hands.
+	// Heartbeat reports that the executor holds the task of the token.
 	Heartbeat(ctx context.Context, token []byte, details HeartbeatDetails) error
-	// Complete hands over the outcome. Nil means that it was accepted.
+	// Complete reports the outcome. Nil means that it was accepted.
 	Complete(ctx context.Context, token []byte, outcome Outcome) error
 }
 
-// HeartbeatDetails say who has a task.
+// HeartbeatDetails identify the executor that has a task.
 type HeartbeatDetails struct {
 	Executor  string
 	Set       string // of the executor, "" for none: any of its members may answer
@@ -35,46 +34,46 @@ type HeartbeatDetails struct {
 type Delivery struct {
 	Key   run.Key
 	Token []byte
-	// Ticket proves to the desk that the task was handed out; "" where nobody
-	// asks for that.
+	// Ticket proves to the gateway that the task was handed out; "" if the gateway
+	// does not require a proof.
 	Ticket string
 	// Attempt counts the deliveries, from 1.
 	Attempt int
-	// Last are the details of the last heartbeat of an earlier delivery, nil
-	// if there are none.
+	// Last is the last heartbeat of an earlier delivery, nil for none.
 	Last *HeartbeatDetails
 }
 
-// Adoption is an order to take a task over from an earlier token.
+// Adoption is an order to take over a task under a new token.
 type Adoption struct {
 	Key   run.Key
 	Token []byte
-	// JournalID is the journal that had the key, "" if that is not known.
+	// JournalID is the journal that had the key, "" if it is unknown.
 	JournalID string
 }
 
-// Outcome is the answer about a task. At most one field beside Executor and
-// JournalID is set; none means that the answer is pending: it will go to
-// Tokens.Complete.
+// Outcome is the answer about a task. At most one field besides Executor and
+// JournalID is set; none means that the answer is pending: the agent will pass it
+// to Tokens.Complete.
 type Outcome struct {
-	// Executor is who answers.
+	// Executor is the executor that answers.
 	Executor string
 	// Ended: the task ended.
 	Ended *run.TaskResult
 	// NeverStarted says why no step of the key ran or will ever run.
 	NeverStarted string
-	// GivenBack says why the task was not started. It answers a delivery, and
-	// no order to adopt. Another executor may have the task all the same.
+	// GivenBack is why the task was not started and is to be requeued. It answers a
+	// delivery, but not an adoption. Another executor may have the task nevertheless.
 	GivenBack string
-	// JournalID is set, with NeverStarted and GivenBack, where the journal of
-	// this executor held the claim, or is closed to the key: then it vouches that
-	// no step of the key ran or will run.
+	// JournalID is set, with NeverStarted and Requeued, if the journal of this
+	// executor held the claim, or is closed to the key: then it guarantees that no
+	// step of the key ran or will run.
 	JournalID string
-	// Claimed: another has the task. Its Executor is "" where it is not known who.
+	// Claimed: another executor has the task. Its Executor is "" if that executor is
+	// unknown.
 	Claimed *HeartbeatDetails
 }
 
-// Pending reports whether the answer is yet to come.
+// Pending reports whether the outcome will be reported later.
 func (o Outcome) Pending() bool {
 	return o.Ended == nil && o.NeverStarted == "" && o.GivenBack == "" && o.Claimed == nil
 }

@@ -23,13 +23,13 @@ type delivery struct {
 	last    time.Time
 	closed  bool
 	stop    bool
-	// terminated: its workflow is no more.
+	// terminated: its workflow was terminated.
 	terminated bool
 	done       chan struct{}
 	out        executor.Outcome
 }
 
-// tokenService stands for Temporal.
+// tokenService is a fake of Temporal.
 type tokenService struct {
 	w *world
 
@@ -45,8 +45,8 @@ func newTokenService(w *world) *tokenService {
 	return &tokenService{w: w, byToken: map[string]*delivery{}, queues: map[string][]*delivery{}, changed: make(chan struct{})}
 }
 
-// schedule schedules an activity and waits for its end: an outcome, or none
-// where it was lost.
+// schedule schedules an activity and waits for its end: an outcome, or none if the
+// activity was lost.
 func (s *tokenService) schedule(queue string, d delivery) *delivery {
 	s.mu.Lock()
 	s.n++
@@ -123,7 +123,7 @@ func (s *tokenService) forget(task int) {
 	}
 }
 
-// stop wants the newest delivery of a task stopped.
+// stop requests a stop of the newest delivery of a task.
 func (s *tokenService) stop(task int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,10 +6,10 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-var errDrainWanted = errors.New("the executor is to take no tasks")
+var errDrainWanted = errors.New("the executor is to accept no tasks")
 
-// heed does what is wanted of the executor. A drain is not the end: it goes on
-// with the tasks that it has, and takes others again when that is wanted.
+// heed applies the desired state of the executor. A drain is not an end: the
+// executor continues its tasks, and accepts new ones once the drain is lifted.
 func (a *Agent) heed(w run.Wanted) {
 	a.mu.Lock()
 	changed := a.drainWanted != w.Drain
@@ -21,18 +21,18 @@ func (a *Agent) heed(w run.Wanted) {
 	switch {
 	case !changed:
 	case w.Drain:
-		a.log.Info("executor is to take no tasks")
+		a.log.Info("executor drains on request")
 	default:
-		a.log.Info("executor is to take tasks again")
-		a.suspend(errCheckDue) // it opens when it is well
+		a.log.Info("drain of the executor lifted")
+		a.suspend(errCheckDue) // it accepts tasks once it is healthy
 	}
 }
 
-// takesNone reports whether no tasks are taken, for good or until that is no
-// longer wanted.
+// takesNone reports whether the executor accepts no tasks, permanently or until a
+// drain is lifted.
 func (a *Agent) takesNone() bool { return a.whyNone() != nil }
 
-// whyNone returns why no tasks are taken, nil where they are.
+// whyNone returns why the executor accepts no tasks, nil if it does.
 func (a *Agent) whyNone() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

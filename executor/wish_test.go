@@ -21,8 +21,8 @@ func (s *deskService) renewal() run.Renewal {
 	return s.last
 }
 
-// An executor that is to drain takes nothing, goes on with what it has, and
-// takes tasks again when that is wanted.
+// A draining executor accepts no tasks, continues the ones that it has, and accepts
+// tasks again once the drain is lifted.
 func TestAgent_drains_when_wanted(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		h := w.newHost(1)
@@ -50,8 +50,8 @@ func TestAgent_drains_when_wanted(t *testing.T) {
 	})
 }
 
-// A wish to drain that is there when a process starts holds from its first
-// moment on, and what it is handed nevertheless it gives back.
+// A drain that was requested before a process starts holds from its beginning, and
+// a task that is delivered nevertheless is requeued.
 func TestAgent_drains_from_the_start(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		h := w.newHost(2)
@@ -68,8 +68,8 @@ func TestAgent_drains_from_the_start(t *testing.T) {
 	})
 }
 
-// A poll that was waiting when the wish came may bring a task: it is given
-// back, and nothing of it begins.
+// A poll that was waiting when the drain was requested may return a task: the
+// executor requeues it, and nothing of it begins.
 func TestAgent_gives_back_while_it_drains(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		first, second := w.newHost(1), w.newHost(1)

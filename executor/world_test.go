@@ -21,9 +21,9 @@ const (
 	heartbeatTimeout = 30 * time.Second
 )
 
-// world is everything around executors, in virtual time: the service that
-// hands out tasks and the workflow behind it, the desk, and the hosts with
-// their environments, which outlive the processes.
+// world is the environment of executors, in virtual time: the service that delivers
+// tasks and the workflow behind it, the executor API, and the hosts with their
+// environments, which outlive the processes.
 type world struct {
 	t      testing.TB
 	ctx    context.Context
@@ -34,17 +34,17 @@ type world struct {
 	desk   *deskService
 
 	mu       sync.Mutex
-	began    map[attemptID]int // how often the steps of an attempt began
+	began    map[attemptID]int // number of times the steps of an attempt began
 	outcomes map[int][]run.TaskResult
 	resets   map[int]int // of each task's workflow
 	adopted  int
 	script   func(key run.Key) script
 	explain  func() string
 
-	packFault error                          // of every packing and unpacking
-	connects  int                            // connections to steps that wait
-	lossy     bool                           // every third of them loses its answer
-	mishaps   func() (mishap, time.Duration) // of calls; nil: there are none
+	packFault error                          // of every Pack and Unpack
+	connects  int                            // connections to waiting steps
+	lossy     bool                           // every third connection loses its answer
+	mishaps   func() (mishap, time.Duration) // of calls; nil: none
 	log       errorLog                       // of all processes
 }
 
@@ -74,7 +74,7 @@ func (l errorLog) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// warnings returns how often a warning was logged.
+// warnings returns the number of times a warning was logged.
 func (l errorLog) warnings(message string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,10 +86,10 @@ func (l errorLog) warnings(message string) (n int) {
 	return n
 }
 
-// WithAttrs implements slog.Handler: they are not kept.
+// WithAttrs implements slog.Handler. The attributes are not kept.
 func (l errorLog) WithAttrs([]slog.Attr) slog.Handler { return l }
 
-// WithGroup implements slog.Handler: it is not kept.
+// WithGroup implements slog.Handler. The group is not kept.
 func (l errorLog) WithGroup(string) slog.Handler { return l }
 
 func (l errorLog) errors() []string {
@@ -100,7 +100,7 @@ func (l errorLog) errors() []string {
 
 type attemptID struct{ task, attempt int }
 
-// script is what the steps of a task do.
+// script describes the steps of a task.
 type script struct {
 	lines   int
 	pause   time.Duration // between lines
@@ -111,21 +111,21 @@ type script struct {
 	late    error         // of the first Start, after the launch
 	hang    bool          // ends only when stopped
 	bulk    int           // bytes of a line; 0: few
-	errand  *errand       // what the step asks for after its lines
+	errand  *errand       // what the step requests after its lines
 }
 
-// mishap is what goes wrong with a call whose caller hears nothing.
+// mishap is a fault of a call that fails without a response.
 type mishap int
 
 const (
 	noMishap mishap = iota
 	answerIsLost
-	callComesLate // it has its effect when nobody waits for it any more
+	callComesLate // the call takes effect after its caller has stopped waiting
 )
 
-var errUnanswered = run.Errorf(run.CodeUnavailable, "there came no answer")
+var errUnanswered = run.Errorf(run.CodeUnavailable, "no response")
 
-// mishap returns what is to go wrong with a call.
+// mishap returns the fault of the next call.
 func (w *world) mishap() (mishap, time.Duration) {
 	w.mu.Lock()
 	next := w.mishaps
@@ -136,14 +136,14 @@ func (w *world) mishap() (mishap, time.Duration) {
 	return next()
 }
 
-// setMishaps has calls go wrong from now on; nil: none do.
+// setMishaps sets the faults of calls from now on; nil: none.
 func (w *world) setMishaps(next func() (mishap, time.Duration)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.mishaps = next
 }
 
-// later does something after a while.
+// later calls f after d.
 func (w *world) later(d time.Duration, f func()) {
 	w.group.Go(func() {
 		w.sleep(d)
@@ -189,9 +189,9 @@ func (w *world) submit(task int) {
 	w.group.Go(func() { w.workflow(task, 1, 0) })
 }
 
-// workflow is what the run workflow does with one attempt of a task. One that
-// was reset goes on from the dispatch that the desk has; execution counts the
-// resets before.
+// workflow is what the run workflow does with one attempt of a task. A workflow
+// that was reset continues from the dispatch of the fake records; execution is the
+// number of resets before.
 func (w *world) workflow(task, attempt, execution int) {
 	for w.ctx.Err() == nil {
 		key := run.Key{Run: testRun, Task: task, Attempt: attempt}
@@ -201,7 +201,7 @@ func (w *world) workflow(task, attempt, execution int) {
 		}) {
 			return
 		}
-		var last *executor.HeartbeatDetails // that named who has it
+		var last *executor.HeartbeatDetails // the last ones that name the holder
 		d := w.tokens.schedule("pool", delivery{kind: "execute", key: key})
 		for {
 			released := false
@@ -217,13 +217,13 @@ func (w *world) workflow(task, attempt, execution int) {
 			if released {
 				break
 			}
-			// Out of contact, or claimed by another: adopt.
+			// Out of contact, or claimed by another executor: adopt.
 			who := d.details
 			if d.out.Claimed != nil {
 				who = d.out.Claimed
 			}
 			holder := w.desk.holder(key)
-			if w.again(d) { // it was not for that one to say
+			if w.again(d) { // that executor does not hold the claim
 				who, last = nil, nil
 			}
 			if who == nil || who.Executor == "" && who.Set == "" {
@@ -251,7 +251,7 @@ func (w *world) workflow(task, attempt, execution int) {
 	}
 }
 
-// decide does what a workflow decides, unless that was reset since.
+// decide makes a decision of a workflow, unless the workflow was reset since.
 func (w *world) decide(task, execution int, do func()) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -263,7 +263,7 @@ func (w *world) decide(task, execution int, do func()) bool {
 }
 
 // reset resets the workflow of a task to the moment before the task's newest
-// dispatch was scheduled. One that has ended stays as it is.
+// dispatch was scheduled. A workflow that has ended is not reset.
 func (w *world) reset(task int) {
 	w.mu.Lock()
 	over := len(w.outcomes[task]) > 0
@@ -284,15 +284,15 @@ func (w *world) countAdoption() {
 	w.adopted++
 }
 
-// adoptions returns how often a set was asked to adopt a task.
+// adoptions returns the number of times a set was asked to adopt a task.
 func (w *world) adoptions() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.adopted
 }
 
-// again reports whether the key is to be queued again. What was ordered to be
-// adopted can not be given back.
+// again reports whether the key is to be queued again. An adoption can not be
+// requeued.
 func (w *world) again(d *delivery) bool {
 	return d.out.NeverStarted != "" || d.out.GivenBack != "" && d.kind == "execute"
 }
@@ -348,7 +348,7 @@ func (w *world) outcome(task int) run.TaskResult {
 	return w.outcomes[task][0]
 }
 
-// ends returns the outcomes that the workflow of a task heard of so far.
+// ends returns the outcomes that the workflow of a task has received so far.
 func (w *world) ends(task int) []run.TaskResult {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -365,7 +365,8 @@ func (w *world) requireOnce() {
 	}
 }
 
-// beginnings returns how often the steps of a task began, in all.
+// beginnings returns the number of times the steps of a task began, over all
+// attempts.
 func (w *world) beginnings(task int) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -378,5 +379,5 @@ func (w *world) beginnings(task int) int {
 	return n
 }
 
-// pass lets virtual time pass.
+// pass advances virtual time.
 func pass(d time.Duration) { <-time.After(d) }

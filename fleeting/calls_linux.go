@@ -12,10 +12,12 @@ import (
 	"github.com/drover-run/drover/fleeting/wire"
 )
 
-// pingPatience is how long a plugin that gave no answer has to show that it is alive.
+// pingPatience is the timeout of the health check of a plugin that did not
+// answer a call.
 const pingPatience = 5 * time.Second
 
-// Init returns what the plugin said of its group, launching it if it is not there.
+// Init returns the plugin's description of its group. It launches the plugin if
+// it does not run.
 func (h *Host) Init(ctx context.Context) (Info, error) {
 	p, err := h.process(ctx)
 	if err != nil {
@@ -24,10 +26,10 @@ func (h *Host) Init(ctx context.Context) (Info, error) {
 	return p.record.Info, nil
 }
 
-// Update lists all instances, from the cloud as it is now. A plugin that
-// crashes meanwhile is launched and asked once more. It waits for a change that
-// runs, but not for one that takes its time: a call that does not return must
-// not hide the machines that are there.
+// Update lists all instances in their current state in the cloud. If the plugin
+// crashes during the call, Update launches it and calls it once more. It waits
+// for a running change, but only for a limited time: a call that hangs must not
+// block listings.
 func (h *Host) Update(ctx context.Context) ([]Instance, error) {
 	if err := take(ctx, h.listing, "Update"); err != nil {
 		return nil, err
@@ -36,11 +38,11 @@ func (h *Host) Update(ctx context.Context) ([]Instance, error) {
 	beside := time.NewTimer(h.o.Timeouts.Beside)
 	defer beside.Stop()
 	select {
-	case h.changes <- struct{}{}: // and no change begins meanwhile
+	case h.changes <- struct{}{}: // no change begins during the listing
 		defer func() { <-h.changes }()
 	case <-beside.C:
 	case <-ctx.Done():
-		return nil, fmt.Errorf("Update: waiting for another call: %w", context.Cause(ctx))
+		return nil, fmt.Errorf("Update: wait for another call: %w", context.Cause(ctx))
 	}
 	ask := func() ([]Instance, error) {
 		return call(ctx, h, "Update", h.o.Timeouts.Update, list)
@@ -52,8 +54,8 @@ func (h *Host) Update(ctx context.Context) ([]Instance, error) {
 	return instances, err
 }
 
-// Increase asks for n more instances, and returns how many the plugin believes
-// it asked the cloud for. They show in Update, later, or never.
+// Increase requests n more instances, and returns how many of them the plugin
+// believes it requested from the cloud. They appear in Update later, or never.
 func (h *Host) Increase(ctx context.Context, n int) (int, error) {
 	if n <= 0 {
 		return 0, nil
@@ -64,8 +66,8 @@ func (h *Host) Increase(ctx context.Context, n int) (int, error) {
 	return int(r.GetSucceeded()), err
 }
 
-// Decrease asks for the end of instances, and returns those that the plugin
-// believes it asked the cloud to end.
+// Decrease requests the deletion of instances, and returns those whose deletion
+// the plugin believes it requested from the cloud.
 func (h *Host) Decrease(ctx context.Context, ids []string) ([]string, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -76,10 +78,10 @@ func (h *Host) Decrease(ctx context.Context, ids []string) ([]string, error) {
 	return r.GetSucceeded(), err
 }
 
-// ConnectInfo tells how to reach an instance. It may leave traces, such as an
-// uploaded key: ask once and keep the answer until it expires. Plugins are
-// known to crash over instances that are not there: ask for those that Update
-// has just listed as running.
+// ConnectInfo returns how to connect to an instance. The call may have side
+// effects, such as an uploaded key: call it once and keep the result until it
+// expires. Some plugins crash if the instance does not exist: call it only for
+// instances that Update has just listed as running.
 func (h *Host) ConnectInfo(ctx context.Context, id string) (ConnectInfo, error) {
 	r, err := call(ctx, h, "ConnectInfo", h.o.Timeouts.ConnectInfo, func(ctx context.Context, api wire.InstanceGroupClient) (*wire.ConnectInfoResponse, error) {
 		return api.ConnectInfo(ctx, &wire.ConnectInfoRequest{Instance: id})
@@ -90,8 +92,8 @@ func (h *Host) ConnectInfo(ctx context.Context, id string) (ConnectInfo, error) 
 	return connectInfoOf(id, r), nil
 }
 
-// Heartbeat returns ErrUnhealthy with the plugin's words where an instance is
-// not well. Other errors say nothing of the instance.
+// Heartbeat returns ErrUnhealthy with the plugin's message if an instance is
+// unhealthy. Other errors reveal nothing about the instance.
 func (h *Host) Heartbeat(ctx context.Context, id string) error {
 	_, err := call(ctx, h, "Heartbeat", h.o.Timeouts.Heartbeat, func(ctx context.Context, api wire.InstanceGroupClient) (*wire.Empty, error) {
 		return api.Heartbeat(ctx, &wire.HeartbeatRequest{Instance: id})
@@ -99,13 +101,13 @@ func (h *Host) Heartbeat(ctx context.Context, id string) error {
 	if said := (*CallError)(nil); errors.As(err, &said) {
 		return fmt.Errorf("%w: %w", ErrUnhealthy, err)
 	}
-	if errors.Is(err, ErrNotSupported) { // an older plugin looks after nothing
+	if errors.Is(err, ErrNotSupported) { // plugins of the older protocol check nothing
 		return nil
 	}
 	return err
 }
 
-// Suspend asks for instances to be suspended, and returns those that were asked for.
+// Suspend requests the suspension of instances, and returns the accepted ids.
 func (h *Host) Suspend(ctx context.Context, ids []string) ([]string, error) {
 	if err := h.needs(ctx, CapabilitySuspendResume); err != nil {
 		return nil, err
@@ -117,7 +119,8 @@ func (h *Host) Suspend(ctx context.Context, ids []string) ([]string, error) {
 	return r.GetSucceeded(), err
 }
 
-// Resume asks for suspended instances to run again, and returns those that were asked for.
+// Resume requests that suspended instances run again, and returns the accepted
+// ids.
 func (h *Host) Resume(ctx context.Context, ids []string) ([]string, error) {
 	if err := h.needs(ctx, CapabilitySuspendResume); err != nil {
 		return nil, err
@@ -129,16 +132,16 @@ func (h *Host) Resume(ctx context.Context, ids []string) ([]string, error) {
 	return r.GetSucceeded(), err
 }
 
-// needs refuses what the plugin did not say it can do.
+// needs returns an error if the plugin did not announce a capability.
 func (h *Host) needs(ctx context.Context, capability string) error {
 	info, err := h.Init(ctx)
 	if err == nil && !info.Can(capability) {
-		err = fmt.Errorf("%w: it lacks the capability %s", ErrNotSupported, capability)
+		err = fmt.Errorf("%w: the capability %s is missing", ErrNotSupported, capability)
 	}
 	return err
 }
 
-// detailed finds the response that travels in the details of a failure.
+// detailed returns the response that is encoded in the details of an error.
 func detailed[R any](response R, err error) R {
 	for _, d := range status.Convert(err).Details() {
 		if r, ok := d.(R); ok {
@@ -148,7 +151,7 @@ func detailed[R any](response R, err error) R {
 	return response
 }
 
-// initialise hands the plugin its configuration.
+// initialise sends the configuration to the plugin.
 func initialise(ctx context.Context, api wire.InstanceGroupClient, o Options) (Info, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.Timeouts.Init)
 	defer cancel()
@@ -161,8 +164,9 @@ func initialise(ctx context.Context, api wire.InstanceGroupClient, o Options) (I
 	}, nil
 }
 
-// list reads the stream of instances to its end: a part of it is no answer.
-// States that this host does not know are left out, as hosts do.
+// list reads the stream of instances to its end; a partial stream is an error.
+// It omits instances in states that this host does not know, like GitLab's
+// host.
 func list(ctx context.Context, api wire.InstanceGroupClient) ([]Instance, error) {
 	stream, err := api.Update(ctx, &wire.Empty{})
 	if err != nil {
@@ -183,17 +187,17 @@ func list(ctx context.Context, api wire.InstanceGroupClient) ([]Instance, error)
 	}
 }
 
-// take waits for a turn.
+// take acquires a semaphore.
 func take(ctx context.Context, turn chan<- struct{}, name string) error {
 	select {
 	case turn <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("%s: waiting for another call: %w", name, context.Cause(ctx))
+		return fmt.Errorf("%s: wait for another call: %w", name, context.Cause(ctx))
 	}
 }
 
-// change makes a call that must not overlap with others of its kind.
+// change makes a call that changes the group. Such calls run one at a time.
 func change[R any](ctx context.Context, h *Host, name string, timeout time.Duration, do func(context.Context, wire.InstanceGroupClient) (R, error)) (R, error) {
 	if err := take(ctx, h.changes, name); err != nil {
 		var none R
@@ -203,8 +207,8 @@ func change[R any](ctx context.Context, h *Host, name string, timeout time.Durat
 	return call(ctx, h, name, timeout, do)
 }
 
-// call makes a call with a deadline, on a plugin that is launched if need be.
-// It is made once: what became of one that failed, Update tells.
+// call makes one call with a deadline, and launches the plugin first if
+// necessary. It does not retry: Update shows the result of a call that failed.
 func call[R any](ctx context.Context, h *Host, name string, timeout time.Duration, do func(context.Context, wire.InstanceGroupClient) (R, error)) (R, error) {
 	var none R
 	h.calls.Add(1)
@@ -221,13 +225,13 @@ func call[R any](ctx context.Context, h *Host, name string, timeout time.Duratio
 	if err != nil {
 		err = h.judge(ctx, name, err)
 		if errors.Is(err, ErrUnavailable) || (errors.Is(err, ErrTimeout) && !p.answers(pingPatience)) {
-			h.giveUp(p, err) //nolint:contextcheck // to be done whatever became of the call
+			h.giveUp(p, err) //nolint:contextcheck // also after the context has ended
 		}
 	}
 	return r, err
 }
 
-// judge says what an error of a call means.
+// judge maps an error of a call to an error of this package.
 func (h *Host) judge(ctx context.Context, name string, err error) error {
 	if h.closing.Err() != nil {
 		return fmt.Errorf("%s: %w", name, ErrClosed)
@@ -235,16 +239,16 @@ func (h *Host) judge(ctx context.Context, name string, err error) error {
 	return judge(ctx, name, err)
 }
 
-// giveUp ends a process that is gone or hangs, so that the next call launches
-// another; unless another call has done so.
+// giveUp ends a process that has exited or hangs, so that the next call
+// launches another. It does nothing if another call has done so.
 func (h *Host) giveUp(p *process, why error) {
 	h.launching <- struct{}{}
 	defer func() { <-h.launching }()
 	if h.current != p || p.ended.Load() {
 		return
 	}
-	h.o.Logger.Error("giving the plugin up", "error", why, "pid", p.record.PID, "last_words", h.logs.tail())
+	h.o.Logger.Error("ending a plugin that does not answer", "error", why, "pid", p.record.PID, "last_words", h.logs.tail())
 	if err := h.drop(context.WithoutCancel(h.closing)); err != nil {
-		h.o.Logger.Error("ending the plugin", "pid", p.record.PID, "error", err)
+		h.o.Logger.Error("failed to end the plugin", "pid", p.record.PID, "error", err)
 	}
 }

@@ -21,12 +21,13 @@ import (
 
 const versionPatience = 5 * time.Second
 
-// Check launches a plugin in a directory of its own and says what it is. It is
-// initialised, which may leave traces in the cloud, only where initialise says so.
+// Check launches a plugin in its own directory and reports its properties. It
+// initialises the plugin only if initialise is set, because Init may have side
+// effects in the cloud.
 func Check(ctx context.Context, o Options, initialised bool) (report Report, err error) {
 	dir, err := os.MkdirTemp("", "drover-check-")
 	if err != nil {
-		return report, fmt.Errorf("making a directory: %w", err)
+		return report, fmt.Errorf("make a directory: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	o.Dir = dir
@@ -40,7 +41,7 @@ func Check(ctx context.Context, o Options, initialised bool) (report Report, err
 	if report.Build, err = buildOf(ctx, o); err != nil {
 		return report, err
 	}
-	l, err := openLogs(dir, o.Logger) //nolint:contextcheck // logs are of no call
+	l, err := openLogs(dir, o.Logger) //nolint:contextcheck // logs belong to no call
 	if err != nil {
 		return report, err
 	}
@@ -59,7 +60,8 @@ func Check(ctx context.Context, o Options, initialised bool) (report Report, err
 	return report, err
 }
 
-// buildOf asks the binary for its version, which also shows whether it can be run here.
+// buildOf runs the binary's version command, which also shows whether the
+// binary runs on this host.
 func buildOf(ctx context.Context, o Options) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionPatience)
 	defer cancel()
@@ -68,23 +70,23 @@ func buildOf(ctx context.Context, o Options) (string, error) {
 	cmd.WaitDelay = time.Second
 	out, err := cmd.Output()
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) && ctx.Err() == nil {
-		return "", fmt.Errorf("plugin %s cannot be run: %w", o.Plugin, err)
+		return "", fmt.Errorf("run plugin %s: %w", o.Plugin, err)
 	}
-	if err != nil || bytes.Contains(out, []byte("|")) { // it has no such command, and may have served instead
+	if err != nil || bytes.Contains(out, []byte("|")) { // without that command, a plugin may have served instead
 		return "", nil
 	}
 	return strings.TrimSpace(string(out)), nil
 }
 
-// callsOf asks the plugin, by gRPC reflection, which calls it serves. Plugins
-// in other languages may not tell.
+// callsOf lists the calls that the plugin serves, by gRPC reflection. Plugins
+// in other languages may not support reflection.
 func callsOf(ctx context.Context, conn *grpc.ClientConn, report *Report) error {
 	ctx, cancel := context.WithTimeout(ctx, versionPatience)
 	defer cancel()
 	name := wire.InstanceGroup_ServiceDesc.ServiceName
 	stream, err := reflection.NewServerReflectionClient(conn).ServerReflectionInfo(ctx)
 	if err != nil {
-		return fmt.Errorf("asking for the plugin's calls: %w", err)
+		return fmt.Errorf("list the plugin's calls: %w", err)
 	}
 	err = stream.Send(&reflection.ServerReflectionRequest{
 		MessageRequest: &reflection.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: name},
@@ -102,7 +104,7 @@ func callsOf(ctx context.Context, conn *grpc.ClientConn, report *Report) error {
 	for _, text := range answer.GetFileDescriptorResponse().GetFileDescriptorProto() {
 		var file descriptorpb.FileDescriptorProto
 		if err := proto.Unmarshal(text, &file); err != nil {
-			return fmt.Errorf("reading the plugin's description: %w", err)
+			return fmt.Errorf("decode the plugin's service description: %w", err)
 		}
 		for _, service := range file.GetService() {
 			if file.GetPackage()+"."+service.GetName() != name {
@@ -130,7 +132,7 @@ func missing(calls []string) []string {
 	return lacks
 }
 
-// initialiseFor initialises the plugin, lists its instances, and lets it tidy up.
+// initialiseFor initialises the plugin, lists its instances, and shuts it down.
 func initialiseFor(ctx context.Context, p *process, o Options, report *Report) error {
 	info, err := initialise(ctx, p.api, o)
 	if err != nil {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// passed are the variables that every plugin gets: what programs need to run at
-// all, to find the network and to trust its certificates. Credentials of clouds
-// are not among them.
+// passed lists the variables that every plugin gets: those that programs need
+// to run, to find the network and to verify certificates. Cloud credentials are
+// not among them.
 func passed() []string {
 	return []string{
 		"PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "TZ", "LANG", "LANGUAGE", "LC_*", "SSL_CERT_FILE", "SSL_CERT_DIR",
@@ -16,14 +16,14 @@ func passed() []string {
 	}
 }
 
-// environment returns the variables of this process that a plugin gets: those
-// that every plugin needs, and those that are named.
+// environment returns the variables of this process that a plugin gets: the
+// default ones, and those that names lists.
 func environment(names []string) []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool { return !named(v, passed()) && !named(v, names) })
 }
 
-// named reports whether a variable, NAME=VALUE, has one of the names. A name that
-// ends with a star stands for all that begin like it.
+// named reports whether a variable, NAME=VALUE, matches one of the names. A
+// name that ends with a star matches every variable with that prefix.
 func named(variable string, names []string) bool {
 	name, _, _ := strings.Cut(variable, "=")
 	return slices.ContainsFunc(names, func(n string) bool {

@@ -14,7 +14,7 @@ import (
 	"github.com/drover-run/drover/fleeting"
 )
 
-// writeScript makes a program of the shell.
+// writeScript writes an executable shell script.
 func writeScript(t *testing.T, path, text string) string {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
@@ -22,15 +22,15 @@ func writeScript(t *testing.T, path, text string) string {
 	return path
 }
 
-// TestEnvironment launches a plugin that writes its environment down: it has
-// what programs need, what was named, and no credentials of this process.
+// TestEnvironment launches a plugin that records its environment. It gets the
+// default variables and the listed ones, and no credentials of this process.
 func TestEnvironment(t *testing.T) {
 	secret := map[string]string{}
 	for _, name := range []string{
 		"TEMPORAL_API_KEY", "TEMPORAL_TLS_CLIENT_KEY_DATA", "PGPASSWORD", "PGSERVICEFILE", "VAULT_TOKEN", "AWS_SECRET_ACCESS_KEY", "DROVER_RECORDS__KEYS",
 		"CI_SECRET_TOKEN", "HETZNER_TOKEN", "PATHOLOGY", "AZURE", "CLOUD_KEY",
 	} {
-		secret[name] = fmt.Sprintf("hush-%s-%d", name, os.Getpid())
+		secret[name] = fmt.Sprintf("secret-%s-%d", name, os.Getpid())
 		t.Setenv(name, secret[name])
 	}
 	for _, name := range []string{"HOME", "TMPDIR", "LC_TIME", "HTTPS_PROXY", "no_proxy", "SSL_CERT_FILE"} {

@@ -16,13 +16,13 @@ import (
 	"github.com/drover-run/drover/internal/testenv"
 )
 
-// faulty is a plugin with the faults that a test injects into its cloud.
+// faulty builds a plugin with the faults that a test injects into its cloud.
 func faulty(t *testing.T) string {
 	t.Helper()
 	return testenv.BuildProgram(t, ".", "./fleeting/fleetingtest/faulty")
 }
 
-// clouded opens a host on a cloud of its own.
+// clouded opens a host on its own cloud.
 func clouded(t *testing.T, s cloud.Settings, o fleeting.Options) (*fleeting.Host, *cloud.Cloud, fleeting.Options) {
 	t.Helper()
 	c, err := cloud.Open(t.TempDir())
@@ -59,7 +59,7 @@ func count(t *testing.T, c *cloud.Cloud, call string) int {
 	return n
 }
 
-// said is a plugin's own error, after which it lives.
+// said is an error that the plugin returned and survived.
 func said(t *testing.T, err error) {
 	t.Helper()
 	answer := (*fleeting.CallError)(nil)
@@ -71,9 +71,9 @@ func TestFault_quota_in_the_midst_of_Increase(t *testing.T) {
 	h, c, _ := clouded(t, cloud.Settings{Quota: 2}, fleeting.Options{})
 	n, err := h.Increase(t.Context(), 3)
 	said(t, err)
-	require.Zero(t, n, "an error takes the count away")
-	require.Len(t, listed(t, h), 2, "but Update knows")
-	require.Equal(t, 1, count(t, c, "Increase"), "it was not tried again")
+	require.Zero(t, n, "an error response carries no count")
+	require.Len(t, listed(t, h), 2, "Update lists them")
+	require.Equal(t, 1, count(t, c, "Increase"), "the call was not retried")
 }
 
 func TestFault_Decrease_of_a_bad_and_three_good(t *testing.T) {
@@ -94,7 +94,7 @@ func TestFault_Decrease_of_a_bad_and_three_good(t *testing.T) {
 			require.Empty(t, gone)
 			require.Len(t, listed(t, h), tt.left)
 			_, err = h.Decrease(t.Context(), ids)
-			if tt.left > 0 { // the good ones alone
+			if tt.left > 0 { // only the valid ids
 				require.NoError(t, err)
 			}
 			require.Empty(t, listed(t, h))
@@ -114,7 +114,7 @@ func TestFault_ConnectInfo_of_an_unknown_instance_crashes(t *testing.T) {
 	awaitGone(t, crashed)
 
 	ids := truth(t, c)
-	require.Equal(t, ids, listed(t, h), "the next call has another process")
+	require.Equal(t, ids, listed(t, h), "the next call uses another process")
 	info, err := h.ConnectInfo(t.Context(), ids[0])
 	require.NoError(t, err)
 	require.Equal(t, "127.0.0.1", info.InternalAddr)
@@ -128,8 +128,8 @@ func TestFault_Increase_that_never_comes_to_be(t *testing.T) {
 	require.NoError(t, c.Inject(cloud.Fault{Call: "Increase", Do: 0, Then: cloud.Lie, Times: 1}))
 	n, err := h.Increase(t.Context(), 4)
 	require.NoError(t, err)
-	require.Equal(t, 4, n, "so it says")
-	require.Empty(t, listed(t, h), "and Update tells that it is not so")
+	require.Equal(t, 4, n, "the count that the plugin returned")
+	require.Empty(t, listed(t, h), "Update shows that the count was wrong")
 	_, err = h.Increase(t.Context(), 4)
 	require.NoError(t, err)
 	require.Len(t, listed(t, h), 4)
@@ -145,7 +145,7 @@ func TestFault_crash_in_the_midst_of_a_change(t *testing.T) {
 	_, err := h.Increase(t.Context(), 3)
 	require.ErrorIs(t, err, fleeting.ErrUnavailable)
 	require.Len(t, listed(t, h), 2)
-	require.Equal(t, 1, count(t, c, "Increase"), "what changes something is never asked twice")
+	require.Equal(t, 1, count(t, c, "Increase"), "calls that change the group are never repeated")
 	_, err = h.Decrease(t.Context(), truth(t, c))
 	require.ErrorIs(t, err, fleeting.ErrUnavailable)
 	require.Len(t, listed(t, h), 1)
@@ -169,12 +169,12 @@ func TestFault_Update_that_breaks_off(t *testing.T) {
 	require.NoError(t, c.Inject(cloud.Fault{Call: "Update", Do: 1, Then: cloud.Fail, Times: 1}))
 	all, err := h.Update(t.Context())
 	said(t, err)
-	require.Empty(t, all, "a part is no answer: the others would seem to have vanished")
+	require.Empty(t, all, "a partial listing would make the other instances look vanished")
 
 	before := count(t, c, "Update")
 	require.NoError(t, c.Inject(cloud.Fault{Call: "Update", Do: 1, Then: cloud.Crash, Times: 1}))
-	require.Len(t, listed(t, h), 3, "it is asked again after a crash")
-	require.Equal(t, before+3, count(t, c, "Update"), "and once when it was launched")
+	require.Len(t, listed(t, h), 3, "the listing is repeated after a crash")
+	require.Equal(t, before+3, count(t, c, "Update"), "and once after the launch")
 }
 
 func TestFault_slow_calls_are_left_by_their_deadline_and_alive(t *testing.T) {
@@ -185,8 +185,8 @@ func TestFault_slow_calls_are_left_by_their_deadline_and_alive(t *testing.T) {
 	plugin := pluginPID(t, o.Dir)
 	_, err := h.Decrease(t.Context(), truth(t, c))
 	require.ErrorIs(t, err, fleeting.ErrTimeout)
-	require.NoError(t, h.Heartbeat(t.Context(), truth(t, c)[0]), "others are served")
-	require.Equal(t, plugin, pluginPID(t, o.Dir), "a cloud that is slow is no fault of the plugin")
+	require.NoError(t, h.Heartbeat(t.Context(), truth(t, c)[0]), "other calls are served")
+	require.Equal(t, plugin, pluginPID(t, o.Dir), "a slow cloud does not end the plugin")
 }
 
 func TestFault_a_listing_that_was_left_holds_up_nobody(t *testing.T) {
@@ -234,7 +234,7 @@ func TestFault_Increase_that_does_not_return_holds_up_no_listing(t *testing.T) {
 	cancel(left)
 	require.ErrorIs(t, <-ended, left)
 	_, err = h.Increase(t.Context(), 1)
-	require.NoError(t, err, "the next change has its turn")
+	require.NoError(t, err, "the next change runs")
 	require.Len(t, listed(t, h), 3)
 }
 
@@ -248,7 +248,7 @@ func TestFault_Init_that_fails(t *testing.T) {
 		_, err = fleeting.Open(t.Context(), o)
 		require.Error(t, err)
 		require.Empty(t, truth(t, c))
-		// No process was left, and the next host begins anew.
+		// No process was left, and the next host launches its own.
 		_, err = open(t, o).Update(t.Context())
 		require.NoError(t, err)
 	}
@@ -260,7 +260,7 @@ func TestFault_a_plugin_that_does_not_start_again_is_left_alone_for_a_while(t *t
 	require.NoError(t, c.Inject(cloud.Fault{Call: "Init", Then: cloud.Crash, Times: 1}))
 	require.NoError(t, syscall.Kill(pluginPID(t, o.Dir), syscall.SIGKILL))
 	_, err := h.Increase(t.Context(), 1)
-	for range 3 { // the first may have met the process before it was gone
+	for range 3 { // the first call may have reached the process before it exited
 		if err != nil {
 			break
 		}
@@ -278,14 +278,14 @@ func TestFault_a_second_Init_is_not_needed_by_the_next_host(t *testing.T) {
 	first, c, o := clouded(t, cloud.Settings{}, fleeting.Options{})
 	_, err := first.Increase(t.Context(), 2)
 	require.NoError(t, err)
-	// As of the ecosystem's own client, whose second Init always fails.
+	// Like GitLab's fleeting client, whose second Init always fails.
 	require.NoError(t, c.Inject(cloud.Fault{Call: "Init", After: 1, Then: cloud.Fail}))
 	plugin := pluginPID(t, o.Dir)
 	require.NoError(t, first.Close())
 	second := open(t, o)
 	require.Equal(t, plugin, pluginPID(t, o.Dir))
 	require.Len(t, listed(t, second), 2)
-	// A new process gets its first.
+	// A new process is initialised again.
 	require.NoError(t, syscall.Kill(plugin, syscall.SIGKILL))
 	awaitGone(t, plugin)
 	require.Len(t, listed(t, second), 2)
@@ -328,7 +328,7 @@ func TestFault_sick_instances_and_an_older_plugin(t *testing.T) {
 	older, c, _ := clouded(t, cloud.Settings{Older: true, Suspends: true}, fleeting.Options{})
 	_, err = older.Increase(t.Context(), 1)
 	require.NoError(t, err)
-	require.NoError(t, older.Heartbeat(t.Context(), truth(t, c)[0]), "it looks after nothing")
+	require.NoError(t, older.Heartbeat(t.Context(), truth(t, c)[0]), "the older protocol checks nothing")
 	_, err = older.Suspend(t.Context(), truth(t, c))
 	require.ErrorIs(t, err, fleeting.ErrNotSupported)
 	require.NoError(t, older.Shutdown(t.Context()))

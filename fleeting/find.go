@@ -16,22 +16,23 @@ import (
 	"github.com/Masterminds/semver/v3"
 )
 
-// pluginPrefix begins the names of plugin binaries.
+// pluginPrefix is the prefix of plugin binaries.
 const pluginPrefix = "fleeting-plugin-"
 
-// The repository that short names of installed plugins stand for.
+// The repository that short names of installed plugins refer to.
 const (
 	defaultRegistry  = "registry.gitlab.com"
 	defaultNamespace = "gitlab-org/fleeting/plugins"
 )
 
-// Find resolves a plugin: a path if it has a separator, else a name. Names are
-// looked up in the directories: as a file, with and without the usual prefix,
-// then as a repository that the plugin's own bootstrap command installed there,
-// optionally with :VERSION (the newest that matches); and last on PATH.
+// Find resolves a plugin: a path if it has a separator, otherwise a name. It
+// looks up a name in the directories, first as a file, with and without the
+// usual prefix. Next it looks for a repository that the plugin's own bootstrap
+// command installed there, optionally with :VERSION (the newest match). Last it
+// searches PATH.
 func Find(plugin string, path []string) (string, error) {
 	if plugin == "" {
-		return "", errors.New("no plugin is named")
+		return "", errors.New("no plugin is specified")
 	}
 	if filepath.IsAbs(plugin) || strings.HasPrefix(plugin, "./") || strings.HasPrefix(plugin, "../") {
 		return executable(plugin)
@@ -51,15 +52,15 @@ func Find(plugin string, path []string) (string, error) {
 	if found, err := executable(plugin); err == nil { // a relative path without a leading dot
 		return found, nil
 	}
-	return "", fmt.Errorf("plugin %q: it is no file, and neither the plugin path (%s) nor PATH has %s%s or %s",
+	return "", fmt.Errorf("plugin %q: not a file, and neither the plugin path (%s) nor PATH has %s%s or %s",
 		plugin, strings.Join(path, ":"), pluginPrefix, base, base)
 }
 
-// findConfined resolves a plugin that lies in one of the directories, also once
-// symbolic links are followed.
+// findConfined resolves a plugin in one of the directories, also after it has
+// followed symbolic links.
 func findConfined(plugin string, path []string) (string, error) {
 	if len(path) == 0 {
-		return "", errors.New("there is no plugin path: no directory has plugins that may be run")
+		return "", errors.New("no plugin path is set: no directory has plugins that may be run")
 	}
 	found := ""
 	switch {
@@ -73,7 +74,7 @@ func findConfined(plugin string, path []string) (string, error) {
 			return executable(resolved)
 		}
 	}
-	return "", fmt.Errorf("plugin %q: no directory of the plugin path (%s) has it", plugin, strings.Join(path, ":"))
+	return "", fmt.Errorf("plugin %q: not found in the plugin path (%s)", plugin, strings.Join(path, ":"))
 }
 
 // within reports whether a path without symbolic links is below one of the
@@ -92,7 +93,7 @@ func within(resolved string, path []string) bool {
 	})
 }
 
-// lookUp finds a name in the directories; "" where none has it.
+// lookUp finds a name in the directories; it returns "" if none has it.
 func lookUp(plugin string, path []string) string {
 	name, version, _ := strings.Cut(plugin, ":")
 	base := filepath.Base(name)
@@ -111,18 +112,19 @@ func lookUp(plugin string, path []string) string {
 	return ""
 }
 
-// executable checks that there is a program, and returns its absolute path.
+// executable checks that a path is an executable file, and returns its absolute
+// path.
 func executable(path string) (string, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("plugin %s: there is no such file", path)
+		return "", fmt.Errorf("plugin %s: no such file", path)
 	case err != nil:
 		return "", fmt.Errorf("plugin: %w", err)
 	case info.IsDir():
-		return "", fmt.Errorf("plugin %s: it is a directory", path)
+		return "", fmt.Errorf("plugin %s: is a directory", path)
 	case info.Mode()&0o111 == 0:
-		return "", fmt.Errorf("plugin %s: it is not executable (chmod +x)", path)
+		return "", fmt.Errorf("plugin %s: not executable (chmod +x)", path)
 	}
 	if path, err = filepath.Abs(path); err != nil {
 		return "", fmt.Errorf("plugin: %w", err)
@@ -130,7 +132,7 @@ func executable(path string) (string, error) {
 	return path, nil
 }
 
-// repository completes a short name as the ecosystem's installers do.
+// repository completes a short name in the way the fleeting installer does.
 func repository(name string) string {
 	parts := strings.Split(name, "/")
 	switch {
@@ -142,8 +144,8 @@ func repository(name string) string {
 	return name
 }
 
-// installed finds the newest version in a directory of versions that begins
-// with what is wanted; "" and latest match all.
+// installed returns the newest version in a directory of versions that begins
+// with the given prefix; "" and latest match all.
 func installed(dir, base, want string) string {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -174,12 +176,12 @@ func matches(version, want string) bool {
 func digestOf(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return "", fmt.Errorf("opening the plugin: %w", err)
+		return "", fmt.Errorf("open the plugin: %w", err)
 	}
 	defer func() { _ = f.Close() }()
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
-		return "", fmt.Errorf("reading the plugin: %w", err)
+		return "", fmt.Errorf("read the plugin: %w", err)
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/drover-run/drover/fleeting"
 )
 
-// TestOpen_confined names plugins as a client of the API may: only programs in
-// the directories of the plugin path are launched.
+// TestOpen_confined names plugins as an API client may: only programs in the
+// directories of the plugin path are launched.
 func TestOpen_confined(t *testing.T) {
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)

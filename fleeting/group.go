@@ -8,7 +8,7 @@ import (
 	"github.com/drover-run/drover/fleeting/wire"
 )
 
-// State is what a plugin says of an instance.
+// State is the state of an instance that a plugin reports.
 type State string
 
 // The states of an instance.
@@ -23,7 +23,7 @@ const (
 	StateResuming   State = "resuming"
 )
 
-// CapabilitySuspendResume says that Suspend and Resume work.
+// CapabilitySuspendResume means that the plugin supports Suspend and Resume.
 const CapabilitySuspendResume = "suspend_resume"
 
 // Instance is one machine of a group.
@@ -32,10 +32,10 @@ type Instance struct {
 	State State  `json:"state"`
 }
 
-// Info is what a plugin says of its group when it is initialised.
+// Info is the plugin's description of its group, which Init returns.
 type Info struct {
-	ID           string   `json:"id"`       // names the group, such as hetzner/fsn1/g1
-	MaxSize      uint32   `json:"max_size"` // 4294967295: as many as the cloud gives
+	ID           string   `json:"id"`       // of the group, such as hetzner/fsn1/g1
+	MaxSize      uint32   `json:"max_size"` // 4294967295: no limit but that of the cloud
 	Version      string   `json:"version"`
 	BuildInfo    string   `json:"build_info,omitempty"`
 	Capabilities []string `json:"capabilities,omitempty"`
@@ -44,7 +44,7 @@ type Info struct {
 // Can reports whether the plugin has a capability.
 func (i Info) Can(capability string) bool { return slices.Contains(i.Capabilities, capability) }
 
-// Connector says how instances are connected to.
+// Connector holds the settings for connections to instances.
 type Connector struct {
 	OS                   string        `json:"os,omitempty"`
 	Arch                 string        `json:"arch,omitempty"`
@@ -58,7 +58,7 @@ type Connector struct {
 	Timeout              time.Duration `json:"timeout,omitempty"`   // 0: 10 min
 }
 
-// ConnectInfo is how one instance is connected to.
+// ConnectInfo describes how to connect to one instance.
 type ConnectInfo struct {
 	Connector
 	ID           string    `json:"id"`
@@ -67,13 +67,14 @@ type ConnectInfo struct {
 	Expires      time.Time `json:"expires,omitzero"` // zero: never
 }
 
-// The defaults that hosts of the ecosystem have.
+// The defaults of GitLab's fleeting hosts.
 const (
 	defaultKeepalive = 30 * time.Second
 	defaultTimeout   = 10 * time.Minute
 )
 
-// withDefaults checks a configuration and fills in what plugins expect to be set.
+// withDefaults checks a configuration and sets the defaults that plugins
+// expect.
 func (c Connector) withDefaults() (Connector, error) {
 	switch c.Protocol {
 	case "", "ssh", "winrm", "winrm+https":
@@ -81,7 +82,7 @@ func (c Connector) withDefaults() (Connector, error) {
 		return c, fmt.Errorf("connector protocol %q: must be ssh, winrm or winrm+https", c.Protocol)
 	}
 	if c.UseStaticCredentials && c.Username == "" {
-		return c, fmt.Errorf("static credentials need a username")
+		return c, fmt.Errorf("static credentials require a username")
 	}
 	if c.Keepalive == 0 {
 		c.Keepalive = defaultKeepalive

@@ -22,26 +22,26 @@ import (
 // Files of a group's directory.
 const (
 	hostLockFile  = "lock"       // held by the host
-	guardLockFile = "guard.lock" // held by the guard, whose pid is in it
-	logFile       = "log"        // a pipe with what the plugin writes to stderr
+	guardLockFile = "guard.lock" // held by the guard; contains its pid
+	logFile       = "log"        // a pipe for the plugin's stderr
 	stateFile     = "plugin.json"
 )
 
 const (
 	guardPatience = 2 * time.Second
 	guardPoll     = 100 * time.Millisecond
-	exitGuard     = 125 // the guard could not do its work
+	exitGuard     = 125 // the guard itself failed
 )
 
-// Guard runs a plugin: its arguments are the group's directory, the grace, and
-// the plugin with its arguments. It stands between host and plugin because the
-// kernel ends a child only with the thread that made it, which says nothing of
-// a host that may be replaced: the guard ends the plugin once nobody has owned
-// the group for the grace, and the kernel ends it with the guard. Only one
-// guard works in a group at a time. The result is an exit code.
+// Guard runs a plugin. Its arguments are the group's directory, the grace
+// period, and the plugin with its arguments. It returns an exit code. The guard
+// is a process of its own because the kernel's parent-death signal follows the
+// thread that created the child, and a host may be replaced. The guard ends the
+// plugin once no host has owned the group for the grace period. The kernel ends
+// the plugin together with the guard. Only one guard at a time runs in a group.
 func Guard(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) < 3 {
-		_, _ = fmt.Fprintln(stderr, "plugin guard: needs a directory, a grace and a plugin")
+		_, _ = fmt.Fprintln(stderr, "plugin guard: usage: directory, grace period and plugin")
 		return exitGuard
 	}
 	code, err := guard(ctx, args[0], args[1], args[2:], stdout)
@@ -55,16 +55,16 @@ func Guard(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func guard(ctx context.Context, dir, graceText string, argv []string, stdout io.Writer) (int, error) {
 	grace, err := time.ParseDuration(graceText)
 	if err != nil {
-		return 0, fmt.Errorf("reading the grace: %w", err)
+		return 0, fmt.Errorf("parse the grace period: %w", err)
 	}
 	lock, err := guardLock(ctx, dir)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { _ = lock.Unlock() }()
-	// The host may be gone when something is written to it.
+	// A write to the host must not end the guard if the host has exited.
 	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP)
-	// The kernel ends the plugin with this very thread.
+	// The kernel ends the plugin when this thread ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 
@@ -78,25 +78,26 @@ func guard(ctx context.Context, dir, graceText string, argv []string, stdout io.
 	}
 	defer func() { _ = log.Close() }()
 	cmd.Stderr = log
-	// Copied rather than inherited: children that outlive the plugin must not keep the host's pipe open.
+	// The guard copies stdout instead of letting the plugin inherit it:
+	// children that outlive the plugin must not hold the host's pipe open.
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return 0, fmt.Errorf("making a pipe: %w", err)
+		return 0, fmt.Errorf("make a pipe: %w", err)
 	}
 	if err := cmd.Start(); err != nil {
-		err = fmt.Errorf("starting the plugin: %w", err)
+		err = fmt.Errorf("start the plugin: %w", err)
 		_, _ = fmt.Fprintln(log, err)
 		return 0, err
 	}
 	go relay(stdout, out)
 	go func() { orphaned(awaitOrphaned(ctx, filepath.Join(dir, hostLockFile), grace)) }()
-	// Not cmd.Wait, which waits for readers too.
+	// Not cmd.Wait, which also waits for the readers of the pipes.
 	state, err := cmd.Process.Wait()
 	if dir := socketDir(cmd.Env, os.Environ()); dir != "" {
 		_ = os.RemoveAll(dir)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("waiting for the plugin: %w", err)
+		return 0, fmt.Errorf("wait for the plugin: %w", err)
 	}
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return 128 + int(status.Signal()), nil
@@ -104,14 +105,15 @@ func guard(ctx context.Context, dir, graceText string, argv []string, stdout io.
 	return state.ExitCode(), nil
 }
 
-// relay hands on what the plugin writes to stdout, and goes on reading after
-// the host has gone.
+// relay copies the plugin's stdout, and continues to read after the host has
+// exited.
 func relay(to io.Writer, from io.Reader) {
 	_, _ = io.Copy(to, from)
 	_, _ = io.Copy(io.Discard, from)
 }
 
-// guardLock makes this process the group's guard and writes its pid down.
+// guardLock acquires the guard lock of the group and writes the pid of this
+// process to it.
 func guardLock(ctx context.Context, dir string) (*flock.Flock, error) {
 	path := filepath.Join(dir, guardLockFile)
 	ctx, cancel := context.WithTimeoutCause(ctx, guardPatience, errors.New("another plugin runs for this group"))
@@ -121,36 +123,38 @@ func guardLock(ctx context.Context, dir string) (*flock.Flock, error) {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return nil, fmt.Errorf("locking %s: %w", path, err)
+		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
 	if err := os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
-		return nil, fmt.Errorf("writing the pid: %w", err)
+		return nil, fmt.Errorf("write the pid: %w", err)
 	}
 	return lock, nil
 }
 
-var errOrphaned = errors.New("nobody drives the group")
+var errOrphaned = errors.New("no host drives the group")
 
-// awaitOrphaned returns once nobody has held the host's lock for the grace.
+// awaitOrphaned returns once no host has held the host lock for the grace
+// period.
 func awaitOrphaned(ctx context.Context, path string, grace time.Duration) error {
 	lock := flock.New(path)
 	for ctx.Err() == nil {
-		// Granted by the kernel when the host ends, however it does.
+		// The kernel releases the lock when the host ends in any way.
 		if err := lock.Lock(); err != nil {
-			return fmt.Errorf("waiting for the host's end: %w", err)
+			return fmt.Errorf("wait for the end of the host: %w", err)
 		}
 		_ = lock.Unlock()
 		if !unowned(ctx, lock, grace) {
 			continue
 		}
-		// The lock is kept: nobody takes the plugin over from now on.
+		// The guard keeps the lock: from now on no host can take the plugin
+		// over.
 		return errOrphaned
 	}
 	return ctx.Err()
 }
 
-// unowned watches a lock that nobody holds, and reports that it stayed so for
-// the grace; the lock is held then.
+// unowned watches a lock without an owner. It reports whether the lock stayed
+// free for the grace period; in that case this process holds the lock.
 func unowned(ctx context.Context, lock *flock.Flock, grace time.Duration) bool {
 	deadline := time.Now().Add(grace)
 	tick := time.NewTicker(guardPoll)
@@ -172,20 +176,20 @@ func unowned(ctx context.Context, lock *flock.Flock, grace time.Duration) bool {
 	}
 }
 
-// openPipe opens the pipe for reading and writing, so that neither end ever
-// sees the other go: a plugin that logs survives its host.
+// openPipe opens the pipe for reading and writing, so that neither end sees the
+// other one close: a plugin that logs survives its host.
 func openPipe(path string, flags int) (*os.File, error) {
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC|flags, 0)
 	if err != nil {
-		return nil, fmt.Errorf("opening %s: %w", path, err)
+		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// socketVariable tells a plugin where to make its socket.
+// socketVariable is the variable with the directory for the plugin's socket.
 const socketVariable = "PLUGIN_UNIX_SOCKET_DIR"
 
-// socketDir is the directory, made for one process, that the plugin's socket is in.
+// socketDir is the directory of the plugin's socket; each process gets its own.
 func socketDir(environments ...[]string) string {
 	for _, env := range environments {
 		for _, v := range env {

@@ -15,43 +15,44 @@ import (
 	"github.com/drover-run/drover/internal/dirlock"
 )
 
-// Host drives one instance group. Its methods may be called concurrently:
-// changes go one after the other, and listings wait for them for a moment
-// (Timeouts.Beside), since the ecosystem's own host overlaps neither.
+// Host drives one instance group. Its methods may be called concurrently.
+// Changes run one at a time, and a listing waits for a running change for a
+// limited time (Timeouts.ListingWait), because GitLab's fleeting host overlaps
+// neither.
 type Host struct {
 	o        Options
 	binary   string
 	settings string
 	lock     *flock.Flock
 	logs     *logs
-	changes  chan struct{} // held by a change, or by a listing that overlaps none
+	changes  chan struct{} // held by a change, or by a listing that must not overlap one
 	listing  chan struct{} // held by a listing
 
-	launching chan struct{} // held by whoever looks at, or makes, the process
+	launching chan struct{} // guards current: held while the process is checked or launched
 	current   *process
 	closed    bool
 	closing   context.Context //nolint:containedctx // ends with the host
 	end       context.CancelCauseFunc
 	calls     sync.WaitGroup
 
-	pause   *backoff.ExponentialBackOff // between launches that failed
+	pause   *backoff.ExponentialBackOff // between failed launches
 	retryAt time.Time
 	lastErr error
 }
 
-// Longest wait between two launches of a plugin that does not start.
+// Maximum delay between two launches of a plugin that does not start.
 const maxPause = time.Minute
 
-// Open becomes the group's only host, takes over the plugin that an earlier
-// host left, or launches it, and initialises it. A plugin that an earlier host
-// initialised with other settings, or of another binary, is ended first.
+// Open acquires the group for this process. It takes over the plugin that an
+// earlier host left, or launches and initialises one. If the earlier plugin has
+// other settings or another binary, Open ends it first.
 func Open(ctx context.Context, o Options) (*Host, error) {
 	o, err := o.withDefaults()
 	if err != nil {
-		return nil, fmt.Errorf("opening a plugin host: %w", err)
+		return nil, fmt.Errorf("open a plugin host: %w", err)
 	}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("making the group's directory: %w", err)
+		return nil, fmt.Errorf("make the group's directory: %w", err)
 	}
 	h := &Host{o: o, changes: make(chan struct{}, 1), listing: make(chan struct{}, 1), launching: make(chan struct{}, 1), pause: backoff.NewExponentialBackOff()}
 	h.pause.MaxInterval = maxPause
@@ -61,11 +62,11 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 	}
 	h.lock, err = dirlock.Take(o.Dir) //nolint:contextcheck // waits for two seconds at most
 	if errors.Is(err, dirlock.ErrHeld) {
-		return nil, fmt.Errorf("opening a plugin host: %w: %w", ErrOwned, err)
+		return nil, fmt.Errorf("open a plugin host: %w: %w", ErrOwned, err)
 	} else if err != nil {
-		return nil, fmt.Errorf("opening a plugin host: %w", err)
+		return nil, fmt.Errorf("open a plugin host: %w", err)
 	}
-	if h.logs, err = openLogs(o.Dir, o.Logger); err == nil { //nolint:contextcheck // logs are of no call
+	if h.logs, err = openLogs(o.Dir, o.Logger); err == nil { //nolint:contextcheck // logs belong to no call
 		err = h.begin(ctx)
 	}
 	if err != nil {
@@ -74,11 +75,11 @@ func Open(ctx context.Context, o Options) (*Host, error) {
 	return h, nil
 }
 
-// begin finds or makes the first process.
+// begin takes over or launches the first process.
 func (h *Host) begin(ctx context.Context) error {
 	r, err := readRecord(h.o.Dir)
 	if err != nil {
-		h.o.Logger.Warn("what an earlier host wrote cannot be read", "error", err)
+		h.o.Logger.Warn("failed to read the record of an earlier host", "error", err)
 	}
 	if h.binary, err = digestOf(h.o.Plugin); err != nil {
 		return err
@@ -89,7 +90,7 @@ func (h *Host) begin(ctx context.Context) error {
 	}
 	if pid > 0 && r.Ready && r.PID == pid {
 		if p, err := attach(r, h.logs); err != nil {
-			h.o.Logger.Warn("the plugin that an earlier host left does not answer", "pid", pid, "error", err)
+			h.o.Logger.Warn("the plugin of an earlier host does not answer", "pid", pid, "error", err)
 		} else if h.adopt(ctx, p) {
 			return nil
 		}
@@ -101,8 +102,8 @@ func (h *Host) begin(ctx context.Context) error {
 	return err
 }
 
-// adopt keeps a plugin that was left if it is the one that is wanted, and else
-// lets it tidy up and ends it.
+// adopt keeps the plugin of an earlier host if its settings and binary match.
+// Otherwise it shuts the plugin down and ends it.
 func (h *Host) adopt(ctx context.Context, p *process) bool {
 	switch {
 	case !p.answers(pingPatience):
@@ -115,16 +116,17 @@ func (h *Host) adopt(ctx context.Context, p *process) bool {
 		ctx, cancel := context.WithTimeout(ctx, h.o.Timeouts.Shutdown)
 		defer cancel()
 		if _, err := p.api.Shutdown(ctx, &wire.Empty{}); err != nil {
-			h.o.Logger.Warn("the earlier plugin did not shut down", "error", err)
+			h.o.Logger.Warn("failed to shut down the earlier plugin", "error", err)
 		}
 	}
 	if err := p.quit(ctx, h.o.Dir); err != nil {
-		h.o.Logger.Warn("ending the earlier plugin", "error", err)
+		h.o.Logger.Warn("failed to end the earlier plugin", "error", err)
 	}
 	return false
 }
 
-// Close leaves the plugin to the next host, which must come within the grace.
+// Close leaves the plugin to the next host, which must open the group within
+// the grace period.
 func (h *Host) Close() error {
 	h.end(ErrClosed)
 	h.calls.Wait()
@@ -140,13 +142,13 @@ func (h *Host) Close() error {
 	return h.release()
 }
 
-// Shutdown lets the plugin tidy up after itself, such as its uploaded keys, and
-// ends it. Instances stay.
+// Shutdown makes the plugin remove its own resources, such as uploaded keys,
+// and ends it. Instances stay.
 func (h *Host) Shutdown(ctx context.Context) error {
 	_, err := call(ctx, h, "Shutdown", h.o.Timeouts.Shutdown, func(ctx context.Context, api wire.InstanceGroupClient) (*wire.Empty, error) {
 		return api.Shutdown(ctx, &wire.Empty{})
 	})
-	if errors.Is(err, ErrNotSupported) { // an older plugin has nothing to tidy
+	if errors.Is(err, ErrNotSupported) { // the older protocol has no Shutdown
 		err = nil
 	}
 	h.end(ErrClosed)
@@ -163,10 +165,10 @@ func (h *Host) Shutdown(ctx context.Context) error {
 	return errors.Join(err, h.release())
 }
 
-// Restart ends the plugin's process and launches another, which Init has make
-// what is missing in the cloud, such as a key. No change of the group is cut
-// off; instances stay, and Shutdown is not called. Other calls that run
-// meanwhile may fail with ErrUnavailable.
+// Restart ends the plugin's process and launches another, whose Init creates
+// missing resources in the cloud, such as a key. It waits for a running change
+// of the group. Instances stay, and Shutdown is not called. Other concurrent
+// calls may fail with ErrUnavailable.
 func (h *Host) Restart(ctx context.Context) error {
 	if err := take(ctx, h.changes, "Restart"); err != nil {
 		return err
@@ -192,7 +194,7 @@ func (h *Host) quit(ctx context.Context) error {
 	if h.current = nil; p == nil {
 		return nil
 	}
-	h.o.Logger.Info("starting the plugin again", "pid", p.record.PID)
+	h.o.Logger.Info("restarting the plugin", "pid", p.record.PID)
 	return p.quit(context.WithoutCancel(ctx), h.o.Dir)
 }
 
@@ -202,17 +204,17 @@ func (h *Host) release() error {
 		h.logs.close()
 	}
 	if err := h.lock.Close(); err != nil {
-		return fmt.Errorf("giving the group up: %w", err)
+		return fmt.Errorf("release the group: %w", err)
 	}
 	return nil
 }
 
-// process returns the running plugin, launched again if it has ended.
+// process returns the running plugin, and relaunches it if it has ended.
 func (h *Host) process(ctx context.Context) (*process, error) {
 	select {
 	case h.launching <- struct{}{}:
 	case <-ctx.Done():
-		return nil, fmt.Errorf("waiting for the plugin: %w", context.Cause(ctx))
+		return nil, fmt.Errorf("wait for the plugin: %w", context.Cause(ctx))
 	}
 	defer func() { <-h.launching }()
 	if h.closed {
@@ -230,11 +232,11 @@ func (h *Host) process(ctx context.Context) (*process, error) {
 		}
 	}
 	if wait := time.Until(h.retryAt); wait > 0 {
-		return nil, fmt.Errorf("not launched again for %s: %w", wait.Round(time.Millisecond), h.lastErr)
+		return nil, fmt.Errorf("next launch in %s: %w", wait.Round(time.Millisecond), h.lastErr)
 	}
 	p, err := h.launch(ctx)
 	if err != nil {
-		if ctx.Err() == nil { // else the plugin may not be at fault
+		if ctx.Err() == nil { // otherwise the context is the cause
 			h.retryAt, h.lastErr = time.Now().Add(h.pause.NextBackOff()), err
 		}
 		return nil, err
@@ -244,15 +246,15 @@ func (h *Host) process(ctx context.Context) (*process, error) {
 	return p, nil
 }
 
-// drop ends the current process for good.
+// drop ends the current process permanently.
 func (h *Host) drop(ctx context.Context) error {
 	p := h.current
 	h.current = nil
 	return p.kill(context.WithoutCancel(ctx), h.o.Dir)
 }
 
-// launch starts the plugin, initialises it, and lets it list its instances,
-// from which some plugins learn what they have.
+// launch starts and initialises the plugin, and lists its instances: some
+// plugins restore their state from a listing.
 func (h *Host) launch(ctx context.Context) (*process, error) {
 	var err error
 	if h.binary, err = digestOf(h.o.Plugin); err != nil {

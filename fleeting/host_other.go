@@ -9,12 +9,12 @@ import (
 	"io"
 )
 
-// Host drives one instance group. Only on Linux can a plugin be kept from
-// outliving whoever steers it.
+// Host drives one instance group. Only Linux offers a way to end a plugin
+// together with its host.
 type Host struct{}
 
-// errLinux says where plugins can be run.
-var errLinux = errors.New("fleeting plugins are run on Linux alone")
+// errLinux is the error of all functions on other systems.
+var errLinux = errors.New("fleeting plugins run on Linux only")
 
 // Open fails.
 func Open(context.Context, Options) (*Host, error) { return nil, errLinux }

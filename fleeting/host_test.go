@@ -24,7 +24,8 @@ import (
 
 const dummyPackage = "gitlab.com/gitlab-org/fleeting/fleeting/plugin/fleeting-plugin-dummy/cmd/fleeting-plugin-dummy"
 
-// dummy is the ecosystem's own dummy plugin, unmodified, of the older protocol.
+// dummy builds the unmodified dummy plugin of the fleeting project, which uses
+// the older protocol.
 func dummy(t *testing.T) string {
 	t.Helper()
 	return testenv.BuildProgram(t, "fleeting/testdata/dummy", dummyPackage)
@@ -76,17 +77,18 @@ func TestHost_full_cycle_of_the_ecosystems_dummy(t *testing.T) {
 	require.True(t, c.Expires.IsZero())
 
 	require.NoError(t, h.Heartbeat(t.Context(), ids[0]))
-	require.ErrorIs(t, h.Heartbeat(t.Context(), "nobody"), fleeting.ErrUnhealthy)
+	require.ErrorIs(t, h.Heartbeat(t.Context(), "unknown"), fleeting.ErrUnhealthy)
 	_, err = h.Suspend(t.Context(), ids[:1])
 	require.ErrorIs(t, err, fleeting.ErrNotSupported)
 
-	// One bad id makes the whole call look failed, and the ids of it are lost.
-	gone, err := h.Decrease(t.Context(), []string{ids[0], "nobody", ids[1]})
+	// One invalid id makes the whole call fail, and the response loses the
+	// other ids.
+	gone, err := h.Decrease(t.Context(), []string{ids[0], "unknown", ids[1]})
 	said := (*fleeting.CallError)(nil)
 	require.ErrorAs(t, err, &said)
-	require.Contains(t, said.Message, "nobody")
+	require.Contains(t, said.Message, "unknown")
 	require.Empty(t, gone)
-	require.Equal(t, fleeting.StateDeleting, states(t, h)[ids[0]], "Update tells what was done")
+	require.Equal(t, fleeting.StateDeleting, states(t, h)[ids[0]], "Update shows the result")
 
 	gone, err = h.Decrease(t.Context(), ids[1:])
 	require.NoError(t, err)
@@ -110,8 +112,8 @@ func states(t *testing.T, h *fleeting.Host) map[string]fleeting.State {
 	return of
 }
 
-// TestHost_sends_large_messages goes beyond what gRPC takes by default, 4 MiB,
-// which plugins of the ecosystem do not keep to.
+// TestHost_sends_large_messages exceeds gRPC's default limit of 4 MiB, which
+// fleeting plugins do not respect.
 func TestHost_sends_large_messages(t *testing.T) {
 	t.Parallel()
 	config, err := json.Marshal(map[string]any{"MaxSize": 7, "Padding": strings.Repeat("x", 6<<20)})
@@ -132,7 +134,7 @@ func TestHost_launches_a_killed_plugin_again(t *testing.T) {
 		plugin := pluginPID(t, o.Dir)
 		require.NoError(t, syscall.Kill(plugin, syscall.SIGKILL))
 		all, err := h.Update(t.Context())
-		require.NoError(t, err, "asked again after the crash")
+		require.NoError(t, err, "repeated after the crash")
 		require.Empty(t, all, "the dummy keeps its instances in memory")
 		require.NotEqual(t, plugin, pluginPID(t, o.Dir))
 	}
@@ -170,7 +172,7 @@ func TestHost_killed_is_followed_by_one_that_takes_the_plugin_over(t *testing.T)
 	again.Logger = records.logger()
 	h := open(t, again)
 	require.Equal(t, plugin, pluginPID(t, o.Dir), records.text())
-	require.Len(t, states(t, h), 2, "the plugin was not initialised anew")
+	require.Len(t, states(t, h), 2, "the plugin was not initialised again")
 	info, err := h.Init(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 9, info.MaxSize)
@@ -245,8 +247,8 @@ func TestHost_logs_what_the_plugin_logs(t *testing.T) {
 	require.NoError(t, h.Shutdown(t.Context()))
 }
 
-// killedHost starts a host in a process of its own, has it make two instances,
-// and kills it. It returns the pids of the guard and the plugin.
+// killedHost starts a host in its own process, creates two instances through
+// it, and kills it. It returns the pids of the guard and the plugin.
 func killedHost(t *testing.T, o fleeting.Options) (guard, plugin int) {
 	t.Helper()
 	text, err := json.Marshal(o)
@@ -277,7 +279,7 @@ func guardPID(t *testing.T, dir string) int {
 	return pid
 }
 
-// pluginPID is the guard's only child.
+// pluginPID returns the pid of the guard's only child.
 func pluginPID(t *testing.T, dir string) int {
 	t.Helper()
 	guard := guardPID(t, dir)
@@ -293,7 +295,7 @@ func pluginPID(t *testing.T, dir string) int {
 	return 0
 }
 
-// awaitGone waits until a process is gone, or dead and not reaped yet.
+// awaitGone waits until a process has exited; it may be a zombie.
 func awaitGone(t *testing.T, pid int) {
 	t.Helper()
 	testenv.Await(t, 20*time.Second, func() (bool, string) {

@@ -27,8 +27,8 @@ const (
 	markerPrefix = "drover-flush "
 )
 
-// logs turns what a plugin writes to stderr, JSON lines of hclog, into records
-// of our logger, and keeps the last lines for errors.
+// logs converts the plugin's stderr, JSON lines of hclog, into records of this
+// process's logger. It keeps the last lines for errors.
 type logs struct {
 	pipe   *os.File
 	logger *slog.Logger
@@ -43,7 +43,7 @@ type logs struct {
 func openLogs(dir string, logger *slog.Logger) (*logs, error) {
 	path := filepath.Join(dir, logFile)
 	if err := unix.Mkfifo(path, 0o600); err != nil && !errors.Is(err, unix.EEXIST) {
-		return nil, fmt.Errorf("making %s: %w", path, err)
+		return nil, fmt.Errorf("make %s: %w", path, err)
 	}
 	pipe, err := openPipe(path, unix.O_NONBLOCK)
 	if err != nil {
@@ -63,7 +63,7 @@ func (l *logs) read() {
 	defer close(l.done)
 	r := bufio.NewReaderSize(l.pipe, 64<<10)
 	for {
-		// Lines above the buffer's size come in pieces.
+		// Lines longer than the buffer arrive in pieces.
 		line, _, err := r.ReadLine()
 		if err != nil {
 			return
@@ -91,14 +91,15 @@ func (l *logs) take(line string) {
 	relog(l.logger, line)
 }
 
-// forget drops the kept lines, which are of an earlier process.
+// forget drops the kept lines of an earlier process.
 func (l *logs) forget() {
 	l.mu.Lock()
 	l.last = nil
 	l.mu.Unlock()
 }
 
-// tail returns the last lines of the plugin, after those that are under way.
+// tail returns the plugin's last lines. It first waits for lines that are still
+// in the pipe.
 func (l *logs) tail() string {
 	seen := make(chan struct{})
 	l.mu.Lock()
@@ -121,19 +122,19 @@ func (l *logs) tail() string {
 	return strings.Join(l.last, "\n")
 }
 
-// Write takes a line of the plugin library itself.
+// Write receives a line of the go-plugin library itself.
 func (l *logs) Write(line []byte) (int, error) {
 	relog(l.logger, strings.TrimSpace(string(line)))
 	return len(line), nil
 }
 
-// library returns the logger that the plugin library gets. It is told less
-// loudly: the host says itself what matters.
+// library returns the logger for the go-plugin library. It lowers the level of
+// all lines, because the host logs the important events itself.
 func (l *logs) library() hclog.Logger {
 	return hclog.New(&hclog.LoggerOptions{Name: "go-plugin", Level: hclog.Debug, Output: demoted{l}, JSONFormat: true, DisableTime: true})
 }
 
-// demoted logs all lines for debugging.
+// demoted logs all lines at debug level.
 type demoted struct{ logs *logs }
 
 func (d demoted) Write(line []byte) (int, error) {
@@ -147,8 +148,8 @@ func (d demoted) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// relog writes a line of hclog as a record; other lines are warnings, for they
-// are mostly the last words of a panic.
+// relog logs a line of hclog as a record. Other lines become warnings: most of
+// them are the end of a panic's output.
 func relog(logger *slog.Logger, line string) {
 	if strings.TrimSpace(line) == "" {
 		return
@@ -170,7 +171,7 @@ func relog(logger *slog.Logger, line string) {
 	if !logger.Enabled(ctx, level) {
 		return
 	}
-	// The message is the plugin's: the handler is given the record directly.
+	// The message comes from the plugin: the handler gets the record directly.
 	record := slog.NewRecord(time.Now(), level, message, 0)
 	record.AddAttrs(attrs...)
 	_ = logger.Handler().Handle(ctx, record)

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// logRecords keeps records as lines.
+// logRecords collects log records as lines.
 type logRecords struct {
 	mu    sync.Mutex
 	lines strings.Builder

@@ -11,7 +11,7 @@ import (
 	"github.com/drover-run/drover/fleeting"
 )
 
-// The test binary is also the guard, a plugin, and a host that can be killed.
+// The test binary is also the guard, a plugin, and a host that tests kill.
 const (
 	roleVariable = "FLEETING_TEST_ROLE"
 	optsVariable = "FLEETING_TEST_OPTIONS"

@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// Options say which plugin drives which group, and how.
+// Options configure the plugin of a group and its host.
 type Options struct {
 	Plugin    string          // a path, or a name on the plugin path
-	Path      []string        // directories that names are looked up in
-	Confined  bool            // only programs of these directories are run, since clients of an API name the plugin
-	Dir       string          // the group's directory, on a disk of this host; one process at a time owns it
-	Config    json.RawMessage // the plugin's configuration, handed over as it is
+	Path      []string        // directories for the lookup of names
+	Confined  bool            // only programs in Path may run, because API clients name the plugin
+	Dir       string          // the group's directory, on a local disk; one process at a time owns it
+	Config    json.RawMessage // the plugin's configuration, passed unchanged
 	Connector Connector
-	PassEnv   []string      // variables of this process that the plugin gets beside those that each gets; NAME* for all that begin like it
-	Guard     []string      // what runs Guard with the arguments after it; nil: this executable with GuardCommand
+	PassEnv   []string      // variables of this process that the plugin gets besides the default ones; NAME* matches a prefix
+	Guard     []string      // the command that runs Guard with the arguments after it; nil: this executable with GuardCommand
 	Grace     time.Duration // how long a plugin outlives its host; 0: one minute
 	Timeouts  Timeouts
 	Logger    *slog.Logger
@@ -34,14 +34,15 @@ type Options struct {
 type Timeouts struct {
 	Launch, Init, Update, Change, ConnectInfo, Heartbeat, Shutdown time.Duration
 
-	// Beside is how long a listing waits for a change that runs, before it is
-	// asked for beside it.
+	// Beside is how long a listing waits for a running change before it runs
+	// concurrently with it.
 	Beside time.Duration
 }
 
 const (
 	defaultGrace = time.Minute
-	// GuardCommand is the hidden command of the drover executable that runs Guard.
+	// GuardCommand is the hidden command of the drover executable that runs
+	// Guard.
 	GuardCommand = "plugin-guard"
 )
 
@@ -76,10 +77,10 @@ func (o Options) withDefaults() (Options, error) {
 		return o, err
 	}
 	if o.Dir == "" {
-		return o, errors.New("a plugin host needs a directory")
+		return o, errors.New("a plugin host requires a directory")
 	}
 	if len(o.Config) == 0 {
-		o.Config = json.RawMessage("{}") // plugins decode it whatever it is
+		o.Config = json.RawMessage("{}") // plugins always decode a configuration
 	}
 	if !json.Valid(o.Config) {
 		return o, errors.New("the plugin's configuration is not JSON")
@@ -88,13 +89,13 @@ func (o Options) withDefaults() (Options, error) {
 		return o, err
 	}
 	if o.Dir, err = filepath.Abs(o.Dir); err != nil {
-		return o, fmt.Errorf("finding the group's directory: %w", err)
+		return o, fmt.Errorf("find the group's directory: %w", err)
 	}
 	o.env = environment(o.PassEnv)
 	if len(o.Guard) == 0 {
 		self, err := os.Executable()
 		if err != nil {
-			return o, fmt.Errorf("finding this executable: %w", err)
+			return o, fmt.Errorf("find this executable: %w", err)
 		}
 		o.Guard = []string{self, GuardCommand}
 	}
@@ -108,15 +109,16 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// settingsDigest identifies what a plugin was initialised with: one that got
-// other settings is not taken over. Of its environment the variables count that
-// were named: the others differ with every start of a service.
+// settingsDigest identifies the settings of a plugin: a host takes over only a
+// plugin with the same settings. Of the environment, the digest includes only
+// the variables that the options list: the others differ at every start of a
+// service.
 func (o Options) settingsDigest() (string, error) {
 	given := slices.DeleteFunc(slices.Clone(o.env), func(v string) bool { return !named(v, o.PassEnv) })
 	slices.Sort(given)
 	text, err := json.Marshal([]any{o.Plugin, o.Config, o.Connector, given})
 	if err != nil {
-		return "", fmt.Errorf("encoding the settings: %w", err)
+		return "", fmt.Errorf("encode the settings: %w", err)
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:]), nil

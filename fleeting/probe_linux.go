@@ -15,11 +15,11 @@ import (
 	"github.com/drover-run/drover/internal/dirlock"
 )
 
-// Probe is one process of a plugin that is called as it is: nothing is asked
-// twice, launched again or kept apart. It is for those who examine plugins;
-// a Host is for those who use them. Calls fail with a CallError where the plugin
-// answers so, with ErrUnavailable where its process is gone, with ErrTimeout,
-// and with ErrNotSupported where the plugin does not serve the call.
+// Probe is one process of a plugin with direct calls: no retries, no relaunch
+// and no serialization. Use a Probe to test plugins, and a Host to drive
+// groups. A call returns a CallError if the plugin returns an error,
+// ErrUnavailable if its process has exited, ErrTimeout, or ErrNotSupported if
+// the plugin does not serve the call.
 type Probe struct {
 	o    Options
 	p    *process
@@ -27,23 +27,23 @@ type Probe struct {
 	lock *flock.Flock
 }
 
-// Launch starts a plugin in a directory that the options name, of which the
-// probe becomes the owner. The plugin is not initialised.
+// Launch starts a plugin in the directory of the options, which the probe then
+// owns. Launch does not initialise the plugin.
 func Launch(o Options) (*Probe, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("making the group's directory: %w", err)
+		return nil, fmt.Errorf("make the group's directory: %w", err)
 	}
-	// The guard ends what nobody drives.
+	// The guard ends a plugin that has no owner.
 	lock, err := dirlock.Take(o.Dir)
 	if errors.Is(err, dirlock.ErrHeld) {
 		err = fmt.Errorf("%w: %w", ErrOwned, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("launching a plugin: %w", err)
+		return nil, fmt.Errorf("launch a plugin: %w", err)
 	}
 	l, err := openLogs(o.Dir, o.Logger)
 	if err != nil {
@@ -57,7 +57,7 @@ func Launch(o Options) (*Probe, error) {
 	return &Probe{o: o, p: p, logs: l, lock: lock}, nil
 }
 
-// Kill ends the plugin at once, by SIGKILL.
+// Kill ends the plugin immediately, with SIGKILL.
 func (p *Probe) Kill(ctx context.Context) error {
 	defer p.logs.close()
 	return errors.Join(p.p.kill(ctx, p.o.Dir), p.lock.Close())
@@ -66,18 +66,18 @@ func (p *Probe) Kill(ctx context.Context) error {
 // Alive reports whether the process answers.
 func (p *Probe) Alive() bool { return !p.p.exited() && p.p.answers(pingPatience) }
 
-// LastWords are the last lines that the plugin logged.
+// LastWords returns the last lines that the plugin logged.
 func (p *Probe) LastWords() string { return p.logs.tail() }
 
-// Calls lists the calls that the plugin serves, and those of the protocol that
-// it lacks; none if it does not tell.
+// Calls lists the calls that the plugin serves, and the calls of the protocol
+// that it lacks. Both are empty if the plugin does not support reflection.
 func (p *Probe) Calls(ctx context.Context) (serves, lacks []string, err error) {
 	var r Report
 	err = callsOf(ctx, p.p.conn.Conn, &r)
 	return r.Calls, r.Missing, err
 }
 
-// Init initialises the plugin, as often as it is called.
+// Init initialises the plugin; it may be called several times.
 func (p *Probe) Init(ctx context.Context) (Info, error) {
 	info, err := initialise(ctx, p.p.api, p.o)
 	return info, p.judge(ctx, "Init", err)
@@ -91,7 +91,7 @@ func (p *Probe) Update(ctx context.Context) ([]Instance, error) {
 	return instances, p.judge(ctx, "Update", err)
 }
 
-// Increase asks for n more instances.
+// Increase requests n more instances.
 func (p *Probe) Increase(ctx context.Context, n int) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.o.Timeouts.Change)
 	defer cancel()
@@ -99,7 +99,7 @@ func (p *Probe) Increase(ctx context.Context, n int) (int, error) {
 	return int(r.GetSucceeded()), p.judge(ctx, "Increase", err)
 }
 
-// Decrease asks for the end of instances.
+// Decrease requests the deletion of instances.
 func (p *Probe) Decrease(ctx context.Context, ids []string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.o.Timeouts.Change)
 	defer cancel()
@@ -107,7 +107,7 @@ func (p *Probe) Decrease(ctx context.Context, ids []string) ([]string, error) {
 	return r.GetSucceeded(), p.judge(ctx, "Decrease", err)
 }
 
-// ConnectInfo tells how to reach an instance.
+// ConnectInfo returns how to connect to an instance.
 func (p *Probe) ConnectInfo(ctx context.Context, id string) (ConnectInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.o.Timeouts.ConnectInfo)
 	defer cancel()
@@ -118,7 +118,7 @@ func (p *Probe) ConnectInfo(ctx context.Context, id string) (ConnectInfo, error)
 	return connectInfoOf(id, r), nil
 }
 
-// Heartbeat asks for the health of an instance.
+// Heartbeat checks the health of an instance.
 func (p *Probe) Heartbeat(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, p.o.Timeouts.Heartbeat)
 	defer cancel()
@@ -126,7 +126,7 @@ func (p *Probe) Heartbeat(ctx context.Context, id string) error {
 	return p.judge(ctx, "Heartbeat", err)
 }
 
-// Suspend asks for instances to be suspended.
+// Suspend requests the suspension of instances.
 func (p *Probe) Suspend(ctx context.Context, ids []string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.o.Timeouts.Change)
 	defer cancel()
@@ -134,7 +134,7 @@ func (p *Probe) Suspend(ctx context.Context, ids []string) ([]string, error) {
 	return detailed(r, err).GetSucceeded(), p.judge(ctx, "Suspend", err)
 }
 
-// Resume asks for suspended instances to run again.
+// Resume requests that suspended instances run again.
 func (p *Probe) Resume(ctx context.Context, ids []string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.o.Timeouts.Change)
 	defer cancel()
@@ -142,7 +142,8 @@ func (p *Probe) Resume(ctx context.Context, ids []string) ([]string, error) {
 	return detailed(r, err).GetSucceeded(), p.judge(ctx, "Resume", err)
 }
 
-// Shutdown lets the plugin tidy up after itself. It goes on running.
+// Shutdown makes the plugin remove its own resources. Its process continues to
+// run.
 func (p *Probe) Shutdown(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, p.o.Timeouts.Shutdown)
 	defer cancel()
@@ -157,16 +158,16 @@ func (p *Probe) judge(ctx context.Context, name string, err error) error {
 	return judge(ctx, name, err)
 }
 
-// The plugin keeps the deadline, too, with a clock that may go first.
+// The plugin enforces the deadline too, and its clock may be ahead.
 const clockPatience = 500 * time.Millisecond
 
-// isOver reports whether a call is at its deadline.
+// isOver reports whether a call has reached its deadline.
 func isOver(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	return ok && time.Until(deadline) < clockPatience
 }
 
-// judge says what an error of a call means.
+// judge maps an error of a call to an error of this package.
 func judge(ctx context.Context, name string, err error) error {
 	s := status.Convert(err)
 	switch {
@@ -175,7 +176,7 @@ func judge(ctx context.Context, name string, err error) error {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded), s.Code() == codes.DeadlineExceeded && isOver(ctx):
 		return fmt.Errorf("%s: %w", name, ErrTimeout)
 	}
-	switch s.Code() { //nolint:exhaustive // all others are the plugin's own
+	switch s.Code() { //nolint:exhaustive // the plugin returned all other codes itself
 	case codes.Unavailable:
 		return fmt.Errorf("%s: %w: %s", name, ErrUnavailable, s.Message())
 	case codes.Unimplemented:

@@ -25,7 +25,7 @@ import (
 	"github.com/drover-run/drover/fleeting/wire"
 )
 
-// The handshake of the ecosystem.
+// The handshake of fleeting plugins.
 const (
 	cookieKey   = "FLEETING_INSTANCE_GROUP_PLUGIN"
 	cookieValue = "4c6410b1-cb78-4962-8c76-ab936d0ea908"
@@ -33,16 +33,16 @@ const (
 	pluginKey   = "instancegroup"
 )
 
-// quitPatience is how long a plugin may take to end by itself.
+// quitPatience is how long a plugin may take to exit on its own.
 const quitPatience = 3 * time.Second
 
-// adapter gives the plugin library our client.
+// adapter provides the gRPC client to the go-plugin library.
 type adapter struct {
 	plugin.NetRPCUnsupportedPlugin
 }
 
 func (adapter) GRPCServer(*plugin.GRPCBroker, *grpc.Server) error {
-	return errors.New("this is a host")
+	return errors.New("the host serves no plugin")
 }
 
 func (adapter) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, conn *grpc.ClientConn) (any, error) {
@@ -58,12 +58,12 @@ type process struct {
 	ended  atomic.Bool
 }
 
-// record is what the next host needs to take a plugin over.
+// record is the data that the next host needs to take a plugin over.
 type record struct {
 	PID      int    `json:"pid"` // of the guard
 	Addr     string `json:"addr"`
 	Binary   string `json:"binary"`   // digest
-	Settings string `json:"settings"` // digest of what it was initialised with
+	Settings string `json:"settings"` // digest of the settings of Init
 	Ready    bool   `json:"ready"`    // initialised, and listed once
 	Info     Info   `json:"info"`
 }
@@ -79,18 +79,18 @@ func clientConfig(l *logs) *plugin.ClientConfig {
 	}
 }
 
-// start launches the plugin under a guard and shakes hands.
+// start launches the plugin under a guard and performs the handshake.
 func start(o Options, l *logs) (*process, error) {
-	// Of its own, since paths of sockets are short.
+	// Its own directory, because socket paths are limited in length.
 	sockets, err := os.MkdirTemp("", socketDirPrefix)
 	if err != nil {
-		return nil, fmt.Errorf("making a directory for the socket: %w", err)
+		return nil, fmt.Errorf("make a directory for the socket: %w", err)
 	}
 	l.forget()
 	argv := append(slices.Clone(o.Guard), o.Dir, o.Grace.String(), o.Plugin)
 	cmd := exec.Command(argv[0], argv[1:]...) //nolint:noctx // it outlives every call, and this process
 	cmd.Env = append(slices.Clone(o.env), socketVariable+"="+sockets)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C is for the host
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C ends only the host
 	config := clientConfig(l)
 	config.Cmd, config.StartTimeout = cmd, o.Timeouts.Launch
 	p, err := connect(plugin.NewClient(config))
@@ -103,7 +103,7 @@ func start(o Options, l *logs) (*process, error) {
 	return p, nil
 }
 
-// attach takes over a plugin that another host launched.
+// attach connects to a plugin that another host launched.
 func attach(r record, l *logs) (*process, error) {
 	config := clientConfig(l)
 	config.Plugins, config.VersionedPlugins = config.VersionedPlugins[appProtocol], nil
@@ -112,7 +112,7 @@ func attach(r record, l *logs) (*process, error) {
 	}
 	p, err := connect(plugin.NewClient(config))
 	if err != nil {
-		return nil, fmt.Errorf("reattaching to the plugin: %w", err)
+		return nil, fmt.Errorf("reattach to the plugin: %w", err)
 	}
 	p.record = r
 	return p, nil
@@ -122,24 +122,24 @@ func connect(client *plugin.Client) (*process, error) {
 	protocol, err := client.Client()
 	if err != nil {
 		client.Kill()
-		return nil, fmt.Errorf("connecting: %w", err)
+		return nil, fmt.Errorf("connect: %w", err)
 	}
 	api, err := protocol.Dispense(pluginKey)
 	if err != nil {
 		client.Kill()
-		return nil, fmt.Errorf("connecting: %w", err)
+		return nil, fmt.Errorf("connect: %w", err)
 	}
 	group, isGroup := api.(wire.InstanceGroupClient)
 	conn, isGRPC := protocol.(*plugin.GRPCClient)
 	if !isGroup || !isGRPC {
 		client.Kill()
-		return nil, errors.New("it is no plugin of gRPC")
+		return nil, errors.New("not a gRPC plugin")
 	}
 	return &process{client: client, api: group, conn: conn}, nil
 }
 
-// answers reports whether the plugin's gRPC server is alive. A plugin without
-// the health service is, if it says so.
+// answers reports whether the plugin's gRPC server is alive. For a plugin
+// without the health service, an Unimplemented response counts as alive.
 func (p *process) answers(patience time.Duration) bool {
 	answer := make(chan error, 1)
 	go func() { answer <- p.conn.Ping() }()
@@ -158,17 +158,17 @@ func (p *process) exited() bool { return p.ended.Load() || p.client.Exited() }
 // leave forgets the plugin without ending it.
 func (p *process) leave() { _ = p.conn.Conn.Close() }
 
-// kill ends the plugin at once.
+// kill ends the plugin immediately.
 func (p *process) kill(ctx context.Context, dir string) error {
 	p.ended.Store(true)
 	err := evict(ctx, dir)
-	// Not waited for: of a process that is not its child, and that nobody
-	// reaps, the library never sees the end.
+	// Do not wait: for a process that is not its child and that nothing reaps,
+	// the library never detects the exit.
 	go p.client.Kill()
 	return err
 }
 
-// quit asks the plugin to end, and ends it if it does not.
+// quit requests the plugin to exit, and kills it if it does not.
 func (p *process) quit(ctx context.Context, dir string) error {
 	p.ended.Store(true)
 	go p.client.Kill()
@@ -189,8 +189,8 @@ func (p *process) quit(ctx context.Context, dir string) error {
 	}
 }
 
-// explain says what is wrong with a plugin that could not be launched, with its
-// own last words.
+// explain describes why a plugin could not be launched, with the last lines of
+// its output.
 func explain(err error, o Options, tail string) error {
 	text := err.Error()
 	switch {
@@ -208,28 +208,28 @@ func explain(err error, o Options, tail string) error {
 		text = "it does not speak gRPC: " + text
 	}
 	if tail = strings.TrimSpace(tail); tail != "" {
-		text += "; its last words: " + tail
+		text += "; the last lines of its output: " + tail
 	}
-	return fmt.Errorf("%w: launching %s: %s", ErrUnavailable, o.Plugin, text)
+	return fmt.Errorf("%w: launch %s: %s", ErrUnavailable, o.Plugin, text)
 }
 
-// guarded returns the pid of the guard that works in a group's directory, or 0.
+// guarded returns the pid of the guard of a group's directory, or 0.
 func guarded(dir string) (int, error) {
 	path := filepath.Join(dir, guardLockFile)
 	lock := flock.New(path)
 	defer func() { _ = lock.Close() }()
 	free, err := lock.TryLock()
 	if err != nil {
-		return 0, fmt.Errorf("looking at %s: %w", path, err)
+		return 0, fmt.Errorf("check %s: %w", path, err)
 	}
 	if free {
 		return 0, nil
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return 0, fmt.Errorf("looking at %s: %w", path, err)
+		return 0, fmt.Errorf("check %s: %w", path, err)
 	}
-	// A guard that has only just begun wrote nothing yet.
+	// A guard that has just started has not written its pid yet.
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	if err != nil || pid <= 1 {
 		return -1, nil
@@ -237,10 +237,10 @@ func guarded(dir string) (int, error) {
 	return pid, nil
 }
 
-// evict ends whatever plugin runs in a group's directory. The lock says that
-// the pid is the guard's and no other process's.
+// evict ends the plugin that runs in a group's directory, if any. The held lock
+// proves that the pid belongs to the guard.
 func evict(ctx context.Context, dir string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, 10*time.Second, errors.New("it does not end"))
+	ctx, cancel := context.WithTimeoutCause(ctx, 10*time.Second, errors.New("it did not exit in time"))
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -255,7 +255,7 @@ func evict(ctx context.Context, dir string) error {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("ending the group's earlier plugin (pid %d): %w", pid, context.Cause(ctx))
+			return fmt.Errorf("end the group's earlier plugin (pid %d): %w", pid, context.Cause(ctx))
 		}
 	}
 }
@@ -270,7 +270,7 @@ func readRecord(dir string) (record, error) {
 		err = json.Unmarshal(text, &r)
 	}
 	if err != nil {
-		return record{}, fmt.Errorf("reading what plugin runs: %w", err)
+		return record{}, fmt.Errorf("read the record of the plugin: %w", err)
 	}
 	return r, nil
 }
@@ -281,7 +281,7 @@ func writeRecord(dir string, r record) error {
 		err = renameio.WriteFile(filepath.Join(dir, stateFile), text, 0o600)
 	}
 	if err != nil {
-		return fmt.Errorf("writing down the plugin: %w", err)
+		return fmt.Errorf("write the record of the plugin: %w", err)
 	}
 	return nil
 }

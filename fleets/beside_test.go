@@ -11,14 +11,15 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// slowCreate makes all machines of a request but one, and does not return.
+// slowCreate makes Increase create all machines of a request but one, and then
+// block.
 func slowCreate(w *world) (release func()) {
 	hang := make(chan struct{})
 	w.cloud.do(func() {
 		w.cloud.hang = hang
 		w.cloud.increase = func(c *cloud, n int) (int, error) {
 			c.add(n - 1)
-			return 0, errors.New("the plugin gave no answer in time")
+			return 0, errors.New("the plugin did not answer in time")
 		}
 	})
 	return func() {
@@ -41,7 +42,8 @@ func TestFleet_request_that_takes_its_time_holds_up_nothing_else(t *testing.T) {
 		require.NoError(t, w.claim(id, task, machine))
 		w.finish(id, task)
 	}
-	// One machine turns ill: it is drained, and its deletion waits for its turn.
+	// One machine becomes unhealthy: it is drained, and its deletion waits
+	// until the request ends.
 	w.cloud.do(func() { w.cloud.ill[machines[0]] = true })
 	w.await("the drain", func() bool {
 		return slices.ContainsFunc(w.in(run.InstanceDraining), func(i run.FleetInstance) bool { return i.Instance == machines[0] })
@@ -55,14 +57,14 @@ func TestFleet_request_that_takes_its_time_holds_up_nothing_else(t *testing.T) {
 		require.Equal(t, []int{3}, w.cloud.increases, "one change at a time")
 		require.Empty(t, w.cloud.decreases)
 	})
-	require.Len(t, w.in(run.InstanceRequested), 1, "the plugin may make it yet")
+	require.Len(t, w.in(run.InstanceRequested), 1, "the plugin may still create it")
 	release()
 	w.awaitEmptyBut(machines[0])
 	w.await("the refusal", func() bool {
 		return slices.ContainsFunc(w.in(run.InstanceGone), func(i run.FleetInstance) bool { return i.Reason == "refused" })
 	})
 	for _, i := range w.ledger() {
-		require.Equal(t, run.CauseRequested, i.Cause, "nothing is unexpected")
+		require.Equal(t, run.CauseRequested, i.Cause, "no instance is unexpected")
 	}
 }
 
@@ -80,7 +82,7 @@ func TestFleet_deleted_while_a_request_takes_its_time_leaves_no_machine(t *testi
 	w.awaitListings(20)
 	w.cloud.do(func() {
 		require.Zero(t, w.cloud.shutdown)
-		w.cloud.add(1) // the last one comes late
+		w.cloud.add(1) // the last machine appears late
 	})
 	release()
 	w.await("the end", func() bool {

@@ -13,19 +13,22 @@ import (
 )
 
 const (
-	// connectFresh is how long before its end connect info counts as expired.
+	// connectFresh is how long before its expiry connect info counts as
+	// expired.
 	connectFresh = time.Minute
-	// connectTries is how often a plugin is asked how to reach an instance where
-	// its process ends meanwhile: asked about one that has vanished, real plugins
-	// end, and answer for none of the others.
+	// connectTries bounds the calls for one instance's connect info if the
+	// plugin's process exits meanwhile. Real plugins exit when they are asked
+	// about an instance that has vanished, and then answer no other call
+	// either.
 	connectTries = 5
-	// listingFresh is how old a listing may be by which it is asked.
+	// listingFresh is the maximum age of a listing that cachedConnectInfo
+	// relies on.
 	listingFresh = 5 * time.Second
 )
 
-// Bootstrap makes an executor of an instance. What came of it is in the ledger:
-// one that failed goes. It fails only where the records do, or its end is
-// wanted.
+// Bootstrap turns an instance into an executor. The ledger records the outcome:
+// an instance whose bootstrap failed is deleted. Bootstrap fails only if the
+// records fail or the context ends.
 func (w *Worker) Bootstrap(ctx context.Context, name string, number int) error {
 	f := w.fleet(name)
 	v, err := w.store.ViewFleet(ctx, name)
@@ -55,7 +58,7 @@ func (w *Worker) Bootstrap(ctx context.Context, name string, number int) error {
 	return nil
 }
 
-// notBootstrapped notes why an instance did not become an executor.
+// notBootstrapped records why an instance did not become an executor.
 func (f *fleet) notBootstrapped(ctx context.Context, number int, why error) error {
 	f.looking.Lock()
 	defer f.looking.Unlock()
@@ -72,11 +75,12 @@ func (f *fleet) notBootstrapped(ctx context.Context, number int, why error) erro
 	return f.write(ctx, v, b.changes)
 }
 
-// errNotBootstrapping ends a bootstrap whose instance is gone, or goes.
-var errNotBootstrapping = errors.New("the instance is not bootstrapped any more")
+// errNotBootstrapping cancels a bootstrap whose instance is gone or being
+// deleted.
+var errNotBootstrapping = errors.New("the instance is no longer bootstrapping")
 
-// booting returns the context of a bootstrap, which ends where the ledger has
-// the instance in another state.
+// booting returns the context of a bootstrap. It ends when the instance enters
+// another state in the ledger.
 func (f *fleet) booting(ctx context.Context, number int) (_ context.Context, done func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	f.mu.Lock()
@@ -90,8 +94,8 @@ func (f *fleet) booting(ctx context.Context, number int) (_ context.Context, don
 	}
 }
 
-// endBoots ends the bootstraps of instances that the ledger does not have as
-// bootstrapping.
+// endBoots cancels the bootstraps of instances that are no longer bootstrapping
+// according to the ledger.
 func (f *fleet) endBoots(rows []row) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -105,7 +109,7 @@ func (f *fleet) endBoots(rows []row) {
 
 func (f *fleet) bootstrap(ctx context.Context, spec run.Fleet, r row) error {
 	if f.w.bootstrap == nil {
-		return fmt.Errorf("this worker knows no bootstrap %s", spec.Spec.BootstrapWay())
+		return fmt.Errorf("this worker does not support bootstrap %s", spec.Spec.BootstrapWay())
 	}
 	c, err := f.connect(ctx, spec, r.Instance)
 	if err != nil {
@@ -114,7 +118,8 @@ func (f *fleet) bootstrap(ctx context.Context, spec run.Fleet, r row) error {
 	return f.w.bootstrap.Bootstrap(ctx, Instance{Fleet: f.name, Spec: spec.Spec, Number: r.Number, ID: r.Instance}, c)
 }
 
-// connect asks how to reach an instance, once: asking may leave traces.
+// connect returns the connect info of an instance. It caches the info, because
+// the call may have side effects in the cloud.
 func (f *fleet) connect(ctx context.Context, spec run.Fleet, id string) (fleeting.ConnectInfo, error) {
 	f.mu.Lock()
 	known, ok := f.connects[id]
@@ -128,22 +133,22 @@ func (f *fleet) connect(ctx context.Context, spec run.Fleet, id string) (fleetin
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.connects) > 10_000 { // of machines long gone
+	if len(f.connects) > 10_000 { // most belong to deleted machines
 		clear(f.connects)
 	}
 	f.connects[id] = known
 	return known, nil
 }
 
-// ask asks the plugin how to reach an instance that it lists as running. It
-// asks again where the plugin's process ended, by what it lists then.
+// ask calls the plugin for the connect info of an instance that it lists as
+// running. If the plugin's process exits, it lists and calls again.
 func (f *fleet) ask(ctx context.Context, spec run.Fleet, id string) (known fleeting.ConnectInfo, err error) {
 	since := f.w.now().Add(-listingFresh)
 	for try := 1; ; try++ {
 		var found listing
 		if found, err = f.listedSince(ctx, spec, since); err == nil {
 			if state, _ := found.has(id); state != fleeting.StateRunning {
-				return known, errors.New("the plugin does not list it as running any more")
+				return known, errors.New("the plugin no longer lists it as running")
 			}
 			var group Group
 			if group, err = f.group.get(ctx, f.w.open, spec); err == nil {
@@ -160,7 +165,7 @@ func (f *fleet) ask(ctx context.Context, spec run.Fleet, id string) (known fleet
 	}
 }
 
-// listedSince returns a listing that is no older than it says.
+// listedSince returns a listing that is not older than since.
 func (f *fleet) listedSince(ctx context.Context, spec run.Fleet, since time.Time) (listing, error) {
 	f.asking.Lock()
 	defer f.asking.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// over are the instances that are listed, that the ledger does not have, and
-// whose end has come or is near: no listing will have them as running.
+// over returns the listed instances that the ledger lacks and that are gone or
+// being deleted. No listing will report them as running.
 func (o observed) over(rows []row) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(o.listed)), func(id string) bool {
 		state, there := o.listed.has(id)
@@ -19,8 +19,9 @@ func (o observed) over(rows []row) []string {
 	})
 }
 
-// lostAtOnce notes machines that were made and lost before a listing had them
-// alive. They are what was asked for, unless they may have been there before.
+// lostAtOnce records machines that were created and lost before a listing
+// reported them as running. Each one fulfils a request, unless it may have
+// existed before.
 func (o observed) lostAtOnce(b *book, rows, waiting []row) {
 	for _, id := range o.over(rows) {
 		if o.buried[id] {
@@ -44,8 +45,8 @@ func (o observed) lostAtOnce(b *book, rows, waiting []row) {
 	}
 }
 
-// bury finds out which of the instances that are over the ledger has as gone:
-// clouds list them for a while.
+// bury finds which of the instances that ended have a row in the ledger: clouds
+// list deleted instances for a while.
 func (f *fleet) bury(ctx context.Context, o *observed) error {
 	if !slices.ContainsFunc(o.over(rowsOf(o.view)), func(id string) bool { return !f.buried[id] }) {
 		o.buried = f.buried
@@ -55,7 +56,7 @@ func (f *fleet) bury(ctx context.Context, o *observed) error {
 	if err != nil {
 		return err
 	}
-	clear(f.buried) // what was forgotten is not listed any more
+	clear(f.buried) // rows that the ledger has deleted belong to instances that are no longer listed
 	for _, i := range all {
 		if i.State == run.InstanceGone && i.Instance != "" {
 			f.buried[i.Instance] = true
@@ -65,7 +66,7 @@ func (f *fleet) bury(ctx context.Context, o *observed) error {
 	return nil
 }
 
-// lostRequest is a machine that was asked for and was lost at once.
+// lostRequest returns the request of a machine that was lost before it ran.
 func lostRequest(c records.FleetChanges) (r records.LedgerRow, ok bool) {
 	for _, change := range c.Set {
 		if change.From == run.InstanceRequested && change.State == run.InstanceGone {

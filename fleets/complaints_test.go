@@ -14,7 +14,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// What operators of autoscalers complain about: see docs/fleets-faults.md.
+// These tests cover common complaints about autoscalers: see
+// docs/fleets-faults.md.
 
 func TestFleet_other_settings_disturb_no_machine(t *testing.T) {
 	t.Parallel()
@@ -26,8 +27,8 @@ func TestFleet_other_settings_disturb_no_machine(t *testing.T) {
 	for task, machine := range w.cloud.running() {
 		require.NoError(t, w.claim(id, task, machine))
 	}
-	// Another password, other settings of the plugin, another policy: the plugin
-	// is opened anew, and goes on with the same machines.
+	// The password, the plugin's settings and the policy change: the plugin is
+	// opened again, and the machines stay.
 	w.put(func(s *run.FleetSpec) {
 		s.PluginConfig, s.ConnectorConfig.Password = json.RawMessage(`{"image": "new"}`), "rotated"
 		s.CapacityPerInstance, s.MaxUseCount, s.Policy = 1, 7, []run.ScalingPolicy{{IdleCount: 1}}
@@ -35,12 +36,12 @@ func TestFleet_other_settings_disturb_no_machine(t *testing.T) {
 	w.awaitCount(run.InstanceReady, 3)
 	w.cloud.do(func() {
 		require.Equal(t, 2, w.cloud.opened)
-		require.Equal(t, []int{2, 1}, w.cloud.increases, "the one that the new policy wants")
+		require.Equal(t, []int{2, 1}, w.cloud.increases, "the new policy needs one more")
 		require.Empty(t, w.cloud.decreases)
 	})
 	for _, i := range w.ledger() {
 		require.Equal(t, run.InstanceReady, i.State)
-		require.Equal(t, run.CauseRequested, i.Cause, "nobody took it for a stranger")
+		require.Equal(t, run.CauseRequested, i.Cause, "no instance is unexpected")
 	}
 }
 
@@ -57,15 +58,15 @@ func TestFleet_keeps_its_size_while_hundreds_wait(t *testing.T) {
 		require.NoError(t, w.claim(id, task, machines[task%most]))
 		w.finish(id, task)
 	}
-	w.await("a look at those that wait still", func() bool {
+	w.await("a status with the tasks that still wait", func() bool {
 		f, err := w.engine.Fleet(t.Context(), fleetName)
 		return err == nil && f.Status.Queued == tasks-played
 	})
-	require.Len(t, w.ledger(), most, "none went, and none came in its place")
+	require.Len(t, w.ledger(), most, "no machine was deleted or replaced")
 	require.False(t, slices.ContainsFunc(w.ledger(), func(i run.FleetInstance) bool { return i.State != run.InstanceReady }))
 }
 
-// TestFaults_page names tests; all of them must be there.
+// TestFaults_page checks that every test that the page names exists.
 func TestFaults_page(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "docs", "fleets-faults.md"))
@@ -82,5 +83,5 @@ func TestFaults_page(t *testing.T) {
 	}
 	names := regexp.MustCompile(`\bTest\w+`).FindAllString(string(page), -1)
 	require.Greater(t, len(names), 50)
-	require.Empty(t, slices.DeleteFunc(names, func(name string) bool { return strings.Contains(sources.String(), "func "+name+"(") }), "they are not there any more")
+	require.Empty(t, slices.DeleteFunc(names, func(name string) bool { return strings.Contains(sources.String(), "func "+name+"(") }), "the page names tests that do not exist")
 }

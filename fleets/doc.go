@@ -1,10 +1,11 @@
-// Package fleets looks after the machines of fleets: it compares what a plugin
-// lists with the ledger in the records, decides what is to be done, and does
-// it. What is done, and in which order, is for the workflow of a fleet to say;
-// nothing here is remembered that the ledger does not have.
+// Package fleets manages the machines of fleets. It compares the listing of a
+// plugin with the ledger in the records, plans the changes, and carries them
+// out. The workflow of a fleet decides which changes are carried out, and in
+// which order. The package keeps no state that the ledger does not have.
 //
-// Three rules hold everywhere. The plugin's listing is the only truth after a
-// change: counts that it returned are never believed. A machine that may hold a
-// task is never deleted: its executor has acknowledged a drain first, or was
-// removed. And every row of the ledger says why it is as it is.
+// Three rules hold everywhere. After a change, only the listing of the plugin
+// counts; the package ignores the counts that the plugin returns. A machine
+// that may hold a task is never deleted: its executor has acknowledged a drain
+// first, or was removed. Every row of the ledger states the reason for its
+// state.
 package fleets

@@ -44,7 +44,7 @@ func TestFleet_grows_from_zero_and_shrinks_to_zero(t *testing.T) {
 		}
 		e, err := w.store.GetExecutor(t.Context(), i.Executor)
 		require.NoError(t, err)
-		require.Equal(t, run.ExecutorRemoved, e.State, "credentials die with the machine")
+		require.Equal(t, run.ExecutorRemoved, e.State, "the credentials end with the machine")
 	}
 	require.Equal(t, []int{3}, w.cloud.increases)
 }
@@ -52,7 +52,7 @@ func TestFleet_grows_from_zero_and_shrinks_to_zero(t *testing.T) {
 func TestFleet_request_that_leads_to_nothing_expires(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.cloud.increase = func(_ *cloud, n int) (int, error) { return n, nil } // promised, and never seen
+	w.cloud.increase = func(_ *cloud, n int) (int, error) { return n, nil } // promised, but never created
 	w.put(func(s *run.FleetSpec) { s.RequestTimeout = run.Duration(100 * time.Millisecond) })
 	w.start()
 	w.submit(2)
@@ -84,7 +84,7 @@ func TestFleet_partial_success_is_not_believed(t *testing.T) {
 	require.Equal(t, "refused", w.in(run.InstanceGone)[0].Reason)
 	require.Contains(t, w.in(run.InstanceGone)[0].Why, "quota exceeded")
 	for _, i := range w.ledger() {
-		require.Equal(t, run.CauseRequested, i.Cause, "nothing is unexpected")
+		require.Equal(t, run.CauseRequested, i.Cause, "no instance is unexpected")
 	}
 }
 
@@ -106,7 +106,7 @@ func TestFleet_machine_that_vanishes_ends_its_executor(t *testing.T) {
 	e, err := w.store.GetExecutor(t.Context(), "x-"+machine)
 	require.NoError(t, err)
 	require.Equal(t, run.ExecutorRemoved, e.State)
-	w.await("what tells the run", func() bool {
+	w.await("the outbox row for the run", func() bool {
 		rows, err := w.store.TakeOutbox(t.Context(), 100, time.Minute)
 		require.NoError(t, err)
 		found := slices.ContainsFunc(rows, func(r records.OutboxRow) bool { return r.Kind == records.OutboxExecutorRemoved && r.Run == id })
@@ -127,11 +127,11 @@ func TestFleet_listing_that_lacks_a_living_machine_ends_no_task(t *testing.T) {
 	machine := w.cloud.running()[0]
 	require.NoError(t, w.claim(id, 0, machine))
 	w.cloud.do(func() { w.cloud.hidden[machine] = true })
-	w.await("a listing without it", func() bool {
+	w.await("a listing without the machine", func() bool {
 		return slices.ContainsFunc(w.ledger(), func(i run.FleetInstance) bool { return !i.MissingFrom.IsZero() })
 	})
 	w.cloud.do(func() { w.cloud.hidden[machine] = false })
-	w.await("its return", func() bool {
+	w.await("a listing with the machine", func() bool {
 		return !slices.ContainsFunc(w.ledger(), func(i run.FleetInstance) bool {
 			return i.State != run.InstanceReady && i.State != run.InstanceGone || i.State == run.InstanceReady && !i.MissingFrom.IsZero()
 		})
@@ -152,14 +152,14 @@ func TestFleet_adopts_what_is_there(t *testing.T) {
 	require.Equal(t, run.CausePreexisted, w.ledger()[0].Cause)
 	require.Equal(t, "old", w.ledger()[0].Instance)
 	stop()
-	// Another process goes on with what the ledger has.
+	// Another process continues with the state of the ledger.
 	w.newWorker()
 	w.start()
 	w.cloud.do(func() { w.cloud.instances["stranger"] = fleeting.StateRunning })
-	w.await("the stranger", func() bool {
+	w.await("the unexpected machine", func() bool {
 		return slices.ContainsFunc(w.ledger(), func(i run.FleetInstance) bool { return i.Cause == run.CauseUnexpected && i.State == run.InstanceReady })
 	})
-	require.Len(t, w.ledger(), 3, "nothing was made or deleted")
+	require.Len(t, w.ledger(), 3, "no machine was created or deleted")
 	require.Equal(t, []int{1}, w.cloud.increases)
 }
 
@@ -273,8 +273,8 @@ func TestFleet_max_use_count(t *testing.T) {
 		require.NoError(t, w.claim(id, task, first))
 		w.finish(id, task)
 	}
-	require.Equal(t, run.CodeConflict, run.CodeOf(w.claim(id, 2, first)), "it took its last")
-	w.await("its successor", func() bool {
+	require.Equal(t, run.CodeConflict, run.CodeOf(w.claim(id, 2, first)), "it has taken its last task")
+	w.await("a replacement", func() bool {
 		ready := w.in(run.InstanceReady)
 		return len(ready) == 1 && ready[0].Instance != first
 	})
@@ -323,7 +323,7 @@ func TestFleet_pause_holds_everything(t *testing.T) {
 	require.NoError(t, err)
 	w.start()
 	w.submit(1)
-	w.await("a look", func() bool {
+	w.await("a status with the queued task", func() bool {
 		f, err := w.engine.Fleet(t.Context(), fleetName)
 		return err == nil && f.Status.Queued == 1
 	})
@@ -337,12 +337,12 @@ func TestFleet_plugin_that_fails_is_told(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.put(nil)
-	w.cloud.do(func() { w.cloud.onUpdate = errors.New("the cloud is away") })
+	w.cloud.do(func() { w.cloud.onUpdate = errors.New("the cloud is not available") })
 	w.start()
 	w.submit(1)
 	w.await("the error", func() bool {
 		f, err := w.engine.Fleet(t.Context(), fleetName)
-		return err == nil && f.Status.Error == "the cloud is away"
+		return err == nil && f.Status.Error == "the cloud is not available"
 	})
 	require.Empty(t, w.ledger())
 	w.cloud.do(func() { w.cloud.onUpdate = nil })

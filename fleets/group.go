@@ -14,7 +14,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Group is an instance group; fleeting.Host is one.
+// Group is an instance group; fleeting.Host implements it.
 type Group interface {
 	Init(ctx context.Context) (fleeting.Info, error)
 	Update(ctx context.Context) ([]fleeting.Instance, error)
@@ -22,7 +22,7 @@ type Group interface {
 	Decrease(ctx context.Context, ids []string) ([]string, error)
 	ConnectInfo(ctx context.Context, id string) (fleeting.ConnectInfo, error)
 	Heartbeat(ctx context.Context, id string) error
-	// Restart starts the plugin's process again; instances stay.
+	// Restart restarts the plugin's process; instances stay.
 	Restart(ctx context.Context) error
 	Shutdown(ctx context.Context) error
 	Close() error
@@ -30,10 +30,10 @@ type Group interface {
 
 var _ Group = (*fleeting.Host)(nil)
 
-// Opener opens the group of a fleet. Errors are told to operators.
+// Opener opens the group of a fleet. Its errors are shown to operators.
 type Opener func(ctx context.Context, f run.Fleet) (Group, error)
 
-// Store is what is needed of the records.
+// Store is the part of the records that this package needs.
 type Store interface {
 	records.Ledger
 	FleetInstances(ctx context.Context, name string, gone bool) ([]run.FleetInstance, error)
@@ -45,19 +45,19 @@ type Store interface {
 type Instance struct {
 	Fleet  string
 	Spec   run.FleetSpec
-	Number int    // of the row of the ledger
-	ID     string // the plugin's name of it
+	Number int    // of the ledger row
+	ID     string // assigned by the plugin
 }
 
-// Bootstrapper makes machines executors. It returns once the executor has
-// registered, or says why it will not. It may be called again for one that it
-// has seen to.
+// Bootstrapper turns machines into executors. Bootstrap returns once the
+// executor has registered, or an error that states why it will not. It may be
+// called again for a machine that it has already bootstrapped.
 type Bootstrapper interface {
 	Bootstrap(ctx context.Context, i Instance, c fleeting.ConnectInfo) error
 }
 
-// ConnectorOf returns how the instances of a fleet are connected to. The key is
-// read from its file.
+// ConnectorOf returns the connection settings for the instances of a fleet. It
+// reads the key from its file.
 func ConnectorOf(c run.FleetConnector) (fleeting.Connector, error) {
 	out := fleeting.Connector{
 		OS: c.OS, Arch: c.Arch, Protocol: c.Protocol, ProtocolPort: c.ProtocolPort, Username: c.Username, Password: c.Password,
@@ -68,26 +68,26 @@ func ConnectorOf(c run.FleetConnector) (fleeting.Connector, error) {
 	}
 	var err error
 	if out.Key, err = os.ReadFile(c.KeyPath); err != nil {
-		return out, fmt.Errorf("reading the key of connector_config: %w", err)
+		return out, fmt.Errorf("read the key of connector_config: %w", err)
 	}
 	return out, nil
 }
 
-// opened is the group of one fleet, opened by need, and again where what it was
-// opened with has changed.
+// opened is the group of one fleet. It opens the group on first use, and again
+// after its settings have changed.
 type opened struct {
 	mu      sync.Mutex
 	group   Group
 	setting [sha256.Size]byte
 }
 
-// get returns the group, opened as the fleet says.
+// get returns the group, opened with the settings of the fleet.
 func (o *opened) get(ctx context.Context, open Opener, f run.Fleet) (Group, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	text, err := json.Marshal([]any{f.Spec.Plugin, f.Spec.PluginConfig, f.Spec.ConnectorConfig})
 	if err != nil {
-		return nil, fmt.Errorf("encoding the settings of the plugin: %w", err)
+		return nil, fmt.Errorf("encode the settings of the plugin: %w", err)
 	}
 	setting := sha256.Sum256(text)
 	if o.group != nil && o.setting == setting {
@@ -97,7 +97,7 @@ func (o *opened) get(ctx context.Context, open Opener, f run.Fleet) (Group, erro
 		err := o.group.Close()
 		o.group = nil
 		if err != nil {
-			return nil, fmt.Errorf("leaving the plugin with its old settings: %w", err)
+			return nil, fmt.Errorf("close the plugin with its old settings: %w", err)
 		}
 	}
 	if o.group, err = open(ctx, f); err != nil {
@@ -108,7 +108,7 @@ func (o *opened) get(ctx context.Context, open Opener, f run.Fleet) (Group, erro
 	return o.group, nil
 }
 
-// close leaves the group to the next one who opens it.
+// close detaches from the group; another process may open it.
 func (o *opened) close() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -120,7 +120,7 @@ func (o *opened) close() error {
 	return err
 }
 
-// end lets the plugin tidy up after the last instance.
+// end shuts the plugin down, so that it cleans up after the last instance.
 func (o *opened) end(ctx context.Context) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

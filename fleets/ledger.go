@@ -12,29 +12,31 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Times that are no settings.
+// Timeouts that are not configurable.
 const (
 	// offlinePatience is how long an executor may be out of contact before its
-	// instance counts as ill: longer than a restart of its agent.
+	// instance counts as unhealthy. It is longer than a restart of the agent.
 	offlinePatience = time.Minute
-	// settleTime is how long a machine may take to be listed after a request of
-	// which nobody knows whether the plugin heard it.
+	// settleTime is how long a machine may take to be listed after a request
+	// that the plugin may not have received.
 	settleTime = 10 * time.Second
-	// quotaPatience is how long room is kept in a quota for a fleet whose plugin
-	// lists nothing, or whose worker is away: longer than a restart of either.
+	// quotaPatience is how long a quota reserves capacity for a fleet whose
+	// plugin does not list, or that has no worker. It is longer than a restart
+	// of the worker or the plugin.
 	quotaPatience = 5 * time.Minute
 )
 
-// byItself is who does what nobody asked for by hand.
+// byItself is the author of changes that no operator made.
 const byItself = "fleet"
 
-// row is a row of the ledger with the executors that say they are on it.
+// row is a row of the ledger with the executors that registered from its
+// instance.
 type row struct {
 	records.LedgerRow
 	executors []run.Executor
 }
 
-// rowsOf puts together what a view tells of each instance.
+// rowsOf returns the rows of a view with their executors.
 func rowsOf(v records.FleetView) []row {
 	out := make([]row, len(v.Instances))
 	for i, r := range v.Instances {
@@ -44,7 +46,8 @@ func rowsOf(v records.FleetView) []row {
 				out[i].executors = append(out[i].executors, e)
 			}
 		}
-		// The one that came last first: an agent that lost its state is another.
+		// Newest first: an agent that lost its state registers as another
+		// executor.
 		slices.SortFunc(out[i].executors, func(a, b run.Executor) int {
 			return cmp.Or(b.RegisteredAt.Compare(a.RegisteredAt), cmp.Compare(a.ID, b.ID))
 		})
@@ -56,7 +59,8 @@ func (r row) leaving() bool {
 	return r.State == run.InstanceDraining || r.State == run.InstanceDeleting
 }
 
-// busy returns the tasks that the instance holds, and uses those that it took.
+// busy returns the tasks that the instance holds; uses returns the tasks that
+// it has claimed.
 func (r row) busy() (n int) {
 	for _, e := range r.executors {
 		n += e.Tasks
@@ -71,12 +75,12 @@ func (r row) uses() (n int) {
 	return max(n, r.Uses)
 }
 
-// inContact reports whether any of its executors is.
+// inContact reports whether any of its executors is in contact.
 func (r row) inContact() bool {
 	return slices.ContainsFunc(r.executors, func(e run.Executor) bool { return e.State != run.ExecutorOffline })
 }
 
-// heard returns when something was last heard of it.
+// heard returns the latest contact of its executors.
 func (r row) heard() (last time.Time) {
 	for _, e := range r.executors {
 		if e.LastContact.After(last) {
@@ -86,7 +90,7 @@ func (r row) heard() (last time.Time) {
 	return last
 }
 
-// drained reports whether nothing of it can hold a task, or get one.
+// drained reports whether none of its executors holds a task or can claim one.
 func (r row) drained() bool {
 	for _, e := range r.executors {
 		switch {
@@ -94,7 +98,7 @@ func (r row) drained() bool {
 			return false
 		case e.State == run.ExecutorDraining && e.Drained:
 		case e.State == run.ExecutorOffline && r.State == run.InstanceDraining:
-			// Whatever it is handed from now on it is refused.
+			// Claims of a draining executor are refused.
 		default:
 			return false
 		}
@@ -102,27 +106,27 @@ func (r row) drained() bool {
 	return true
 }
 
-// unhealthy reports why it must not be used, "" where it may.
+// unhealthy returns the reason why the instance must not be used, or "".
 func (r row) unhealthy(now time.Time, threshold int) string {
 	switch {
 	case r.Failures >= threshold:
-		return strconv.Itoa(r.Failures) + " health checks in a row have failed"
+		return strconv.Itoa(r.Failures) + " consecutive health checks failed"
 	case r.State == run.InstanceReady && len(r.executors) == 0:
 		return "its executor was removed"
 	case r.State == run.InstanceReady && !r.inContact() && now.Sub(r.heard()) > offlinePatience:
-		return "nothing was heard of its executor since " + r.heard().UTC().Format(time.RFC3339)
+		return "its executor has been out of contact since " + r.heard().UTC().Format(time.RFC3339)
 	}
 	return ""
 }
 
-// scaling returns the instance as the policy knows it.
+// scaling returns the instance in the form that the policy reads.
 func (r row) scaling(now time.Time, threshold int) scaling.Instance {
 	idle := r.ReadyAt
 	if r.LastUsed.After(idle) {
 		idle = r.LastUsed
 	}
 	state := scaling.State(r.State)
-	if r.missed() { // it takes no tasks, like one that drains
+	if r.missed() { // like a draining instance, it takes no tasks
 		state = scaling.StateDraining
 	}
 	return scaling.Instance{
@@ -137,7 +141,7 @@ type book struct {
 	changes records.FleetChanges
 }
 
-// set changes a row. kind "" tells nobody.
+// set changes a row. With kind "" it adds no event.
 func (b *book) set(was row, kind, reason, text string, change func(*records.LedgerRow)) {
 	c := records.LedgerChange{LedgerRow: was.LedgerRow, From: was.State}
 	c.Uses = was.uses()
@@ -149,7 +153,7 @@ func (b *book) set(was row, kind, reason, text string, change func(*records.Ledg
 	b.changes.Set = append(b.changes.Set, c)
 }
 
-// add makes a row.
+// add adds a row.
 func (b *book) add(r records.LedgerRow, kind string) {
 	b.changes.Add = append(b.changes.Add, records.LedgerChange{
 		LedgerRow: r, Event: &run.FleetEvent{At: b.now, Kind: kind, By: byItself, Reason: r.Reason, Text: r.Why},
@@ -158,7 +162,7 @@ func (b *book) add(r records.LedgerRow, kind string) {
 
 func (b *book) empty() bool { return len(b.changes.Add)+len(b.changes.Set)+len(b.changes.Events) == 0 }
 
-// listing is what a plugin listed.
+// listing is the result of a plugin's listing.
 type listing map[string]fleeting.State
 
 func listingOf(all []fleeting.Instance) listing {
@@ -169,8 +173,8 @@ func listingOf(all []fleeting.Instance) listing {
 	return out
 }
 
-// has reports whether an instance is there: one that is deleted, or was given
-// up by the cloud, may be listed for a while.
+// has reports whether an instance exists. An instance that is deleted, or that
+// the cloud gave up, may be listed for a while.
 func (l listing) has(id string) (fleeting.State, bool) {
 	state, ok := l[id]
 	return state, ok && state != fleeting.StateDeleted && state != fleeting.StateTimeout

@@ -11,7 +11,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// awaitListings waits until the plugin has answered n more listings.
+// awaitListings waits until the plugin has returned n more listings.
 func (w *world) awaitListings(n int) {
 	w.t.Helper()
 	var begin int
@@ -83,7 +83,7 @@ func TestFleet_listing_that_lacks_living_machines_ends_no_task(t *testing.T) {
 				w.finish(id, task)
 			}
 			w.awaitEmpty()
-			require.Len(t, w.ledger(), 3, "no machine was taken for another")
+			require.Len(t, w.ledger(), 3, "every machine kept its row")
 		})
 	}
 }

@@ -17,7 +17,7 @@ func TestFleet_machines_that_were_made_and_lost_are_in_the_ledger(t *testing.T) 
 			t.Parallel()
 			w := newWorld(t)
 			w.cloud.do(func() {
-				w.cloud.instances["old"] = state // of before the fleet
+				w.cloud.instances["old"] = state // older than the fleet
 				w.cloud.increase = func(c *cloud, n int) (int, error) {
 					c.instances["short-lived"], c.increase = state, nil
 					return n, nil
@@ -43,7 +43,8 @@ func TestFleet_machines_that_were_made_and_lost_are_in_the_ledger(t *testing.T) 
 			})
 			w.awaitCount(run.InstanceReady, 1)
 			stop()
-			// Another process knows of them by the ledger, as long as they are listed.
+			// Another process knows them from the ledger while they are still
+			// listed.
 			w.newWorker()
 			w.start()
 			w.awaitListings(10)

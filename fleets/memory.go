@@ -9,23 +9,23 @@ import (
 	"github.com/drover-run/drover/fleeting/scaling"
 )
 
-// memory is what one round tells the next; the records keep it.
+// memory is the state that one round hands to the next; the records keep it.
 type memory struct {
 	Scaling  scaling.Memory `json:"scaling"`
-	Failures int            `json:"failures,omitempty"` // in a row
+	Failures int            `json:"failures,omitempty"` // consecutive
 	FailedAt time.Time      `json:"failed_at,omitzero"`
-	LastWhy  string         `json:"last_why,omitempty"` // of the last of them
-	Refusals int            `json:"refusals,omitempty"` // requests in a row that the plugin refused and nothing came of
+	LastWhy  string         `json:"last_why,omitempty"` // of the most recent failure
+	Refusals int            `json:"refusals,omitempty"` // consecutive requests that the plugin refused and that created nothing
 }
 
-// refusalsRestart is after how many refusals in a row the plugin is started
-// again before each request: where what it made in the cloud was removed, such
-// as a key, only Init makes it again.
+// refusalsRestart is the number of consecutive refusals after which the plugin
+// is restarted before each request. Only Init creates a cloud resource again
+// that was deleted, such as a key.
 const refusalsRestart = 2
 
-// failed notes that an instance did not come, or did not become an executor.
-// Those that were asked for before the last failure were in the same trouble:
-// they do not make the pause longer.
+// failed records that an instance did not start, or did not become an executor.
+// Instances that were requested before the last failure had the same cause:
+// they do not lengthen the pause.
 func (m *memory) failed(now, asked time.Time, why string) {
 	m.LastWhy = clip(why)
 	if m.Failures > 0 && !asked.After(m.FailedAt) {
@@ -35,7 +35,7 @@ func (m *memory) failed(now, asked time.Time, why string) {
 	m.FailedAt = now
 }
 
-// clip shortens a message that others are made of.
+// clip shortens a message that becomes part of another message.
 func clip(text string) string {
 	const most = 300
 	if r := []rune(text); len(r) > most {
@@ -59,8 +59,8 @@ func (m memory) text() string {
 	return string(text)
 }
 
-// note counts the requests that the plugin refused and that nothing came of. It
-// reports whether that has changed.
+// note counts the requests that the plugin refused and that created nothing. It
+// reports whether the count has changed.
 func (m *memory) note(refusal error, came int) bool {
 	was := m.Refusals
 	_, said := errors.AsType[*fleeting.CallError](refusal)
@@ -73,7 +73,8 @@ func (m *memory) note(refusal error, came int) bool {
 	return m.Refusals != was
 }
 
-// pauseAfter is how long to wait after failures, where the policy does not say.
+// pauseAfter returns the pause after failures. It applies where the policy does
+// not set one.
 func pauseAfter(failures int) time.Duration {
 	if failures == 0 {
 		return 0

@@ -9,8 +9,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Metrics are the figures of fleets, by the names that dashboards of the known
-// scaler have. Register it once.
+// Metrics holds the metrics of fleets, under the names that dashboards for
+// GitLab's taskscaler and fleeting use. Register it once.
 type Metrics struct {
 	maxInstances *prometheus.GaugeVec
 	instances    *prometheus.GaugeVec
@@ -36,7 +36,7 @@ var _ prometheus.Collector = (*Metrics)(nil)
 
 // NewMetrics returns a set that is not registered.
 func NewMetrics() *Metrics {
-	// Dashboards of the known scaler tell fleets apart by the second.
+	// Dashboards for GitLab's taskscaler distinguish fleets by runner_name.
 	of := func(labels ...string) []string { return append([]string{"fleet", "runner_name"}, labels...) }
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, of(labels...))
@@ -53,21 +53,21 @@ func NewMetrics() *Metrics {
 		maxInstances: gauge("fleeting_provisioner_max_instances", "Instances that a fleet may have, 0 for no limit."),
 		instances:    gauge("fleeting_provisioner_instances", "Instances of a fleet, by state.", "state"),
 		missed:       counter("fleeting_provisioner_missed_updates_total", "Listings that a plugin did not answer."),
-		operations:   counter("fleeting_provisioner_instance_operations_total", "Instances that a plugin was asked to make or delete.", "operation"),
-		internal:     counter("fleeting_provisioner_internal_operations_total", "Rounds of looking after a fleet, by what they came to.", "operation"),
-		creation:     histogram("fleeting_provisioner_instance_creation_time_seconds", "From being asked for to being listed.", boots),
-		running:      histogram("fleeting_provisioner_instance_is_running_time_seconds", "From being asked for to being listed as running.", boots),
-		deletion:     histogram("fleeting_provisioner_instance_deletion_time_seconds", "From the last request to delete an instance to its being gone.", boots),
-		life:         histogram("fleeting_provisioner_instance_life_duration_seconds", "From being listed to being gone.", lives),
+		operations:   counter("fleeting_provisioner_instance_operations_total", "Instances that a plugin was asked to create or delete.", "operation"),
+		internal:     counter("fleeting_provisioner_internal_operations_total", "Reconciliation rounds of a fleet, by result.", "operation"),
+		creation:     histogram("fleeting_provisioner_instance_creation_time_seconds", "From the request to the first listing.", boots),
+		running:      histogram("fleeting_provisioner_instance_is_running_time_seconds", "From the request to the first listing as running.", boots),
+		deletion:     histogram("fleeting_provisioner_instance_deletion_time_seconds", "From the last request to delete an instance until it is gone.", boots),
+		life:         histogram("fleeting_provisioner_instance_life_duration_seconds", "From the first listing until the instance is gone.", lives),
 		unlisted:     gauge("drover_fleet_unlisted_instances", "Instances that the plugin does not list while their executors are in contact."),
 
 		tasks:     gauge("fleeting_taskscaler_tasks", "Slots and tasks of a fleet, by state.", "state"),
-		perTask:   gauge("fleeting_taskscaler_max_tasks_per_instance", "Tasks at once on one instance."),
+		perTask:   gauge("fleeting_taskscaler_max_tasks_per_instance", "Concurrent tasks on one instance."),
 		maxUse:    gauge("fleeting_taskscaler_max_use_count_per_instance", "Tasks in the life of an instance, 0 for no limit."),
-		desired:   gauge("fleeting_taskscaler_desired_instances", "Instances that a fleet wants, whatever its limits."),
+		desired:   gauge("fleeting_taskscaler_desired_instances", "Instances that a fleet needs, ignoring its limits."),
 		scaled:    counter("fleeting_taskscaler_scale_operations_total", "Decisions to grow or to shrink.", "operation"),
 		taskOps:   counter("fleeting_taskscaler_task_operations_total", "Tasks that instances took.", "operation"),
-		readiness: histogram("fleeting_taskscaler_task_instance_readiness_time_seconds", "From an instance's being asked for to its taking tasks.", boots),
+		readiness: histogram("fleeting_taskscaler_task_instance_readiness_time_seconds", "From the request for an instance until it takes tasks.", boots),
 	}
 }
 
@@ -98,7 +98,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// forget drops the figures of a fleet that this process looks after no more.
+// forget deletes the metrics of a fleet that this process no longer manages.
 func (m *Metrics) forget(fleet string) {
 	for _, c := range m.collectors() {
 		c.DeletePartialMatch(prometheus.Labels{"fleet": fleet})
@@ -111,14 +111,14 @@ func (m *Metrics) operated(fleet, operation string, n int) {
 	m.operations.WithLabelValues(fleet, fleet, operation).Add(float64(n))
 }
 
-// stands notes how a fleet stands.
+// stands sets the gauges of a fleet.
 func (m *Metrics) stands(fleet string, p planned, rows []row) {
 	states := map[string]int{}
 	for _, s := range []run.InstanceState{run.InstanceRequested, run.InstanceCreating, run.InstanceDeleting} {
 		states[string(s)] = 0
 	}
 	unlisted := 0
-	// The words of the dashboards: requested, creating, running, deleting.
+	// The dashboards have four states: requested, creating, running, deleting.
 	for _, r := range rows {
 		if r.unlisted() {
 			unlisted++
@@ -153,7 +153,7 @@ func (m *Metrics) stands(fleet string, p planned, rows []row) {
 	m.internal.WithLabelValues(fleet, fleet, operation).Inc()
 }
 
-// slots counts what slots do.
+// slots sets the gauges of slots.
 func (m *Metrics) slots(fleet string, p planned, rows []row) {
 	slots := map[string]int{"idle": 0, "acquired": 0, "unavailable": 0, "unhealthy": 0}
 	for _, r := range rows {
@@ -175,7 +175,7 @@ func (m *Metrics) slots(fleet string, p planned, rows []row) {
 	}
 }
 
-// changed notes what became of instances.
+// changed observes the changes of instances.
 func (m *Metrics) changed(fleet string, v records.FleetView, c records.FleetChanges, now time.Time) {
 	before := map[int]records.LedgerRow{}
 	for _, r := range v.Instances {

@@ -11,29 +11,29 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// observed is what became known of a fleet.
+// observed is the result of one observation of a fleet.
 type observed struct {
 	now  time.Time
 	view records.FleetView
-	// listed is nil where the plugin was not asked.
+	// listed is nil if the plugin was not called.
 	listed listing
-	// ill are the running instances whose health check failed, well those that
-	// passed it.
+	// ill are the running instances whose health check failed; well are those
+	// that passed it after a failure.
 	ill, well map[string]bool
-	// wasBusy are the rows that held tasks when they were looked at last.
+	// wasBusy holds the rows that had tasks at the previous observation.
 	wasBusy map[int]bool
-	// buried are the instances that the ledger has as gone.
+	// buried are the instances that the ledger records as gone.
 	buried map[string]bool
-	// first says that this process has not looked before.
+	// first reports whether this is the first observation of this process.
 	first bool
 }
 
-// observe returns what is to be written into the ledger of what became known.
-// It decides nothing.
+// observe returns the changes of the ledger that follow from an observation. It
+// decides nothing.
 func observe(o observed) records.FleetChanges {
 	b := &book{now: o.now}
 	rows := rowsOf(o.view)
-	taken := map[int]string{} // rows that got a machine
+	taken := map[int]string{} // by row that was matched with a new machine
 	if o.listed != nil {
 		taken = o.strangers(b, rows)
 	}
@@ -43,7 +43,7 @@ func observe(o observed) records.FleetChanges {
 			o.came(b, r, id)
 			continue
 		}
-		if empty && r.State == run.InstanceDeleting { // such a listing does not say that it is gone
+		if empty && r.State == run.InstanceDeleting { // an empty listing does not prove that the instance is gone
 			continue
 		}
 		o.row(b, r)
@@ -51,8 +51,8 @@ func observe(o observed) records.FleetChanges {
 	return b.changes
 }
 
-// empty reports whether the listing has nothing at all where there should be
-// several instances.
+// empty reports whether the listing is empty although the ledger has several
+// instances.
 func (o observed) empty(rows []row) bool {
 	if o.listed == nil {
 		return false
@@ -71,8 +71,8 @@ func (o observed) empty(rows []row) bool {
 	return known > 1
 }
 
-// strangers finds machines that the ledger does not have: they are what was
-// asked for, first come first served, or nobody knows of them.
+// strangers matches machines that the ledger lacks with open requests, oldest
+// first. Machines without a request are unexpected.
 func (o observed) strangers(b *book, rows []row) map[int]string {
 	taken := map[int]string{}
 	waiting := slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return r.State != run.InstanceRequested || r.Instance != "" })
@@ -93,17 +93,17 @@ func (o observed) strangers(b *book, rows []row) map[int]string {
 	return taken
 }
 
-// adopt makes a row of a machine that nobody asked for.
+// adopt adds a row for a machine that the fleet did not request.
 func (o observed) adopt(b *book, id string, state fleeting.State) {
 	r := records.LedgerRow{
 		FleetInstance: run.FleetInstance{
 			Instance: id, Cause: run.CauseUnexpected, State: run.InstanceCreating, AskedAt: o.now, CreatedAt: o.now,
-			Reason: string(run.CauseUnexpected), Why: "it appeared and nobody had asked for it",
+			Reason: string(run.CauseUnexpected), Why: "it appeared without a request of the fleet",
 		},
 		Told: true,
 	}
 	if o.view.Fleet.Status.SeenAt.IsZero() {
-		r.Cause, r.Reason, r.Why = run.CausePreexisted, string(run.CausePreexisted), "it was there when the fleet was first looked at"
+		r.Cause, r.Reason, r.Why = run.CausePreexisted, string(run.CausePreexisted), "it existed before the first listing of the fleet"
 	}
 	if state == fleeting.StateRunning {
 		r.State, r.RunningAt = run.InstanceBootstrapping, o.now
@@ -120,7 +120,7 @@ func (o observed) adopt(b *book, id string, state fleeting.State) {
 	}
 }
 
-// came notes that what was asked for is there.
+// came records that a requested machine exists.
 func (o observed) came(b *book, r row, id string) {
 	state := o.listed[id]
 	kind, text := "creating", "the plugin lists it as "+string(state)
@@ -132,7 +132,7 @@ func (o observed) came(b *book, r row, id string) {
 	})
 }
 
-// row notes what became of one row. At most one change is made of it.
+// row records the change of one row. It makes at most one change to it.
 func (o observed) row(b *book, r row) {
 	if o.listed != nil && r.Instance != "" {
 		state, ok := o.listed.has(r.Instance)
@@ -150,7 +150,8 @@ func (o observed) row(b *book, r row) {
 			return
 		}
 	}
-	// Whose executor is there runs, whatever the plugin says of it.
+	// A machine whose executor has registered runs, even if the plugin lists
+	// another state.
 	if (r.State == run.InstanceCreating || r.State == run.InstanceBootstrapping) && r.Reason != reasonBootstrap {
 		if i := slices.IndexFunc(r.executors, func(e run.Executor) bool { return e.State == run.ExecutorOnline || e.Drained }); i >= 0 {
 			b.set(r, "ready", "registered", "executor "+r.executors[i].ID+" serves pool "+r.executors[i].Pool, func(n *records.LedgerRow) {
@@ -167,13 +168,13 @@ func (o observed) row(b *book, r row) {
 
 func goneText(r row) string {
 	if r.State == run.InstanceIgnored {
-		return "it is listed no more"
+		return "it is no longer listed"
 	}
 	return "it was deleted: " + r.Why
 }
 
-// missing notes that a machine is not listed. What the row says of its state
-// stays, but where its executor is in contact.
+// missing records that a machine is not listed. The reason of the row stays,
+// unless its executor is in contact.
 func (o observed) missing(b *book, r row) {
 	next := r
 	next.Misses++
@@ -198,11 +199,11 @@ func (o observed) missing(b *book, r row) {
 	b.changes.Set[len(b.changes.Set)-1].Why = was
 }
 
-// quietly notes what nobody needs to be told of.
+// quietly updates counters and times; most of these changes need no event.
 func (o observed) quietly(b *book, r row) {
 	next := r.LedgerRow
 	next.Uses = r.uses()
-	if o.listed != nil && r.Misses > 0 { // it is back: missing ones do not come here
+	if o.listed != nil && r.Misses > 0 { // listed again: recordMissing handles unlisted rows
 		next.Misses, next.MissingFrom = 0, time.Time{}
 	}
 	switch {
@@ -227,7 +228,7 @@ func (o observed) quietly(b *book, r row) {
 		c.Event = &run.FleetEvent{At: o.now, Kind: "listed", By: byItself, Reason: c.Reason, Text: c.Why}
 	}
 	if next.Failures > r.Failures {
-		c.Event = &run.FleetEvent{At: o.now, Kind: "unhealthy", By: byItself, Reason: "health_check", Text: fmt.Sprintf("health check %d in a row has failed", next.Failures)}
+		c.Event = &run.FleetEvent{At: o.now, Kind: "unhealthy", By: byItself, Reason: "health_check", Text: fmt.Sprintf("health check failed %d times in a row", next.Failures)}
 	}
 	b.changes.Set = append(b.changes.Set, c)
 }

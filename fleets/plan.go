@@ -10,7 +10,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Reasons that are not the policy's.
+// Reasons that do not come from the policy.
 const (
 	reasonBootstrap = "bootstrap_failed"
 	reasonVanished  = "vanished"
@@ -20,72 +20,74 @@ const (
 	reasonUnlisted  = "unlisted"
 )
 
-// maxBootstraps bounds the instances that are made executors at a time. A
-// fleet's worker does not do much more at once, and must watch.
+// maxBootstraps bounds the concurrent bootstraps. A fleet worker does not run
+// many more activities at a time, and must keep a slot for Watch.
 const maxBootstraps = 40
 
-// maxOrders bounds the orders of one plan: a history holds them.
+// maxOrders bounds the orders of one plan, because a workflow history holds
+// them.
 const maxOrders = 200
 
-// Order is one thing to be done with a row of the ledger, and why.
+// Order is one change of a ledger row, and its reason.
 type Order struct {
 	Number int
 	Reason string
 	Why    string
 }
 
-// Request asks for instances.
+// Request requests instances.
 type Request struct {
 	Count  int
 	Reason string
 	Why    string
 }
 
-// Plan is what is to be done. The zero value is nothing.
+// Plan lists the changes to make. The zero value has none.
 type Plan struct {
-	Request   Request // none where its count is 0
-	GiveUp    []Order // requests whose machines are not known
+	Request   Request // none if Count is 0
+	GiveUp    []Order // requests without a known machine
 	Drain     []Order
 	Delete    []Order
 	Lost      []Order // machines that are gone
 	Bootstrap []Order
-	// End says that the fleet was deleted and has nothing left.
+	// End reports that the fleet was deleted and has no instances left.
 	End bool
 }
 
-// Empty reports whether there is nothing to do.
+// Empty reports whether the plan has no changes.
 func (p Plan) Empty() bool {
 	return p.Request.Count == 0 && len(p.GiveUp)+len(p.Drain)+len(p.Delete)+len(p.Lost)+len(p.Bootstrap) == 0 && !p.End
 }
 
-// changes reports whether machines are made or deleted by it.
+// changes reports whether the plan creates or deletes machines.
 func (p Plan) changes() bool { return p.Request.Count > 0 || len(p.Delete) > 0 }
 
 func (p Plan) full() bool {
 	return len(p.GiveUp)+len(p.Drain)+len(p.Delete)+len(p.Lost)+len(p.Bootstrap) >= maxOrders
 }
 
-// situation is all that a plan depends on.
+// situation holds all inputs of a plan.
 type situation struct {
 	now   time.Time
 	view  records.FleetView
 	rules *scaling.Rules
-	// most is what the plugin allows, 0 for any number.
+	// most is the limit of the plugin, 0 for none.
 	most   int
 	memory memory
-	// upcoming are tasks that are ready soon.
+	// upcoming is the number of tasks that are ready soon.
 	upcoming int
-	// bootstrapping are the rows that somebody is making executors of.
+	// bootstrapping holds the rows whose bootstrap runs.
 	bootstrapping map[int]bool
-	// trusted says that the ledger is as the plugin listed it. Where it is not,
-	// nothing is asked for or removed.
+	// trusted reports that the ledger matches a current listing. Without that,
+	// the plan requests and removes nothing.
 	trusted bool
-	// changing says that a step makes or deletes machines meanwhile. There is
-	// one at a time, and what it asked for is not given up before it ends.
+	// changing reports that a step creates or deletes machines meanwhile. Only
+	// one such step runs at a time. Its requests are not given up before it
+	// ends.
 	changing bool
 }
 
-// planned is a plan with what it was made of.
+// planned is a plan with the data that it was made from.
 type planned struct {
 	Plan
 	decision scaling.Decision
@@ -93,16 +95,16 @@ type planned struct {
 	limits   scaling.Limits
 }
 
-// plan decides what is to be done.
+// plan returns the changes to make.
 func plan(s situation) planned {
 	p := &planner{s: s, rows: rowsOf(s.view)}
-	// Of a listing that lacks everything nothing follows yet.
+	// An empty listing does not prove that all instances are gone.
 	p.listedNone = listedNone(p.rows)
 	p.s.trusted = p.s.trusted && !p.listedNone
 	p.in = inputOf(s.view, s.rules, s.most, s.memory, s.now)
 	p.out.memory, p.out.limits = s.memory, p.in.Limits
 	p.out.memory.Failures = p.in.Failures
-	if p.in.Failures == 0 { // what failed before does no longer
+	if p.in.Failures == 0 { // an instance became ready after the failures
 		p.out.memory.LastWhy, p.out.memory.Refusals = "", 0
 	}
 	p.s.memory = p.out.memory
@@ -117,7 +119,7 @@ func plan(s situation) planned {
 		p.decide()
 		p.scale()
 	}
-	if p.out.Request.Count == 0 { // what is not asked for takes nothing from the throttle
+	if p.out.Request.Count == 0 { // a request that is not made uses no tokens of the throttle
 		p.out.memory.Scaling.Throttle = s.memory.Scaling.Throttle
 	}
 	return p.out
@@ -131,7 +133,7 @@ type planner struct {
 	out        planned
 }
 
-// lost reports whether a machine is gone for sure.
+// lost reports whether a machine is certainly gone.
 func (p *planner) lost(r row) bool {
 	return r.lost() && (!p.listedNone || p.s.now.Sub(r.MissingFrom) >= emptyConfirm)
 }
@@ -142,12 +144,13 @@ func (p *planner) order(to *[]Order, r row, reason, why string) {
 	}
 }
 
-// underWay goes on with what was begun, whatever is wanted now.
+// underWay continues the changes that have begun, regardless of the desired
+// state.
 func (p *planner) underWay() {
 	for _, r := range p.rows {
 		switch {
 		case p.lost(r):
-			const why = "it vanished: the plugin lists it no more"
+			const why = "it vanished: the plugin no longer lists it"
 			if r.ReadyAt.IsZero() && !r.leaving() {
 				p.out.memory.failed(p.s.now, r.AskedAt, why)
 			}
@@ -173,16 +176,16 @@ func (p *planner) delete(r row) {
 	}
 }
 
-// asking reports whether the plugin is being asked for the instance.
+// asking reports whether the plugin is being called to create the instance.
 func (p *planner) asking(r row) bool {
 	return p.s.changing && r.State == run.InstanceRequested && !r.Told
 }
 
-// draining has an instance deleted that has drained, or whose executor will not
-// say that it has.
+// draining deletes an instance that has drained, or whose executor cannot
+// acknowledge the drain.
 func (p *planner) draining(r row) {
 	for _, e := range r.executors {
-		if e.State == run.ExecutorOnline { // it came after the drain began
+		if e.State == run.ExecutorOnline { // it registered after the drain began
 			p.order(&p.out.Drain, r, r.Reason, r.Why)
 			return
 		}
@@ -192,8 +195,8 @@ func (p *planner) draining(r row) {
 	}
 }
 
-// overdue reports whether a drain lasts for too long, and nobody can say that
-// the tasks of the instance go on.
+// overdue reports whether a drain has exceeded its limit and the tasks of the
+// instance cannot be confirmed to be running.
 func (p *planner) overdue(r row) bool {
 	return overdue(r, p.s.now, p.s.view.Fleet.Spec)
 }
@@ -202,7 +205,7 @@ func overdue(r row, now time.Time, s run.FleetSpec) bool {
 	return r.State == run.InstanceDraining && now.Sub(r.DrainingAt) >= s.DrainLimit() && (!r.inContact() || r.Failures >= s.Failures())
 }
 
-// drainAll has everything go.
+// drainAll drains all instances.
 func (p *planner) drainAll() {
 	why := "the fleet is drained"
 	if p.s.view.Fleet.Mode == run.FleetDeleting {
@@ -225,8 +228,8 @@ func (p *planner) drainAll() {
 	p.out.memory.Scaling = scaling.Memory{}
 }
 
-// withdraw gives up a request of a fleet that goes. One that the plugin has
-// agreed to may come yet, and must not be left behind.
+// withdraw gives up a request of a fleet that is drained or deleted. A machine
+// that the plugin promised may still appear, and must not be left behind.
 func (p *planner) withdraw(r row, why string) {
 	patience := p.out.limits.RequestTimeout
 	if !r.Told {
@@ -237,15 +240,15 @@ func (p *planner) withdraw(r row, why string) {
 	}
 }
 
-// decide asks the policy.
+// decide evaluates the policy.
 func (p *planner) decide() {
 	p.out.decision = decideIn(p.s, p.in)
 	p.out.memory.Scaling = p.out.decision.Memory
 }
 
-// shareOf returns how many instances a fleet may have of its quota, of those
-// that it has and wants and what the others have and want.
-// One that nobody looks after keeps what it has, and no room for more.
+// shareOf returns how many instances of its quota a fleet may have. It weighs
+// the current and desired instances of all fleets of the quota. A fleet without
+// a worker keeps its instances, but gets no capacity for more.
 func shareOf(now time.Time, f run.Fleet, instances, wanted int, sharing []records.QuotaShare) int {
 	claims := []scaling.Claim{{Fleet: f.Name, Weight: weightOf(f.Spec), Instances: instances, Wanted: wanted}}
 	for _, other := range sharing {
@@ -257,7 +260,7 @@ func shareOf(now time.Time, f run.Fleet, instances, wanted int, sharing []record
 	return scaling.Allot(scaling.Weight(f.Spec.Quota.Limit*1000), claims)[0]
 }
 
-// weightOf returns what an instance takes of a quota.
+// weightOf returns the weight of one instance in a quota.
 func weightOf(s run.FleetSpec) scaling.Weight {
 	if s.Weight != nil {
 		return scaling.Weight(*s.Weight * 1000)
@@ -269,7 +272,7 @@ func weightOf(s run.FleetSpec) scaling.Weight {
 	return scaling.WeightOfMemory(gib)
 }
 
-// scale does what the policy says, or what was said by hand.
+// scale applies the decision of the policy, or the number that an operator set.
 func (p *planner) scale() {
 	if !p.s.trusted {
 		return
@@ -279,7 +282,7 @@ func (p *planner) scale() {
 	for _, r := range p.rows {
 		rows[strconv.Itoa(r.Number)] = r
 	}
-	gone := map[int]bool{} // what the policy has go for what it is
+	gone := map[int]bool{} // rows that the policy removes for their own state
 	for _, a := range p.out.decision.Actions {
 		r := rows[a.ID]
 		switch {
@@ -287,7 +290,7 @@ func (p *planner) scale() {
 			if !byHand && !p.s.changing {
 				p.out.Request = Request{Count: a.Count, Reason: string(a.Reason), Why: a.Why}
 			}
-		case r.Misses > 0 || r.Reason == reasonBootstrap: // it is not known yet what is the matter with it
+		case r.Misses > 0 || r.Reason == reasonBootstrap: // the cause is not known yet
 		case byHand && (a.Reason == scaling.ReasonIdle || a.Reason == scaling.ReasonOverLimit):
 		case p.asking(r):
 		case a.Kind == scaling.GiveUp && r.Instance == "":
@@ -305,7 +308,7 @@ func (p *planner) scale() {
 			p.order(&p.out.Drain, r, string(a.Reason), a.Why)
 		}
 	}
-	if p.out.memory.Failures > p.s.memory.Failures { // a pause comes first
+	if p.out.memory.Failures > p.s.memory.Failures { // the pause after a failure comes first
 		p.out.Request = Request{}
 		return
 	}
@@ -314,10 +317,10 @@ func (p *planner) scale() {
 	}
 }
 
-// byHand brings the fleet to the number that was said. Instances with tasks
-// stay until they have none.
+// byHand brings the fleet to the number that an operator set. Instances with
+// tasks stay until they have none.
 func (p *planner) byHand(desired int, gone map[int]bool) {
-	why := fmt.Sprintf("%d instances are wanted by hand", desired)
+	why := fmt.Sprintf("an operator set %d instances", desired)
 	if most := p.out.limits.MaxInstances; most > 0 {
 		desired = min(desired, most)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// starter starts the agents of machines, as an SSH bootstrap does.
+// starter starts the agents of machines, like an SSH bootstrap.
 type starter struct {
 	mu      sync.Mutex
 	started map[string]bool
@@ -30,7 +30,7 @@ func (s *starter) Bootstrap(_ context.Context, i fleets.Instance, _ fleeting.Con
 	return nil
 }
 
-// newPluginWorld is a world whose machines a real process of a plugin makes.
+// newPluginWorld returns an env whose machines come from a real plugin process.
 func newPluginWorld(t *testing.T, s truth.Settings, change func(*run.FleetSpec)) (*world, *truth.Cloud) {
 	t.Helper()
 	plugin := testenv.BuildProgram(t, ".", "./fleeting/fleetingtest/faulty")
@@ -47,7 +47,7 @@ func newPluginWorld(t *testing.T, s truth.Settings, change func(*run.FleetSpec))
 	w.running = func() []string {
 		ids, err := c.IDs()
 		if err != nil && t.Context().Err() == nil {
-			t.Errorf("looking at the cloud: %v", err)
+			t.Errorf("list the instances of the cloud: %v", err)
 		}
 		agents.mu.Lock()
 		defer agents.mu.Unlock()
@@ -67,7 +67,7 @@ func newPluginWorld(t *testing.T, s truth.Settings, change func(*run.FleetSpec))
 func TestFleet_servers_that_vanish_while_they_are_created(t *testing.T) {
 	t.Parallel()
 	w, c := newPluginWorld(t, truth.Settings{CreateTime: 100 * time.Millisecond}, nil)
-	// As real plugins do it: asked about what is not there, they end.
+	// Real plugins exit when they are asked about an unknown instance.
 	require.NoError(t, c.Inject(
 		truth.Fault{Call: "ConnectInfo", Then: truth.Crash, OnUnknown: true, Delay: 200 * time.Millisecond},
 		truth.Fault{Call: "ConnectInfo", Delay: 500 * time.Millisecond},
@@ -87,13 +87,13 @@ func TestFleet_servers_that_vanish_while_they_are_created(t *testing.T) {
 	w.start()
 	w.submit(4)
 	w.awaitCount(run.InstanceReady, 4)
-	require.Len(t, w.ledger(), 5, "no other machine paid for it")
+	require.Len(t, w.ledger(), 5, "no other machine was lost")
 	for _, i := range w.ledger() {
 		require.Equal(t, i.Instance == vanished, i.State == run.InstanceGone, i.Why)
 	}
 	inits, err := c.Count("Init")
 	require.NoError(t, err)
-	require.LessOrEqual(t, inits, 2, "it ended once at most")
+	require.LessOrEqual(t, inits, 2, "the plugin exited at most once")
 }
 
 func TestFleet_plugin_that_ends_while_machines_are_bootstrapped(t *testing.T) {
@@ -122,16 +122,16 @@ func TestFleet_plugin_whose_resources_are_gone_is_started_again(t *testing.T) {
 	w.awaitCount(run.InstanceReady, 2)
 	inits, err := c.Count("Init")
 	require.NoError(t, err)
-	require.Equal(t, 2, inits, "it was started again once")
+	require.Equal(t, 2, inits, "it was restarted once")
 	increases, err := c.Count("Increase")
 	require.NoError(t, err)
-	require.Equal(t, 4, increases, "two were refused before")
+	require.Equal(t, 4, increases, "two were refused before that")
 	e, err := w.store.GetExecutor(t.Context(), w.agentOf(machine))
 	require.NoError(t, err)
-	require.Equal(t, 1, e.Tasks, "the first one's task goes on")
+	require.Equal(t, 1, e.Tasks, "the task on the first machine continues")
 	events, err := w.engine.FleetEvents(t.Context(), fleetName, -1, 1000)
 	require.NoError(t, err)
 	at := slices.IndexFunc(events, func(e run.FleetEvent) bool { return e.Kind == "plugin_restarted" })
 	require.Positive(t, at)
-	require.Equal(t, "the plugin refused 2 requests in a row, and is started again; the last: the plugin refused: Increase: the plugin says: the SSH key is not found", events[at].Text)
+	require.Equal(t, "the plugin refused 2 requests in a row and is restarted; the last: the plugin refused: Increase: plugin error: the SSH key is not found", events[at].Text)
 }

@@ -12,18 +12,19 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// demandPatience is how long the tasks of a pool wait for a fleet that no worker
-// looks after, or whose plugin does not list its instances, before they go to
-// the next fleet: longer than a restart of either takes.
+// demandPatience is how long the tasks of a pool wait for a fleet that has no
+// worker, or whose plugin does not list its instances. After that they go to
+// the next fleet. It is longer than a restart of the worker or the plugin.
 const demandPatience = time.Minute
 
-// pool is the fleets of one pool, as one of them sees them. Apart from what only
-// the worker of a fleet knows of its own plugin, it depends on the records alone.
+// pool holds the fleets of one pool, as one of them sees them. It depends on
+// the records alone, except for what only a fleet's worker knows about its own
+// plugin.
 type pool struct {
-	self    int // index of the fleet whose plan is made
+	self    int // index of the fleet that is planned
 	members []member
 	supply  []scaling.Supply
-	sharing [][]records.QuotaShare // of each member
+	sharing [][]records.QuotaShare // by member
 	shares  []scaling.Demand
 }
 
@@ -34,7 +35,7 @@ type member struct {
 	off   bool
 }
 
-// poolOf divides the demand of the fleet's pool.
+// poolOf divides the demand of the pool among its fleets.
 func poolOf(s situation, own scaling.Input) *pool {
 	p := &pool{members: []member{{view: s.view, input: own, off: !asks(s.view.Fleet) || !s.trusted && !attended(s.view.Fleet, s.now)}}}
 	for _, v := range s.view.Pool {
@@ -54,7 +55,7 @@ func poolOf(s situation, own scaling.Input) *pool {
 func siblingOf(v records.FleetView, now time.Time) member {
 	m := member{view: v, off: !asks(v.Fleet) || !attended(v.Fleet, now)}
 	rules, faults := scaling.Compile(v.Fleet.Spec.Scaling)
-	if len(faults) > 0 { // its own worker cannot use them either
+	if len(faults) > 0 { // the worker of that fleet cannot use these rules either
 		m.off, m.input.Limits.Capacity = true, 1
 		return m
 	}
@@ -62,10 +63,10 @@ func siblingOf(v records.FleetView, now time.Time) member {
 	return m
 }
 
-// asks reports whether a fleet asks for instances because tasks wait.
+// asks reports whether waiting tasks make a fleet request instances.
 func asks(f run.Fleet) bool { return f.Mode == run.FleetActive && f.Desired == nil }
 
-// attended reports whether a worker looks after a fleet, or may soon.
+// attended reports whether a fleet has a worker, or may have one soon.
 func attended(f run.Fleet, now time.Time) bool {
 	last := f.Status.SeenAt
 	if f.CreatedAt.After(last) {
@@ -74,9 +75,9 @@ func attended(f run.Fleet, now time.Time) bool {
 	return now.Sub(last) <= demandPatience
 }
 
-// supplies determines what each fleet has and may add. Of a quota that fleets of
-// the pool share, those that come first take what they need for the demand that
-// is left; those that come later leave it to them.
+// supplies computes what each fleet has and may add. The fleets of a pool may
+// share a quota: the earlier fleets take what they need for the remaining
+// demand, and the later fleets leave that capacity to them.
 func (p *pool) supplies(d scaling.PoolDemand) {
 	left := d.Queued + d.Upcoming
 	for _, m := range p.members {
@@ -105,12 +106,13 @@ func (p *pool) supplies(d scaling.PoolDemand) {
 	}
 }
 
-// instancesFor returns the new instances that a fleet needs for so many tasks.
+// instancesFor returns how many new instances a fleet needs for the given
+// number of tasks.
 func instancesFor(tasks int, s scaling.Supply) int {
 	return (max(0, tasks+s.Idle-s.Free) + s.PerInstance - 1) / s.PerInstance
 }
 
-// sharingOf returns what the others have of the quota of member i.
+// sharingOf returns what the other fleets use of the quota of member i.
 func (p *pool) sharingOf(i int, grants []int) []records.QuotaShare {
 	out := slices.Clone(p.members[i].view.Sharing)
 	for k := range out {
@@ -128,8 +130,8 @@ func (p *pool) sharingOf(i int, grants []int) []records.QuotaShare {
 	return out
 }
 
-// inputOf returns what a decision about a fleet depends on, without its demand
-// and its quota. most is what the plugin allows, 0 for any number.
+// inputOf returns the input of a scaling decision, without demand and quota.
+// maximum is the limit of the plugin, 0 for none.
 func inputOf(v records.FleetView, rules *scaling.Rules, most int, m memory, now time.Time) scaling.Input {
 	in := scaling.Input{
 		Now: now, Limits: rules.Limits(), Terms: rules.At(now),
@@ -139,7 +141,7 @@ func inputOf(v records.FleetView, rules *scaling.Rules, most int, m memory, now 
 		in.Limits.MaxInstances = most
 	}
 	for _, r := range rowsOf(v) {
-		if r.ReadyAt.After(m.FailedAt) { // what failed before does no longer
+		if r.ReadyAt.After(m.FailedAt) { // an instance became ready after the failure
 			in.Failures = 0
 		}
 		if r.State != run.InstanceIgnored {
@@ -149,9 +151,9 @@ func inputOf(v records.FleetView, rules *scaling.Rules, most int, m memory, now 
 	return in
 }
 
-// room returns how many instances of a request the ledger takes: since it was
-// planned, other fleets of the pool or of the quota may have asked for some. It
-// is nil where there are no other fleets.
+// room returns a function that computes how many instances of a request the
+// ledger accepts: since the plan was made, other fleets of the pool or of the
+// quota may have requested some. It returns nil if there are no other fleets.
 func (s *step) room(ctx context.Context, q Request) (func(records.FleetView) int, error) {
 	spec := s.view.Fleet.Spec
 	if len(s.view.Pool) == 0 && spec.Quota == nil {
@@ -171,8 +173,8 @@ func (s *step) room(ctx context.Context, q Request) (func(records.FleetView) int
 	return func(v records.FleetView) int { return now.roomFor(q, v) }, nil
 }
 
-// roomFor returns how many instances of a request may still be asked for, by a
-// later view.
+// roomFor returns how many instances of a request may still be requested,
+// according to a later view.
 func (s situation) roomFor(q Request, v records.FleetView) int {
 	s.view, s.memory = v, readMemory(v.Memory)
 	in := inputOf(v, s.rules, s.most, s.memory, s.now)
@@ -191,7 +193,7 @@ func (s situation) roomFor(q Request, v records.FleetView) int {
 	return n
 }
 
-// decideIn asks the policy of a fleet, with its share of the pool's demand.
+// decideIn evaluates the policy of a fleet with its share of the pool's demand.
 func decideIn(s situation, in scaling.Input) scaling.Decision {
 	p := poolOf(s, in)
 	in.Demand = p.shares[p.self]

@@ -13,8 +13,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// fleetsOfOnePool are two fleets of one pool, each with a worker and a cloud of
-// its own. base comes first.
+// fleetsOfOnePool returns two fleets of one pool, each with its own worker and
+// cloud. base has the higher priority.
 func fleetsOfOnePool(t *testing.T, change func(*run.FleetSpec)) (base, spot *world) {
 	t.Helper()
 	base = newWorld(t)
@@ -32,12 +32,12 @@ func fleetsOfOnePool(t *testing.T, change func(*run.FleetSpec)) (base, spot *wor
 	return base, spot
 }
 
-// look has a fleet watched until its status shows that the worker counted the
+// look waits until the status of the fleet shows that its worker counted the
 // queue.
 func (w *world) look(queued int) run.FleetStatus {
 	w.t.Helper()
 	var status run.FleetStatus
-	w.await(fmt.Sprintf("a look of %s at %d tasks", w.name, queued), func() bool {
+	w.await(fmt.Sprintf("a status of %s with %d queued tasks", w.name, queued), func() bool {
 		f, err := w.engine.Fleet(w.t.Context(), w.name)
 		status = f.Status
 		return err == nil && status.Queued == queued
@@ -58,7 +58,7 @@ func (w *world) steer(action run.FleetAction) {
 	require.NoError(w.t, err)
 }
 
-// register adds an executor of the pool that is of no fleet.
+// register adds an executor of the pool that belongs to no fleet.
 func (w *world) register(id string, slots int) {
 	w.t.Helper()
 	_, err := w.store.RegisterExecutor(w.t.Context(), run.Executor{
@@ -157,8 +157,8 @@ func TestPool_order_holds_in_a_shared_quota(t *testing.T) {
 	require.Empty(t, spot.ledger())
 }
 
-// TestPool_order_is_decided_once has each fleet decide before it can know of
-// the other's: the second to write into the ledger asks for nothing.
+// TestPool_order_is_decided_once makes both fleets plan before either can know
+// the other's plan: the second one to write the ledger requests nothing.
 func TestPool_order_is_decided_once(t *testing.T) {
 	t.Parallel()
 	base, spot := fleetsOfOnePool(t, nil)

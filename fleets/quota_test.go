@@ -18,7 +18,7 @@ const (
 	largeWeight = 2
 )
 
-// sharing are two fleets of one quota, each with a worker of its own.
+// sharing returns two fleets of one quota, each with its own worker.
 func sharing(t *testing.T) (small, large *world) {
 	t.Helper()
 	small = newWorld(t)
@@ -31,7 +31,7 @@ func sharing(t *testing.T) (small, large *world) {
 	return small, large
 }
 
-// taken is what the machines that are there weigh.
+// taken returns the total weight of the existing machines.
 func taken(small, large *world) (weight int) {
 	for w, each := range map[*world]int{small: smallWeight, large: largeWeight} {
 		w.cloud.do(func() { weight += each * len(w.cloud.instances) })
@@ -45,7 +45,7 @@ func TestFleet_two_that_decide_at_once_keep_their_quota(t *testing.T) {
 	plans := map[*world]fleets.Plan{}
 	for _, w := range []*world{small, large} {
 		w.submit(5)
-		// Each decides before it can know of the other's.
+		// Each one plans before it can know the other's plan.
 		out, err := w.worker.Watch(t.Context(), w.name, fleets.UnderWay{})
 		require.NoError(t, err)
 		require.Positive(t, out.Plan.Request.Count)
@@ -61,12 +61,12 @@ func TestFleet_two_that_decide_at_once_keep_their_quota(t *testing.T) {
 	}
 	both.Wait()
 	require.LessOrEqual(t, taken(small, large), quotaLimit)
-	require.Equal(t, taken(small, large), smallWeight*len(small.ledger())+largeWeight*len(large.ledger()), "what was not asked for is in no ledger")
+	require.Equal(t, taken(small, large), smallWeight*len(small.ledger())+largeWeight*len(large.ledger()), "the ledgers hold only requested machines")
 }
 
-// TestFleet_quota_is_kept_while_workers_race has two fleets want more than their
-// quota allows, while their workers come and go: it is never exceeded, each
-// gets some of it, and all tasks run.
+// TestFleet_quota_is_kept_while_workers_race runs two fleets that need more
+// than their quota allows, while their workers are replaced. The quota is never
+// exceeded, each fleet gets a share, and all tasks run.
 func TestFleet_quota_is_kept_while_workers_race(t *testing.T) {
 	t.Parallel()
 	small, large := sharing(t)
@@ -97,18 +97,19 @@ func TestFleet_quota_is_kept_while_workers_race(t *testing.T) {
 	}
 	left := map[*world]int{small: tasks, large: tasks}
 	for left[small]+left[large] > 0 {
-		// Whoever has machines plays: the other may wait for them to go.
+		// Only a fleet with machines runs a task: the other may be waiting for
+		// the quota.
 		small.await("a machine for the next task", func() bool {
 			return left[small] > 0 && len(small.in(run.InstanceReady)) > 0 || left[large] > 0 && len(large.in(run.InstanceReady)) > 0
 		})
 		for w := range left {
 			ready := w.in(run.InstanceReady)
-			if left[w] == 0 || len(ready) == 0 || w.claim(runs[w], tasks-left[w], ready[0].Instance) != nil { // it is about to go
+			if left[w] == 0 || len(ready) == 0 || w.claim(runs[w], tasks-left[w], ready[0].Instance) != nil { // its drain may have begun
 				continue
 			}
 			w.finish(runs[w], tasks-left[w])
 			left[w]--
-			stops[w]() // another process goes on
+			stops[w]() // another process continues
 			w.newWorker()
 			stops[w] = w.start()
 		}
@@ -128,7 +129,7 @@ func TestFleet_paused_keeps_no_room_of_a_quota(t *testing.T) {
 	require.NoError(t, err)
 	large.submit(5)
 	large.start()
-	large.await("a look", func() bool {
+	large.await("a status with the queued tasks", func() bool {
 		f, err := large.engine.Fleet(t.Context(), large.name)
 		return err == nil && f.Status.Queued == 5
 	})
@@ -147,7 +148,7 @@ func TestFleet_by_hand_keeps_the_quota(t *testing.T) {
 	small.awaitCount(run.InstanceReady, quotaLimit)
 	large.submit(1)
 	large.start()
-	large.await("a look", func() bool {
+	large.await("a status that names the quota", func() bool {
 		f, err := large.engine.Fleet(t.Context(), large.name)
 		return err == nil && f.Status.Held == "quota"
 	})

@@ -12,9 +12,9 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Step carries a plan out. id names it: repeated, because nobody knows how far
-// it came, it asks for nothing twice. What the plugin makes of it is in the
-// ledger. It fails only where the records do.
+// Step carries out a plan. id identifies the step: a repetition, whose
+// predecessor may have stopped anywhere, does not repeat a request. The ledger
+// holds the outcome of the plugin's calls. Step fails only if the records fail.
 func (w *Worker) Step(ctx context.Context, name, id string, p Plan) error {
 	f := w.fleet(name)
 	s := &step{fleet: f, id: id, plan: p}
@@ -35,10 +35,10 @@ func (w *Worker) Step(ctx context.Context, name, id string, p Plan) error {
 		return nil
 	}
 	if err := f.group.end(ctx); err != nil {
-		w.logger.WarnContext(ctx, "the plugin of a fleet that is deleted did not shut down", "fleet", name, "error", err)
+		w.logger.WarnContext(ctx, "failed to shut down the plugin of a deleted fleet", "fleet", name, "error", err)
 	}
 	_, err = w.store.ChangeFleet(ctx, name, records.FleetChanges{
-		Deleted: true, Events: []run.FleetEvent{{At: w.now(), Kind: "deleted", By: byItself, Text: "it has no instances any more"}},
+		Deleted: true, Events: []run.FleetEvent{{At: w.now(), Kind: "deleted", By: byItself, Text: "it has no instances left"}},
 	})
 	if run.CodeOf(err) == run.CodeNotFound {
 		return nil
@@ -46,7 +46,7 @@ func (w *Worker) Step(ctx context.Context, name, id string, p Plan) error {
 	return err
 }
 
-// step is one Step.
+// step is the state of one call of Step.
 type step struct {
 	*fleet
 	id   string
@@ -54,8 +54,8 @@ type step struct {
 	view records.FleetView
 }
 
-// part is a part of a step: what it reads and writes in the records, and then
-// what it has others do.
+// part is one part of a step. It reads and writes the records, and returns the
+// calls to the plugin that follow.
 type part func(context.Context) (after func(context.Context) error, _ error)
 
 func (s *step) do(ctx context.Context) error {
@@ -92,7 +92,7 @@ func (s *step) record(ctx context.Context, do part) (after func(context.Context)
 	return do(ctx)
 }
 
-// ordered returns the rows of orders that are still there.
+// ordered calls do for each order whose row still exists.
 func (s *step) ordered(orders []Order, do func(Order, row)) {
 	rows := rowsOf(s.view)
 	for _, o := range orders {
@@ -102,8 +102,8 @@ func (s *step) ordered(orders []Order, do func(Order, row)) {
 	}
 }
 
-// lose ends the executors of machines that are gone: what they held is decided
-// by the tasks' own policies.
+// lose removes the executors of machines that are gone. The policies of their
+// tasks decide what happens to the tasks.
 func (s *step) lose(ctx context.Context) (func(context.Context) error, error) {
 	b := &book{now: s.w.now()}
 	var errs []error
@@ -113,7 +113,7 @@ func (s *step) lose(ctx context.Context) (func(context.Context) error, error) {
 		}
 		for _, e := range r.executors {
 			_, err := s.w.store.RemoveExecutor(ctx, e.ID, run.Removal{Reason: "its machine is gone: " + o.Why})
-			if run.CodeOf(err) == run.CodeConflict { // it has just been heard of, and has tasks
+			if run.CodeOf(err) == run.CodeConflict { // the executor has just renewed its registration, and has tasks
 				return
 			}
 			errs = append(errs, ignoreGone(err))
@@ -124,7 +124,7 @@ func (s *step) lose(ctx context.Context) (func(context.Context) error, error) {
 }
 
 func ignoreGone(err error) error {
-	switch run.CodeOf(err) { //nolint:exhaustive // whatever else is an error
+	switch run.CodeOf(err) { //nolint:exhaustive // all other codes are errors
 	case run.CodeNotFound, run.CodeGone:
 		return nil
 	}
@@ -141,7 +141,7 @@ func (s *step) giveUp(ctx context.Context) (func(context.Context) error, error) 
 	return nil, s.write(ctx, s.view, b.changes)
 }
 
-// drain has executors take no more tasks.
+// drain drains executors.
 func (s *step) drain(ctx context.Context) (func(context.Context) error, error) {
 	b := &book{now: s.w.now()}
 	var errs []error
@@ -153,15 +153,16 @@ func (s *step) drain(ctx context.Context) (func(context.Context) error, error) {
 			b.set(r, "draining", o.Reason, o.Why, func(n *records.LedgerRow) { n.State, n.DrainingAt = run.InstanceDraining, b.now })
 		}
 		for _, e := range r.executors {
-			_, err := s.w.store.DrainExecutor(ctx, e.ID, true, "its instance goes: "+o.Why)
+			_, err := s.w.store.DrainExecutor(ctx, e.ID, true, "its instance is deleted: "+o.Why)
 			errs = append(errs, ignoreGone(err))
 		}
 	})
-	// The ledger first: nothing undoes a drain that it does not know of.
+	// The ledger is written even after an error: no other component undoes a
+	// drain that the ledger lacks.
 	return nil, errors.Join(append([]error{s.write(ctx, s.view, b.changes)}, errs...)...)
 }
 
-// delete has machines deleted that hold no task for sure.
+// delete deletes machines that certainly hold no task.
 func (s *step) delete(ctx context.Context) (func(context.Context) error, error) {
 	b := &book{now: s.w.now()}
 	var ids []string
@@ -197,7 +198,7 @@ func (s *step) delete(ctx context.Context) (func(context.Context) error, error) 
 	return func(ctx context.Context) error { return s.decrease(ctx, ids) }, nil
 }
 
-// decrease asks the plugin to delete machines, and then what became of it.
+// decrease calls the plugin to delete machines, and then updates the ledger.
 func (s *step) decrease(ctx context.Context, ids []string) error {
 	if len(ids) == 0 {
 		return nil
@@ -208,19 +209,19 @@ func (s *step) decrease(ctx context.Context, ids []string) error {
 		s.w.metrics.operated(s.name, "delete", len(ids))
 	}
 	if err != nil && len(ids) > 1 && ctx.Err() == nil && group != nil {
-		// One bad name may have kept the others from being deleted.
+		// One invalid id may have kept the plugin from deleting the others.
 		for _, id := range ids {
 			_, _ = group.Decrease(ctx, []string{id})
 		}
 	}
 	if err != nil {
-		s.w.logger.WarnContext(ctx, "the plugin did not delete instances; the listing tells what it did", "fleet", s.name, "error", err)
+		s.w.logger.WarnContext(ctx, "failed to delete instances; the next listing shows which remain", "fleet", s.name, "error", err)
 	}
 	return s.lookAgain(ctx)
 }
 
-// lookAgain brings the ledger up to the plugin's listing, which alone tells
-// what a change came to. Where there is none, the next watch tries on.
+// lookAgain updates the ledger from a new listing, which alone proves the
+// result of a change. If the listing fails, the next watch repeats it.
 func (s *step) lookAgain(ctx context.Context) error {
 	s.looking.Lock()
 	defer s.looking.Unlock()
@@ -232,7 +233,7 @@ func (s *step) lookAgain(ctx context.Context) error {
 	return err
 }
 
-// request asks for machines, once.
+// request requests machines, once.
 func (s *step) request(ctx context.Context) (func(context.Context) error, error) {
 	b := &book{now: s.w.now()}
 	q := s.plan.Request
@@ -250,13 +251,13 @@ func (s *step) request(ctx context.Context) (func(context.Context) error, error)
 	if err != nil {
 		return nil, err
 	}
-	if len(written) == 0 { // it was begun before, and broke off; or there is no room
+	if len(written) == 0 { // an earlier execution began the request, or the limits allow no instance
 		return s.resume, nil
 	}
 	return func(ctx context.Context) error { return s.increase(ctx, len(written)) }, nil
 }
 
-// increase asks the plugin for machines, and then what became of it.
+// increase calls the plugin to create machines, and then updates the ledger.
 func (s *step) increase(ctx context.Context, n int) error {
 	group, refusal := s.group.get(ctx, s.w.open, s.view.Fleet)
 	promised := 0
@@ -267,7 +268,7 @@ func (s *step) increase(ctx context.Context, n int) error {
 		promised, refusal = group.Increase(ctx, n)
 		s.w.metrics.operated(s.name, "create", n)
 	}
-	if ctx.Err() != nil { // whoever comes next does not know how far it came
+	if ctx.Err() != nil { // the repetition of the step cannot know whether the plugin was called
 		return context.Cause(ctx)
 	}
 	if err := s.lookAgain(ctx); err != nil {
@@ -276,23 +277,23 @@ func (s *step) increase(ctx context.Context, n int) error {
 	return s.settle(ctx, promised, refusal)
 }
 
-// restart starts the plugin again, which refuses all that it is asked for.
+// restart restarts a plugin that refuses all requests.
 func (s *step) restart(ctx context.Context, group Group, m memory) error {
-	text := fmt.Sprintf("the plugin refused %d requests in a row, and is started again; the last: %s", m.Refusals, m.LastWhy)
-	s.w.logger.WarnContext(ctx, "starting the plugin of a fleet again: it refuses all requests", "fleet", s.name, "refusals", m.Refusals, "error", m.LastWhy)
+	text := fmt.Sprintf("the plugin refused %d requests in a row and is restarted; the last: %s", m.Refusals, m.LastWhy)
+	s.w.logger.WarnContext(ctx, "restarting the plugin of a fleet: it refuses all requests", "fleet", s.name, "refusals", m.Refusals, "error", m.LastWhy)
 	if _, err := s.w.store.ChangeFleet(ctx, s.name, records.FleetChanges{
 		Events: []run.FleetEvent{{At: s.w.now(), Kind: "plugin_restarted", By: byItself, Reason: reasonRefused, Text: text}},
 	}); err != nil {
 		return err
 	}
 	if err := group.Restart(ctx); err != nil {
-		return fmt.Errorf("starting the plugin again: %w", err)
+		return fmt.Errorf("restart the plugin: %w", err)
 	}
 	return nil
 }
 
-// settle notes what the plugin answered to a request: what it refused will not
-// come, what it promised may.
+// settle records the plugin's answer to a request: refused instances will not
+// be created, promised ones may be.
 func (s *step) settle(ctx context.Context, promised int, refusal error) error {
 	s.looking.Lock()
 	defer s.looking.Unlock()
@@ -335,8 +336,8 @@ func (s *step) settle(ctx context.Context, promised int, refusal error) error {
 	return s.write(ctx, v, b.changes)
 }
 
-// resume ends a request that broke off: nobody knows whether the plugin heard
-// it, so it is not made again. What it led to is listed before long.
+// resume ends an interrupted request. The plugin may or may not have received
+// it, so it is not repeated. Machines that it created are listed before long.
 func (s *step) resume(ctx context.Context) error {
 	begin := s.w.now()
 	for {
@@ -350,7 +351,7 @@ func (s *step) resume(ctx context.Context) error {
 		b := &book{now: s.w.now()}
 		for _, r := range rowsOf(v) {
 			if r.Request == s.id && r.Instance == "" && !r.Told {
-				b.set(r, "gone", reasonUnknown, "the fleet's worker ended while it asked the plugin, and no machine came", func(n *records.LedgerRow) {
+				b.set(r, "gone", reasonUnknown, "the fleet worker ended during the request, and no machine appeared", func(n *records.LedgerRow) {
 					n.State, n.GoneAt = run.InstanceGone, b.now
 				})
 			}

@@ -23,17 +23,17 @@ func TestFleet_task_that_waits_names_the_trouble_of_its_fleet(t *testing.T) {
 		require.NoError(t, err)
 		return r.Tasks[0].Reason
 	}
-	require.Equal(t, "no executor of pool linux is online; fleet linux: no fleet worker has looked after it yet", reason())
+	require.Equal(t, "no executor of pool linux is online; fleet linux: no fleet worker has watched it yet", reason())
 	w.start()
 	w.await("the reason", func() bool {
 		f, err := w.engine.Fleet(t.Context(), fleetName)
 		return err == nil && f.Status.Error != ""
 	})
-	require.Regexp(t, `^no executor of pool linux is online; fleet linux: it asks for no more instances before \d\d:\d\d:\d\d UTC, `+
+	require.Regexp(t, `^no executor of pool linux is online; fleet linux: it requests no more instances before \d\d:\d\d:\d\d UTC, `+
 		`after 1 failures in a row; the last: the plugin refused: quota exceeded$`, reason())
 }
 
-// broken makes no executor of any machine.
+// broken fails every bootstrap.
 type broken struct{}
 
 func (broken) Bootstrap(context.Context, fleets.Instance, fleeting.ConnectInfo) error {

@@ -13,39 +13,41 @@ import (
 )
 
 const (
-	// missesHeld is how many listings in a row must lack an instance before its
-	// executor takes no new tasks, and missesLost how many before the instance
-	// counts as gone where its executor is silent, too. Clouds leave instances
-	// out now and then. The ecosystem's own provisioner waits for six as well.
+	// missesHeld is how many consecutive listings must lack an instance before
+	// its executor takes no new tasks. missesToGone is how many before the
+	// instance counts as gone, provided that its executor is out of contact
+	// too. Clouds omit instances now and then. GitLab's fleeting provisioner
+	// waits for six listings as well.
 	missesHeld = 2
 	missesLost = 6
-	// emptyConfirm is how long listings must lack every instance before they
-	// count as gone: a filter, a credential or a region that is wrong empties a
+	// emptyConfirm is how long listings must lack every instance before the
+	// instances count as gone. A wrong filter, credential or region empties a
 	// listing more often than a cloud loses all machines at once.
 	emptyConfirm = time.Minute
 	// maxNamed bounds the instances that a message names.
 	maxNamed = 5
 )
 
-// heldReason is why executors of unlisted instances drain. It tells them from
-// those that an operator drains.
+// heldReason is the reason for draining executors of unlisted instances. It
+// distinguishes them from the executors that an operator drains.
 const heldReason = "the plugin of its fleet does not list its instance"
 
-// missed reports whether listings lack the instance: it gets no new tasks.
+// missed reports whether listings lack the instance, so that it must not take
+// new tasks.
 func (r row) missed() bool {
 	return r.Misses >= missesHeld && r.Instance != "" && r.State != run.InstanceDeleting && r.State != run.InstanceIgnored
 }
 
-// unlisted reports whether listings lack the instance though its executor is in
-// contact: the listing is at fault, and not the instance.
+// unlisted reports whether listings lack the instance while its executor is in
+// contact. The fault is then in the listing.
 func (r row) unlisted() bool { return r.missed() && r.inContact() }
 
 // lost reports whether the machine is gone: listings lack it, and its executor
-// is silent.
+// is out of contact.
 func (r row) lost() bool { return r.missed() && r.Misses >= missesLost && !r.inContact() }
 
-// listedNone reports whether the last listing lacked every instance that the
-// ledger has, of several.
+// listedNone reports whether the last listing lacked every instance of the
+// ledger, if the ledger has more than one.
 func listedNone(rows []row) bool {
 	missing := 0
 	for _, r := range rows {
@@ -60,9 +62,9 @@ func listedNone(rows []row) bool {
 	return missing > 1
 }
 
-// hold keeps new tasks from executors whose instances are unlisted, and ends
-// that once they are listed again. It may be repeated, and two workers that do
-// it at once do no harm.
+// hold drains executors whose instances are unlisted, and ends that drain once
+// the instances are listed again. It is idempotent, and two workers may call it
+// concurrently.
 func (f *fleet) hold(ctx context.Context, rows []row) error {
 	var errs []error
 	for _, r := range rows {
@@ -94,7 +96,8 @@ func (f *fleet) warn(ctx context.Context, c records.FleetChanges) {
 	}
 }
 
-// unlistedText says what is wrong with the listing, "" where nothing is.
+// unlistedText describes the fault of the listing, or returns "" if there is
+// none.
 func unlistedText(rows []row) string {
 	var names []string
 	for _, r := range rows {

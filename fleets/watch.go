@@ -11,45 +11,46 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Measures of a watch.
+// Intervals of a watch.
 const (
-	// breath is the least time between two looks at the records: in a busy
-	// system they change all the time.
+	// breath is the minimum time between two reads of the records: in a busy
+	// system they change continually.
 	breath = 50 * time.Millisecond
-	// pollEvery is when the records are looked at though nobody told of a
-	// change: that an executor falls silent, or that another policy holds, is
-	// told by nobody.
+	// pollEvery is the interval between reads of the records without a change
+	// notification. Some changes send none: an executor goes out of contact, or
+	// another policy period begins.
 	pollEvery = 5 * time.Second
-	// statusEvery is how often the status is written though nothing changed,
-	// and statusLeast how often at most.
+	// statusEvery is the interval at which an unchanged status is written.
+	// minStatusInterval is the minimum time between two writes.
 	statusEvery = 15 * time.Second
 	statusLeast = time.Second
-	// aheadLeast is the least time between two counts of the tasks that are
-	// ready soon, and aheadRuns in how many runs they are counted.
+	// aheadLeast is the minimum time between two counts of the tasks that are
+	// ready soon. maxUpcomingRuns bounds the runs that a count reads.
 	aheadLeast = time.Second
 	aheadRuns  = 50
-	// pluginRetry is how long a plugin that fails is left in peace.
+	// pluginRetry is the delay before a plugin that failed is called again.
 	pluginRetry = 2 * time.Second
 )
 
-// UnderWay is what is being done with a fleet while a watch begins.
+// UnderWay lists the operations on a fleet that are in progress when a watch
+// begins.
 type UnderWay struct {
-	Bootstrapping []int  // rows that are being made executors
-	Change        string // the step that makes or deletes machines; "" for none
+	Bootstrapping []int  // rows whose bootstrap runs
+	Change        string // the step that creates or deletes machines; "" for none
 }
 
-// Watched is what a watch found.
+// Watched is the result of a watch.
 type Watched struct {
 	Plan Plan
-	Gone bool // there is no such fleet any more
-	// After is the change that was under way where it had ended when the plan
-	// was made; else the plan makes and deletes no machines.
+	Gone bool // the fleet no longer exists
+	// After is the change that was in progress, if it had ended when the plan
+	// was made. Otherwise the plan creates and deletes no machines.
 	After string
 }
 
-// Watch looks after a fleet until there is something to do, and returns that.
-// Where this process does not know of the change that is under way, it returns
-// an empty plan before long: its end may be known elsewhere.
+// Watch observes a fleet until there is something to do, and returns the plan.
+// If this process does not own the change in progress, Watch returns an empty
+// plan after a short time: another process may know that the change has ended.
 func (w *Worker) Watch(ctx context.Context, name string, u UnderWay) (Watched, error) {
 	f := w.fleet(name)
 	wake, stop := w.store.WatchFleets()
@@ -79,24 +80,24 @@ func (w *Worker) Watch(ctx context.Context, name string, u UnderWay) (Watched, e
 	}
 }
 
-// watch is one Watch.
+// watch is the state of one call of Watch.
 type watch struct {
 	*fleet
 	wake          <-chan struct{}
-	change        string // that was under way when it began
-	changing      bool   // it has not ended
+	change        string // in progress when the watch began
+	changing      bool   // the change has not ended
 	bootstrapping map[int]bool
 	listedAt      time.Time // zero: not by this watch
-	failedAt      time.Time // of the plugin
-	listed        bool      // the last listing came
-	next          time.Time // when there is something to look at
+	failedAt      time.Time // when the plugin failed
+	listed        bool      // the last listing succeeded
+	next          time.Time // when the next round is due
 	upcoming      int       // tasks that are ready soon
-	upcomingAt    time.Time // when they were counted
+	upcomingAt    time.Time // when upcoming was counted
 	status        run.FleetStatus
-	statusAt      time.Time // when it was written last
+	statusAt      time.Time // when the status was written
 }
 
-// round looks once, and decides.
+// round observes the fleet once, and plans.
 func (t *watch) round(ctx context.Context) (Plan, error) {
 	t.changing = t.change != "" && !t.ended(t.change)
 	t.looking.Lock()
@@ -136,8 +137,8 @@ func (t *watch) round(ctx context.Context) (Plan, error) {
 	return p.Plan, t.report(ctx, v, p, pluginErr)
 }
 
-// lookAhead counts the tasks that are ready soon, where the policy wants to
-// know. That is much to read, so it is done now and then.
+// lookAhead counts the tasks that are ready soon, if the policy needs the
+// count. The count reads many rows, so it runs at a limited rate.
 func (t *watch) lookAhead(ctx context.Context, v records.FleetView, rules *scaling.Rules) error {
 	now := t.w.now()
 	if !rules.At(now).Preemptive {
@@ -153,7 +154,7 @@ func (t *watch) lookAhead(ctx context.Context, v records.FleetView, rules *scali
 	return err
 }
 
-// listDue is when the plugin is to be asked again.
+// listDue returns when the plugin is to be called for the next listing.
 func (t *watch) listDue(v records.FleetView) time.Time {
 	if t.listedAt.IsZero() && t.failedAt.IsZero() {
 		return time.Time{}
@@ -171,18 +172,18 @@ func (t *watch) noteListing(err error) {
 		return
 	}
 	t.failedAt = t.w.now()
-	t.w.logger.Warn("the plugin of a fleet does not list its instances", "fleet", t.name, "error", err)
+	t.w.logger.Warn("failed to list the instances of a fleet", "fleet", t.name, "error", err)
 }
 
-// expecting reports whether something is under way, so that listings should
-// come fast.
+// expecting reports whether a change is in progress, so that listings use the
+// short interval.
 func expecting(v records.FleetView) bool {
 	return slices.ContainsFunc(v.Instances, func(r records.LedgerRow) bool {
 		return r.State != run.InstanceReady && r.State != run.InstanceIgnored || r.Misses > 0 || r.Failures > 0
 	})
 }
 
-// schedule says when there is something to look at though nobody tells.
+// schedule sets the time of the next round without a change notification.
 func (t *watch) schedule(v records.FleetView, p planned) {
 	now := t.w.now()
 	t.next = now.Add(pollEvery)
@@ -196,7 +197,7 @@ func (t *watch) schedule(v records.FleetView, p planned) {
 	}
 }
 
-// wait waits until there is something to look at.
+// wait waits until the next round is due.
 func (t *watch) wait(ctx context.Context) error {
 	timer := time.NewTimer(max(breath, t.next.Sub(t.w.now())))
 	defer timer.Stop()
@@ -216,8 +217,8 @@ func (t *watch) wait(ctx context.Context) error {
 	return nil
 }
 
-// report writes how the fleet stands, and what the next decision must know,
-// where that is worth it.
+// report writes the status of the fleet and the memory for the next decision,
+// if they changed enough.
 func (t *watch) report(ctx context.Context, v records.FleetView, p planned, pluginErr error) error {
 	now := t.w.now()
 	next := t.standing(v, p, pluginErr, now)
@@ -233,7 +234,7 @@ func (t *watch) report(ctx context.Context, v records.FleetView, p planned, plug
 		return err
 	}
 	t.status, t.statusAt = next, now
-	t.lost = records.LedgerRow{} // the memory has it
+	t.lost = records.LedgerRow{} // the memory includes it
 	return nil
 }
 
@@ -250,7 +251,7 @@ func (t *watch) standing(v records.FleetView, p planned, pluginErr error, now ti
 	if d := v.Fleet.Desired; d != nil {
 		s.Target = *d
 	}
-	if v.Fleet.Mode == run.FleetPaused { // it keeps no room for more of a quota that it shares
+	if v.Fleet.Mode == run.FleetPaused { // a paused fleet reserves no capacity of a shared quota
 		s.Target = min(s.Target, s.Instances)
 	}
 	switch {
@@ -267,8 +268,8 @@ func (t *watch) standing(v records.FleetView, p planned, pluginErr error, now ti
 	return s
 }
 
-// trouble says what keeps a fleet from working though its plugin lists, "" for
-// nothing.
+// trouble describes what keeps a fleet from working although its plugin lists,
+// or returns "".
 func trouble(v records.FleetView, p planned) string {
 	if text := unlistedText(rowsOf(v)); text != "" {
 		return text
@@ -277,9 +278,9 @@ func trouble(v records.FleetView, p planned) string {
 		return ""
 	}
 	until := p.memory.FailedAt.Add(pauseAfter(p.memory.Failures)).UTC().Format(time.TimeOnly)
-	text := fmt.Sprintf("it asks for no more instances before %s UTC, after %d failures in a row; the last: %s", until, p.memory.Failures, p.memory.LastWhy)
+	text := fmt.Sprintf("it requests no more instances before %s UTC, after %d failures in a row; the last: %s", until, p.memory.Failures, p.memory.LastWhy)
 	if p.memory.Refusals >= refusalsRestart {
-		text += "; the plugin is started again before the next request"
+		text += "; the plugin is restarted before the next request"
 	}
 	return text
 }

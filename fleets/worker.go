@@ -17,18 +17,18 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Deps are what a Worker works with. Every field is required but Metrics.
+// Deps holds the dependencies of a Worker. Every field is required but Metrics.
 type Deps struct {
 	Store  Store
 	Open   Opener
 	Logger *slog.Logger
-	// Bootstrap makes executors of instances where the image does not.
+	// Bootstrap turns instances into executors if the image does not.
 	Bootstrap Bootstrapper
-	Metrics   *Metrics // nil: a set that nobody reads
+	Metrics   *Metrics // nil: a set that is not registered
 	Now       func() time.Time
 }
 
-// Worker has the plugins of fleets. It is safe for concurrent use.
+// Worker manages the plugins of fleets. It is safe for concurrent use.
 type Worker struct {
 	store     Store
 	open      Opener
@@ -41,7 +41,7 @@ type Worker struct {
 	fleets map[string]*fleet
 }
 
-// New returns a Worker that does nothing yet.
+// New returns a Worker. It starts no plugin.
 func New(deps Deps) *Worker {
 	if deps.Metrics == nil {
 		deps.Metrics = NewMetrics()
@@ -55,8 +55,8 @@ func New(deps Deps) *Worker {
 	}
 }
 
-// fleet is what this process has of one fleet: nothing that the next would
-// miss.
+// fleet is the state that this process has of one fleet. Another process needs
+// none of it.
 type fleet struct {
 	w     *Worker
 	name  string
@@ -65,27 +65,29 @@ type fleet struct {
 	mu       sync.Mutex
 	info     fleeting.Info
 	connects map[string]fleeting.ConnectInfo
-	change   string // the step that makes or deletes machines
+	change   string // the step that creates or deletes machines
 	changed  string // the last such step that has ended
-	// boots end the bootstraps that run, by the rows of their instances.
+	// boots cancel the running bootstraps, by the number of the ledger row.
 	boots map[int]context.CancelCauseFunc
-	// last is what the plugin listed last, when it was asked at lastAt.
+	// last is the plugin's latest listing; the call began at lastAt.
 	last   listing
 	lastAt time.Time
 
-	// asking lets one bootstrap at a time ask for a listing: the others have it.
+	// asking serializes the bootstraps that need a new listing, so that they
+	// share it.
 	asking sync.Mutex
 
-	// looking is held from a listing until the ledger has it, so that no older
-	// one comes after, and from a look at the ledger until what follows from it
-	// is written. No change of the plugin is made under it.
+	// looking is held from a listing until the ledger has it, so that an older
+	// listing cannot overwrite a newer one. It is also held from a read of the
+	// ledger until the resulting changes are written. It is not held during
+	// calls that create or delete machines.
 	looking sync.Mutex
 	wasBusy map[int]bool
-	checked time.Time       // of the health of its instances
-	looked  bool            // a listing was looked at
-	buried  map[string]bool // instances that the ledger has as gone; not all of them
-	// lost is a machine that was asked for and lost at once, until a plan knows
-	// of it.
+	checked time.Time       // time of the last health check of all instances
+	looked  bool            // the ledger has had a listing from this process
+	buried  map[string]bool // instances that the ledger records as gone; not all of them
+	// lost is a requested machine that was lost before it ran, until a plan
+	// counts the failure.
 	lost records.LedgerRow
 }
 
@@ -100,7 +102,7 @@ func (w *Worker) fleet(name string) *fleet {
 	return f
 }
 
-// Leave leaves the plugin of a fleet to whoever looks after it next.
+// Leave detaches from the plugin of a fleet, so that another worker can attach.
 func (w *Worker) Leave(name string) error {
 	w.mu.Lock()
 	f, ok := w.fleets[name]
@@ -113,11 +115,11 @@ func (w *Worker) Leave(name string) error {
 	return f.group.close()
 }
 
-// list asks the plugin for all instances.
+// list calls the plugin for all instances.
 func (f *fleet) list(ctx context.Context, spec run.Fleet) (Group, listing, error) {
 	group, err := f.group.get(ctx, f.w.open, spec)
 	if err != nil {
-		return nil, nil, fmt.Errorf("opening the plugin: %w", err)
+		return nil, nil, fmt.Errorf("open the plugin: %w", err)
 	}
 	info, err := group.Init(ctx)
 	if err != nil {
@@ -136,8 +138,8 @@ func (f *fleet) list(ctx context.Context, spec run.Fleet) (Group, listing, error
 	return group, found, nil
 }
 
-// begin and end note a step that makes or deletes machines. knows reports
-// whether this process has begun it, and ended whether it has ended here.
+// begin and end record a step that creates or deletes machines. ownsChange
+// reports whether this process began the step, and ended whether it ended here.
 func (f *fleet) begin(change string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -165,9 +167,9 @@ func (f *fleet) ended(change string) bool {
 	return change == f.changed
 }
 
-// look brings the ledger up to what the plugin lists, where it was asked, and
-// to what the records say of executors. It returns how all stands then. The
-// caller holds looking.
+// look updates the ledger from the plugin's listing, if there is one, and from
+// the executors in the records. It returns the resulting view. The caller holds
+// ledgerMu.
 func (f *fleet) look(ctx context.Context, listed listing, group Group) (records.FleetView, error) {
 	v, err := f.w.store.ViewFleet(ctx, f.name)
 	if err != nil {
@@ -205,11 +207,10 @@ func (f *fleet) look(ctx context.Context, listed listing, group Group) (records.
 	return v, f.hold(ctx, rows)
 }
 
-// write writes changes of the ledger, and tells the metrics and the log of
-// them.
+// write writes changes of the ledger, and updates the metrics and the log.
 func (f *fleet) write(ctx context.Context, v records.FleetView, c records.FleetChanges) error {
 	if _, err := f.w.store.ChangeFleet(ctx, f.name, c); err != nil {
-		return fmt.Errorf("writing the ledger: %w", err)
+		return fmt.Errorf("write the ledger: %w", err)
 	}
 	f.w.metrics.changed(f.name, v, c, f.w.now())
 	for _, change := range slices.Concat(c.Set, c.Add) {
@@ -221,11 +222,11 @@ func (f *fleet) write(ctx context.Context, v records.FleetView, c records.FleetC
 	return nil
 }
 
-// healthChecks bounds the checks at a time.
+// healthChecks bounds the concurrent health checks.
 const healthChecks = 10
 
-// check asks for the health of the instances that run, as often as they are
-// listed in peace, and of those that failed each time.
+// check checks the health of the running instances at the long update interval,
+// and of those that failed the last check each time.
 func (f *fleet) check(ctx context.Context, group Group, o *observed) {
 	spec := o.view.Fleet.Spec
 	all := o.now.Sub(f.checked) >= spec.Interval(false)
@@ -249,7 +250,7 @@ func (f *fleet) check(ctx context.Context, group Group, o *observed) {
 			case said || errors.Is(err, fleeting.ErrUnhealthy):
 				o.ill[r.Instance] = true
 			}
-			return nil // of a plugin that does not answer nothing is known
+			return nil // a plugin that does not answer reveals nothing about the instance
 		})
 	}
 	_ = checks.Wait()
@@ -258,15 +259,15 @@ func (f *fleet) check(ctx context.Context, group Group, o *observed) {
 	}
 }
 
-// most is how many instances the plugin allows, 0 for any number.
+// most returns the limit of the plugin, 0 for none.
 func (f *fleet) most() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return mostOf(int64(f.info.MaxSize))
 }
 
-// mostOf is how many instances a plugin allows that gives a size of so many, 0
-// for any number.
+// mostOf returns the limit of a plugin that reports the given maximum size, 0
+// for none.
 func mostOf(size int64) int {
 	if size <= 0 || size > scaling.MaxInstances {
 		return 0

@@ -11,16 +11,16 @@ import (
 	"github.com/drover-run/drover/fleets"
 )
 
-// lookAfter does what the workflow of a fleet does.
+// lookAfter executes the steps of the fleet workflow.
 func (w *world) lookAfter(ctx context.Context) {
 	var changes sync.WaitGroup
 	defer changes.Wait()
-	var change atomic.Pointer[string] // that is under way
+	var change atomic.Pointer[string] // the change in progress
 	none := ""
 	change.Store(&none)
 	step := func(p fleets.Plan, id string) {
 		if err := w.worker.Step(ctx, w.name, id, p); err != nil && ctx.Err() == nil {
-			w.t.Errorf("looking after the fleet: %v", err)
+			w.t.Errorf("carry out a step: %v", err)
 		}
 	}
 	next := func() string { w.steps++; return fmt.Sprintf("step-%d", w.steps) }
@@ -31,7 +31,7 @@ func (w *world) lookAfter(ctx context.Context) {
 			return
 		}
 		if err != nil {
-			w.t.Errorf("looking after the fleet: %v", err)
+			w.t.Errorf("watch the fleet: %v", err)
 			return
 		}
 		p, beside := out.Plan, fleets.Plan{Request: out.Plan.Request, Delete: out.Plan.Delete}
@@ -58,7 +58,7 @@ func (w *world) lookAfter(ctx context.Context) {
 	}
 }
 
-// bootstrap makes executors of instances, beside all else.
+// bootstrap runs bootstraps concurrently with the other steps.
 func (w *world) bootstrap(ctx context.Context, group *sync.WaitGroup, orders []fleets.Order) {
 	if w.onBootstrap != nil && len(orders) > 0 {
 		var numbers []int
@@ -73,7 +73,7 @@ func (w *world) bootstrap(ctx context.Context, group *sync.WaitGroup, orders []f
 		w.booting[o.Number] = true
 		group.Go(func() {
 			if err := w.worker.Bootstrap(ctx, w.name, o.Number); err != nil && ctx.Err() == nil {
-				w.t.Errorf("bootstrapping: %v", err)
+				w.t.Errorf("bootstrap: %v", err)
 			}
 			w.mu.Lock()
 			defer w.mu.Unlock()

@@ -28,24 +28,24 @@ const (
 	patience  = 30 * time.Second
 )
 
-// cloud is an instance group in memory, with the faults that tests ask for.
+// cloud is an instance group in memory, with injected faults.
 type cloud struct {
 	mu        sync.Mutex
 	instances map[string]fleeting.State
 	made      int
-	opened    int // how often somebody began to speak to it
-	updates   int // listings
+	opened    int // number of times that a worker opened it
+	updates   int // number of listings
 	increases []int
 	decreases [][]string
 	ill       map[string]bool
 	hidden    map[string]bool // not listed
 	onUpdate  error
-	// increase and decrease, where not nil, take the place of what is usual.
+	// increase and decrease replace the default behavior if they are not nil.
 	increase func(c *cloud, n int) (int, error)
 	decrease func(c *cloud, ids []string) ([]string, error)
 	shutdown int
 	restarts int
-	// hang, where not nil, keeps Increase from returning until it is closed.
+	// hang, if not nil, blocks Increase until it is closed.
 	hang chan struct{}
 }
 
@@ -74,7 +74,7 @@ func (c *cloud) Update(context.Context) ([]fleeting.Instance, error) {
 	return out, nil
 }
 
-// add makes machines; the lock is held.
+// add creates machines. The caller holds the lock.
 func (c *cloud) add(n int) {
 	for range n {
 		c.made++
@@ -170,7 +170,7 @@ func (c *cloud) running() (ids []string) {
 type world struct {
 	t       *testing.T
 	name    string // of the fleet
-	pool    string // of the fleet; its name unless a test says otherwise
+	pool    string // of the fleet; equal to its name unless a test sets another
 	cloud   *cloud
 	store   records.Store
 	engine  *engine.Engine
@@ -179,20 +179,21 @@ type world struct {
 	steps   int
 
 	mu     sync.Mutex
-	mute   map[string]bool // machines whose agents say nothing
+	mute   map[string]bool // machines whose agents send nothing
 	agents map[string]*agent
-	// booting are the rows that are being made executors.
+	// booting holds the rows whose bootstrap runs.
 	booting map[int]bool
-	// durable are executors of the pool that are of no fleet, and have no task.
+	// durable holds the executors of the pool that belong to no fleet and have
+	// no task.
 	durable []string
-	ahead   time.Duration // of the worker's clock
-	// running lists the machines that run; their agents, if they have any, tell.
+	ahead   time.Duration // offset of the worker's clock
+	// running lists the running machines that may have an agent.
 	running func() []string
-	// open and maker are what the worker is made with.
+	// open and bootstrapper are dependencies of the worker.
 	open  fleets.Opener
 	maker fleets.Bootstrapper
-	// onBootstrap, where not nil, is called with instances just before they are
-	// made executors.
+	// onBootstrap, if not nil, is called with the numbers of instances just
+	// before their bootstrap.
 	onBootstrap func(numbers []int)
 }
 
@@ -212,14 +213,14 @@ func newWorld(t *testing.T) *world {
 	return newWorldOn(t, fleetName, store, engine.New(engine.Deps{Store: store, Logs: bucket, Logger: slog.New(slog.DiscardHandler)}))
 }
 
-// newWorldOn is one more fleet on the records of others, with a cloud and a
-// worker of its own.
+// newWorldOn returns another fleet on existing records, with its own cloud and
+// worker.
 func newWorldOn(t *testing.T, name string, store records.Store, e *engine.Engine) *world {
 	t.Helper()
 	return newWorldOfPool(t, name, name, store, e)
 }
 
-// newWorldOfPool is one more fleet of a pool.
+// newWorldOfPool returns another fleet of a pool.
 func newWorldOfPool(t *testing.T, name, pool string, store records.Store, e *engine.Engine) *world {
 	t.Helper()
 	w := &world{
@@ -237,7 +238,7 @@ func newWorldOfPool(t *testing.T, name, pool string, store records.Store, e *eng
 	return w
 }
 
-// newWorker is another process that looks after the fleet.
+// newWorker replaces the worker, as a new process does.
 func (w *world) newWorker() {
 	w.metrics = fleets.NewMetrics()
 	w.worker = fleets.New(fleets.Deps{
@@ -246,7 +247,7 @@ func (w *world) newWorker() {
 	})
 }
 
-// quick is a fleet whose times are short.
+// quick returns the spec of a fleet with short intervals.
 func quick(change func(*run.FleetSpec)) run.FleetSpec {
 	none := run.Duration(0)
 	s := run.FleetSpec{
@@ -268,8 +269,8 @@ func (w *world) put(change func(*run.FleetSpec)) {
 	require.NoError(w.t, err)
 }
 
-// start looks after the fleet, as its workflow has it done, until the test or
-// the returned function ends it.
+// start runs the fleet as its workflow does, until the test ends or stop is
+// called.
 func (w *world) start() (stop func()) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	var group sync.WaitGroup
@@ -291,7 +292,8 @@ func (w *world) start() (stop func()) {
 	return stop
 }
 
-// agentOf names the executor of a machine; clouds give the same names to theirs.
+// agentOf returns the executor id of a machine; clouds of several fleets use
+// the same names.
 func (w *world) agentOf(machine string) string {
 	if w.name == fleetName {
 		return "x-" + machine
@@ -299,7 +301,7 @@ func (w *world) agentOf(machine string) string {
 	return w.name + "-" + machine
 }
 
-// tick lets the agents on the machines do what agents do.
+// tick runs one round of the agents on the machines.
 func (w *world) tick(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -351,7 +353,7 @@ func (w *world) submit(n int) run.ID {
 	return r.ID
 }
 
-// claim hands a task to the agent of a machine.
+// claim claims a task for the agent of a machine.
 func (w *world) claim(id run.ID, task int, machine string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -364,7 +366,7 @@ func (w *world) claim(id run.ID, task int, machine string) error {
 	return err
 }
 
-// finish ends a task.
+// finish finishes a task.
 func (w *world) finish(id run.ID, task int) {
 	w.t.Helper()
 	w.mu.Lock()
@@ -382,7 +384,7 @@ func (w *world) finish(id run.ID, task int) {
 func (w *world) ledger() []run.FleetInstance {
 	all, err := w.store.FleetInstances(w.t.Context(), w.name, true)
 	if err != nil && w.t.Context().Err() == nil {
-		w.t.Errorf("reading the ledger: %v", err)
+		w.t.Errorf("read the ledger: %v", err)
 	}
 	return all
 }
@@ -403,7 +405,7 @@ func (w *world) await(what string, cond func() bool) {
 		if cond() {
 			return true, ""
 		}
-		text := what + " does not come; the ledger is"
+		text := what + " did not happen; the ledger is"
 		for _, i := range w.ledger() {
 			text += fmt.Sprintf("\n  #%d %s %s %s: %s (%s) tasks %d", i.Number, i.Instance, i.State, i.Cause, i.Why, i.Reason, i.Tasks)
 		}
@@ -416,7 +418,7 @@ func (w *world) awaitCount(state run.InstanceState, n int) {
 	w.await(fmt.Sprintf("%d %s", n, state), func() bool { return len(w.in(state)) == n })
 }
 
-// awaitEmpty waits until nothing is left, here and in the cloud.
+// awaitEmpty waits until no instance is left, in the ledger and in the cloud.
 func (w *world) awaitEmpty() {
 	w.t.Helper()
 	w.await("an empty fleet", func() bool {
@@ -426,7 +428,7 @@ func (w *world) awaitEmpty() {
 	})
 }
 
-// awaitEmptyBut waits until a machine is gone; others may have come.
+// awaitEmptyBut waits until a machine is gone; there may be new ones.
 func (w *world) awaitEmptyBut(machine string) {
 	w.t.Helper()
 	w.await("the end of "+machine, func() bool {

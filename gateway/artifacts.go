@@ -14,12 +14,12 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// maxEntries is how much of an artifact is listed.
+// maxEntries bounds the entries of an artifact in one listing.
 const maxEntries = 10_000
 
 func (s *Server) artifactsOf() (run.Artifacts, error) {
 	if s.artifacts == nil {
-		return nil, run.Errorf(run.CodeNotSupported, "this gateway keeps no artifacts")
+		return nil, run.Errorf(run.CodeNotSupported, "this gateway does not serve artifacts")
 	}
 	return s.artifacts, nil
 }
@@ -74,7 +74,7 @@ func (s *Server) GetArtifact(c echo.Context, id api.RunID, task api.TaskName, na
 		if err != nil {
 			return err
 		}
-		// The files are strangers': no browser is to run them here.
+		// The files are untrusted: a browser must not execute them in the gateway's origin.
 		h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(entry.Path)}))
 		h.Set("Content-Security-Policy", "sandbox")
 		h.Set("Content-Length", strconv.FormatInt(entry.Size, 10))
@@ -111,7 +111,8 @@ func (s *Server) GetArtifact(c echo.Context, id api.RunID, task api.TaskName, na
 	return s.send(ctx, c, status, mediaZstd, content)
 }
 
-// rangeFrom reads a range of the one form that is of use: all from a byte on.
+// rangeFrom parses the only supported form of a range: all bytes from an offset
+// on.
 func rangeFrom(header string) (int64, error) {
 	if header == "" {
 		return 0, nil

@@ -9,7 +9,8 @@ import (
 
 const principalKey = "drover.principal"
 
-// local is who calls a gateway without tokens: whoever is on its host.
+// local is the principal of calls to a gateway without tokens: any process on its
+// host.
 func local() tokens.Principal {
 	return tokens.Principal{Name: "local", Scopes: []tokens.Scope{tokens.Admin}}
 }
@@ -41,7 +42,7 @@ func (s *Server) authenticate(headers []string) (tokens.Principal, error) {
 	return tokens.Check(s.auth, headers)
 }
 
-// subject returns the name of who makes the call.
+// subject returns the name of the caller.
 func subject(c echo.Context) string {
 	return principal(c).Name
 }

@@ -26,8 +26,8 @@ func someTokens(t *testing.T) *tokens.List {
 	return known
 }
 
-// Every call of the contract is made with every token: whether it is let
-// through depends on its scope alone.
+// Calls every operation of the contract with every token: the scope of the token
+// alone decides whether the call is allowed.
 func TestServer_scopes(t *testing.T) {
 	t.Parallel()
 	allowed := map[string][]string{

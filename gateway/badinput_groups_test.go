@@ -13,7 +13,7 @@ import (
 	"github.com/drover-run/drover/run/runtest"
 )
 
-// test makes the call and demands that it is refused as it should be.
+// test makes the call and checks the error.
 func (b badInput) test(t *testing.T, base string) {
 	t.Helper()
 	p := b.call.do(t, base).problem(t, b.status, b.code)
@@ -28,8 +28,8 @@ func (b badInput) test(t *testing.T, base string) {
 	}
 }
 
-// All of it is refused by the gateway alone: the service answers not_supported
-// to whatever comes through.
+// The gateway refuses all of these: the service answers not_supported to any call
+// that reaches it.
 func TestServer_bad_input_of_change_groups(t *testing.T) {
 	t.Parallel()
 	const runs, aRun, groups = "/api/v1/runs", "/api/v1/runs/" + runID, "/api/v1/changegroups"
@@ -121,7 +121,7 @@ func TestServer_bad_input_of_change_groups(t *testing.T) {
 	}
 }
 
-// Two headers of one name are no key: which of them was meant?
+// Two headers of one name are refused: it is unclear which of them is the key.
 func TestServer_two_idempotency_keys(t *testing.T) {
 	t.Parallel()
 	base := serve(t, gateway.Deps{Runs: &runtest.Service{}}, gateway.Options{})

@@ -16,17 +16,17 @@ import (
 
 const goodSpec = `{"name": "hello", "group": "/demo/hello", "tasks": {"a": {"steps": [{"run": "true"}]}}}`
 
-// strictService fails the test when a call comes through that should have been
-// refused before.
+// strictService fails the test when the gateway passes on a call that it should
+// refuse.
 func strictService(t *testing.T) *runtest.Service {
 	t.Helper()
 	return &runtest.Service{
 		CreateFunc: func(context.Context, run.CreateRequest) (run.Run, error) {
-			t.Error("a bad specification came through")
+			t.Error("the gateway passed on a bad specification")
 			return run.Run{}, nil
 		},
 		ListFunc: func(context.Context, run.ListQuery) (run.Page, error) {
-			t.Error("a bad query came through")
+			t.Error("the gateway passed on a bad query")
 			return run.Page{}, nil
 		},
 		GetFunc: func(_ context.Context, id run.ID, _ ...string) (run.Run, error) { return run.Run{}, notFound(id) },
@@ -62,7 +62,7 @@ type badInput struct {
 	call   call
 	status int
 	code   run.Code
-	// what its detail, or that of one of its faults, must have
+	// a substring of the detail of the problem, or of one of its faults
 	says string
 	path string // of a fault
 }
@@ -170,7 +170,7 @@ func TestServer_faults_have_lines(t *testing.T) {
 	require.Equal(t, 8, p.Errors[1].Line)
 }
 
-// A body whose length is not announced is refused as well.
+// Refuses a body without Content-Length as well.
 func TestServer_too_large_without_length(t *testing.T) {
 	t.Parallel()
 	base := serve(t, gateway.Deps{Runs: strictService(t)}, gateway.Options{MaxBody: 1000})
@@ -185,7 +185,7 @@ func TestServer_too_large_without_length(t *testing.T) {
 	require.Equal(t, http.StatusRequestEntityTooLarge, response.StatusCode)
 }
 
-// A request that has timed out costs no more.
+// Stops working on a request that has timed out.
 func TestServer_reads_no_specification_after_the_timeout(t *testing.T) {
 	t.Parallel()
 	base := serve(t, gateway.Deps{Runs: strictService(t)}, gateway.Options{RequestTimeout: time.Nanosecond})

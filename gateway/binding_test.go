@@ -15,7 +15,7 @@ import (
 	"github.com/drover-run/drover/tokens"
 )
 
-// deskCalls are the calls of the executors' door on behalf of an executor.
+// deskCalls are the calls of the executor API for an executor.
 func deskCalls(executor string) map[string]string {
 	key := `{"run": "` + runID + `", "task": 0, "attempt": 1, "dispatch": 1}`
 	return map[string]string{
@@ -66,7 +66,7 @@ func TestServer_tokens_act_as_their_executor_only(t *testing.T) {
 					continue
 				}
 				got.problem(t, http.StatusForbidden, run.CodeForbidden)
-				require.Empty(t, got.header.Get("Drover-Executor-State"), "an executor must not take it for its removal")
+				require.Empty(t, got.header.Get("Drover-Executor-State"), "an executor must not mistake the error for its removal")
 			}
 		}
 	}
@@ -108,7 +108,7 @@ func TestServer_claims_of_bound_tokens(t *testing.T) {
 	post("/claim", "free", body("host-7", "")).do(t, with)
 	require.Equal(t, run.ClaimRequest{Key: key, Executor: "host-7", JournalID: "j"}, <-asked, "a token that is not bound is trusted")
 	post("/claim", "seven", body("host-7", "")).do(t, with)
-	require.True(t, (<-asked).Repeat, "without a ticket only its own claim is given again")
+	require.True(t, (<-asked).Repeat, "without a claim proof the executor may only reclaim")
 	post("/claim", "seven", body("host-7", keys.Ticket("executor:host-7", key))).do(t, with)
 	require.False(t, (<-asked).Repeat)
 	post("/claim", "set", body("pod-1", keys.Ticket("set:pods", key))).do(t, with)
@@ -120,7 +120,8 @@ func TestServer_claims_of_bound_tokens(t *testing.T) {
 	post("/claim", "set", body("pod-1", "made-up")).do(t, with).problem(t, http.StatusForbidden, run.CodeForbidden)
 }
 
-// A pass of which half is over is replaced with a sign of life, and only then.
+// A heartbeat replaces a short-lived token after half of its lifetime, and not
+// before.
 func TestServer_prolongs_passes(t *testing.T) {
 	t.Parallel()
 	keys, err := tokens.ParseKeys(tokens.NewKey())
@@ -132,7 +133,7 @@ func TestServer_prolongs_passes(t *testing.T) {
 		RegisterFunc: func(context.Context, run.Executor) (run.Wanted, error) { return wanted, nil },
 		RenewFunc: func(_ context.Context, r run.Renewal) (run.Wanted, error) {
 			if removed {
-				return run.Wanted{}, run.Errorf(run.CodeForbidden, "it was removed")
+				return run.Wanted{}, run.Errorf(run.CodeForbidden, "executor removed")
 			}
 			w := wanted
 			w.Gone = w.Gone && r.Expiring
@@ -149,7 +150,7 @@ func TestServer_prolongs_passes(t *testing.T) {
 	calls := deskCalls("host-7")
 	const header = "Drover-Pass"
 	require.Empty(t, post("/renew", pass(20*time.Minute), calls["/renew"]).do(t, base).header.Get(header))
-	require.Empty(t, post("/renew", "seven", calls["/renew"]).do(t, base).header.Get(header), "it is in the list")
+	require.Empty(t, post("/renew", "seven", calls["/renew"]).do(t, base).header.Get(header), "the token is in the token file")
 	require.Empty(t, post("/register", pass(40*time.Minute), calls["/register"]).do(t, base).header.Get(header))
 	got := post("/renew", pass(40*time.Minute), calls["/renew"]).do(t, base)
 	require.Less(t, got.status, 300)
@@ -161,32 +162,32 @@ func TestServer_prolongs_passes(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, post("/renew", pass(2*time.Hour), calls["/renew"]).do(t, base).status)
 	require.Empty(t, post("/renew", pass(40*time.Minute), deskCalls("host-8")["/renew"]).do(t, base).header.Get(header))
 
-	// Of a fleet: the new one says of which instance, and there is none once that is gone.
+	// The new token of a fleet's executor names its instance. There is no new token after the instance is gone.
 	instance := tokens.Binding{Executor: "host-7", Pool: "linux", Fleet: "farm", Instance: "vm-1"}
 	renewed := func() string {
 		return post("/renew", pass(40*time.Minute), calls["/renew"]).do(t, base).header.Get(header)
 	}
 	wanted = run.Wanted{Fleet: "farm", Instance: "vm-1"}
-	for _, binding = range []tokens.Binding{instance, {Executor: "host-7", Pool: "linux"}} { // the second as older versions make them
+	for _, binding = range []tokens.Binding{instance, {Executor: "host-7", Pool: "linux"}} { // the second is a token of an older version
 		p, ok = auth.Authenticate(renewed())
 		require.True(t, ok)
 		require.Equal(t, instance, p.Binding)
 		wanted.Gone = true
-		require.Empty(t, renewed(), "its instance is gone")
+		require.Empty(t, renewed(), "the instance is gone")
 		wanted.Gone = false
 	}
 	binding = instance
 	for _, wanted = range []run.Wanted{{}, {Fleet: "farm", Instance: "vm-2"}, {Fleet: "other", Instance: "vm-1"}} {
-		require.Empty(t, renewed(), "the records know it as another")
+		require.Empty(t, renewed(), "the records have another instance for the executor")
 	}
 	wanted = run.Wanted{Fleet: "farm", Instance: "vm-1"}
 	require.NotEmpty(t, renewed())
 	removed = true
-	require.Empty(t, post("/renew", pass(40*time.Minute), calls["/renew"]).do(t, base).header.Get(header), "its credential dies with it")
+	require.Empty(t, post("/renew", pass(40*time.Minute), calls["/renew"]).do(t, base).header.Get(header), "the token must not outlive the instance")
 }
 
-// Which instance of which fleet an executor is comes from its token. Only one that
-// is trusted with all executors is believed by its labels.
+// The token of an executor proves its fleet and instance. Labels count only for a
+// token that is trusted with all executors.
 func TestServer_membership_comes_from_the_token(t *testing.T) {
 	t.Parallel()
 	keys, err := tokens.ParseKeys(tokens.NewKey())

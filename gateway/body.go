@@ -22,12 +22,12 @@ const (
 	mediaYAML = "application/yaml"
 )
 
-// drainFactor bounds what is read and dropped of a body that is too large, in
-// multiples of the limit.
+// drainFactor bounds how much of a too large body the gateway reads and discards,
+// in multiples of the limit.
 const drainFactor = 4
 
-// checkBody refuses bodies of the wrong kind and limits the others, but for
-// those that are read as they come.
+// checkBody refuses bodies with a wrong content type or above the size limit.
+// Streamed bodies have no size limit here.
 func (s *Server) checkBody(op operation) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -46,9 +46,9 @@ func (s *Server) checkBody(op operation) echo.MiddlewareFunc {
 	}
 }
 
-// checkMedia demands a content type of the contract. Only a call that needs no
-// body may come with neither body nor type: a web page can make such a call
-// too, but not without an Origin, which is checked before.
+// checkMedia checks the content type against the contract. A call that needs no
+// body may come without body and type. A web page can make such a call too, but
+// not without an Origin header, which is checked before.
 func checkMedia(op operation, r *http.Request) error {
 	given := r.Header.Get("Content-Type")
 	if given == "" && r.ContentLength == 0 && !op.body {
@@ -64,7 +64,8 @@ func checkMedia(op operation, r *http.Request) error {
 	return run.Errorf(run.CodeUnsupportedMedia, "the content type must be %s, not %q", strings.Join(op.media, " or "), given)
 }
 
-// readBody reads the whole body, unpacked, and tells its media type.
+// readBody reads and decompresses the whole body, and returns it with its media
+// type.
 func (s *Server) readBody(c echo.Context) (data []byte, media string, err error) {
 	r := c.Request()
 	media, _, _ = mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -94,22 +95,22 @@ func (s *Server) bodyError(r *http.Request, err error) error {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return s.tooLarge(r)
 	}
-	return &run.Error{Code: run.CodeUnreadable, Message: "the body broke off or is badly encoded", Err: err}
+	return &run.Error{Code: run.CodeUnreadable, Message: "the body was cut off or is badly encoded", Err: err}
 }
 
-// tooLarge drops what the client is still sending, within bounds: it would
-// otherwise see a broken connection in place of the answer.
+// tooLarge discards the rest of the body, within bounds: the client would
+// otherwise see a broken connection instead of the answer.
 func (s *Server) tooLarge(r *http.Request) error {
 	_, _ = io.CopyN(io.Discard, r.Body, drainFactor*s.opts.MaxBody)
-	return run.Errorf(run.CodeTooLarge, "a request may have %d bytes at most", s.opts.MaxBody)
+	return run.Errorf(run.CodeTooLarge, "a request may have at most %d bytes", s.opts.MaxBody)
 }
 
-// strictness says what becomes of keys that are not known.
+// strictness selects how decode treats unknown keys.
 type strictness int
 
 const (
-	strict  strictness = iota // an error: a client that misspells a key must learn of it
-	lenient                   // left out: executors may be newer than the gateway
+	strict  strictness = iota // unknown keys are errors: a client must notice a misspelled key
+	lenient                   // unknown keys are ignored: executors may be newer than the gateway
 )
 
 // decode reads the body into v. An empty body leaves v as it is.
@@ -134,13 +135,13 @@ func (s *Server) decode(c echo.Context, v any, unknown strictness) error {
 		return decodeError(err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return run.Errorf(run.CodeUnreadable, "the body goes on after its end")
+		return run.Errorf(run.CodeUnreadable, "the body has data after its end")
 	}
 	return nil
 }
 
-// jsonOf turns YAML into JSON, for the small bodies; specifications are read
-// by package spec.
+// jsonOf converts YAML to JSON, for the small bodies. Package spec reads
+// specifications.
 func jsonOf(data []byte) ([]byte, error) {
 	var v any
 	if err := spec.DecodeYAML(data, &v); err != nil {
@@ -153,7 +154,8 @@ func jsonOf(data []byte) ([]byte, error) {
 	return out, nil
 }
 
-// decodeError tells bodies that are not JSON from those with wrong contents.
+// decodeError distinguishes bodies that are not JSON from bodies with wrong
+// contents.
 func decodeError(err error) error {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError

@@ -22,7 +22,7 @@ func (s *Server) ListChangeGroups(c echo.Context, params api.ListChangeGroupsPar
 		return err
 	}
 	if len(q.Names) > 0 && (q.After != "" || params.Limit != nil) {
-		return invalidParameter("after", "name asks for groups by name, which come on one page: leave out after and limit")
+		return invalidParameter("after", "groups selected by name are returned in one page: leave out after and limit")
 	}
 	groups, token, err := s.runs.ChangeGroups(c.Request().Context(), q)
 	if err != nil {
@@ -38,7 +38,7 @@ func (s *Server) ListChangeGroups(c echo.Context, params api.ListChangeGroupsPar
 	return writeJSON(c, http.StatusOK, mediaJSON, v)
 }
 
-// pageSize is the number of items of a page where the client gave none.
+// pageSize is the default number of items of a page.
 const pageSize = 25
 
 func limitOf(given *int) int {
@@ -58,7 +58,7 @@ func (s *Server) GetChangeGroup(c echo.Context, name string) error {
 		return err
 	}
 	if len(groups) != 1 || groups[0].Version == 0 {
-		return run.Errorf(run.CodeNotFound, "no run has named change group %s yet, and nobody has set its limit", name)
+		return run.Errorf(run.CodeNotFound, "change group %s does not exist: no run has named it, and its limit was never set", name)
 	}
 	return renderChangeGroup(c, groups[0], token)
 }
@@ -71,7 +71,7 @@ func (s *Server) PutChangeGroup(c echo.Context, name string) error {
 	var body struct {
 		api.ChangeGroupSpec
 
-		MaxRunning *int `json:"max_running"` // no limit and nothing said are not the same
+		MaxRunning *int `json:"max_running"` // a pointer, to distinguish 0 (no limit) from a missing value
 	}
 	if err := s.decode(c, &body, strict); err != nil {
 		return err
@@ -94,8 +94,8 @@ func (s *Server) PutChangeGroup(c echo.Context, name string) error {
 	return renderChangeGroup(c, g, token)
 }
 
-// maxSlots is the highest limit: more runs than that are not run at once
-// anywhere, and all stores can hold it.
+// maxSlots is the highest limit: far above any real number of concurrent runs,
+// and in the range of all stores.
 const maxSlots = 1_000_000
 
 func checkChangeGroup(g run.ChangeGroup, limited bool) error {
@@ -131,7 +131,8 @@ func viewChangeGroup(g run.ChangeGroup) api.ChangeGroup {
 	}
 }
 
-// checkNames refuses names that no change group can have, and too many.
+// checkNames returns an error for too many names, or for one that no change group
+// can have.
 func checkNames(parameter string, names []string) error {
 	if len(names) > run.MaxChangeGroups {
 		return invalidParameter(parameter, fmt.Sprintf("%s may be given %d times, not %d", parameter, run.MaxChangeGroups, len(names)))
@@ -168,7 +169,7 @@ func (s *Server) ListGroups(c echo.Context, params api.ListGroupsParams) error {
 	case len(q.Paths) > maxPaths:
 		return invalidParameter("path", fmt.Sprintf("path may be given %d times, not %d", maxPaths, len(q.Paths)))
 	case len(q.Paths) > 0 && (q.Under != "" || q.After != "" || params.Limit != nil):
-		return invalidParameter("path", "path asks for groups by path, which come on one page: leave out under, after and limit")
+		return invalidParameter("path", "groups selected by path are returned in one page: leave out under, after and limit")
 	}
 	page, err := s.runs.Groups(c.Request().Context(), q)
 	if err != nil {

@@ -57,7 +57,7 @@ func nextAfter(name string) string {
 	return `, "next_after": "` + name + `"`
 }
 
-// Any text that can be shown is a name, also those that a URL has to escape.
+// Any printable text is a name, including names that must be escaped in a URL.
 func TestServer_changegroup_names(t *testing.T) {
 	t.Parallel()
 	seen := make(chan string, 1)
@@ -91,7 +91,7 @@ func TestServer_changegroup_names(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, response.Body.Close())
 		require.Equal(t, http.StatusOK, response.StatusCode, name)
-		require.Equal(t, name, <-seen, "as the generated client names it")
+		require.Equal(t, name, <-seen, "as the generated client escapes it")
 	}
 }
 
@@ -137,10 +137,10 @@ func TestServer_GetChangeGroup_that_nobody_named(t *testing.T) {
 	call{path: groupsPath + "/g"}.do(t, base).problem(t, http.StatusNotFound, run.CodeNotFound)
 	var page api.ChangeGroupPage
 	call{path: groupsPath + "?name=g"}.do(t, base).read(t, &page)
-	require.Equal(t, run.Token{"g": 0}.String(), page.ChangegroupToken, "whoever makes its first run needs one")
+	require.Equal(t, run.Token{"g": 0}.String(), page.ChangegroupToken, "a client needs the token to create the first run of the group")
 }
 
-// The token goes through every call that takes one, as it was read.
+// Every call with an update token passes the token on unchanged.
 func TestServer_update_tokens(t *testing.T) {
 	t.Parallel()
 	token := run.Token{"a/b": 7, "c": 0}
@@ -195,7 +195,7 @@ func TestServer_update_tokens(t *testing.T) {
 		{http.MethodPost, aRun + "/cancel", body + "}", nil},
 		{http.MethodPost, aRun + "/stop", body + "}", nil},
 		{http.MethodPost, aRun + "/tasks/a/approve", body + "}", nil},
-		{http.MethodPut, aRun + "/annotations?changegroup_token=" + text, `{"changegroup_token": "is a key like others"}`, nil},
+		{http.MethodPut, aRun + "/annotations?changegroup_token=" + text, `{"changegroup_token": "is an ordinary key"}`, nil},
 		{http.MethodPut, aRun + "/tasks/a/annotations?changegroup_token=" + text, `{}`, nil},
 	} {
 		got := c.do(t, base)
@@ -204,7 +204,7 @@ func TestServer_update_tokens(t *testing.T) {
 	}
 }
 
-// An answer with a token is another one when the token is.
+// The entity tag changes with the update token in the answer.
 func TestServer_GetRun_etag_of_a_token(t *testing.T) {
 	t.Parallel()
 	token := run.Token{"g": 1}

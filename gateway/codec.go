@@ -12,8 +12,8 @@ import (
 
 const codecPath = "/codec/"
 
-// serveCodec lets Temporal's web UI and command line read what is encrypted,
-// with a reader's token. Its paths and bodies are those of Temporal's codec
+// serveCodec serves the codec to Temporal's web UI and command line, for tokens
+// with the scope read. Its paths and bodies are those of Temporal's codec
 // servers, and not part of the contract.
 func (s *Server) serveCodec(e *echo.Echo, codec http.Handler) {
 	group := e.Group(strings.TrimSuffix(codecPath, "/"), middleware.CORSWithConfig(middleware.CORSConfig{

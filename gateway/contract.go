@@ -11,20 +11,20 @@ import (
 	"github.com/drover-run/drover/tokens"
 )
 
-// operation is what the contract says of one call: everything that can be
-// checked before its handler is asked.
+// operation is the part of an operation of the contract that middleware checks
+// before the handler.
 type operation struct {
 	id     string
 	method string
-	path   string       // as the contract writes it: /api/v1/runs/{id}
+	path   string       // in the form of the contract: /api/v1/runs/{id}
 	scope  tokens.Scope // "" where no token is needed
-	stream bool         // it answers for as long as the client listens
-	body   bool         // it must have a body
+	stream bool         // the response is a stream
+	body   bool         // the body is required
 	media  []string
 	query  []parameter
 }
 
-// document is the part of the OpenAPI file that the gateway lives by.
+// document is the part of the OpenAPI file that the gateway uses.
 type document struct {
 	Paths      map[string]documentPath `yaml:"paths"`
 	Components struct {
@@ -55,11 +55,11 @@ type documentBody struct {
 	Content  map[string]yaml.Node `yaml:"content"`
 }
 
-// readContract returns the operations of the OpenAPI file by their ids.
+// readContract returns the operations of the OpenAPI file by id.
 func readContract(data []byte) (map[string]operation, error) {
 	var doc document
 	if err := yaml.Unmarshal(data, &doc); err != nil {
-		return nil, fmt.Errorf("reading the contract: %w", err)
+		return nil, fmt.Errorf("read the contract: %w", err)
 	}
 	ops := make(map[string]operation)
 	for path, item := range doc.Paths {
@@ -71,7 +71,7 @@ func readContract(data []byte) (map[string]operation, error) {
 			}
 			op, err := doc.operation(method, path, *o)
 			if err != nil {
-				return nil, fmt.Errorf("reading the contract of %s %s: %w", method, path, err)
+				return nil, fmt.Errorf("read the contract of %s %s: %w", method, path, err)
 			}
 			ops[op.id] = op
 		}

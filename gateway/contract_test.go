@@ -16,8 +16,8 @@ import (
 	"github.com/drover-run/drover/run/runtest"
 )
 
-// loadContract reads the OpenAPI file with a library of its own, so that the
-// gateway's reading of it is checked too.
+// loadContract reads the OpenAPI file with an independent library, to check the
+// gateway's parser too.
 var loadContract = sync.OnceValues(func() (*openapi3.T, error) {
 	return openapi3.NewLoader().LoadFromData(api.Document())
 })
@@ -66,7 +66,7 @@ func TestContract_operations(t *testing.T) {
 				require.NotContains(t, []any{"none", "read"}, op.Extensions["x-scope"], name)
 			}
 			if len(item.Parameters)+len(op.Parameters) > 0 || op.RequestBody != nil {
-				require.NotNil(t, op.Responses.Default(), "%s can fail and says nothing of it", name)
+				require.NotNil(t, op.Responses.Default(), "%s can fail and documents no error", name)
 			}
 		}
 	}

@@ -11,7 +11,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// executorDesk returns the desk of executors.
+// executorDesk returns the executor API, or an error if the gateway does not
+// serve executors.
 func (s *Server) executorDesk() (run.Desk, error) {
 	if s.desk == nil {
 		return nil, run.Errorf(run.CodeNotSupported, "this gateway does not serve executors")
@@ -19,45 +20,48 @@ func (s *Server) executorDesk() (run.Desk, error) {
 	return s.desk, nil
 }
 
-// headerExecutorState tells an executor that it was removed. The code forbidden
-// alone would not: a token without the scope is forbidden too, and an executor
-// that takes itself for removed gives up its tasks.
+// headerExecutorState names the response header that reports to an executor that
+// it was removed. The code forbidden alone would not: a token without the scope
+// is forbidden too, and an executor that believes it was removed ends its tasks.
 const headerExecutorState = "Drover-Executor-State"
 
-// headerPass brings an executor a pass in the place of one that expires.
+// headerPass names the response header with a new short-lived token. The executor
+// replaces its expiring token with it.
 const headerPass = "Drover-Pass"
 
-// expiring reports whether half of the caller's pass is over, so that it is to be
-// replaced.
+// expiring reports whether half of the lifetime of the caller's short-lived token
+// has passed, so that the gateway replaces it.
 func (s *Server) expiring(c echo.Context) bool {
 	p := principal(c)
 	return !p.Expires.IsZero() && s.keys != nil && time.Since(p.Made) >= p.Expires.Sub(p.Made)/2
 }
 
-// prolong answers the sign of life of an executor with a new pass: as long as it
-// is there, is not removed, and the fleet has its instance, its pass never expires.
+// prolong adds a new short-lived token to the answer to a heartbeat. The token of
+// an executor never expires as long as the executor renews its registration, is
+// not removed, and its fleet has its instance.
 func (s *Server) prolong(c echo.Context, w run.Wanted) {
 	p := principal(c)
 	b := p.Binding
-	if b.Fleet == "" { // of no fleet, or made by a version that did not say it
+	if b.Fleet == "" { // no fleet, or a token of a version that did not record the fleet
 		b.Fleet, b.Instance = w.Fleet, w.Instance
 	}
 	if w.Gone || b.Fleet != w.Fleet || b.Instance != w.Instance {
-		s.logger.DebugContext(c.Request().Context(), "pass not renewed, its instance is gone", "executor", p.Name, "fleet", b.Fleet, "instance", b.Instance)
+		s.logger.DebugContext(c.Request().Context(), "did not renew short-lived token: the instance is gone", "executor", p.Name, "fleet", b.Fleet, "instance", b.Instance)
 		return
 	}
 	pass, err := s.keys.Pass(b, time.Now(), p.Expires.Sub(p.Made))
 	if err != nil {
-		s.logger.WarnContext(c.Request().Context(), "a pass was not made", "executor", p.Name, "error", err)
+		s.logger.WarnContext(c.Request().Context(), "failed to create short-lived token", "executor", p.Name, "error", err)
 		return
 	}
 	c.Response().Header().Set(headerPass, pass)
 }
 
-// ofFleet returns which instance of which fleet an executor is that registers.
-// Its token proves it. Only one that is trusted with all executors, or shared by
-// the instances of a fleet, is believed what it says itself: that is all of it,
-// or the instance. Errors: invalid.
+// ofFleet returns the fleet and the instance of an executor that registers. The
+// binding of its token proves both. Labels of the executor count in two cases
+// only: a token that is not bound is trusted with fleet and instance, and a token
+// that the instances of a fleet share is trusted with the instance. Errors:
+// invalid.
 func ofFleet(c echo.Context, labels map[string]string) (fleet, instance string, err error) {
 	b := principal(c).Binding
 	switch {
@@ -66,14 +70,15 @@ func ofFleet(c echo.Context, labels map[string]string) (fleet, instance string, 
 	case b.Fleet == "" || b.Instance != "":
 		return b.Fleet, b.Instance, nil
 	case labels[run.LabelInstance] == "":
-		return "", "", run.Errorf(run.CodeInvalid, "token %s is bound to fleet %s: the label %s must say which instance the executor is",
+		return "", "", run.Errorf(run.CodeInvalid, "token %s is bound to fleet %s: the label %s must name the instance of the executor",
 			subject(c), b.Fleet, run.LabelInstance)
 	}
 	return b.Fleet, labels[run.LabelInstance], nil
 }
 
-// deskError marks the errors that tell an executor that it was removed. Every
-// error of a call of run.Desk passes it, and no other.
+// deskError adds a header to errors that mean that the executor was removed.
+// Every error of a call of run.ExecutorAPI passes through deskError, and no other
+// error does.
 func deskError(c echo.Context, err error) error {
 	if run.CodeOf(err) == run.CodeForbidden {
 		c.Response().Header().Set(headerExecutorState, string(run.ExecutorRemoved))
@@ -81,7 +86,7 @@ func deskError(c echo.Context, err error) error {
 	return err
 }
 
-// deskWanted answers with what is wanted of an executor.
+// deskWanted answers with the desired state of an executor.
 func deskWanted(c echo.Context, w run.Wanted, err error) error {
 	if err != nil {
 		return deskError(c, err)
@@ -216,7 +221,7 @@ func (s *Server) DeskClaimStates(c echo.Context) error {
 		return err
 	}
 	if len(body.Keys) > run.MaxClaimKeys {
-		return run.Errorf(run.CodeInvalid, "%d claims are asked for; the limit is %d", len(body.Keys), run.MaxClaimKeys)
+		return run.Errorf(run.CodeInvalid, "the request names %d claims; the limit is %d", len(body.Keys), run.MaxClaimKeys)
 	}
 	states, err := desk.ClaimStates(c.Request().Context(), body.Executor, body.Keys)
 	if err != nil {
@@ -237,9 +242,9 @@ func (s *Server) deskBody(c echo.Context, v any) (run.Desk, error) {
 	return desk, s.decode(c, v, lenient)
 }
 
-// bound refuses a call for an executor that the token is not bound to, or for a
-// set. It does not come from the desk, so it never reads as the executor being
-// removed.
+// bound refuses a call for an executor, or for a member of an executor set, that
+// the token is not bound to. The executor API does not return this error, so it
+// never looks as if the executor was removed.
 func bound(c echo.Context, executor, set string) error {
 	b := principal(c).Binding
 	switch {
@@ -251,9 +256,9 @@ func bound(c echo.Context, executor, set string) error {
 	return nil
 }
 
-// handed reports whether the key was handed to the executor, as far as anybody
-// knows: one whose token is bound proves it by a ticket, where the keys of the
-// relays are known.
+// handed reports whether the task was handed to the executor. A bound token
+// proves it by a claim proof, if the gateway has the keys of the relays; in all
+// other cases handed reports true.
 func (s *Server) handed(c echo.Context, body api.ClaimRequest) (bool, error) {
 	b := principal(c).Binding
 	switch {
@@ -262,16 +267,16 @@ func (s *Server) handed(c echo.Context, body api.ClaimRequest) (bool, error) {
 	case body.Ticket == "":
 		return false, nil
 	case !s.keys.CheckTicket(b.Owner(), body.Key, body.Ticket):
-		return false, run.Errorf(run.CodeForbidden, "the ticket does not prove that %s was handed to %s; "+
+		return false, run.Errorf(run.CodeForbidden, "the claim proof does not prove that %s was handed to %s; "+
 			"the relays and the gateways must have the same keys", body.Key, b.Owner())
 	}
 	return true, nil
 }
 
-// given is a text of an executor's call.
+// given is a text field of a request of an executor.
 type given struct{ path, value string }
 
-// need demands texts, each within bounds.
+// need returns an error if a field is empty or too long.
 func need(texts ...given) error {
 	var faults []run.Fault
 	for _, t := range texts {
@@ -282,10 +287,11 @@ func need(texts ...given) error {
 	if len(faults) == 0 {
 		return bounded(texts...)
 	}
-	return run.InvalidError("the body is not complete", faults)
+	return run.InvalidError("the body is incomplete", faults)
 }
 
-// bounded refuses texts that are too long: the records keep them.
+// bounded returns an error if a field is too long. The records store these
+// fields.
 func bounded(texts ...given) error {
 	var faults []run.Fault
 	for _, t := range texts {
@@ -298,10 +304,10 @@ func bounded(texts ...given) error {
 	if len(faults) == 0 {
 		return nil
 	}
-	return run.InvalidError("the body is over its limits", faults)
+	return run.InvalidError("the body exceeds its limits", faults)
 }
 
-// checkRegistration bounds what an executor says of itself.
+// checkRegistration checks the bounds of all fields of a registration.
 func checkRegistration(r api.Registration) error {
 	if err := need(given{"id", r.ID}, given{"journal_id", r.JournalID}, given{"pool", r.Pool}, given{"driver", r.Driver}); err != nil {
 		return err

@@ -18,12 +18,14 @@ import (
 
 const (
 	mediaZstd = "application/zstd"
-	// trailerDigest follows an archive that an executor sends: what it sent.
+	// trailerDigest names the trailer after an archive that an executor uploads:
+	// the digest of the bytes that it sent.
 	trailerDigest = "Drover-Digest"
-	// transferBuffer is how much of an archive is in memory on its way.
+	// transferBuffer is the size of the buffer between an archive and its
+	// connection.
 	transferBuffer = 256 << 10
-	// uploadStall is how long an executor may send nothing: who packs may look at
-	// many files before there is a byte to send.
+	// uploadStall is how long an upload may be idle: an executor that packs an
+	// archive may read many files before it has a byte to send.
 	uploadStall = 5 * time.Minute
 )
 
@@ -61,7 +63,7 @@ func (s *Server) DeskBeginArchive(c echo.Context) error {
 	return writeJSON(c, http.StatusOK, mediaJSON, up)
 }
 
-// boundStep checks who speaks of a step.
+// boundStep checks the fields and the token of a request for a step.
 func boundStep(c echo.Context, executor string, key run.Key) error {
 	if err := need(given{"executor", executor}, given{"key.run", string(key.Run)}); err != nil {
 		return err
@@ -97,8 +99,8 @@ func (s *Server) DeskOpenArchive(c echo.Context, params api.DeskOpenArchiveParam
 	return s.send(ctx, c, http.StatusOK, mediaZstd, content)
 }
 
-// elsewhere sends the caller to an object store. The URL is a secret: it is told
-// to nobody else.
+// elsewhere redirects the caller to an object store. The URL is a credential: the
+// gateway sends it to the caller only and does not log it.
 func elsewhere(c echo.Context, address string) error {
 	h := c.Response().Header()
 	h.Set("Cache-Control", "no-store")
@@ -106,16 +108,16 @@ func elsewhere(c echo.Context, address string) error {
 	return c.Redirect(http.StatusTemporaryRedirect, address)
 }
 
-// send answers with what is read, to its end, and closes it. An answer that
-// breaks off has no final chunk.
+// send copies content to the response up to its end, and closes it. A response
+// that is cut off has no final chunk.
 func (s *Server) send(ctx context.Context, c echo.Context, status int, media string, content io.ReadCloser) error {
 	defer func() {
 		if err := content.Close(); err != nil {
-			s.logger.DebugContext(ctx, "content not closed", "request_id", requestID(c), "error", err)
+			s.logger.DebugContext(ctx, "failed to close content", "request_id", requestID(c), "error", err)
 		}
 	}()
 	defer s.metrics.stream(c.Path())()
-	// What fails at once can still be answered as a problem.
+	// An error of the first read can still be answered with a problem document.
 	buffer := make([]byte, transferBuffer)
 	n, err := io.ReadFull(content, buffer)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -162,7 +164,7 @@ func (s *Server) DeskSaveArchive(c echo.Context, params api.DeskSaveArchiveParam
 	body := &upload{request: c.Request(), control: http.NewResponseController(c.Response()), timeout: uploadStall, sum: sha256.New()}
 	info, err := desk.SaveArchive(ctx, run.ArchiveUpload{Ref: params.DroverArchive, Executor: params.Executor}, body)
 	if err != nil && !body.broken {
-		// The executor would see a broken connection in place of the answer.
+		// Without reading the body, the executor would see a broken connection instead of the answer.
 		_, _ = io.CopyN(io.Discard, body, drainFactor*s.opts.MaxBody)
 	}
 	if err != nil {
@@ -174,8 +176,8 @@ func (s *Server) DeskSaveArchive(c echo.Context, params api.DeskSaveArchiveParam
 	return writeJSON(c, http.StatusOK, mediaJSON, info)
 }
 
-// upload is the body of a request that takes as long as it goes on: each read
-// has its own deadline.
+// upload is the body of a request without a time limit of its own: each read has
+// a deadline.
 type upload struct {
 	request *http.Request
 	control *http.ResponseController
@@ -189,7 +191,8 @@ var _ run.Summed = (*upload)(nil)
 // Digest implements run.Summed.
 func (u *upload) Digest() string { return "sha256:" + hex.EncodeToString(u.sum.Sum(nil)) }
 
-// Read implements io.Reader. It ends well only where the whole body came.
+// Read implements io.Reader. It returns io.EOF only after the complete body, and
+// checks the digest then.
 func (u *upload) Read(b []byte) (int, error) {
 	if err := u.control.SetReadDeadline(time.Now().Add(u.timeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return 0, err
@@ -199,11 +202,11 @@ func (u *upload) Read(b []byte) (int, error) {
 	switch {
 	case errors.Is(err, io.EOF):
 		if want := u.request.Trailer.Get(trailerDigest); want != "" && want != u.Digest() {
-			return n, run.Errorf(run.CodeInvalid, "the archive is not what was sent: its digest should be %s", want)
+			return n, run.Errorf(run.CodeInvalid, "the archive differs from the archive that was sent: its digest should be %s", want)
 		}
 	case err != nil:
 		u.broken = true
-		err = &run.Error{Code: run.CodeUnreadable, Message: "the archive broke off", Err: err}
+		err = &run.Error{Code: run.CodeUnreadable, Message: "the upload was cut off", Err: err}
 	}
 	return n, err
 }

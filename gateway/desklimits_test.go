@@ -15,10 +15,10 @@ import (
 	"github.com/drover-run/drover/run/runtest"
 )
 
-// What the records keep of an executor's calls is bounded.
+// Strings of executors that the records store are bounded.
 func TestServer_bounds_what_executors_say(t *testing.T) {
 	t.Parallel()
-	base := serve(t, gateway.Deps{Desk: &runtest.Desk{}}, gateway.Options{}) // no call gets to the desk
+	base := serve(t, gateway.Deps{Desk: &runtest.Desk{}}, gateway.Options{}) // no call reaches the executor API
 	long := strings.Repeat("x", run.MaxExpandedName+1)
 	many := map[string]string{}
 	for n := range run.MaxPoolLabels + 1 {

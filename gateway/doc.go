@@ -1,8 +1,8 @@
-// Package gateway is the only door for clients and executors: the HTTP server
-// behind the contract of package api.
+// Package gateway is the HTTP server for clients and executors. It implements
+// the contract of package api.
 //
-// It knows package run's Service and Desk, and nothing of what stands behind
-// them.
+// It uses the interfaces Service and ExecutorAPI of package run, and no
+// implementation of them.
 package gateway
 
 //go:generate go tool -modfile=../tools/go.mod oapi-codegen -config oapi-codegen.yaml ../api/openapi.yaml

@@ -18,8 +18,8 @@ import (
 	"github.com/drover-run/drover/run/runtest"
 )
 
-// Only who says that it can is sent to the object store for an archive, and the
-// log does not tell where that is.
+// The gateway redirects only callers that accept a redirect to the object store,
+// and does not log the URL.
 func TestServer_sends_elsewhere_for_archives(t *testing.T) {
 	t.Parallel()
 	const address = "https://store.example.com/x?signature=hunter2"
@@ -47,7 +47,7 @@ func TestServer_sends_elsewhere_for_archives(t *testing.T) {
 		require.NoError(t, err)
 		r.Header.Set("Drover-Archive", ref)
 		r.Header.Set("Drover-Direct", direct)
-		response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(r) // follows nothing
+		response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(r) // does not follow redirects
 		require.NoError(t, err)
 		body, err := io.ReadAll(response.Body)
 		require.NoError(t, errors.Join(err, response.Body.Close()))
@@ -64,7 +64,7 @@ func TestServer_sends_elsewhere_for_archives(t *testing.T) {
 	require.Equal(t, "no-store", got.header.Get("Cache-Control"))
 	require.Empty(t, got.body)
 	require.Equal(t, http.StatusGone, open("other", "true").status)
-	testenv.Await(t, time.Minute, func() (bool, string) { // a call is logged after its answer
+	testenv.Await(t, time.Minute, func() (bool, string) { // a call is logged after the response
 		return strings.Contains(log.String(), "status=307") && strings.Contains(log.String(), "status=410"), log.String()
 	})
 	require.NotContains(t, log.String(), "hunter2")

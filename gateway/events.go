@@ -19,7 +19,7 @@ func (s *Server) StreamEvents(c echo.Context, params api.StreamEventsParams) err
 	}
 	ctx, closeStream := s.streams.open(c.Request().Context())
 	defer closeStream()
-	// An unknown run would be waited for in vain, and so would what is gone.
+	// A stream of an unknown run, or of removed events, would never yield them: refuse it first.
 	floor, err := s.runs.EventFloor(ctx, q.Run)
 	if err != nil {
 		return err
@@ -42,11 +42,11 @@ func (s *Server) StreamEvents(c echo.Context, params api.StreamEventsParams) err
 	return endEvents(ctx, c, w, err)
 }
 
-// endEvents tells the client why its stream ends, if it is still there. That
-// the gateway shuts down is no failure of the call.
+// endEvents sends the error that ends a stream to its client, if the client is
+// still connected. A shutdown of the gateway is not a failure of the call.
 func endEvents(ctx context.Context, c echo.Context, w *streamWriter, err error) error {
 	if err == nil || c.Request().Context().Err() != nil || run.CodeOf(err) == run.CodeCanceled {
-		return nil //nolint:nilerr // nobody is there to be told
+		return nil //nolint:nilerr // the client is gone
 	}
 	if werr := w.problem(err); werr != nil {
 		breakOff(c)
@@ -77,7 +77,7 @@ func eventQuery(params api.StreamEventsParams) (run.EventQuery, error) {
 	return q, nil
 }
 
-// lastEventID reads the header by which a client goes on where it was.
+// lastEventID parses the header with which a client resumes a stream.
 func lastEventID(header string) (int64, error) {
 	n, err := strconv.ParseInt(header, 10, 64)
 	if err != nil || n < 0 {

@@ -34,7 +34,7 @@ func (s *Server) GetExecutor(c echo.Context, id string) error {
 	return writeJSON(c, http.StatusOK, mediaJSON, viewExecutor(e))
 }
 
-// maxReason bounds what a client says why.
+// maxReason bounds the reason that a client gives, in bytes.
 const maxReason = 500
 
 func checkReason(reason string) error {

@@ -14,9 +14,9 @@ import (
 	"github.com/drover-run/drover/spec"
 )
 
-// errNoFleets is for gateways that were made without run.Fleets.
+// errNoFleets is the error of gateways without run.Fleets.
 func errNoFleets() error {
-	return run.Errorf(run.CodeNotSupported, "this gateway knows no fleets")
+	return run.Errorf(run.CodeNotSupported, "this gateway does not serve fleets")
 }
 
 // ListFleets implements ServerInterface.
@@ -181,11 +181,11 @@ func viewFleet(f run.Fleet) api.Fleet {
 	return v
 }
 
-// hidden stands for what is never shown.
+// hidden replaces values that are never shown.
 const hidden = "***"
 
-// hideCredentials hides all values below keys that look like credentials.
-// Plugins have their own words for them, so rather one too many.
+// hideCredentials hides all values below keys that look like credentials. Plugins
+// choose their own keys, so it rather hides too many.
 func hideCredentials(config json.RawMessage) json.RawMessage {
 	var value any
 	if len(config) == 0 || json.Unmarshal(config, &value) != nil {
@@ -198,8 +198,8 @@ func hideCredentials(config json.RawMessage) json.RawMessage {
 	return text
 }
 
-// hideIn keeps the shape of a value. below says that a key above it looks like a
-// credential.
+// hideIn hides values and keeps the shape. below reports whether a key above
+// looks like a credential.
 func hideIn(value any, below bool) any {
 	switch value := value.(type) {
 	case map[string]any:
@@ -210,7 +210,7 @@ func hideIn(value any, below bool) any {
 		for i, inner := range value {
 			value[i] = hideIn(inner, below)
 		}
-	case nil: // it is not set
+	case nil: // not set
 	default:
 		if below {
 			return hidden

@@ -22,8 +22,8 @@ func someFleet() run.Fleet {
 	return run.Fleet{
 		Name: "linux", Mode: run.FleetActive, Desired: &desired, CreatedAt: at, UpdatedAt: at, Version: 2,
 		Spec: run.FleetSpec{
-			Pool: "linux", Plugin: "docker", PluginConfig: json.RawMessage(`{"image": "a", "api_token": "hush", "nested": [{"password": "hush"}]}`),
-			ConnectorConfig: run.FleetConnector{Username: "u", Password: "hush"}, Scaling: run.Scaling{MaxInstances: 4},
+			Pool: "linux", Plugin: "docker", PluginConfig: json.RawMessage(`{"image": "a", "api_token": "hunter2", "nested": [{"password": "hunter2"}]}`),
+			ConnectorConfig: run.FleetConnector{Username: "u", Password: "hunter2"}, Scaling: run.Scaling{MaxInstances: 4},
 		},
 		Counts: map[run.InstanceState]int{run.InstanceReady: 2}, Status: run.FleetStatus{SeenAt: at, Target: 2},
 	}
@@ -53,7 +53,7 @@ func TestServer_fleets(t *testing.T) {
 	require.Len(t, list.Fleets, 1)
 	got := call{path: fleetPath}.do(t, base)
 	conforms(t, "Fleet", got.body)
-	require.NotContains(t, got.body, "hush")
+	require.NotContains(t, got.body, "hunter2")
 	var f api.Fleet
 	got.read(t, &f)
 	require.Equal(t, 3, *f.Desired)
@@ -67,25 +67,25 @@ func TestServer_fleets(t *testing.T) {
 	require.Equal(t, http.StatusAccepted, call{method: http.MethodDelete, path: fleetPath, body: "{}"}.do(t, base).status)
 }
 
-// TestServer_fleets_hide_credentials shows the shape of what is below a key that
-// looks like a credential, and none of its values.
+// TestServer_fleets_hide_credentials checks that values below keys that look like
+// credentials are hidden, and that their shape is kept.
 func TestServer_fleets_hide_credentials(t *testing.T) {
 	t.Parallel()
 	shown := someFleet()
 	base := serve(t, gateway.Deps{Fleets: &runtest.Fleets{FleetFunc: func(string) (run.Fleet, error) { return shown, nil }}}, gateway.Options{})
 	for config, want := range map[string]string{
-		`{"tokens": ["hush", "hush"]}`:                                      `{"tokens": ["***", "***"]}`,
-		`{"credentials": {"user": "hush", "more": [{"pin": 4711}]}}`:        `{"credentials": {"user": "***", "more": [{"pin": "***"}]}}`,
-		`{"secret": {"a": [["hush"], {}], "on": true, "none": null}}`:       `{"secret": {"a": [["***"], {}], "on": "***", "none": null}}`,
-		`{"password": 4711}`:                                                `{"password": "***"}`,
-		`{"a": [{"private_keys": {"id": "hush"}, "id": "shown"}]}`:          `{"a": [{"private_keys": {"id": "***"}, "id": "shown"}]}`,
-		`{"accessKey": "hush", "API-Key": "hush", "ssh_keys": ["hush"]}`:    `{"accessKey": "***", "API-Key": "***", "ssh_keys": ["***"]}`,
-		`{"passphrase": "hush", "image": "shown", "size": {"gib": 2}}`:      `{"passphrase": "***", "image": "shown", "size": {"gib": 2}}`,
-		`{"auth": {"credentials": [{"token": {"value": "hush"}}], "n": 1}}`: `{"auth": {"credentials": [{"token": {"value": "***"}}], "n": 1}}`,
+		`{"tokens": ["hunter2", "hunter2"]}`:                             `{"tokens": ["***", "***"]}`,
+		`{"credentials": {"user": "hunter2", "more": [{"pin": 4711}]}}`:  `{"credentials": {"user": "***", "more": [{"pin": "***"}]}}`,
+		`{"secret": {"a": [["hunter2"], {}], "on": true, "none": null}}`: `{"secret": {"a": [["***"], {}], "on": "***", "none": null}}`,
+		`{"password": 4711}`: `{"password": "***"}`,
+		`{"a": [{"private_keys": {"id": "hunter2"}, "id": "shown"}]}`:             `{"a": [{"private_keys": {"id": "***"}, "id": "shown"}]}`,
+		`{"accessKey": "hunter2", "API-Key": "hunter2", "ssh_keys": ["hunter2"]}`: `{"accessKey": "***", "API-Key": "***", "ssh_keys": ["***"]}`,
+		`{"passphrase": "hunter2", "image": "shown", "size": {"gib": 2}}`:         `{"passphrase": "***", "image": "shown", "size": {"gib": 2}}`,
+		`{"auth": {"credentials": [{"token": {"value": "hunter2"}}], "n": 1}}`:    `{"auth": {"credentials": [{"token": {"value": "***"}}], "n": 1}}`,
 	} {
 		shown.Spec.PluginConfig = json.RawMessage(config)
 		got := call{path: fleetPath}.do(t, base)
-		require.NotContains(t, got.body, "hush")
+		require.NotContains(t, got.body, "hunter2")
 		var f api.Fleet
 		got.read(t, &f)
 		require.JSONEq(t, want, string(f.Spec.PluginConfig), config)

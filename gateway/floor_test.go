@@ -13,8 +13,8 @@ import (
 	"github.com/drover-run/drover/run/runtest"
 )
 
-// TestServer_events_removed: whoever asks for events that were removed learns
-// where those begin that are left, and whoever asks for all gets these.
+// TestServer_events_removed requests removed events: the gateway answers with the
+// first number that is left. A request for all events begins with that number.
 func TestServer_events_removed(t *testing.T) {
 	t.Parallel()
 	events, queries, ended := make(chan run.Event), make(chan run.EventQuery, 10), make(chan struct{})
@@ -65,8 +65,8 @@ func TestServer_events_not_removed(t *testing.T) {
 	}
 }
 
-// TestServer_events_removed_meanwhile: a reader that falls behind so far is
-// told in its stream.
+// TestServer_events_removed_meanwhile: a reader that falls too far behind gets
+// the error in its stream.
 func TestServer_events_removed_meanwhile(t *testing.T) {
 	t.Parallel()
 	service := &runtest.Service{EventsFunc: func(context.Context, run.EventQuery) iter.Seq2[run.Event, error] {

@@ -40,7 +40,7 @@ func serve(t *testing.T, deps gateway.Deps, opts gateway.Options) string {
 	return server.URL
 }
 
-// call is a request in a few words.
+// call describes a request.
 type call struct {
 	method string
 	path   string
@@ -48,7 +48,7 @@ type call struct {
 	header map[string]string
 }
 
-// answer is a response that was read.
+// answer is a response with its body.
 type answer struct {
 	status int
 	header http.Header
@@ -105,7 +105,8 @@ func (a answer) read(t *testing.T, v any) {
 	require.NoError(t, json.Unmarshal([]byte(a.body), v))
 }
 
-// readCloser hides what it reads from, so that its length is not known.
+// readCloser hides the type of a reader, so that the request has no
+// Content-Length.
 type readCloser struct{ io.Reader }
 
 func (readCloser) Close() error { return nil }

@@ -8,8 +8,8 @@ import (
 	"github.com/drover-run/drover/api"
 )
 
-// GetHealth implements ServerInterface: it asks nothing of anybody, so that a
-// store out of reach never gets the process restarted.
+// GetHealth implements ServerInterface. It depends on no other component, so that
+// an unavailable store never causes a restart of the process.
 func (s *Server) GetHealth(c echo.Context) error { return c.String(http.StatusOK, "ok\n") }
 
 // GetReady implements ServerInterface.

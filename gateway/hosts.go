@@ -11,10 +11,10 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// hosts refuses requests for other hosts, and from other origins.
+// hosts refuses requests for other hosts and from other origins.
 type hosts struct {
 	own *hostcheck.Hosts
-	// codecOrigins may use the codec all the same.
+	// codecOrigins are the origins that may use the codec nevertheless.
 	codecOrigins []string
 }
 

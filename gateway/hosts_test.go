@@ -15,7 +15,7 @@ func TestServer_hosts(t *testing.T) {
 	t.Parallel()
 	base := serve(t, gateway.Deps{}, gateway.Options{Hosts: []string{"Drover.Example.com", "gateway:8080", "10.1.2.3"}})
 	for host, ok := range map[string]bool{
-		"":                     true, // what the client connected to
+		"":                     true, // the host that the client connected to
 		"localhost":            true,
 		"localhost:1234":       true,
 		"LOCALHOST.":           true,
@@ -50,7 +50,7 @@ func TestServer_origins(t *testing.T) {
 	host := strings.TrimPrefix(base, "http://")
 	for origin, ok := range map[string]bool{
 		base:                     true,
-		"https://" + host:        true, // TLS may end before the gateway
+		"https://" + host:        true, // a proxy may terminate TLS
 		"http://127.0.0.1:1":     false,
 		"http://localhost":       false,
 		"http://evil.example":    false,

@@ -32,8 +32,8 @@ func (s *Server) ListRuns(c echo.Context, params api.ListRunsParams) error {
 	return writeJSON(c, http.StatusOK, mediaJSON, v)
 }
 
-// listQuery turns parameters, whose values the contract has checked, into a
-// query.
+// listQuery converts parameters, whose values were checked against the contract,
+// to a query.
 func listQuery(params api.ListRunsParams) (run.ListQuery, error) {
 	q := run.ListQuery{
 		Phases: convert[run.Phase](params.Phase), Results: convert[run.Result](params.Result),
@@ -83,7 +83,7 @@ func checkGroup(parameter, group string) []run.Fault {
 	}}
 }
 
-// convert turns a list of one kind of text into another's.
+// convert converts a slice of one string type to another.
 func convert[To, From ~string](list []From) []To {
 	var out []To
 	for _, v := range list {

@@ -18,7 +18,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// stepSetup is how clients name the log of a task's environment.
+// stepSetup is the value of step that selects the log of a task's environment.
 const stepSetup = "setup"
 
 // GetTaskLogs implements ServerInterface.
@@ -30,7 +30,7 @@ func (s *Server) GetTaskLogs(c echo.Context, id api.RunID, task api.TaskName, pa
 	download, timestamps := params.Download != nil && *params.Download, params.Timestamps != nil && *params.Timestamps
 	events := wantsEvents(c.Request()) && !download
 	if events && timestamps {
-		return invalidLog("timestamps", "timestamps are for plain text: events have times anyway")
+		return invalidLog("timestamps", "timestamps are for plain text only: events always have times")
 	}
 	ctx, closeStream := s.streams.open(c.Request().Context())
 	defer closeStream()
@@ -52,10 +52,10 @@ func (s *Server) GetTaskLogs(c echo.Context, id api.RunID, task api.TaskName, pa
 	return s.sendLogText(ctx, c, reader, timestamps)
 }
 
-// headerLogOffset says at which offset a log begins.
+// headerLogOffset names the header with the offset at which a log begins.
 const headerLogOffset = "Drover-Log-Offset"
 
-// logFile names the file of a log that is downloaded.
+// logFile returns the file name for a downloaded log.
 func logFile(q run.LogQuery) string {
 	name := fmt.Sprintf("%s-%s", q.Run, q.Task)
 	if q.Attempt > 0 {
@@ -77,11 +77,11 @@ func logFile(q run.LogQuery) string {
 
 func (s *Server) closeLog(c echo.Context, reader run.LogReader) {
 	if err := reader.Close(); err != nil {
-		s.logger.WarnContext(c.Request().Context(), "log not closed", "request_id", requestID(c), "error", err)
+		s.logger.WarnContext(c.Request().Context(), "failed to close log", "request_id", requestID(c), "error", err)
 	}
 }
 
-// sendLogText sends each chunk as it comes.
+// sendLogText sends each chunk as soon as it is read.
 func (s *Server) sendLogText(ctx context.Context, c echo.Context, reader run.LogReader, timestamps bool) error {
 	w, err := s.startStream(c, "text/plain; charset=utf-8")
 	if err != nil {
@@ -109,14 +109,16 @@ func (s *Server) sendLogText(ctx context.Context, c echo.Context, reader run.Log
 	return nil
 }
 
-// sendLogEvents sends chunks as events whose id is the offset to go on from.
+// sendLogEvents sends chunks as events. The id of an event is the offset from
+// which to resume.
 func (s *Server) sendLogEvents(ctx context.Context, c echo.Context, reader run.LogReader) error {
 	w, err := s.startStream(c, mediaEvents)
 	if err != nil {
 		return err
 	}
 	next := reader.Offset()
-	// At once: who is cut off before the first chunk must know where to go on.
+	// Send it immediately: a client that is disconnected before the first chunk
+	// must know from which offset to resume.
 	if err := w.event(next, "start", api.LogStart{Offset: next}); err != nil {
 		return endEvents(ctx, c, w, err)
 	}
@@ -137,7 +139,7 @@ func (s *Server) sendLogEvents(ctx context.Context, c echo.Context, reader run.L
 	return w.flush()
 }
 
-// logChunks yields the chunks of a log to its end.
+// logChunks yields the chunks of a log up to its end.
 func logChunks(ctx context.Context, reader run.LogReader) iter.Seq2[run.LogChunk, error] {
 	return func(yield func(run.LogChunk, error) bool) {
 		for {
@@ -183,7 +185,7 @@ func logQuery(id, task string, params api.GetTaskLogsParams, now time.Time) (run
 	return q, err
 }
 
-// parseSince reads a time, or a duration before now.
+// parseSince parses a time, or a duration before now.
 func parseSince(text string, now time.Time) (time.Time, error) {
 	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
 		return now.Add(-ago), nil
@@ -218,8 +220,8 @@ func viewLogChunk(chunk run.LogChunk) api.LogChunk {
 	}
 }
 
-// stamper puts times before lines. A line that goes on in another chunk has the
-// time of its first.
+// stamper prefixes lines with times. A line that continues in another chunk has
+// the time of its first chunk.
 type stamper struct{ inside bool }
 
 func (s *stamper) lines(at time.Time, data []byte) []byte {
@@ -234,5 +236,5 @@ func (s *stamper) lines(at time.Time, data []byte) []byte {
 	return out
 }
 
-// stampFormat is RFC 3339 with nanoseconds in columns.
+// stampFormat is RFC 3339 with a fixed number of digits for nanoseconds.
 const stampFormat = "2006-01-02T15:04:05.000000000Z07:00"

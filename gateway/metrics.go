@@ -19,19 +19,19 @@ import (
 type Stats struct {
 	OpenRuns  map[run.Phase]int
 	OpenTasks map[run.Status]int // of open runs
-	// Outbox is how many calls wait to be told to their workflows, and
-	// OldestOutbox for how long.
+	// Outbox is the number of outbox rows that wait for delivery to their
+	// workflows, and OldestOutbox the age of the oldest one.
 	Outbox       int
 	OldestOutbox time.Duration
 }
 
-// StatsFunc counts.
+// StatsFunc reads the figures of the records.
 type StatsFunc func(ctx context.Context) (Stats, error)
 
-// ArchivesFunc counts the archives that are stored.
+// ArchivesFunc counts the stored archives.
 type ArchivesFunc func(ctx context.Context) (map[run.ArchiveKind]run.ArchiveStat, error)
 
-// metrics are what the gateway measures.
+// metrics are the metrics of the gateway.
 type metrics struct {
 	registry *prometheus.Registry
 	runs     run.Service
@@ -53,14 +53,14 @@ func newMetrics(deps Deps) (*metrics, error) {
 	m := &metrics{
 		registry: registry, runs: deps.Runs, stats: deps.Stats, archives: deps.Archives, logger: deps.Logger,
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "drover_gateway_requests_total", Help: "Requests answered, by route, method and HTTP status.",
+			Name: "drover_gateway_requests_total", Help: "Answered requests by route, method and HTTP status.",
 		}, []string{"route", "method", "code"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "drover_gateway_request_duration_seconds", Help: "Time to answer requests; that of streams is not counted.",
+			Name: "drover_gateway_request_duration_seconds", Help: "Time to answer requests, without streams.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2.5, 11),
 		}, []string{"route", "method"}),
 		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "drover_gateway_open_streams", Help: "Event and log streams that are open, by route.",
+			Name: "drover_gateway_open_streams", Help: "Open event and log streams by route.",
 		}, []string{"route"}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "drover_gateway_panics_total", Help: "Handlers that panicked.",
@@ -81,22 +81,22 @@ func (m *metrics) answered(route, method string, took time.Duration) {
 	m.duration.WithLabelValues(route, methodLabel(method)).Observe(took.Seconds())
 }
 
-// stream counts an open stream until the function it returns is called.
+// stream counts an open stream until the returned function is called.
 func (m *metrics) stream(route string) func() {
 	gauge := m.open.WithLabelValues(route)
 	gauge.Inc()
 	return gauge.Dec
 }
 
-// GetMetrics implements ServerInterface. Figures that live in the store are
-// asked for at each scrape.
+// GetMetrics implements ServerInterface. Figures of the store are read at each
+// scrape.
 func (s *Server) GetMetrics(c echo.Context) error {
 	gatherers := prometheus.Gatherers{s.metrics.registry, s.metrics.snapshot(c.Request().Context())}
 	promhttp.HandlerFor(gatherers, promhttp.HandlerOpts{}).ServeHTTP(c.Response(), c.Request())
 	return nil
 }
 
-// methodLabel keeps the labels few, whatever clients send.
+// methodLabel bounds the number of label values: clients can send any method.
 func methodLabel(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch, http.MethodOptions:

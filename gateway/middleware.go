@@ -15,12 +15,13 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// headerRequestID carries the id by which the log knows a request.
+// headerRequestID carries the id of a request in the log.
 const headerRequestID = "X-Request-Id"
 
 const maxRequestID = 64
 
-// identify gives each request an id, the client's where it has a good one.
+// identify assigns an id to each request: the id that the client sent if it is
+// valid, else a new one.
 func identify(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		id := c.Request().Header.Get(headerRequestID)
@@ -46,7 +47,7 @@ func validRequestID(id string) bool {
 
 func requestID(c echo.Context) string { return c.Response().Header().Get(headerRequestID) }
 
-// observe counts and logs each request, once it was answered.
+// observe counts and logs each request after it was answered.
 func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		begun := time.Now()
@@ -107,8 +108,8 @@ func (s *Server) checkRequest(op operation) echo.MiddlewareFunc {
 	}
 }
 
-// breakOff ends an answer that has begun and can not be completed, so that the
-// client sees that it is not whole.
+// breakOff aborts a response that has begun and cannot be completed, so that the
+// client detects that it is incomplete.
 func breakOff(c echo.Context) {
 	_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Unix(1, 0))
 }

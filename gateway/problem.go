@@ -13,81 +13,82 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// codeMethodNotAllowed is of HTTP alone, so package run does not know it.
+// codeMethodNotAllowed exists in HTTP only, so package run does not define it.
 const codeMethodNotAllowed run.Code = "method_not_allowed"
 
-// statusClientGone is what the log and the metrics say of a client that went
-// away before it was answered: nobody reads it.
+// statusClientGone is the status in the log and the metrics for a client that
+// disconnected before the response. No client receives it.
 const statusClientGone = 499
 
-// retryAfter is how long a client should wait before it tries again, where
-// that may help: about as long as a restart takes.
+// retryAfter is the value of Retry-After in seconds: about as long as a restart
+// of the gateway takes.
 const retryAfter = "2"
 
-// problemKind is how a code looks over HTTP.
+// problemKind is the HTTP representation of a code.
 type problemKind struct {
 	status int
 	title  string
 }
 
-// kindOf maps every code to its HTTP status. It is the only place that does.
+// kindOf maps a code to its HTTP status and title. It is the only mapping of
+// codes to statuses.
 func kindOf(code run.Code) problemKind {
 	switch code {
 	case run.CodeUnreadable:
-		return problemKind{http.StatusBadRequest, "The request can not be read"}
+		return problemKind{http.StatusBadRequest, "Bad request"}
 	case run.CodeInvalid:
-		return problemKind{http.StatusUnprocessableEntity, "The request is not valid"}
+		return problemKind{http.StatusUnprocessableEntity, "Invalid request"}
 	case run.CodeNotFound:
-		return problemKind{http.StatusNotFound, "There is no such thing"}
+		return problemKind{http.StatusNotFound, "Not found"}
 	case run.CodeGone:
-		return problemKind{http.StatusGone, "It was removed"}
+		return problemKind{http.StatusGone, "Gone"}
 	case run.CodeConflict:
-		return problemKind{http.StatusConflict, "It exists already, or has changed"}
+		return problemKind{http.StatusConflict, "Conflict"}
 	case run.CodeClaimed:
 		return problemKind{http.StatusConflict, "Claimed by another executor"}
 	case run.CodeWrongPhase:
-		return problemKind{http.StatusConflict, "The phase of the run does not allow it"}
+		return problemKind{http.StatusConflict, "Wrong run phase"}
 	case run.CodeNotWaitingApproval:
-		return problemKind{http.StatusConflict, "The task does not wait for this approval"}
+		return problemKind{http.StatusConflict, "Task not waiting for approval"}
 	case run.CodeChangeGroupConflict:
-		return problemKind{http.StatusConflict, "A change group has changed"}
+		return problemKind{http.StatusConflict, "Change group conflict"}
 	case run.CodeChangeGroupBusy:
-		return problemKind{http.StatusConflict, "A change group is busy"}
+		return problemKind{http.StatusConflict, "Change group busy"}
 	case run.CodeIdempotencyMismatch:
-		return problemKind{http.StatusUnprocessableEntity, "The idempotency key was used for another request"}
+		return problemKind{http.StatusUnprocessableEntity, "Idempotency key mismatch"}
 	case run.CodeUnauthenticated:
-		return problemKind{http.StatusUnauthorized, "A token is needed"}
+		return problemKind{http.StatusUnauthorized, "Unauthenticated"}
 	case run.CodeForbidden:
-		return problemKind{http.StatusForbidden, "It is not allowed"}
+		return problemKind{http.StatusForbidden, "Forbidden"}
 	case codeMethodNotAllowed:
-		return problemKind{http.StatusMethodNotAllowed, "The method is not allowed here"}
+		return problemKind{http.StatusMethodNotAllowed, "Method not allowed"}
 	case run.CodeTooLarge:
-		return problemKind{http.StatusRequestEntityTooLarge, "The request is too large"}
+		return problemKind{http.StatusRequestEntityTooLarge, "Request too large"}
 	case run.CodeUnsupportedMedia:
-		return problemKind{http.StatusUnsupportedMediaType, "The media type is not supported"}
+		return problemKind{http.StatusUnsupportedMediaType, "Unsupported media type"}
 	case run.CodeNotSupported:
-		return problemKind{http.StatusUnprocessableEntity, "It is not supported"}
+		return problemKind{http.StatusUnprocessableEntity, "Not supported"}
 	case run.CodeExhausted:
-		return problemKind{http.StatusTooManyRequests, "A limit is reached"}
+		return problemKind{http.StatusTooManyRequests, "Limit exceeded"}
 	case run.CodeUnavailable:
-		return problemKind{http.StatusServiceUnavailable, "A part is out of reach"}
+		return problemKind{http.StatusServiceUnavailable, "Unavailable"}
 	case run.CodeTimeout:
-		return problemKind{http.StatusGatewayTimeout, "It took too long"}
+		return problemKind{http.StatusGatewayTimeout, "Timeout"}
 	case run.CodeCanceled:
-		return problemKind{statusClientGone, "The client went away"}
+		return problemKind{statusClientGone, "Client closed request"}
 	case run.CodeInternal:
-		return problemKind{http.StatusInternalServerError, "Drover made a mistake"}
+		return problemKind{http.StatusInternalServerError, "Internal error"}
 	}
 	return kindOf(run.CodeInternal)
 }
 
-// problemOf turns an error into what the client is told of it. The text of an
-// error without a code never leaves the process.
+// problemOf returns the problem document for an error. The text of an error
+// without a code never leaves the process.
 func problemOf(err error, method string) api.Problem {
 	e := classify(err)
 	kind := kindOf(e.Code)
 	if e.Code == run.CodeInvalid && (method == http.MethodGet || method == http.MethodHead || method == http.MethodDelete) {
-		kind.status = http.StatusBadRequest // there is no content that could be unprocessable
+		kind.status = http.StatusBadRequest // these requests have no content that could be unprocessable
 	}
 	p := api.Problem{
 		Type: "urn:drover:problem:" + string(e.Code), Title: kind.title, Status: kind.status, Code: string(e.Code),
@@ -101,26 +102,27 @@ func problemOf(err error, method string) api.Problem {
 	return p
 }
 
-// classify finds the coded error in err, or makes one.
+// classify returns the coded error in the chain of err, or creates one.
 func classify(err error) *run.Error {
 	var coded *run.Error
 	var echoed *echo.HTTPError
 	switch {
 	case errors.As(err, &coded) && coded.Code == run.CodeInvalid && onlyUnsupported(coded.Faults):
-		return &run.Error{Code: run.CodeNotSupported, Message: "it asks for what is not supported yet", Faults: coded.Faults}
+		return &run.Error{Code: run.CodeNotSupported, Message: "the request uses a feature that is not supported yet", Faults: coded.Faults}
 	case errors.As(err, &coded) && coded.Code != "":
 		return coded
 	case errors.As(err, &echoed):
 		return classifyEcho(echoed)
 	case errors.Is(err, context.DeadlineExceeded):
-		return run.Errorf(run.CodeTimeout, "the answer took too long")
+		return run.Errorf(run.CodeTimeout, "the request timed out")
 	case errors.Is(err, context.Canceled):
-		return run.Errorf(run.CodeCanceled, "the request was given up")
+		return run.Errorf(run.CodeCanceled, "the client canceled the request")
 	}
 	return &run.Error{Code: run.CodeInternal, Err: err}
 }
 
-// onlyUnsupported reports whether an input would be good if all were built.
+// onlyUnsupported reports whether all faults of an input are unsupported
+// features.
 func onlyUnsupported(faults []run.Fault) bool {
 	return len(faults) > 0 && !slices.ContainsFunc(faults, func(f run.Fault) bool { return f.Code != run.CodeNotSupported })
 }
@@ -139,7 +141,8 @@ func classifyEcho(err *echo.HTTPError) *run.Error {
 	return &run.Error{Code: run.CodeInternal, Err: err}
 }
 
-// handleError is the only place where errors become answers.
+// handleError writes the problem document of an error. All errors of handlers
+// pass through it.
 func (s *Server) handleError(err error, c echo.Context) {
 	p := problemOf(err, c.Request().Method)
 	s.logProblem(c, p, err)
@@ -155,7 +158,7 @@ func (s *Server) handleError(err error, c echo.Context) {
 	}
 	h.Del("ETag")
 	if err := writeJSON(c, p.Status, "application/problem+json", p); err != nil {
-		s.logger.DebugContext(c.Request().Context(), "problem not written", "request_id", requestID(c), "error", err)
+		s.logger.DebugContext(c.Request().Context(), "failed to write problem", "request_id", requestID(c), "error", err)
 	}
 }
 

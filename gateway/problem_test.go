@@ -16,7 +16,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// codes reads the codes from the source, so that a new one is not forgotten.
+// codes reads the codes from the source, so that the test covers a new one.
 func codes(t *testing.T) []run.Code {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "../run/error.go", nil, 0)
@@ -50,7 +50,7 @@ func TestKindOf_has_every_code(t *testing.T) {
 			require.NotEqual(t, kindOf(run.CodeInternal), kind, "%s has no status of its own", code)
 		}
 	}
-	require.Equal(t, kindOf(run.CodeInternal), kindOf("what nobody knows"))
+	require.Equal(t, kindOf(run.CodeInternal), kindOf("unknown"))
 }
 
 func TestProblemOf(t *testing.T) {
@@ -73,12 +73,12 @@ func TestProblemOf(t *testing.T) {
 		"invalid query":   {run.InvalidError("no good", fault), http.MethodGet, 400, run.CodeInvalid, "no good"},
 		"not supported yet": {
 			run.InvalidError("x", []run.Fault{{Path: "foreach", Code: run.CodeNotSupported}}),
-			http.MethodPost, 422, run.CodeNotSupported, "it asks for what is not supported yet",
+			http.MethodPost, 422, run.CodeNotSupported, "the request uses a feature that is not supported yet",
 		},
 		"unknown":     {errors.New("password hunter2"), http.MethodGet, 500, run.CodeInternal, ""},
 		"internal":    {run.Errorf(run.CodeInternal, "password hunter2"), http.MethodGet, 500, run.CodeInternal, ""},
-		"deadline":    {fmt.Errorf("x: %w", context.DeadlineExceeded), http.MethodGet, 504, run.CodeTimeout, "the answer took too long"},
-		"client gone": {fmt.Errorf("x: %w", context.Canceled), http.MethodGet, 499, run.CodeCanceled, "the request was given up"},
+		"deadline":    {fmt.Errorf("x: %w", context.DeadlineExceeded), http.MethodGet, 504, run.CodeTimeout, "the request timed out"},
+		"client gone": {fmt.Errorf("x: %w", context.Canceled), http.MethodGet, 499, run.CodeCanceled, "the client canceled the request"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

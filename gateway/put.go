@@ -9,14 +9,14 @@ import (
 	"github.com/drover-run/drover/spec"
 )
 
-// putBody is a resource as the body of a PUT has it.
+// putBody is the resource in the body of a PUT request.
 type putBody[T any] struct {
 	wanted *T
 	data   []byte
 	format spec.Format
 }
 
-// readPut reads the resource of a name, which the body may repeat.
+// readPut reads a resource. The body may repeat the name of the path.
 func readPut[T any](
 	s *Server, c echo.Context, name string, read func([]byte, spec.Format) (*T, error), nameOf func(*T) string,
 ) (putBody[T], error) {
@@ -32,14 +32,14 @@ func readPut[T any](
 		return putBody[T]{}, err
 	}
 	if own := nameOf(d.wanted); own != "" && own != name {
-		return putBody[T]{}, run.InvalidError("the name in the body is not that in the path", []run.Fault{
-			{Path: "name", Code: run.FaultContradiction, Detail: "it is not the name in the path of the request, " + name},
+		return putBody[T]{}, run.InvalidError("the name in the body differs from the name in the path", []run.Fault{
+			{Path: "name", Code: run.FaultContradiction, Detail: "it differs from the name in the path of the request, " + name},
 		})
 	}
 	return d, nil
 }
 
-// located gives the faults that a refusal found the lines of their places.
+// located adds line numbers to the faults of an error.
 func (d putBody[T]) located(err error, locate func([]run.Fault, []byte, spec.Format) []run.Fault) error {
 	refused, ok := errors.AsType[*run.Error](err)
 	if !ok || len(refused.Faults) == 0 {

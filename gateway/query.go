@@ -11,7 +11,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// parameter is a query parameter as the contract has it.
+// parameter is a query parameter of the contract.
 type parameter struct {
 	Ref    string `yaml:"$ref"`
 	Name   string `yaml:"name"`
@@ -19,7 +19,7 @@ type parameter struct {
 	Schema schema `yaml:"schema"`
 }
 
-// schema is the little of a JSON schema that query parameters use.
+// schema is the part of a JSON schema that query parameters use.
 type schema struct {
 	Ref     string   `yaml:"$ref"`
 	Type    string   `yaml:"type"`
@@ -30,12 +30,12 @@ type schema struct {
 	Items   *schema  `yaml:"items"`
 }
 
-// checkQuery returns an error with all faults of a query: parameters that the
-// call does not have, that are given too often, or whose values are no good.
+// checkQuery returns an error with all faults of a query: unknown parameters,
+// repeated parameters, and invalid values.
 func checkQuery(op operation, raw string) error {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return &run.Error{Code: run.CodeInvalid, Message: "the query of the URL can not be read", Err: err}
+		return &run.Error{Code: run.CodeInvalid, Message: "the query of the URL cannot be parsed", Err: err}
 	}
 	var faults []run.Fault
 	add := func(name string, code run.Code, format string, args ...any) {
@@ -51,7 +51,7 @@ func checkQuery(op operation, raw string) error {
 		if s.Type == "array" && s.Items != nil {
 			s = *s.Items
 		} else if len(values[name]) > 1 {
-			add(name, run.CodeInvalid, "%s may be given once only", name)
+			add(name, run.CodeInvalid, "%s may be given only once", name)
 		}
 		for _, v := range values[name] {
 			if problem := s.check(v); problem != "" {
@@ -65,7 +65,7 @@ func checkQuery(op operation, raw string) error {
 	return run.InvalidError(faults[0].Detail, faults)
 }
 
-// check returns what v should be, or "" where it is that.
+// check returns a description of the valid values, or "" if v is valid.
 func (s schema) check(v string) string {
 	switch {
 	case len(s.Enum) > 0:

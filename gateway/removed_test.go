@@ -15,8 +15,8 @@ import (
 	"github.com/drover-run/drover/run/runtest"
 )
 
-// Every call of an executor that was removed tells it so: any of them may be the
-// first that it makes.
+// Every call of a removed executor reports the removal: any of them may be its
+// first.
 func TestServer_tells_of_removal(t *testing.T) {
 	t.Parallel()
 	gone := run.Errorf(run.CodeForbidden, "executor host-7 was removed")

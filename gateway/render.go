@@ -10,8 +10,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// writeJSON answers with v. What can not be encoded is an error before
-// anything was written.
+// writeJSON answers with v. A value that cannot be encoded is an error before
+// anything is written.
 func writeJSON(c echo.Context, status int, media string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -22,10 +22,10 @@ func writeJSON(c echo.Context, status int, media string, v any) error {
 
 // errShutdown ends streams when the gateway shuts down.
 func errShutdown() error {
-	return run.Errorf(run.CodeUnavailable, "the gateway shuts down")
+	return run.Errorf(run.CodeUnavailable, "the gateway is shutting down")
 }
 
-// listOf returns s, never nil: JSON shows an empty list as one.
+// listOf returns s, never nil: JSON must show an empty list as [].
 func listOf[T any](s []T) []T {
 	if s == nil {
 		return []T{}
@@ -33,7 +33,7 @@ func listOf[T any](s []T) []T {
 	return s
 }
 
-// mapOf returns m, never nil, likewise.
+// mapOf returns m, never nil: JSON must show an empty map as {}.
 func mapOf[V any](m map[string]V) map[string]V {
 	if m == nil {
 		return map[string]V{}

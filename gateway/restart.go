@@ -37,7 +37,7 @@ func (s *Server) RestartRun(c echo.Context, id api.RunID, params api.RestartRunP
 	return s.createdBy(c, func(ctx context.Context) (run.Run, error) { return s.runs.Restart(ctx, req) })
 }
 
-// createdBy answers with the run that a call made.
+// createdBy makes a call that creates a run, and answers with the run.
 func (s *Server) createdBy(c echo.Context, call func(context.Context) (run.Run, error)) error {
 	r, err := call(c.Request().Context())
 	if err != nil {
@@ -50,11 +50,11 @@ func (s *Server) createdBy(c echo.Context, call func(context.Context) (run.Run, 
 	return renderRun(c, http.StatusCreated, r)
 }
 
-// maxIdempotencyKey is the length of a key, in bytes.
+// maxIdempotencyKey is the maximum length of a key in bytes.
 const maxIdempotencyKey = 255
 
-// checkIdempotencyKey refuses keys that are not printable ASCII, and one that
-// is there and empty: its client means to have one.
+// checkIdempotencyKey refuses keys that are not printable ASCII. It also refuses
+// an empty header: its client meant to send a key.
 func checkIdempotencyKey(c echo.Context, key string) error {
 	if len(c.Request().Header.Values("Idempotency-Key")) == 0 {
 		return nil
@@ -98,7 +98,7 @@ func (s *Server) DeleteRuns(c echo.Context, params api.DeleteRunsParams) error {
 		}
 	}
 	if q.Before.IsZero() && q.Keep == 0 {
-		return invalidParameter("created_before", "created_before or keep must say which runs are to be deleted")
+		return invalidParameter("created_before", "created_before or keep is required to select the runs to delete")
 	}
 	done, err := s.runs.DeleteRuns(c.Request().Context(), q)
 	if err != nil {

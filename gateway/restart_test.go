@@ -28,7 +28,7 @@ func TestServer_RestartRun(t *testing.T) {
 		"from: start":           {From: run.RestartStart},
 		"from: failed":          {From: run.RestartFailed},
 		"tasks: [a, 'b[OS=x]']": {Tasks: []string{"a", "b[OS=x]"}},
-		"{}":                    {}, // which of them, the service says
+		"{}":                    {}, // the service chooses between from and tasks
 		"{from: start, environment: {COMMIT: 4f2a}, secrets: {T: hunter2}}": {
 			From: run.RestartStart, Environment: map[string]string{"COMMIT": "4f2a"}, Secrets: map[string]run.Secret{"T": "hunter2"},
 		},
@@ -46,7 +46,7 @@ func TestServer_RestartRun(t *testing.T) {
 	}
 }
 
-// A fault of a restart tells nothing of the secrets that came with it.
+// The faults of a restart contain nothing of its secrets.
 func TestServer_RestartRun_keeps_secrets(t *testing.T) {
 	t.Parallel()
 	service := &runtest.Service{RestartFunc: func(_ context.Context, req run.RestartRequest) (run.Run, error) {

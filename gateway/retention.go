@@ -10,12 +10,12 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// previewItems is how many things a preview lists of each kind.
+// previewItems is the default number of items of each kind in a preview.
 const previewItems = 10
 
-// errNoRetention is for gateways that were made without run.RetentionOffice.
+// errNoRetention is the error of gateways without run.RetentionStatus.
 func errNoRetention() error {
-	return run.Errorf(run.CodeNotSupported, "this gateway does not know what is kept")
+	return run.Errorf(run.CodeNotSupported, "this gateway does not serve the retention status")
 }
 
 // GetRetention implements ServerInterface.
@@ -71,7 +71,7 @@ func (s *Server) PreviewRetention(c echo.Context, params api.PreviewRetentionPar
 	return writeJSON(c, http.StatusOK, mediaJSON, v)
 }
 
-// override puts what is given in the place of what is configured.
+// override replaces settings of the configured policy with the given parameters.
 func override(policy *run.Retention, params api.PreviewRetentionParams) error {
 	var faults []run.Fault
 	for _, age := range []struct {

@@ -17,7 +17,7 @@ import (
 
 const retentionPath = "/api/v1/retention"
 
-// kept is a configuration that says something of everything but events.
+// kept is a policy with bounds for all kinds but events.
 func kept() run.Retention {
 	return run.Retention{
 		Interval: run.Duration(time.Hour), PerSecond: 100, Logs: run.LogRetention{MaxAge: run.Duration(720 * time.Hour)},
@@ -112,7 +112,7 @@ func TestServer_retention_refused(t *testing.T) {
 	t.Parallel()
 	none := serve(t, gateway.Deps{}, gateway.Options{})
 	away := serve(t, gateway.Deps{Retention: &runtest.Retention{StatusFunc: func() (run.RetentionStatus, error) {
-		return run.RetentionStatus{}, run.Errorf(run.CodeUnavailable, "no control worker said what is kept")
+		return run.RetentionStatus{}, run.Errorf(run.CodeUnavailable, "no control worker reported its retention")
 	}}}, gateway.Options{})
 	for _, path := range []string{retentionPath, retentionPath + "/preview"} {
 		call{path: path}.do(t, none).problem(t, http.StatusUnprocessableEntity, run.CodeNotSupported)
@@ -120,7 +120,7 @@ func TestServer_retention_refused(t *testing.T) {
 	}
 }
 
-// goneArtifacts has artifacts that were removed by their age.
+// goneArtifacts has artifacts that were removed by age.
 type goneArtifacts struct{ artifacts }
 
 type artifacts = run.Artifacts
@@ -137,10 +137,10 @@ func (goneArtifacts) ArtifactEntries(context.Context, run.ArtifactRef, int) ([]r
 	return nil, false, errExpired()
 }
 
-func errExpired() error { return run.Errorf(run.CodeGone, "it was removed") }
+func errExpired() error { return run.Errorf(run.CodeGone, "removed by age") }
 
-// TestServer_expired answers for what was removed by its age, however it is
-// asked for.
+// TestServer_expired checks that all calls for an artifact that was removed by
+// age answer gone.
 func TestServer_expired(t *testing.T) {
 	t.Parallel()
 	base := serve(t, gateway.Deps{Artifacts: goneArtifacts{}, Runs: &runtest.Service{
@@ -158,6 +158,6 @@ func TestServer_expired(t *testing.T) {
 		{path: artifact + "/entries"},
 	} {
 		p := c.do(t, base).problem(t, http.StatusGone, run.CodeGone)
-		require.Equal(t, "it was removed", p.Detail)
+		require.Equal(t, "removed by age", p.Detail)
 	}
 }

@@ -60,7 +60,8 @@ func (s *Server) ApproveTask(c echo.Context, id api.RunID, task api.TaskName) er
 	})
 }
 
-// act makes a call that has no arguments but a token and answers with the run.
+// act makes a call whose only argument is an update token, and answers with the
+// run.
 func (s *Server) act(c echo.Context, id string, call func(context.Context, run.ID, run.Token) (run.Run, error)) error {
 	var body api.RunAction
 	if err := s.decode(c, &body, strict); err != nil {
@@ -97,7 +98,7 @@ func (s *Server) annotate(c echo.Context, id, task, text string) error {
 		return err
 	}
 	if annotations == nil {
-		return run.Errorf(run.CodeInvalid, "the body must be an object of texts; {} removes all annotations")
+		return run.Errorf(run.CodeInvalid, "the body must be an object of strings; {} removes all annotations")
 	}
 	r, err := s.runs.Annotate(c.Request().Context(), run.ID(id), task, annotations, token)
 	if err != nil {

@@ -94,7 +94,7 @@ func TestServer_GetRun_etag(t *testing.T) {
 		require.Equal(t, tag, got.header.Get("ETag"))
 	}
 	now.Tasks[1].Reason = "no executor of pool gpu is online"
-	require.Equal(t, http.StatusOK, get(tag).status, "a reason that is worked out when read has no version")
+	require.Equal(t, http.StatusOK, get(tag).status, "the version does not cover reasons that are computed on read")
 	tag = get("").header.Get("ETag")
 	now.Version++
 	require.Equal(t, http.StatusOK, get(tag).status)

@@ -18,7 +18,7 @@ func renderRun(c echo.Context, status int, r run.Run) error {
 	return writeJSON(c, status, mediaJSON, viewRun(r))
 }
 
-// renderIfChanged answers with a run, or with 304 where the client has it.
+// renderIfChanged answers with a run, or with 304 if the client has this version.
 func renderIfChanged(c echo.Context, known string, r run.Run) error {
 	h := c.Response().Header()
 	h.Set("Cache-Control", "private, no-cache")
@@ -32,8 +32,8 @@ func renderIfChanged(c echo.Context, known string, r run.Run) error {
 	return renderRun(c, http.StatusOK, r)
 }
 
-// etagOf returns the entity tag of a run: its version, and a hash of the
-// reasons, since some of them are worked out when the run is read.
+// etagOf returns the entity tag of a run: its version and a hash of the reasons,
+// because some reasons are computed when the run is read.
 func etagOf(r run.Run) string {
 	hash := fnv.New64a()
 	add := func(s string) { _, _ = hash.Write(append([]byte(s), 0)) }
@@ -100,7 +100,7 @@ func viewTask(t *run.Task) api.Task {
 	return v
 }
 
-// viewDependency writes out the default condition.
+// viewDependency makes the default condition explicit.
 func viewDependency(d run.Depend) api.Dependency {
 	on := d.On
 	if len(on) == 0 {

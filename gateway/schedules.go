@@ -13,9 +13,9 @@ import (
 	"github.com/drover-run/drover/spec"
 )
 
-// errNoSchedules is for gateways that were made without run.Schedules.
+// errNoSchedules is the error of gateways without run.Schedules.
 func errNoSchedules() error {
-	return run.Errorf(run.CodeNotSupported, "this gateway knows no schedules")
+	return run.Errorf(run.CodeNotSupported, "this gateway does not serve schedules")
 }
 
 // ListSchedules implements ServerInterface.
@@ -106,7 +106,7 @@ func (s *Server) ResumeSchedule(c echo.Context, name api.ScheduleName) error {
 	return renderSchedule(c, http.StatusOK)(s.schedules.ResumeSchedule(c.Request().Context(), name, note))
 }
 
-// note reads a note, or makes one of who calls.
+// note reads a note from the body, or creates one with the name of the caller.
 func (s *Server) note(c echo.Context, otherwise string) (string, error) {
 	var body api.ScheduleNote
 	if err := s.decode(c, &body, strict); err != nil {
@@ -188,7 +188,7 @@ func viewSchedule(x run.Schedule) (api.Schedule, error) {
 	return v, err
 }
 
-// viewDuration leaves out one that is not set.
+// viewDuration returns "" for a duration that is not set.
 func viewDuration(d run.Duration) string {
 	if d == 0 {
 		return ""

@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// Timeouts and limits that nobody needs to set.
+// Timeouts and limits that are not configurable.
 const (
-	headerTimeout  = 10 * time.Second // for the headers of a request: bounds what a client that sends nothing costs
-	idleTimeout    = 2 * time.Minute  // for connections between requests: longer than most proxies keep theirs
-	maxHeaderBytes = 64 << 10         // of all headers of a request: none of ours is long
+	headerTimeout  = 10 * time.Second // for the headers of a request; a client that sends nothing holds a connection no longer
+	idleTimeout    = 2 * time.Minute  // for connections between requests; longer than the idle timeout of most proxies
+	maxHeaderBytes = 64 << 10         // of all headers of a request; Drover has no long ones
 )
 
-// Run serves on the listener until ctx ends, and closes it. Then it takes no
-// new calls, ends the streams, and waits for the other calls, at most for
-// Options.ShutdownTimeout.
+// Run serves on the listener until ctx ends, and then closes it. After that it
+// accepts no new calls, ends the streams, and waits for the other calls for at
+// most Options.ShutdownTimeout.
 func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	if s.auth == nil && !loopbackAddress(listener.Addr()) {
 		return errors.Join(errNoTokens(listener.Addr().String()), listener.Close())
@@ -38,7 +38,7 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	go func() { served <- s.serve(server, listener) }()
 	select {
 	case err := <-served:
-		return fmt.Errorf("serving the gateway: %w", err)
+		return fmt.Errorf("serve the gateway: %w", err)
 	case <-ctx.Done():
 	}
 	return s.shutDown(context.WithoutCancel(ctx), server, served)
@@ -53,16 +53,16 @@ func (s *Server) serve(server *http.Server, listener net.Listener) error {
 
 func (s *Server) shutDown(ctx context.Context, server *http.Server, served <-chan error) error {
 	s.streams.endAll()
-	ctx, cancel := context.WithTimeoutCause(ctx, s.opts.ShutdownTimeout, errors.New("the time to shut down has passed"))
+	ctx, cancel := context.WithTimeoutCause(ctx, s.opts.ShutdownTimeout, errors.New("the shutdown timeout has expired"))
 	defer cancel()
 	err := server.Shutdown(ctx)
 	if err != nil {
-		s.logger.WarnContext(ctx, "calls cut off at shutdown", "error", context.Cause(ctx))
+		s.logger.WarnContext(ctx, "failed to finish all calls before the shutdown timeout", "error", context.Cause(ctx))
 		err = server.Close()
 	}
-	<-served //nolint:errcheck // that the server was closed, which it was
+	<-served //nolint:errcheck // the error says that the server is closed
 	if err != nil {
-		return fmt.Errorf("shutting down the gateway: %w", err)
+		return fmt.Errorf("shut down the gateway: %w", err)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/drover-run/drover/run/runtest"
 )
 
-// Over HTTP/2, streams come at once too, and those that break off say so.
+// Streams also work over HTTP/2, and a client detects a stream that is cut off.
 func TestServer_Run_with_TLS(t *testing.T) {
 	t.Parallel()
 	certified := httptest.NewTLSServer(nil)
@@ -51,7 +51,7 @@ func TestServer_Run_with_TLS(t *testing.T) {
 	require.NoError(t, <-g.done)
 }
 
-// syncBuffer is a buffer that several goroutines may write.
+// syncBuffer is a buffer for concurrent writers.
 type syncBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -80,7 +80,7 @@ func TestServer_log_tells_requests_without_secrets(t *testing.T) {
 	claim := `{"executor": "e", "journal_id": "j", "key": {"run": "` + runID + `", "task": 0, "attempt": 1, "dispatch": 1}}`
 	header := map[string]string{"Authorization": "Bearer secret-executor", "X-Request-Id": "request-7"}
 	got := call{http.MethodPost, "/api/v1/executor/claim", claim, header}.do(t, base)
-	require.Contains(t, got.body, "hunter2", "it is the one call that hands secrets out")
+	require.Contains(t, got.body, "hunter2", "the claim is the only call that returns secrets")
 	require.Equal(t, "no-store", got.header.Get("Cache-Control"))
 	header["Authorization"] = "Bearer secret-wrong"
 	call{http.MethodPost, "/api/v1/executor/claim", claim, header}.do(t, base).problem(t, http.StatusUnauthorized, run.CodeUnauthenticated)

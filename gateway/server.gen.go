@@ -23,46 +23,46 @@ type ServerInterface interface {
 	// PutChangeGroup Set the limit and the policy of a change group
 	// (PUT /api/v1/changegroups/{name})
 	PutChangeGroup(ctx echo.Context, name string) error
-	// StreamEvents Follow what happens
+	// StreamEvents Follow events
 	// (GET /api/v1/events)
 	StreamEvents(ctx echo.Context, params StreamEventsParams) error
-	// DeskOpenArchive Read an archive that a step may read
+	// DeskOpenArchive Open an archive for a step
 	// (GET /api/v1/executor/archives)
 	DeskOpenArchive(ctx echo.Context, params DeskOpenArchiveParams) error
 	// DeskSaveArchive Save an archive
 	// (PUT /api/v1/executor/archives)
 	DeskSaveArchive(ctx echo.Context, params DeskSaveArchiveParams) error
-	// DeskBeginArchive Prepare to save an archive
+	// DeskBeginArchive Begin to save an archive
 	// (POST /api/v1/executor/archives/begin)
 	DeskBeginArchive(ctx echo.Context) error
-	// DeskFindArchives List what a step is to unpack
+	// DeskFindArchives Find the archives that a step restores
 	// (POST /api/v1/executor/archives/find)
 	DeskFindArchives(ctx echo.Context) error
 	// DeskClaim Claim a task and get its definition
 	// (POST /api/v1/executor/claim)
 	DeskClaim(ctx echo.Context) error
-	// DeskClaimStates Ask which claims are still open
+	// DeskClaimStates Get the states of claims
 	// (POST /api/v1/executor/claim-states)
 	DeskClaimStates(ctx echo.Context) error
-	// DeskShip Store frames of a task
+	// DeskShip Append frames of a task
 	// (POST /api/v1/executor/frames)
 	DeskShip(ctx echo.Context) error
-	// DeskRegister Announce an executor, or its return
+	// DeskRegister Register an executor
 	// (POST /api/v1/executor/register)
 	DeskRegister(ctx echo.Context) error
-	// DeskRenew Say that an executor is alive
+	// DeskRenew Renew the registration of an executor
 	// (POST /api/v1/executor/renew)
 	DeskRenew(ctx echo.Context) error
 	// ListExecutors List the executors that are not removed
 	// (GET /api/v1/executors)
 	ListExecutors(ctx echo.Context) error
-	// RemoveExecutor Remove an executor for good
+	// RemoveExecutor Permanently remove an executor
 	// (DELETE /api/v1/executors/{id})
 	RemoveExecutor(ctx echo.Context, id string, params RemoveExecutorParams) error
 	// GetExecutor Get an executor
 	// (GET /api/v1/executors/{id})
 	GetExecutor(ctx echo.Context, id string) error
-	// DrainExecutor Have an executor take no more tasks, or take tasks again
+	// DrainExecutor Begin or end the drain of an executor
 	// (POST /api/v1/executors/{id}/drain)
 	DrainExecutor(ctx echo.Context, id string) error
 	// ListFleets List the fleets
@@ -74,28 +74,28 @@ type ServerInterface interface {
 	// GetFleet Get a fleet
 	// (GET /api/v1/fleets/{name})
 	GetFleet(ctx echo.Context, name FleetName) error
-	// PutFleet Make or change a fleet
+	// PutFleet Create or update a fleet
 	// (PUT /api/v1/fleets/{name})
 	PutFleet(ctx echo.Context, name FleetName) error
 	// DrainFleet Drain a fleet
 	// (POST /api/v1/fleets/{name}/drain)
 	DrainFleet(ctx echo.Context, name FleetName) error
-	// ListFleetEvents What happened in a fleet, and why
+	// ListFleetEvents List the events of a fleet
 	// (GET /api/v1/fleets/{name}/events)
 	ListFleetEvents(ctx echo.Context, name FleetName, params ListFleetEventsParams) error
-	// ListFleetInstances List the ledger of a fleet
+	// ListFleetInstances List the instance ledger of a fleet
 	// (GET /api/v1/fleets/{name}/instances)
 	ListFleetInstances(ctx echo.Context, name FleetName, params ListFleetInstancesParams) error
 	// PauseFleet Pause a fleet
 	// (POST /api/v1/fleets/{name}/pause)
 	PauseFleet(ctx echo.Context, name FleetName) error
-	// ResumeFleet Let the policy decide again
+	// ResumeFleet Resume a fleet
 	// (POST /api/v1/fleets/{name}/resume)
 	ResumeFleet(ctx echo.Context, name FleetName) error
-	// ScaleFleet Give the number of instances by hand
+	// ScaleFleet Set the number of instances manually
 	// (POST /api/v1/fleets/{name}/scale)
 	ScaleFleet(ctx echo.Context, name FleetName) error
-	// ListGroups Count the open runs of groups, and tell the last run of each
+	// ListGroups Count the open runs of groups, and show the last run of each
 	// (GET /api/v1/groups)
 	ListGroups(ctx echo.Context, params ListGroupsParams) error
 	// ListPools List the pools
@@ -107,13 +107,13 @@ type ServerInterface interface {
 	// GetPool Get a pool
 	// (GET /api/v1/pools/{name})
 	GetPool(ctx echo.Context, name string) error
-	// PutPool Make or change a pool
+	// PutPool Create or replace a pool
 	// (PUT /api/v1/pools/{name})
 	PutPool(ctx echo.Context, name string) error
-	// GetRetention Tell what is kept, and what was removed
+	// GetRetention Get the retention status
 	// (GET /api/v1/retention)
 	GetRetention(ctx echo.Context) error
-	// PreviewRetention Tell what would be removed now
+	// PreviewRetention Preview what would be removed now
 	// (GET /api/v1/retention/preview)
 	PreviewRetention(ctx echo.Context, params PreviewRetentionParams) error
 	// DeleteRuns Delete final runs by age and by number
@@ -125,7 +125,7 @@ type ServerInterface interface {
 	// CreateRun Submit a run
 	// (POST /api/v1/runs)
 	CreateRun(ctx echo.Context, params CreateRunParams) error
-	// DeleteRun Delete a final run with its logs for good
+	// DeleteRun Permanently delete a final run with its logs
 	// (DELETE /api/v1/runs/{id})
 	DeleteRun(ctx echo.Context, id RunID) error
 	// GetRun Get a run with its tasks and steps
@@ -137,19 +137,19 @@ type ServerInterface interface {
 	// ListArtifacts List the artifacts of a run
 	// (GET /api/v1/runs/{id}/artifacts)
 	ListArtifacts(ctx echo.Context, id RunID) error
-	// GetArtifact Get an artifact, whole or one file of it
+	// GetArtifact Get an artifact, or one file of it
 	// (GET /api/v1/runs/{id}/artifacts/{task}/{name})
 	GetArtifact(ctx echo.Context, id RunID, task TaskName, name string, params GetArtifactParams) error
 	// ListArtifactEntries List what is in an artifact
 	// (GET /api/v1/runs/{id}/artifacts/{task}/{name}/entries)
 	ListArtifactEntries(ctx echo.Context, id RunID, task TaskName, name string) error
-	// CancelRun End a queued run for good
+	// CancelRun Cancel a queued run
 	// (POST /api/v1/runs/{id}/cancel)
 	CancelRun(ctx echo.Context, id RunID) error
-	// RestartRun Make a new run of one that is final
+	// RestartRun Create a new run from a final one
 	// (POST /api/v1/runs/{id}/restart)
 	RestartRun(ctx echo.Context, id RunID, params RestartRunParams) error
-	// StartRun Let a queued run of manual admission start
+	// StartRun Start a queued run with manual admission
 	// (POST /api/v1/runs/{id}/start)
 	StartRun(ctx echo.Context, id RunID) error
 	// StopRun Stop a running run
@@ -158,7 +158,7 @@ type ServerInterface interface {
 	// PutTaskAnnotations Replace the annotations of a task
 	// (PUT /api/v1/runs/{id}/tasks/{task}/annotations)
 	PutTaskAnnotations(ctx echo.Context, id RunID, task TaskName, params PutTaskAnnotationsParams) error
-	// ApproveTask Approve a task that waits for it
+	// ApproveTask Approve a task that waits for approval
 	// (POST /api/v1/runs/{id}/tasks/{task}/approve)
 	ApproveTask(ctx echo.Context, id RunID, task TaskName) error
 	// GetTaskLogs Read the log of a task
@@ -173,7 +173,7 @@ type ServerInterface interface {
 	// GetSchedule Get a schedule with its next times and last firings
 	// (GET /api/v1/schedules/{name})
 	GetSchedule(ctx echo.Context, name ScheduleName) error
-	// PutSchedule Make or change a schedule
+	// PutSchedule Create or update a schedule
 	// (PUT /api/v1/schedules/{name})
 	PutSchedule(ctx echo.Context, name ScheduleName) error
 	// BackfillSchedule Fire a schedule for its times in the past
@@ -182,7 +182,7 @@ type ServerInterface interface {
 	// PauseSchedule Pause a schedule
 	// (POST /api/v1/schedules/{name}/pause)
 	PauseSchedule(ctx echo.Context, name ScheduleName) error
-	// ResumeSchedule Let a paused schedule fire again
+	// ResumeSchedule Resume a paused schedule
 	// (POST /api/v1/schedules/{name}/resume)
 	ResumeSchedule(ctx echo.Context, name ScheduleName) error
 	// TriggerSchedule Fire a schedule now, paused or not
@@ -194,13 +194,13 @@ type ServerInterface interface {
 	// DeleteWebhook Delete a webhook
 	// (DELETE /api/v1/webhooks/{name})
 	DeleteWebhook(ctx echo.Context, name WebhookName) error
-	// GetWebhook Get a webhook and how its delivery stands
+	// GetWebhook Get a webhook with the state of its delivery
 	// (GET /api/v1/webhooks/{name})
 	GetWebhook(ctx echo.Context, name WebhookName) error
-	// PutWebhook Make or change a webhook
+	// PutWebhook Create or update a webhook
 	// (PUT /api/v1/webhooks/{name})
 	PutWebhook(ctx echo.Context, name WebhookName) error
-	// GetHealth Say that the gateway serves
+	// GetHealth Liveness check
 	// (GET /healthz)
 	GetHealth(ctx echo.Context) error
 	// GetMetrics Metrics in the Prometheus text format
@@ -209,7 +209,7 @@ type ServerInterface interface {
 	// GetOpenAPI This file
 	// (GET /openapi.yaml)
 	GetOpenAPI(ctx echo.Context) error
-	// GetReady Say whether runs can be taken and executed
+	// GetReady Readiness check
 	// (GET /readyz)
 	GetReady(ctx echo.Context) error
 }

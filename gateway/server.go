@@ -19,47 +19,44 @@ import (
 	"github.com/drover-run/drover/tokens"
 )
 
-// Deps is what a Server needs.
+// Deps are the dependencies of a Server.
 type Deps struct {
 	Runs run.Service // required
-	Desk run.Desk    // nil: executors are not served
-	// Webhooks are served where they are not nil.
-	Webhooks run.Webhooks
-	// Schedules likewise.
+	Desk run.Desk    // nil: the gateway does not serve executors
+	// Webhooks, Schedules, Fleets, Artifacts and Retention are optional: if one is
+	// nil, the gateway answers its calls with not_supported.
+	Webhooks  run.Webhooks
 	Schedules run.Schedules
-	// Fleets likewise.
-	Fleets run.Fleets
-	// Artifacts likewise.
+	Fleets    run.Fleets
 	Artifacts run.Artifacts
-	// Retention likewise.
 	Retention run.RetentionOffice
-	// Codec answers /codec/decode and /codec/encode for Temporal's own tools,
-	// where it is not nil.
+	// Codec, if not nil, answers /codec/decode and /codec/encode for the tools of
+	// Temporal.
 	Codec http.Handler
-	// Auth knows the bearer tokens. Without it every call is allowed, and
-	// only loopback addresses may be listened on.
+	// Auth checks bearer tokens. If it is nil, every call is allowed, and the
+	// gateway listens on loopback addresses only.
 	Auth tokens.Authenticator
-	// Keys are those of the relays. With them an executor whose token is bound
-	// may only claim what a relay handed to it.
+	// Keys are the keys of the relays. If they are set, an executor with a bound
+	// token may claim only tasks that a relay handed to it.
 	Keys   *tokens.Keys
 	Logger *slog.Logger // required
-	// Registry takes the gateway's metrics, and is what /metrics shows; nil
-	// means one of its own.
+	// Registry holds the metrics of the gateway and is served at /metrics; nil
+	// means a registry of its own.
 	Registry *prometheus.Registry
-	// Stats gives the figures of the store for /metrics, and Archives those of the
-	// archives that are stored; nil: there are none.
+	// Stats returns the figures of the store for /metrics, and Archives those of
+	// the stored archives. If one is nil, its metrics are left out.
 	Stats    StatsFunc
 	Archives ArchivesFunc
 }
 
-// Options are the settings of a Server. The zero value of each means its
+// Options are the settings of a Server. The zero value of a field means its
 // default.
 type Options struct {
-	// Address is what will be listened on, host:port. It is there to be
-	// checked: without tokens it must be loopback.
+	// Address is the listen address, host:port. New only checks it: without tokens
+	// it must be a loopback address.
 	Address string
 	// Hosts are the names, with or without port, by which clients reach the
-	// gateway; loopback names and the listener's own address always count.
+	// gateway. Loopback names and the listener's own address are always allowed.
 	Hosts []string
 	// CodecOrigins are the origins from which browsers may use the codec.
 	CodecOrigins []string
@@ -69,16 +66,17 @@ type Options struct {
 	MaxBody int64
 	// RequestTimeout ends calls that do not stream: 30 s.
 	RequestTimeout time.Duration
-	// ReadTimeout is for reading a whole request: 60 s, enough for the
-	// longest body over a slow line.
+	// ReadTimeout bounds reading a whole request: 60 s, enough for the largest body
+	// over a slow connection.
 	ReadTimeout time.Duration
-	// WriteTimeout is for each write of a stream: 30 s. A reader that takes
-	// nothing for so long is cut off, so that it holds nothing up.
+	// WriteTimeout bounds each write of a stream: 30 s. The gateway disconnects a
+	// reader that takes nothing for this long, because it holds resources.
 	WriteTimeout time.Duration
-	// Heartbeat is the pause after which an idle event stream gets a comment,
-	// so that proxies keep it open and lost clients are noticed: 15 s.
+	// Heartbeat is how long an event stream may be idle before the gateway sends a
+	// comment: 15 s. The comment keeps proxies from closing the stream and detects
+	// lost clients.
 	Heartbeat time.Duration
-	// ShutdownTimeout is how long Run lets calls finish when it ends: 10 s.
+	// ShutdownTimeout is how long Run waits for open calls when it ends: 10 s.
 	ShutdownTimeout time.Duration
 }
 
@@ -120,11 +118,11 @@ type Server struct {
 
 var _ ServerInterface = (*Server)(nil)
 
-// New returns a Server that does not serve yet. It fails where the address is
-// open to others and there are no tokens.
+// New returns a Server that does not serve yet. It returns an error if the
+// address is not loopback and there are no tokens.
 func New(deps Deps, opts Options) (*Server, error) {
 	if deps.Runs == nil || deps.Logger == nil {
-		return nil, errors.New("making the gateway: Runs and Logger are required")
+		return nil, errors.New("create gateway: Runs and Logger are required")
 	}
 	if deps.Auth == nil && opts.Address != "" && !hostcheck.IsLoopback(hostcheck.Name(opts.Address)) {
 		return nil, errNoTokens(opts.Address)
@@ -139,20 +137,21 @@ func New(deps Deps, opts Options) (*Server, error) {
 		streams: newStreams(), opts: opts.withDefaults(),
 	}
 	if s.metrics, err = newMetrics(deps); err != nil {
-		return nil, fmt.Errorf("registering the metrics of the gateway: %w", err)
+		return nil, fmt.Errorf("register metrics of the gateway: %w", err)
 	}
 	s.echo = s.router(ops, deps.Codec)
 	return s, nil
 }
 
 func errNoTokens(address string) error {
-	return run.Errorf(run.CodeInvalid, "%s can be reached by others: it needs a token file, or a loopback address", address)
+	return run.Errorf(run.CodeInvalid, "%s is reachable from other hosts: configure a token file, or a loopback address", address)
 }
 
-// Handler returns the gateway's handler, for a server other than Run's.
+// Handler returns the gateway's handler, for use with another HTTP server than
+// that of Run.
 func (s *Server) Handler() http.Handler { return s.echo }
 
-// router puts together what each call passes through before its handler.
+// router builds the middleware of each call and registers the handlers.
 func (s *Server) router(ops map[string]operation, codec http.Handler) *echo.Echo {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true

@@ -8,13 +8,14 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// snapshot gathers the figures that are read from the store. What can not be
-// read is left out and logged: the rest of the metrics is then needed most.
+// snapshot gathers the figures that are read from the store. Figures that cannot
+// be read are logged and left out: the other metrics are needed most when the
+// store is down.
 func (m *metrics) snapshot(ctx context.Context) prometheus.Gatherer {
 	registry := prometheus.NewRegistry()
 	for _, add := range []func(context.Context, *prometheus.Registry) error{m.addStats, m.addArchives, m.addPools, m.addExecutors} {
 		if err := add(ctx, registry); err != nil {
-			m.logger.WarnContext(ctx, "figures of the store not read", "error", err)
+			m.logger.WarnContext(ctx, "failed to read figures of the store", "error", err)
 		}
 	}
 	return registry
@@ -38,9 +39,9 @@ func (m *metrics) addStats(ctx context.Context, registry *prometheus.Registry) e
 	for _, status := range run.Statuses() {
 		tasks.WithLabelValues(string(status)).Set(float64(stats.OpenTasks[status]))
 	}
-	gauges(registry, "drover_outbox_rows", "Calls that wait to be told to their workflows.").
+	gauges(registry, "drover_outbox_rows", "Outbox rows that wait for delivery to their workflows.").
 		WithLabelValues().Set(float64(stats.Outbox))
-	gauges(registry, "drover_outbox_oldest_seconds", "For how long the oldest of them has waited.").
+	gauges(registry, "drover_outbox_oldest_seconds", "Age of the oldest outbox row.").
 		WithLabelValues().Set(stats.OldestOutbox.Seconds())
 	return nil
 }
@@ -53,8 +54,8 @@ func (m *metrics) addArchives(ctx context.Context, registry *prometheus.Registry
 	if err != nil {
 		return err
 	}
-	archives := gauges(registry, "drover_archives", "Archives that are stored, by kind.", "kind")
-	bytes := gauges(registry, "drover_archives_bytes", "Bytes of the archives that are stored, by kind.", "kind")
+	archives := gauges(registry, "drover_archives", "Stored archives by kind.", "kind")
+	bytes := gauges(registry, "drover_archives_bytes", "Bytes of the stored archives by kind.", "kind")
 	for kind, stat := range stored {
 		archives.WithLabelValues(string(kind)).Set(float64(stat.Archives))
 		bytes.WithLabelValues(string(kind)).Set(float64(stat.Bytes))
@@ -67,10 +68,10 @@ func (m *metrics) addPools(ctx context.Context, registry *prometheus.Registry) e
 	if err != nil {
 		return err
 	}
-	slots := gauges(registry, "drover_pool_slots", "Slots of the executors that are online.", "pool")
+	slots := gauges(registry, "drover_pool_slots", "Slots of online executors.", "pool")
 	used := gauges(registry, "drover_pool_slots_used", "Slots in use.", "pool")
 	queued := gauges(registry, "drover_pool_tasks_queued", "Tasks that wait for a slot.", "pool")
-	running := gauges(registry, "drover_pool_tasks_running", "Tasks that run.", "pool")
+	running := gauges(registry, "drover_pool_tasks_running", "Running tasks.", "pool")
 	for _, p := range pools {
 		slots.WithLabelValues(p.Name).Set(float64(p.Slots))
 		used.WithLabelValues(p.Name).Set(float64(p.SlotsUsed))

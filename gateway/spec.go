@@ -7,9 +7,9 @@ import (
 	"github.com/drover-run/drover/spec"
 )
 
-// readRequest reads a specification of a media type of the contract, which may
-// have an update token beside its keys. It is checked here too, and not by the
-// service alone, because only the text tells the lines of its faults.
+// readRequest reads a specification, which may have an update token beside its
+// keys. The service validates specifications too, but only the text has the line
+// numbers of faults.
 func readRequest(ctx context.Context, data []byte, media string) (*run.Spec, string, error) {
 	format := spec.FormatYAML
 	if media == mediaJSON {

@@ -18,11 +18,11 @@ import (
 
 const mediaEvents = "text/event-stream"
 
-// streamedKey marks requests whose time says nothing.
+// streamedKey marks streaming requests, whose duration is not measured.
 const streamedKey = "drover.streamed"
 
-// streamBuffer is how many items are read ahead of a slow client: enough that
-// a replay is flushed in large pieces.
+// streamBuffer is how many items are read ahead of a slow client: enough to flush
+// a replay in large writes.
 const streamBuffer = 64
 
 // wantsEvents reports whether the client asks for server-sent events.
@@ -38,14 +38,14 @@ func wantsEvents(r *http.Request) bool {
 	return false
 }
 
-// streamWriter writes an answer that goes on. Each write has its own deadline.
+// streamWriter writes a streaming response. Each write has its own deadline.
 type streamWriter struct {
 	response *echo.Response
 	control  *http.ResponseController
 	timeout  time.Duration
 }
 
-// startStream begins an answer that goes on, and sends its header at once.
+// startStream begins a streaming response and sends its header immediately.
 func (s *Server) startStream(c echo.Context, media string) (*streamWriter, error) {
 	return s.startStreamStatus(c, http.StatusOK, media)
 }
@@ -53,12 +53,12 @@ func (s *Server) startStream(c echo.Context, media string) (*streamWriter, error
 func (s *Server) startStreamStatus(c echo.Context, status int, media string) (*streamWriter, error) {
 	c.Set(streamedKey, true)
 	w := &streamWriter{response: c.Response(), control: http.NewResponseController(c.Response()), timeout: s.opts.WriteTimeout}
-	// The timeout for reading a request would end the answer as well.
+	// The read timeout of the request would also end the response.
 	if err := w.control.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return nil, err
 	}
 	w.response.Header().Set("Content-Type", media)
-	w.response.Header().Set("X-Accel-Buffering", "no") // proxies must hand it on as it comes
+	w.response.Header().Set("X-Accel-Buffering", "no") // proxies must not buffer it
 	if err := w.extend(); err != nil {
 		return nil, err
 	}
@@ -90,13 +90,13 @@ func (w *streamWriter) flush() error {
 	return gone(w.control.Flush())
 }
 
-// gone is for what fails to be written: that the client went away, or takes
-// nothing any more, is no fault of the gateway.
+// gone wraps an error of a write: the client disconnected or stopped reading,
+// which is not a failure of the gateway.
 func gone(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &run.Error{Code: run.CodeCanceled, Message: "the client takes no more", Err: err}
+	return &run.Error{Code: run.CodeCanceled, Message: "the client stopped reading", Err: err}
 }
 
 // event writes one server-sent event. v is written as JSON, so it has no line
@@ -109,7 +109,7 @@ func (w *streamWriter) event(id int64, name string, v any) error {
 	return w.write(fmt.Appendf(nil, "id: %d\nevent: %s\ndata: %s\n\n", id, name, data))
 }
 
-// comment writes and flushes a line that clients pass over.
+// comment writes and flushes a comment, which clients ignore.
 func (w *streamWriter) comment(text string) error {
 	if err := w.write([]byte(": " + text + "\n\n")); err != nil {
 		return err
@@ -117,7 +117,7 @@ func (w *streamWriter) comment(text string) error {
 	return w.flush()
 }
 
-// problem tells a client of an open event stream why it ends.
+// problem sends the error that ends an open event stream to its client.
 func (w *streamWriter) problem(err error) error {
 	data, marshalErr := json.Marshal(problemOf(err, http.MethodGet))
 	if marshalErr != nil {
@@ -129,15 +129,15 @@ func (w *streamWriter) problem(err error) error {
 	return w.flush()
 }
 
-// item is what a source yields.
+// item is a value or an error of a source.
 type item[T any] struct {
 	value T
 	err   error
 }
 
-// relay sends what source yields, flushes whenever it has nothing more at
-// hand, and writes a comment whenever it is idle. It returns the error that
-// source yields, or that writing meets, or nil when source ends.
+// relay sends the items of source, flushes when no further item is ready, and
+// writes a comment when the stream is idle. It returns the error of source or of
+// a write, or nil when source ends.
 func relay[T any](
 	ctx context.Context, w *streamWriter, idle time.Duration, source func(context.Context) iter.Seq2[T, error], send func(T) error,
 ) error {
@@ -146,7 +146,7 @@ func relay[T any](
 	go produce(ctx, source, items)
 	defer func() {
 		cancel(nil)
-		for range items { // waits for the end of the producer
+		for range items { // wait for the producer to end
 		}
 	}()
 	ticker := time.NewTicker(idle)

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// streams are the answers that go on for as long as their clients listen. They
-// are ended first at a shutdown, which would else wait for them.
+// streams tracks the open streaming responses. A shutdown ends them first,
+// because it would else wait for them.
 type streams struct {
 	mu      sync.Mutex
 	ended   bool
@@ -16,8 +16,8 @@ type streams struct {
 
 func newStreams() *streams { return &streams{cancels: make(map[int]context.CancelCauseFunc)} }
 
-// open returns a context for a stream, which ends with its parent and with
-// endAll. close must be called.
+// open returns a context for a stream. The context ends with its parent and with
+// endAll. The caller must call closeStream.
 func (s *streams) open(parent context.Context) (ctx context.Context, closeStream func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	s.mu.Lock()
@@ -37,7 +37,7 @@ func (s *streams) open(parent context.Context) (ctx context.Context, closeStream
 	}
 }
 
-// endAll ends all streams, also those that are opened later.
+// endAll ends all streams, including those opened later.
 func (s *streams) endAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

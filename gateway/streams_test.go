@@ -22,7 +22,7 @@ import (
 	"github.com/drover-run/drover/run/runtest"
 )
 
-// stream is an open answer.
+// stream is an open response.
 type stream struct {
 	*http.Response
 	lines *bufio.Reader
@@ -46,7 +46,7 @@ func open(t *testing.T, url string, header map[string]string) *stream {
 // event is a server-sent event.
 type event struct{ id, name, data string }
 
-// next reads an event, passing over comments.
+// next reads an event and skips comments.
 func (s *stream) next(t *testing.T) event {
 	t.Helper()
 	var e event
@@ -71,7 +71,8 @@ func (s *stream) next(t *testing.T) event {
 
 const logPath = "/api/v1/runs/" + runID + "/tasks/a/logs"
 
-// logService serves one log and tells the query it was opened with.
+// logService serves one log, and sends the query with which it was opened to
+// queries.
 func logService(l *runtest.Log, queries chan<- run.LogQuery) *runtest.Service {
 	return &runtest.Service{LogsFunc: func(_ context.Context, q run.LogQuery) (run.LogReader, error) {
 		queries <- q
@@ -88,7 +89,7 @@ func TestServer_logs_as_text(t *testing.T) {
 	require.Equal(t, "text/plain; charset=utf-8", s.Header.Get("Content-Type"))
 	for _, text := range []string{"one\n", "two\n", "\xff\x00\n"} {
 		l.Send(run.LogChunk{Data: []byte(text)})
-		line, err := s.lines.ReadString('\n') // it comes while the log is open
+		line, err := s.lines.ReadString('\n') // the line arrives while the log is open
 		require.NoError(t, err)
 		require.Equal(t, text, line)
 	}
@@ -111,7 +112,7 @@ func TestServer_logs_in_part(t *testing.T) {
 	}, <-queries)
 	require.Equal(t, "77", s.Header.Get("Drover-Log-Offset"))
 	require.Equal(t, `attachment; filename=`+runID+`-a.log`, s.Header.Get("Content-Disposition"))
-	require.Equal(t, "text/plain; charset=utf-8", s.Header.Get("Content-Type"), "a download is a file, whatever is accepted")
+	require.Equal(t, "text/plain; charset=utf-8", s.Header.Get("Content-Type"), "a download is a file, for any Accept header")
 	l.Send(run.LogChunk{Time: since, Data: []byte("one\ntw")})
 	l.Send(run.LogChunk{Time: since.Add(time.Second), Data: []byte("o\r\nthree\r")})
 	l.Send(run.LogChunk{Time: since.Add(time.Minute), Data: []byte("\xff\n")})
@@ -140,7 +141,7 @@ func TestServer_logs_refused(t *testing.T) {
 		"tail=-1":         "tail",
 		"tail=some":       "tail",
 		"stream=stdin":    "stream",
-		"timestamps=true": "events have times anyway",
+		"timestamps=true": "events always have times",
 		"timestamps=2":    "timestamps",
 		"download=maybe":  "download",
 	} {
@@ -179,8 +180,8 @@ func TestServer_logs_as_events(t *testing.T) {
 	l.Begin = 5
 	base := serve(t, gateway.Deps{Runs: logService(l, queries)}, gateway.Options{})
 	s := open(t, base+logPath+"?follow=true&offset=1&tail=3&since=1m", map[string]string{"Accept": "text/event-stream", "Last-Event-ID": "5"})
-	require.Equal(t, run.LogQuery{Run: runID, Task: "a", Offset: 5, Follow: true}, <-queries, "who comes back goes on where it was")
-	require.Equal(t, event{"5", "start", `{"offset":5}`}, s.next(t), "before there is anything to send")
+	require.Equal(t, run.LogQuery{Run: runID, Task: "a", Offset: 5, Follow: true}, <-queries, "Last-Event-ID resumes the stream")
+	require.Equal(t, event{"5", "start", `{"offset":5}`}, s.next(t), "the first event is sent before any output")
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	l.Send(run.LogChunk{Offset: 5, Time: at, Step: -1, Stream: run.StreamSystem, Data: []byte("a\nb")})
 	got := s.next(t)
@@ -251,10 +252,10 @@ func TestServer_events(t *testing.T) {
 	require.JSONEq(t, `{"number": 9, "type": "task", "time": "2026-01-01T00:00:00Z", "run": "`+runID+`", "group": "/a/b", "task": "a",
 		"status": "failed", "attempt": 1, "executor": "e", "exit_code": 0, "reason": "x"}`, got.data)
 	require.NoError(t, s.Body.Close())
-	<-ended // a client that goes away ends the source
+	<-ended // the source ends when the client disconnects
 }
 
-// An idle stream lives longer than every timeout of the server.
+// An idle stream outlives every timeout of the server.
 func TestServer_heartbeats(t *testing.T) {
 	t.Parallel()
 	events, ended := make(chan run.Event), make(chan struct{})
@@ -273,7 +274,7 @@ func TestServer_heartbeats(t *testing.T) {
 	require.Equal(t, "1", s.next(t).id)
 }
 
-// A reader that takes nothing is cut off, so that it holds up nothing.
+// The gateway disconnects a reader that takes nothing, to release its resources.
 func TestServer_slow_reader(t *testing.T) {
 	t.Parallel()
 	ended, taken := make(chan struct{}), int64(0)
@@ -294,11 +295,12 @@ func TestServer_slow_reader(t *testing.T) {
 			return false, "still writing"
 		}
 	})
-	// What the system's buffers took, and no more.
+	// The reader took what fits into the buffers of the operating system, and no
+	// more.
 	require.Less(t, taken, int64(5_000))
 }
 
-// instance is a gateway that runs as in production.
+// instance is a gateway that runs with Server.Run.
 type instance struct {
 	url  string
 	stop context.CancelFunc
@@ -355,11 +357,11 @@ func TestServer_Run_shuts_down(t *testing.T) {
 	g.stop()
 	last := follower.next(t)
 	require.Equal(t, "problem", last.name)
-	require.Contains(t, last.data, "shuts down")
+	require.Contains(t, last.data, "shutting down")
 	_, err := io.ReadAll(text.lines)
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	close(leave)
-	require.Equal(t, http.StatusOK, (<-answered).status, "a call that has begun is finished")
+	require.Equal(t, http.StatusOK, (<-answered).status, "the gateway finishes open calls")
 	require.NoError(t, <-g.done)
 	<-l.Closed()
 }
@@ -397,7 +399,7 @@ func TestServer_Run_refuses_open_listener(t *testing.T) {
 	require.ErrorContains(t, g.Run(t.Context(), everywhere{}), "token")
 }
 
-// everywhere is a listener on all addresses, without opening one.
+// everywhere is a listener whose address is all interfaces. It opens no port.
 type everywhere struct{ net.Listener }
 
 func (everywhere) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4zero, Port: 80} }

@@ -10,9 +10,9 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// errNoWebhooks is for gateways that were made without run.Webhooks.
+// errNoWebhooks is the error of gateways without run.Webhooks.
 func errNoWebhooks() error {
-	return run.Errorf(run.CodeNotSupported, "this gateway knows no webhooks")
+	return run.Errorf(run.CodeNotSupported, "this gateway does not serve webhooks")
 }
 
 // ListWebhooks implements ServerInterface.

@@ -1,5 +1,5 @@
-// Package keyring encrypts small values that are kept at rest, with keys that
-// have ids so that they can be replaced.
+// Package keyring encrypts small values at rest. Its keys have ids, so that
+// they can be replaced.
 package keyring
 
 import (
@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// scheme begins what is sealed, so that another form can come, and tells it
-	// from what was stored in the clear.
+	// scheme is the prefix of sealed values. It distinguishes them from values
+	// stored in the clear, and allows for other formats later.
 	scheme    = "drover-sealed:1:"
 	keyLength = 32 // AES-256
 	maxID     = 32
@@ -23,7 +23,8 @@ const (
 // ErrUnknownKey says that a value was sealed with a key that the ring lacks.
 var ErrUnknownKey = errors.New("it was sealed with a key that is not in the keyring")
 
-// errAltered says that a value is not what was sealed under its label.
+// errAltered says that a value does not match its label, its key, or its
+// authentication tag.
 var errAltered = errors.New("it was altered, or belongs elsewhere, or the key of that id is another")
 
 // Ring seals with its first key and opens with all. It is safe for concurrent
@@ -33,7 +34,7 @@ type Ring struct {
 	keys  map[string]cipher.AEAD
 }
 
-// NewKey returns a line with a random key, as Parse reads it.
+// NewKey returns a line with a random key, in the format of Parse.
 func NewKey(id string) (string, error) {
 	if !validID(id) {
 		return "", fmt.Errorf("%q is not a key id: it has 1 to %d of a-z, A-Z, 0-9, '_' and '-'", id, maxID)
@@ -43,9 +44,9 @@ func NewKey(id string) (string, error) {
 	return id + ":" + base64.StdEncoding.EncodeToString(key), nil
 }
 
-// Parse reads keys, one a line: an id, a colon and 32 bytes in base64. The
-// first seals. Empty lines and those that begin with # are left out. Errors
-// never show a key.
+// Parse reads keys, one on each line: an id, a colon and 32 bytes in base64.
+// The first key seals. Empty lines and lines that begin with # are ignored.
+// Errors never show a key.
 func Parse(text string) (*Ring, error) {
 	r := &Ring{keys: map[string]cipher.AEAD{}}
 	n := 0
@@ -87,8 +88,8 @@ func newAEAD(key []byte) (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// Seal encrypts a value. The label says where it belongs: it opens under no
-// other. A ring without keys returns it as it is.
+// Seal encrypts a value. The label identifies the location of the value: it
+// opens under no other label. A ring without keys returns the value unchanged.
 func (r *Ring) Seal(label, value string) string {
 	if r == nil || r.first == "" {
 		return value
@@ -97,14 +98,14 @@ func (r *Ring) Seal(label, value string) string {
 	return r.Current() + base64.RawStdEncoding.EncodeToString(sealed)
 }
 
-// Encrypt encrypts data with the first key, of which there must be one, and
-// returns its id.
+// Encrypt encrypts data with the first key, which must exist, and returns the
+// id of the key.
 func (r *Ring) Encrypt(label string, data []byte) (id string, sealed []byte) {
 	return r.first, r.keys[r.first].Seal(nil, nil, data, []byte(label)) //nolint:gosec // it makes the nonce itself
 }
 
-// Decrypt returns what the key of that id encrypted under the label. Errors are
-// those of Open.
+// Decrypt decrypts data that the key of that id encrypted under the label.
+// Errors are those of Open.
 func (r *Ring) Decrypt(id, label string, sealed []byte) ([]byte, error) {
 	var key cipher.AEAD
 	if r != nil {
@@ -120,9 +121,9 @@ func (r *Ring) Decrypt(id, label string, sealed []byte) ([]byte, error) {
 	return data, nil
 }
 
-// Open returns what was sealed under the label, and what was stored in the
-// clear as it is. Errors, which show nothing of the value: ErrUnknownKey, or
-// that it was altered.
+// Open returns a value that was sealed under the label; a value that was stored
+// in the clear is returned unchanged. Errors, which show nothing of the value:
+// ErrUnknownKey, or that the value was altered.
 func (r *Ring) Open(label, stored string) (string, error) {
 	rest, ok := strings.CutPrefix(stored, scheme)
 	if !ok {
@@ -137,7 +138,7 @@ func (r *Ring) Open(label, stored string) (string, error) {
 	return string(value), err
 }
 
-// Current returns how everything begins that the first key sealed; "" where
+// Current returns the prefix of all values that the first key sealed; "" if
 // there is no key.
 func (r *Ring) Current() string {
 	if r == nil || r.first == "" {

@@ -7,61 +7,63 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Archives keeps what steps saved: which object of the blob store it is, and
-// who may read it. The bytes are written first, under a row that PutObject
-// makes, and count from the one transaction of CommitArchive on.
+// Archives stores which object of the blob store holds what a step saved, and
+// which steps may read it. PutObject writes a row before the bytes are written.
+// The archive exists from the transaction of CommitArchive on.
 type Archives interface {
 	ArchiveRetention
-	// ArchivePlace tells about a step for which an executor has an open claim.
-	// Errors: not_found (no such claim, not of this executor, no such step),
-	// conflict (the claim is closed). They are those of all calls that take an
-	// ArchiveClaim.
+	// ArchivePlace returns what the gateway must know about a step for which an
+	// executor has an open claim. Errors: not_found (no such claim, another
+	// executor's claim, no such step), conflict (the claim is closed). All
+	// calls that take an ArchiveClaim return these errors.
 	ArchivePlace(ctx context.Context, c ArchiveClaim) (ArchivePlace, error)
-	// ClaimSecrets returns the specification of the run of a claim, without tasks
-	// and with secrets: what is to be hidden in texts of the task.
+	// ClaimSecrets returns the specification of the run of a claim, without
+	// tasks and with secrets. The secrets are masked in texts of the task.
 	ClaimSecrets(ctx context.Context, c ArchiveClaim) (*run.Spec, error)
-	// SavedArchive returns what the step saved before, or the cache of that scope
-	// and name; nil for none.
+	// SavedArchive returns the archive that the step saved before, or the cache
+	// of that scope and name; nil if there is none.
 	SavedArchive(ctx context.Context, c ArchiveClaim, scope, name string) (*Archive, error)
-	// PutObject notes an object before its bytes are written, or goes on with
-	// one: unless it is committed, it is garbage after the lease. Errors: gone
-	// (it was taken as garbage).
+	// PutObject records an object before its bytes are written, or extends its
+	// lease. An object that is not committed becomes garbage after the lease.
+	// Errors: gone (the object was collected as garbage).
 	PutObject(ctx context.Context, object string, lease time.Duration) error
-	// CommitArchive makes an archive be seen. Where the step, or another step
-	// with the same cache, has saved one meanwhile, that one is returned, and the
-	// object is garbage. Errors: gone (the object was taken as garbage).
+	// CommitArchive makes an archive visible. If the step, or another step with
+	// the same cache, saved one meanwhile, CommitArchive returns that one, and
+	// the object becomes garbage. Errors: gone (the object was collected as
+	// garbage).
 	CommitArchive(ctx context.Context, c ArchiveClaim, a Archive) (Archive, error)
 	// Workspaces returns what all tasks saved that the step's task depends on,
-	// over any number of others, by level, then name, then step. Those that were
-	// removed have no object.
+	// directly or indirectly, ordered by level, name and step. Removed archives
+	// have no object.
 	Workspaces(ctx context.Context, c ArchiveClaim) ([]Archive, error)
-	// FindCache returns the first cache that is found for one of the keys: in one
-	// of the scopes of exactly that name, or else the newest in one of them whose
-	// name begins with it. It counts as used then. nil: there is none.
+	// FindCache returns the first cache found for one of the keys: in one of
+	// the scopes the cache of exactly that name, else the newest cache whose
+	// name begins with the key. It marks the cache as used. nil means that
+	// there is none.
 	FindCache(ctx context.Context, c ArchiveClaim, scopes, keys []string) (*Archive, error)
-	// MayRead returns nil where the step's executor may read an object. Errors:
-	// gone (it was removed).
+	// MayRead returns nil if the step's executor may read an object. Errors:
+	// gone (the object was removed).
 	MayRead(ctx context.Context, c ArchiveClaim, object string) error
-	// Artifacts returns the artifacts of a run, by task and name; those that were
-	// removed have no object. Errors: not_found.
+	// Artifacts returns the artifacts of a run, by task and name. Removed
+	// artifacts have no object. Errors: not_found.
 	Artifacts(ctx context.Context, id run.ID) ([]Archive, error)
-	// ServiceKey returns the secret of the service of that name; the first call
-	// of all stores that one.
+	// ServiceKey returns the secret of the service of that name. The first call
+	// stores first as the secret.
 	ServiceKey(ctx context.Context, name, first string) (string, error)
 }
 
-// ArchiveRetention removes archives that are kept no longer.
+// ArchiveRetention removes expired archives.
 type ArchiveRetention interface {
-	// ExpireArchives removes up to n archives of a kind that are kept no longer,
-	// those first that are due the longest. Tried again it goes on where it was.
+	// ExpireArchives removes up to n expired archives of a kind, those that
+	// expired first. A repeated call continues where the last one stopped.
 	ExpireArchives(ctx context.Context, kind run.ArchiveKind, keep run.ArchiveRetention, n int) (Expired, error)
-	// TakeObjects takes up to n objects that are garbage; what is not done after
-	// the lease is handed out again. DoneObjects forgets those whose bytes are
-	// removed.
+	// TakeObjects leases up to n objects that are garbage. An object that is
+	// not done after the lease is handed out again. CompleteObjects deletes the
+	// rows of objects whose bytes are removed.
 	TakeObjects(ctx context.Context, n int, lease time.Duration) ([]string, error)
 	DoneObjects(ctx context.Context, objects []string) error
-	// ArchiveStats counts what is stored: each object once, however many runs
-	// share it.
+	// ArchiveStats counts what is stored: each object once, even if several
+	// runs share it.
 	ArchiveStats(ctx context.Context) (map[run.ArchiveKind]run.ArchiveStat, error)
 }
 
@@ -72,7 +74,7 @@ type ArchiveClaim struct {
 	Step     int
 }
 
-// ArchivePlace is what there is to know about a step that moves archives.
+// ArchivePlace describes a step that saves or restores archives.
 type ArchivePlace struct {
 	Step      run.ArchiveStep
 	Task      string
@@ -83,23 +85,23 @@ type ArchivePlace struct {
 // Archive is a stored archive.
 type Archive struct {
 	Kind   run.ArchiveKind
-	Run    run.ID // not of a cache; likewise Task and Step
+	Run    run.ID // empty for a cache; likewise Task and Step
 	Task   string
 	Step   int
 	Scope  string // of a cache
 	Name   string // of a cache or artifact
-	Object string // "": it was removed
+	Object string // "" if it was removed
 	Size   int64
 	Digest string
-	// Tests is what an artifact's reports of tests say; nil for none.
+	// Tests sums up the test reports of an artifact; nil for none.
 	Tests   *run.TestSummary
 	Created time.Time
-	Expires time.Time // zero: never, or not by itself
+	Expires time.Time // zero: never, or only with its run or cache policy
 }
 
-// Expired says what was removed.
+// Expired counts what was removed.
 type Expired struct {
 	Archives int
 	Bytes    int64
-	More     bool // there may be more
+	More     bool // more archives may have expired
 }

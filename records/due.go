@@ -7,16 +7,16 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Due tells what of each kind is kept no longer: exactly what the method that
-// removes it would remove by the same arguments, called until there is no more.
-// Up to n are listed, the oldest first.
+// Due lists what of each kind has expired: exactly what the removing method
+// would remove with the same arguments, called until nothing is left. Up to n
+// items are listed, the oldest first.
 type Due interface {
-	// DueRuns is about DeleteRuns.
+	// DueRuns lists what DeleteRuns would delete.
 	DueRuns(ctx context.Context, q run.DeleteQuery, n int) (run.RetentionDue, error)
-	// DueEvents is about RemoveEvents.
+	// DueEvents lists what RemoveEvents would remove.
 	DueEvents(ctx context.Context, keep KeepEvents, n int) (run.RetentionDue, error)
-	// DueLogs is about ExpireLogs.
+	// DueLogs lists what ExpireLogs would remove.
 	DueLogs(ctx context.Context, before time.Time, n int) (run.RetentionDue, error)
-	// DueArchives is about ExpireArchives.
+	// DueArchives lists what ExpireArchives would remove.
 	DueArchives(ctx context.Context, kind run.ArchiveKind, keep run.ArchiveRetention, n int) (run.RetentionDue, error)
 }

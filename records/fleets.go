@@ -7,13 +7,13 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Fleets is what the engine needs of fleets for clients' calls.
+// Fleets holds the calls about fleets that the engine needs for clients.
 type Fleets interface {
 	// ListFleets, GetFleet, PutFleet, SteerFleet, DeleteFleet, FleetInstances
-	// and FleetEvents: see run.Fleets. What is put has been checked. Every
-	// change appends an event and an outbox row of OutboxFleet. A name whose
-	// fleet was deleted may be put again; its ledger goes on. GetFleet has the
-	// secrets of the configuration.
+	// and FleetEvents: see run.Fleets. The caller has validated what it puts.
+	// Every change appends an event and an outbox row of OutboxFleet. The name
+	// of a deleted fleet may be put again; its ledger continues. GetFleet
+	// returns the secrets of the configuration too.
 	ListFleets(ctx context.Context) ([]run.Fleet, error)
 	GetFleet(ctx context.Context, name string) (run.Fleet, error)
 	PutFleet(ctx context.Context, name string, s run.FleetSpec, by string) (_ run.Fleet, created bool, _ error)
@@ -23,83 +23,85 @@ type Fleets interface {
 	FleetEvents(ctx context.Context, name string, after int64, n int) ([]run.FleetEvent, error)
 }
 
-// Ledger is what the worker of a fleet reads and writes.
+// Ledger holds the calls of the worker of a fleet.
 type Ledger interface {
-	// ViewFleet returns all that is decided by, from one snapshot. Errors:
-	// not_found (also where it was deleted).
+	// ViewFleet returns all inputs of a scaling decision, from one snapshot.
+	// Errors: not_found (also if the fleet was deleted).
 	ViewFleet(ctx context.Context, name string) (FleetView, error)
-	// UpcomingTasks counts the tasks of a pool that are ready once those that run
-	// have ended as they should, in up to n running runs.
+	// UpcomingTasks counts the tasks of a pool that become ready once the tasks
+	// that run now have succeeded, in up to n running runs.
 	UpcomingTasks(ctx context.Context, pool string, n int) (int, error)
-	// ChangeFleet writes what the worker of a fleet saw or did, and the events
-	// that tell of it. Rows of instances that do not stand as the change
-	// expects are left out, with their events; it returns the numbers of those
-	// that were written, in order. Errors: not_found.
+	// ChangeFleet writes what the worker of a fleet observed or did, with the
+	// events that describe it. It leaves out rows of instances that are not in
+	// the state that the change expects, with their events. It returns the
+	// numbers of the rows that it wrote, in order. Errors: not_found.
 	ChangeFleet(ctx context.Context, name string, c FleetChanges) ([]int, error)
-	// WatchFleets is Events.Watch for whatever a fleet is decided by: what
-	// clients change, its executors, and the tasks of runs.
+	// WatchFleets is Events.Watch for all inputs of scaling decisions: changes
+	// by clients, executors of fleets, and tasks of runs.
 	WatchFleets() (signal <-chan struct{}, stop func())
 }
 
-// FleetView is all that is decided by.
+// FleetView holds all inputs of a scaling decision.
 type FleetView struct {
 	Fleet     run.Fleet
-	Instances []LedgerRow    // that are not gone, by number
-	Memory    string         // what ChangeFleet wrote last
-	Queued    int            // tasks of the pool that wait for an executor
-	Overdue   int            // of them: those that have waited for longer than run.SlotTimeout
-	FreeSlots int            // of online executors of the pool that are of none of its fleets
-	Executors []run.Executor // that are instances of the fleet, and are not removed
-	Sharing   []QuotaShare   // other fleets of its quota
-	// Pool are the other fleets of its pool, by name, each without the tasks and
-	// free slots of the pool, and without Pool.
+	Instances []LedgerRow    // without those in state gone, by number
+	Memory    string         // the policy state that ChangeFleet wrote last
+	Queued    int            // tasks of the pool that are queued
+	Overdue   int            // of Queued: those that have waited for longer than run.SlotTimeout
+	FreeSlots int            // of online executors of the pool that belong to none of its fleets
+	Executors []run.Executor // instances of the fleet that are not removed
+	Sharing   []QuotaShare   // other fleets that share its quota
+	// Pool holds the other fleets of its pool, by name, each without the tasks
+	// and free slots of the pool, and without Pool.
 	Pool []FleetView
 }
 
-// QuotaShare is what another fleet has of a quota.
+// QuotaShare is the use of a quota by another fleet.
 type QuotaShare struct {
 	Fleet     string
 	Spec      run.FleetSpec
-	Instances int       // that it has, in whatever state
-	Target    int       // that it would have
+	Instances int       // in any state but gone and ignored
+	Target    int       // the number of instances that its policy asks for
 	SeenAt    time.Time // when its plugin last listed its instances
 }
 
-// LedgerRow is an instance with what only its fleet's worker wants to know.
+// LedgerRow is an instance with the fields that only the fleet's worker uses.
 type LedgerRow struct {
 	run.FleetInstance
-	// Told says that the plugin has answered the request: until then nobody
-	// knows whether it has heard of it.
+	// Told reports that the plugin has answered the request. Until then the
+	// plugin may or may not have received it.
 	Told     bool
-	Failures int // health checks in a row
-	Misses   int // listings in a row that did not have it
+	Failures int // failed health checks in a row
+	Misses   int // plugin listings in a row without the instance
 }
 
-// FleetChanges are what the worker of a fleet writes in one transaction.
+// FleetChanges is what the worker of a fleet writes in one transaction.
 type FleetChanges struct {
-	// Add are new rows; their numbers are given when they are written.
+	// Add holds new rows. ChangeFleet numbers them.
 	Add []LedgerChange
-	// Set replaces rows, where they are in the state that From says.
+	// Set replaces rows that are in the state From.
 	Set []LedgerChange
-	// Status and Memory replace what there is, where they are not nil.
+	// Status and PolicyState replace the stored values if they are not nil.
 	Status *run.FleetStatus
 	Memory *string
-	Events []run.FleetEvent // that are of no row
-	// Request, where not "", lets nothing be added where the ledger has a row
-	// of that request already.
+	Events []run.FleetEvent // that belong to no row
+	// Request, if not "", adds nothing if the ledger already has a row of that
+	// request.
 	Request string
-	// Room, where not nil, says how many of Add may be added, by a view that is
-	// read in the same transaction: the fleets of the same quota and of the
-	// same pool do not change until it is written. It may be called again.
+	// Room, if not nil, returns how many of Add may be added, given a view that
+	// is read in the same transaction. The fleets of the same quota and of the
+	// same pool do not change until the transaction ends. Capacity may be called
+	// again.
 	Room func(v FleetView) int
-	// Deleted says that a fleet that was being deleted is gone.
+	// Deleted marks a fleet whose deletion is complete.
 	Deleted bool
 }
 
-// LedgerChange is a row as it becomes.
+// LedgerChange is the new content of a row.
 type LedgerChange struct {
 	LedgerRow
 	From run.InstanceState // of Set
-	// Event tells of the change; nil for none. Its instance is filled in.
+	// Event describes the change; nil for none. ChangeFleet fills in its
+	// instance.
 	Event *run.FleetEvent
 }

@@ -7,30 +7,29 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Schedules keeps what Temporal is not told of schedules: the specifications
-// of their runs, with secrets, and what their firings made.
+// Schedules stores what Temporal does not hold of schedules: the specifications
+// of their runs, with secrets, and the runs that their firings created.
 type Schedules interface {
-	// ListSchedules returns up to n schedules with names after one, by name,
-	// without specifications.
+	// ListSchedules returns up to n schedules whose names follow after, by
+	// name, without specifications.
 	ListSchedules(ctx context.Context, after string, n int) ([]Schedule, error)
 	// GetSchedule returns a schedule with its specification and secrets.
 	// Errors: not_found.
 	GetSchedule(ctx context.Context, name string) (Schedule, error)
-	// PutSchedule stores a schedule in the place of the one of that version,
-	// 0 for none. Its note, and whether it is paused, are not kept. Errors:
-	// conflict (there is another version).
+	// PutSchedule replaces the given version of a schedule; 0 creates one. It
+	// does not store its note or whether it is paused. Errors: conflict (the
+	// stored version is another).
 	PutSchedule(ctx context.Context, s run.ScheduleSpec, version int64) error
-	// DeleteSchedule removes a schedule, and forgets its firings. Errors:
-	// not_found.
+	// DeleteSchedule removes a schedule and its firings. Errors: not_found.
 	DeleteSchedule(ctx context.Context, name string) error
-	// PutFiring notes what a firing made; one that is known, by its key, is
-	// noted anew. Only the last run.MaxFirings are kept, and those whose runs
-	// are open. Nothing is noted of a schedule that does not exist.
+	// PutFiring records what a firing created. A firing with a known key is
+	// replaced. Only the last run.MaxFirings are kept, and those whose runs are
+	// open. Nothing is recorded for a schedule that does not exist.
 	PutFiring(ctx context.Context, schedule string, f Firing) error
-	// Firings returns the last firings, newest first, with how their runs
-	// stand.
+	// Firings returns the last firings, newest first, with the phases and
+	// results of their runs.
 	Firings(ctx context.Context, schedule string, n int) ([]Firing, error)
-	// OpenFirings returns those whose runs are open, oldest first.
+	// OpenFirings returns the firings whose runs are open, oldest first.
 	OpenFirings(ctx context.Context, schedule string) ([]Firing, error)
 }
 
@@ -46,7 +45,7 @@ type Schedule struct {
 
 // Firing is a stored firing of a schedule.
 type Firing struct {
-	// Key is the execution of the workflow that makes the run.
+	// Key is the execution of the workflow that creates the run.
 	Key string
 	run.Firing
 }

@@ -7,48 +7,48 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Webhooks keeps the webhooks and how far each has come.
+// Webhooks stores the webhooks and the delivery progress of each.
 type Webhooks interface {
 	// ListWebhooks, GetWebhook, PutWebhook and DeleteWebhook: see run.Webhooks.
-	// What is put has been checked, but for the secret that a new one needs
-	// (invalid). Putting and deleting append an outbox row of OutboxWebhook.
+	// The caller has validated what it puts, except that a new webhook has a
+	// secret (invalid). Putting and deleting append an outbox row of
+	// OutboxWebhook.
 	ListWebhooks(ctx context.Context) ([]run.Webhook, error)
 	GetWebhook(ctx context.Context, name string) (run.Webhook, error)
 	PutWebhook(ctx context.Context, w run.WebhookSpec) (_ run.Webhook, created bool, _ error)
 	DeleteWebhook(ctx context.Context, name string) error
 
-	// TakeWebhook makes the caller the one that delivers: nobody else moves
-	// the webhook on from now on. Errors: not_found.
+	// TakeWebhook makes the caller the only worker that delivers the webhook:
+	// from now on AdvanceWebhook refuses all others. Errors: not_found.
 	TakeWebhook(ctx context.Context, name string) (Delivery, error)
-	// ReadWebhook returns how delivery stands, to the one that took it.
-	// Errors: not_found, conflict (another took it).
+	// ReadWebhook returns the delivery state to the worker that acquired the
+	// webhook. Errors: not_found, conflict (another worker acquired it).
 	ReadWebhook(ctx context.Context, name string, epoch int64) (Delivery, error)
-	// MoveWebhook writes how far delivery has come. Errors: not_found, and
-	// conflict (another took it, or a client has changed the webhook since).
+	// MoveWebhook writes the delivery progress. Errors: not_found, conflict
+	// (another worker acquired the webhook, or a client has changed it since).
 	MoveWebhook(ctx context.Context, name string, epoch, version int64, to Progression) error
-	// WatchWebhook is Events.Watch for the changes that clients make of a
-	// webhook.
+	// WatchWebhook is Events.Watch for changes of a webhook by clients.
 	WatchWebhook(name string) (signal <-chan struct{}, stop func())
 }
 
-// Delivery is a webhook for the one that delivers.
+// Delivery is a webhook as the worker that delivers it reads it.
 type Delivery struct {
 	run.Webhook
 	Secret run.Secret
-	Epoch  int64 // of the one that took it last
-	// Version grows with every change that a client makes.
+	Epoch  int64 // incremented by each AcquireWebhook
+	// Version increases with every change by a client.
 	Version int64
-	// BatchEnd is the last event of the batch that failed last, so that it is
-	// tried again as it was; 0 where there is none.
+	// BatchEnd is the last event of the batch that failed last, so that the
+	// retry sends the same batch; 0 if there is none.
 	BatchEnd int64
 }
 
-// Progression is how far the delivery of a webhook has come.
+// Progression is the delivery progress of a webhook.
 type Progression struct {
 	Delivered   int64
 	BatchEnd    int64
 	LastError   string
-	LastAttempt time.Time // zero leaves it as it is
+	LastAttempt time.Time // zero keeps the stored value
 	NextAttempt time.Time
 	Failures    int
 }

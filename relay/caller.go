@@ -11,19 +11,19 @@ import (
 	"github.com/drover-run/drover/tokens"
 )
 
-// caller is the executor, or the several that share a token, on whose behalf a
-// call is made.
+// caller is the executor that makes a call, or one of several executors that
+// share a token.
 type caller struct {
 	name    string // of the token
 	binding tokens.Binding
-	headers []string // what the call said who it is, to be asked again
+	headers []string // authorization headers of the call, for rechecks
 }
 
-// owner is whom task tokens are handed to.
+// owner returns the owner to which task tokens are bound.
 func (c caller) owner() string { return c.binding.Owner() }
 
-// identity is what Temporal is told of who calls: the executor, as far as the
-// token says who that is.
+// identity returns the identity to report to Temporal: the claimed executor if
+// the token allows it, else the owner.
 func (c caller) identity(claimed string) string {
 	if id, ok := strings.CutPrefix(claimed, contract.ExecutorQueue("")); ok && c.is(id) {
 		return claimed
@@ -35,7 +35,7 @@ func (c caller) is(executor string) bool {
 	return run.ValidName(executor) && c.binding.AllowsExecutor(executor)
 }
 
-// queue tells the kind of a queue that is the caller's own, and whether it is.
+// queue returns the kind of a task queue, and whether the caller may poll it.
 func (c caller) queue(name string) (kind string, ok bool) {
 	if name == contract.PoolQueue(c.binding.Pool) {
 		return "pool", true
@@ -47,8 +47,9 @@ func (c caller) queue(name string) (kind string, ok bool) {
 	return "executor", ok && c.is(id)
 }
 
-// instance returns the key of a worker process as Temporal is told it: nobody
-// can name that of another credential.
+// instance returns the worker instance key to report to Temporal. The key
+// depends on the credential, so no caller can name a worker of another
+// credential.
 func (c caller) instance(key string) string {
 	if key == "" {
 		return ""
@@ -63,7 +64,7 @@ func withCaller(ctx context.Context, c caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// callerOf returns who makes a call that the door let in.
+// callerOf returns the caller of an admitted call.
 func callerOf(ctx context.Context) caller {
 	c, _ := ctx.Value(callerKey{}).(caller)
 	return c

@@ -23,16 +23,17 @@ import (
 )
 
 const (
-	// pollTimeout is above the minute and a bit that an executor waits.
+	// pollTimeout exceeds the little more than a minute that an executor's poll
+	// waits.
 	pollTimeout = 80 * time.Second
 	callTimeout = 30 * time.Second
-	// refusalsTold is how often refused calls are logged at most, so that
-	// nobody can fill the log.
+	// refusalsTold is the minimum interval between log messages about refused
+	// calls, so that no client can fill the log.
 	refusalsTold = time.Second
 )
 
-// admitted lists the calls that executors need. Everything else is refused,
-// also what Temporal will have tomorrow.
+// admitted lists the calls that executors need. The relay refuses all others,
+// also those that future Temporal versions add.
 func admitted() []string {
 	return []string{
 		"DescribeNamespace", "GetSystemInfo", "PollActivityTaskQueue", "RecordActivityTaskHeartbeat", "RecordWorkerHeartbeat",
@@ -43,7 +44,8 @@ func admitted() []string {
 // isPoll reports whether a call waits for a task.
 func isPoll(call string) bool { return call == "PollActivityTaskQueue" }
 
-// door lets calls in: it knows who makes them, and how many go on.
+// door is the interceptor that authenticates callers, admits their calls and
+// limits concurrent calls.
 type door struct {
 	auth     tokens.Authenticator
 	metrics  *metrics
@@ -53,13 +55,13 @@ type door struct {
 	told     rate.Sometimes
 
 	mu    sync.Mutex
-	calls map[string]int // calls that are no polls, by owner
+	calls map[string]int // concurrent calls other than polls, by owner
 	polls map[*poll]struct{}
 	count map[string]int // polls by owner
-	ended error          // why no poll is let in any more
+	ended error          // why polls are refused; nil while they are admitted
 }
 
-// poll is a poll that waits.
+// poll is an open poll.
 type poll struct {
 	caller caller
 	cancel context.CancelCauseFunc
@@ -72,11 +74,11 @@ func newDoor(auth tokens.Authenticator, metrics *metrics, logger *slog.Logger, o
 	}
 }
 
-// unary is the interceptor of all calls.
+// unary intercepts all unary calls.
 func (d *door) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (answer any, err error) {
 	service, call := path.Split(info.FullMethod)
 	if strings.Trim(service, "/") == healthpb.Health_ServiceDesc.ServiceName {
-		return handler(ctx, req) // it tells nothing, and load balancers have no token
+		return handler(ctx, req) // the answer reveals nothing, and load balancers have no token
 	}
 	begin := time.Now()
 	defer func() {
@@ -104,12 +106,12 @@ func (d *door) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, h
 	return answer, err
 }
 
-// stream refuses all streams: executors need none.
+// stream refuses all streaming calls, since executors need none.
 func (d *door) stream(_ any, s grpc.ServerStream, info *grpc.StreamServerInfo, _ grpc.StreamHandler) error {
 	return d.refuse(s.Context(), info.FullMethod)
 }
 
-// unknown refuses the calls of services that are not served.
+// unknown refuses calls of unknown services.
 func (d *door) unknown(_ any, s grpc.ServerStream) error {
 	method, _ := grpc.MethodFromServerStream(s)
 	return d.refuse(s.Context(), method)
@@ -126,7 +128,7 @@ func (d *door) refuse(ctx context.Context, method string) error {
 	return err
 }
 
-// admit returns who makes a call, or why it is not let in.
+// admit returns the caller of a call, or the error that refuses it.
 func (d *door) admit(ctx context.Context, service, call string) (caller, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	headers := md.Get("authorization")
@@ -140,7 +142,7 @@ func (d *door) admit(ctx context.Context, service, call string) (caller, error) 
 		return c, status.Errorf(codes.PermissionDenied, "token %s does not have the scope %s", p.Name, tokens.Executor)
 	case c.binding.Executor == "" || c.binding.Pool == "":
 		return c, status.Errorf(codes.PermissionDenied,
-			"token %s is not bound to an executor and a pool; a relay takes no other (drover token new --executor --pool)", p.Name)
+			"token %s is not bound to an executor and a pool; a relay admits no other token (drover token new --executor --pool)", p.Name)
 	case strings.Trim(service, "/") != workflowservice.WorkflowService_ServiceDesc.ServiceName || !slices.Contains(d.admitted, call):
 		return c, notAdmitted(call)
 	}
@@ -152,13 +154,13 @@ func notAdmitted(call string) error {
 		"and heartbeat and answer the tasks that were handed to it", call)
 }
 
-// enter counts a call in, bounds its time, and returns what ends it.
+// enter counts a call and bounds its time. The returned function ends it.
 func (d *door) enter(ctx context.Context, c caller, call string) (context.Context, func(), error) {
 	if isPoll(call) {
 		return d.enterPoll(ctx, c)
 	}
 	if !d.take(d.calls, c, d.opts.MaxCalls) {
-		return ctx, nil, status.Errorf(codes.ResourceExhausted, "token %s has %d calls that go on", c.name, d.opts.MaxCalls)
+		return ctx, nil, status.Errorf(codes.ResourceExhausted, "token %s has %d concurrent calls", c.name, d.opts.MaxCalls)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, fmt.Errorf("temporal did not answer within %s", callTimeout))
 	return ctx, func() {
@@ -169,7 +171,7 @@ func (d *door) enter(ctx context.Context, c caller, call string) (context.Contex
 
 func (d *door) enterPoll(ctx context.Context, c caller) (context.Context, func(), error) {
 	if !d.take(d.count, c, d.opts.MaxPolls) {
-		return ctx, nil, status.Errorf(codes.ResourceExhausted, "token %s has %d polls that wait", c.name, d.opts.MaxPolls)
+		return ctx, nil, status.Errorf(codes.ResourceExhausted, "token %s has %d open polls", c.name, d.opts.MaxPolls)
 	}
 	ctx, stopTimer := context.WithTimeoutCause(ctx, pollTimeout, fmt.Errorf("the poll took longer than %s", pollTimeout))
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -193,7 +195,7 @@ func (d *door) enterPoll(ctx context.Context, c caller) (context.Context, func()
 	}, nil
 }
 
-// take counts one more of the caller's, if that is within the limit.
+// take counts one more call of the caller, unless that exceeds the limit.
 func (d *door) take(of map[string]int, c caller, limit int) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -212,8 +214,8 @@ func (d *door) give(of map[string]int, c caller) {
 	}
 }
 
-// watch ends the polls of tokens that are not what they were, until ctx ends: a
-// token that was taken back gets no task that comes later.
+// watch ends the polls of revoked or changed tokens until ctx ends, so that
+// such a token gets no further task.
 func (d *door) watch(ctx context.Context) {
 	ticker := time.NewTicker(d.opts.Recheck)
 	defer ticker.Stop()
@@ -234,7 +236,7 @@ func (d *door) recheck() {
 		waiting = append(waiting, p)
 	}
 	d.mu.Unlock()
-	good := map[string]bool{} // by header: many polls have the same
+	good := map[string]bool{} // by header, which many polls share
 	for _, p := range waiting {
 		header := p.caller.headers[0]
 		known, asked := good[header]
@@ -249,7 +251,7 @@ func (d *door) recheck() {
 	}
 }
 
-// endPolls ends all polls that wait, and those that come.
+// endPolls ends all open polls and refuses further ones.
 func (d *door) endPolls(why error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -265,8 +267,8 @@ func (d *door) refused(ctx context.Context, call string, c caller, err error) {
 	})
 }
 
-// label is the name of a call in metrics, of which there must not be as many as
-// clients think of.
+// label returns the metrics label of a call. Clients must not be able to create
+// labels, so every unknown call is "other".
 func (d *door) label(call string) string {
 	if slices.Contains(d.admitted, call) {
 		return call

@@ -7,7 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// metrics are what a relay tells of itself.
+// metrics are the metrics of a relay.
 type metrics struct {
 	calls     *prometheus.CounterVec
 	duration  *prometheus.HistogramVec

@@ -19,7 +19,7 @@ import (
 	"github.com/drover-run/drover/contract"
 )
 
-// payload returns one with an encoding and more metadata.
+// payload returns a payload with an encoding and more metadata.
 func payload(encoding, data string) *commonpb.Payload {
 	return &commonpb.Payload{
 		Metadata: map[string][]byte{"encoding": []byte(encoding), "encryption-key-id": []byte("k1"), "messageType": []byte("x.Y")},
@@ -36,9 +36,9 @@ func application(details *commonpb.Payloads, cause *failurepb.Failure) *failurep
 	}}
 }
 
-// TestRelay_admits_plain_payloads_only sends payloads of other encodings in each
-// place that a payload has: no control worker could load a workflow whose
-// history holds one that claims to be encrypted.
+// TestRelay_admits_plain_payloads_only sends payloads of other encodings in
+// each field that has payloads. No control worker could load a workflow whose
+// history contains a payload that claims to be encrypted.
 func TestRelay_admits_plain_payloads_only(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, setup{})
@@ -86,10 +86,11 @@ func TestRelay_admits_plain_payloads_only(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(payloads("1"), w.temporal.asked()[0].request.(*workflowservice.RespondActivityTaskCompletedRequest).GetResult(),
-		protocmp.Transform()), "the encoding and the data alone pass")
+		protocmp.Transform()), "only the encoding and the data pass")
 }
 
-// TestRelay_rebuilds_failures sends failures with all that a client can say.
+// TestRelay_rebuilds_failures sends failures with every field that a client can
+// set.
 func TestRelay_rebuilds_failures(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, setup{})
@@ -121,7 +122,7 @@ func TestRelay_rebuilds_failures(t *testing.T) {
 		require.Empty(t, cmp.Diff(want, got, protocmp.Transform()), about)
 	}
 	plain.GetApplicationFailureInfo().NextRetryDelay = durationpb.New(time.Hour)
-	require.Empty(t, cmp.Diff(application(nil, nil), rebuilt(plain), protocmp.Transform()), "no executor delays a retry")
+	require.Empty(t, cmp.Diff(application(nil, nil), rebuilt(plain), protocmp.Transform()), "no executor may delay a retry")
 
 	deep := application(nil, nil)
 	for range 1000 {
@@ -134,11 +135,11 @@ func TestRelay_rebuilds_failures(t *testing.T) {
 	require.Equal(t, 17, depth)
 
 	back := contract.GiveBack{Executor: "a", Reason: "r"}
-	ours := sdktemporal.GetDefaultFailureConverter().ErrorToFailure(sdktemporal.NewApplicationErrorWithOptions("given back", contract.ErrorGivenBack,
+	ours := sdktemporal.GetDefaultFailureConverter().ErrorToFailure(sdktemporal.NewApplicationErrorWithOptions("requeued", contract.ErrorGivenBack,
 		sdktemporal.ApplicationErrorOptions{
 			NonRetryable: true, Category: sdktemporal.ApplicationErrorCategoryBenign, Details: []any{back}, Cause: sdktemporal.NewApplicationError("c", "d"),
 		}))
-	require.Empty(t, cmp.Diff(ours, rebuilt(ours), protocmp.Transform()), "what executors say stays as it is")
+	require.Empty(t, cmp.Diff(ours, rebuilt(ours), protocmp.Transform()), "failures of executors stay unchanged")
 	var got contract.GiveBack
 	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(rebuilt(ours).GetApplicationFailureInfo().GetDetails(), &got))
 	require.Equal(t, back, got)

@@ -17,7 +17,7 @@ import (
 	"github.com/drover-run/drover/tokens"
 )
 
-// waiting starts polls that wait, and returns where they end.
+// waiting opens n polls, and returns a channel with their errors.
 func waiting(t *testing.T, w *world, token string, n int) <-chan error {
 	t.Helper()
 	ends := make(chan error, n)
@@ -42,7 +42,7 @@ func awaitPolls(t *testing.T, w *world, want float64) {
 				got = f.GetMetric()[0].GetGauge().GetValue()
 			}
 		}
-		return got == want, fmt.Sprintf("%v polls wait, and not %v", got, want)
+		return got == want, fmt.Sprintf("%v polls are open, want %v", got, want)
 	})
 }
 
@@ -54,7 +54,7 @@ func TestRelay_limits_polls(t *testing.T) {
 	awaitPolls(t, w, 3)
 	_, err := w.as(t, "a").PollActivityTaskQueue(soon(t), pollOf("pool:linux"))
 	requireCode(t, codes.ResourceExhausted, err)
-	others := waiting(t, w, "s-1", 3) // it has a limit of its own
+	others := waiting(t, w, "s-1", 3) // each credential has its own limit
 	awaitPolls(t, w, 6)
 	close(w.temporal.wait)
 	for range 3 {
@@ -65,7 +65,7 @@ func TestRelay_limits_polls(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestRelay_cancelled_polls ends the poll at Temporal with the client's.
+// TestRelay_cancelled_polls checks that a canceled poll also ends at Temporal.
 func TestRelay_cancelled_polls(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, setup{})
@@ -104,7 +104,8 @@ func (a *auth) set(t *testing.T, list ...tokens.Token) {
 	a.list = known
 }
 
-// TestRelay_tokens_are_taken_back ends the polls that wait.
+// TestRelay_tokens_are_taken_back checks that revoking a token ends its open
+// polls.
 func TestRelay_tokens_are_taken_back(t *testing.T) {
 	t.Parallel()
 	known := &auth{}
@@ -122,7 +123,8 @@ func TestRelay_tokens_are_taken_back(t *testing.T) {
 	require.NoError(t, <-stays)
 }
 
-// TestRelay_stops without waiting for polls, and lets other calls finish.
+// TestRelay_stops checks that the relay stops without waiting for polls, and
+// lets other calls finish.
 func TestRelay_stops(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, setup{})

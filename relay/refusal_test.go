@@ -18,8 +18,8 @@ import (
 	"github.com/drover-run/drover/tokens"
 )
 
-// admitted is written down here again on purpose: whoever lets one more call
-// in has to say so twice.
+// admitted repeats the list of the relay on purpose: an additional call must be
+// added in both places.
 func admitted() []string {
 	return []string{
 		"DescribeNamespace", "GetSystemInfo", "PollActivityTaskQueue", "RecordActivityTaskHeartbeat", "RecordWorkerHeartbeat",
@@ -27,8 +27,8 @@ func admitted() []string {
 	}
 }
 
-// fill gives every text, list and map of a message a value, so that a request
-// fails for nothing that it lacks.
+// fill sets every text and message field, so that no request fails because a
+// field is empty.
 func fill(m protoreflect.Message, depth int) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
@@ -45,8 +45,9 @@ func fill(m protoreflect.Message, depth int) {
 	}
 }
 
-// TestRelay_admits_nothing_else makes every call that Temporal has, with the
-// credential of an executor: what an executor does not need never gets there.
+// TestRelay_admits_nothing_else makes every call of Temporal's API with the
+// credential of an executor. Calls that executors do not need never reach
+// Temporal.
 func TestRelay_admits_nothing_else(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, setup{})
@@ -86,7 +87,8 @@ func TestRelay_admits_nothing_else(t *testing.T) {
 	require.Empty(t, w.temporal.asked())
 }
 
-// TestRelay_unknown_services refuses also what no file of Temporal's tells of.
+// TestRelay_unknown_services calls services that no file of Temporal's API
+// describes.
 func TestRelay_unknown_services(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, setup{})
@@ -109,7 +111,7 @@ func TestRelay_tokens(t *testing.T) {
 	for token, code := range map[string]codes.Code{
 		"": codes.Unauthenticated, "unknown": codes.Unauthenticated,
 		"read": codes.PermissionDenied, "write": codes.PermissionDenied,
-		"admin": codes.PermissionDenied, "executor": codes.PermissionDenied, // bound to nobody
+		"admin": codes.PermissionDenied, "executor": codes.PermissionDenied, // not bound
 		"poolless": codes.PermissionDenied,
 		"a":        codes.OK,
 	} {
@@ -136,10 +138,10 @@ func TestRelay_health_needs_no_token(t *testing.T) {
 	stream, err := client.Watch(soon(t), &healthpb.HealthCheckRequest{})
 	require.NoError(t, err)
 	_, err = stream.Recv()
-	requireCode(t, codes.Unauthenticated, err, "nobody holds streams open without a token")
+	requireCode(t, codes.Unauthenticated, err, "a stream needs a token")
 }
 
-// TestRelay_polls_its_own_queues asks with each credential for each queue.
+// TestRelay_polls_its_own_queues polls each queue with each credential.
 func TestRelay_polls_its_own_queues(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, setup{})
@@ -174,8 +176,8 @@ func TestRelay_polls_its_own_queues(t *testing.T) {
 	}
 }
 
-// TestRelay_task_tokens_belong_to_whom_they_were_handed takes every call that
-// has a task token, with every token that is not the caller's.
+// TestRelay_task_tokens_belong_to_whom_they_were_handed makes every call that
+// has a task token, with every kind of token that was not issued to the caller.
 func TestRelay_task_tokens_belong_to_whom_they_were_handed(t *testing.T) {
 	t.Parallel()
 	keys := someKeys(t)
@@ -255,7 +257,7 @@ func TestRelay_large_messages(t *testing.T) {
 	w.temporal.asked()
 	client := w.as(t, "a")
 	huge := string(make([]byte, 2<<20))
-	for _, opts := range [][]grpc.CallOption{nil, {grpc.UseCompressor("gzip")}} { // a bomb when unpacked
+	for _, opts := range [][]grpc.CallOption{nil, {grpc.UseCompressor("gzip")}} { // the second is a decompression bomb
 		_, err := client.RespondActivityTaskCompleted(soon(t), &workflowservice.RespondActivityTaskCompletedRequest{
 			TaskToken: token, Result: payloads(huge),
 		}, opts...)

@@ -1,11 +1,11 @@
-// Package relay is the narrow door to Temporal for executors that are not
-// trusted. Temporal's own roles can not hold an executor to its queues: whoever
-// may poll may also signal and terminate. A relay admits the polls of an
-// executor's own queues, and the heartbeats and results of tasks that were
-// handed to it, and nothing else.
+// Package relay is a proxy in front of Temporal for executors that are not
+// trusted. Temporal's own roles cannot restrict an executor to its queues: a
+// client that may poll may also signal and terminate. A relay admits polls of
+// an executor's own queues, and heartbeats and results of tasks that it handed
+// to that executor.
 //
-// It keeps no state: a task token leaves it wrapped, with a proof of whom it was
-// handed to, so that every relay with the same keys takes it back.
+// A relay keeps no state. It wraps each task token with a proof of its owner,
+// so every relay with the same keys can unwrap the token.
 package relay
 
 import (
@@ -22,7 +22,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
-	_ "google.golang.org/grpc/encoding/gzip" // clients may pack what they send
+	_ "google.golang.org/grpc/encoding/gzip" // clients may compress their messages
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -31,56 +31,59 @@ import (
 )
 
 const (
-	// maxMessage bounds what an executor may send: a result holds at most the
+	// maxMessage bounds a message from an executor: a result holds at most the
 	// states of 256 steps and a reason.
 	maxMessage = 1 << 20
 	// maxHeaders bounds the headers of a call: a token and the SDK's own.
 	maxHeaders = 16 << 10
-	// maxStreams bounds the calls on one connection; those beyond it wait at
-	// the client.
+	// maxStreams bounds the calls on one connection; further calls wait at the
+	// client.
 	maxStreams = 512
-	// handshakeTimeout bounds how long a connection may take to say who it is.
+	// handshakeTimeout bounds the handshake of a connection.
 	handshakeTimeout = 10 * time.Second
-	// Executors ping every 30 s; one that does more often is cut off.
+	// Executors ping every 30 s; the relay closes connections that ping more
+	// often than minPingInterval.
 	pingLeast = 10 * time.Second
-	// A connection without a call for so long is closed.
+	// The relay closes a connection that has had no call for maxIdle.
 	idleTime = 5 * time.Minute
-	// A client that answers no ping is gone, and so are its polls.
+	// A client that does not answer a ping is gone, and so are its polls.
 	pingAfter, pingTimeout = 30 * time.Second, 15 * time.Second
 )
 
 var (
 	errStopping = errors.New("the relay is stopping")
-	errRevoked  = errors.New("the bearer token is not known any more")
+	errRevoked  = errors.New("the bearer token was revoked or changed")
 )
 
-// Deps is what a Relay needs.
+// Deps holds the dependencies of a Relay.
 type Deps struct {
 	Temporal workflowservice.WorkflowServiceClient // required
 	Auth     tokens.Authenticator                  // required
 	Keys     *tokens.Keys                          // required
 	Logger   *slog.Logger                          // required
-	Registry prometheus.Registerer                 // takes the metrics; nil: nobody does
+	Registry prometheus.Registerer                 // registers the metrics; nil: not registered
 }
 
 // Options are the settings of a Relay. The zero value of each means its
 // default.
 type Options struct {
-	// Namespace is the only one that is served; required.
+	// Namespace is the only namespace that the relay serves; required.
 	Namespace string
-	// TLS is what executors meet.
+	// TLS is the configuration of the listener for executors.
 	TLS *tls.Config
 	// AllowPlain allows a listener that is neither TLS nor loopback, for
-	// networks that nobody else listens to: bearer tokens cross it.
+	// networks without eavesdroppers: bearer tokens cross the network.
 	AllowPlain bool
-	// MaxPolls is how many polls of one credential may wait at a time: 200.
+	// MaxPolls is how many polls of one credential may be open at a time: 200.
 	MaxPolls int
-	// MaxCalls is how many other calls of one credential may go on at a time:
-	// 200.
+	// MaxCalls is how many other calls of one credential may be active at a
+	// time: 200.
 	MaxCalls int
-	// Recheck is how often the tokens of polls that wait are looked at: 1 s.
+	// Recheck is the interval at which the tokens of open polls are checked: 1
+	// s.
 	Recheck time.Duration
-	// ShutdownTimeout is how long Run lets calls finish when it ends: 10 s.
+	// ShutdownTimeout is how long Run waits for active calls when it ends: 10
+	// s.
 	ShutdownTimeout time.Duration
 }
 
@@ -100,7 +103,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Relay is the door. Run it once.
+// Relay is the server. Run it once.
 type Relay struct {
 	door   *door
 	server *grpc.Server
@@ -112,13 +115,13 @@ type Relay struct {
 // New returns a Relay that does not serve yet.
 func New(deps Deps, opts Options) (*Relay, error) {
 	if deps.Temporal == nil || deps.Auth == nil || deps.Keys == nil || deps.Logger == nil || opts.Namespace == "" {
-		return nil, errors.New("making the relay: Temporal, Auth, Keys, Logger and Namespace are required")
+		return nil, errors.New("create the relay: Temporal, Auth, Keys, Logger and Namespace are required")
 	}
 	opts = opts.withDefaults()
 	metrics := newMetrics()
 	if deps.Registry != nil {
 		if err := deps.Registry.Register(metrics); err != nil {
-			return nil, fmt.Errorf("registering the metrics of the relay: %w", err)
+			return nil, fmt.Errorf("register the metrics of the relay: %w", err)
 		}
 	}
 	d := newDoor(deps.Auth, metrics, deps.Logger, opts)
@@ -141,8 +144,8 @@ func New(deps Deps, opts Options) (*Relay, error) {
 	return r, nil
 }
 
-// Run serves on the listener, which it closes, until ctx ends. Polls that wait
-// then are ended, so that executors go to another relay.
+// Run serves on the listener, which it closes, until ctx ends. It then ends
+// open polls, so that executors switch to another relay.
 func (r *Relay) Run(ctx context.Context, listener net.Listener) error {
 	if r.opts.TLS == nil && !r.opts.AllowPlain && !loopback(listener.Addr()) {
 		return errors.Join(
@@ -162,13 +165,13 @@ func (r *Relay) Run(ctx context.Context, listener net.Listener) error {
 	})
 	err := r.server.Serve(listener)
 	if ctx.Err() == nil {
-		return fmt.Errorf("serving the relay: %w", err)
+		return fmt.Errorf("serve the relay: %w", err)
 	}
 	<-stopped
 	return nil
 }
 
-// stop lets calls finish, but not for long.
+// stop waits for active calls, up to ShutdownTimeout.
 func (r *Relay) stop() {
 	r.health.Shutdown()
 	r.door.endPolls(errStopping)

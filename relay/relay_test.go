@@ -33,8 +33,8 @@ import (
 	"github.com/drover-run/drover/tokens"
 )
 
-// TestRelay_makes_requests_anew sends all that a client can say, and looks at
-// what of it reaches Temporal.
+// TestRelay_makes_requests_anew sends requests with every field that a client
+// can set, and checks which fields reach Temporal.
 func TestRelay_makes_requests_anew(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, setup{})
@@ -43,15 +43,15 @@ func TestRelay_makes_requests_anew(t *testing.T) {
 		Namespace: "other", Identity: "executor:b", WorkerInstanceKey: "key", WorkerControlTaskQueue: "control", PollerGroupId: "g",
 		TaskQueue:         &taskqueuepb.TaskQueue{Name: "pool:linux", Kind: enumspb.TASK_QUEUE_KIND_STICKY, NormalName: "pool:gpu"},
 		TaskQueueMetadata: &taskqueuepb.TaskQueueMetadata{MaxTasksPerSecond: wrapperspb.Double(0.001)},
-		//nolint:staticcheck // deprecated, and still heeded
+		//nolint:staticcheck // deprecated, but still used
 		WorkerVersionCapabilities: &commonpb.WorkerVersionCapabilities{BuildId: "b", UseVersioning: true},
 		DeploymentOptions:         &deploymentpb.WorkerDeploymentOptions{DeploymentName: "d", BuildId: "b"},
 	}, grpc.UseCompressor("gzip"))
 	require.NoError(t, err)
-	require.Empty(t, out.GetPollerGroupInfos()) //nolint:staticcheck // deprecated, and still sent
+	require.Empty(t, out.GetPollerGroupInfos()) //nolint:staticcheck // deprecated, but still sent
 	token := out.GetTaskToken()
 	poll := w.temporal.asked()[0]
-	require.Empty(t, poll.headers.Get("authorization"), "the executor's credential is not Temporal's to see")
+	require.Empty(t, poll.headers.Get("authorization"), "the executor's credential does not reach Temporal")
 	got := poll.request.(*workflowservice.PollActivityTaskQueueRequest)
 	instance := got.GetWorkerInstanceKey()
 	require.NotEmpty(t, instance)
@@ -124,11 +124,11 @@ func TestRelay_answers_are_trimmed(t *testing.T) {
 	require.Zero(t, namespace.GetFailoverVersion())
 	can := namespace.GetNamespaceInfo().GetCapabilities()
 	require.True(t, can.GetWorkerPollCompleteOnShutdown())
-	require.False(t, can.GetWorkerCommands() || can.GetWorkerHeartbeats(), "the relay does not let them through")
+	require.False(t, can.GetWorkerCommands() || can.GetWorkerHeartbeats(), "the relay does not admit them")
 }
 
-// TestRelay_identity tells Temporal what the token says, where the client says
-// otherwise.
+// TestRelay_identity checks that Temporal gets the identity of the token if the
+// client claims another one.
 func TestRelay_identity(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, setup{})
@@ -148,8 +148,8 @@ func TestRelay_identity(t *testing.T) {
 	}
 }
 
-// TestRelay_tickets puts a proof into the tasks of a pool, and leaves all other
-// input as it is.
+// TestRelay_tickets checks that tasks of a pool get a claim proof, and that all
+// other input stays unchanged.
 func TestRelay_tickets(t *testing.T) {
 	t.Parallel()
 	keys := someKeys(t)
@@ -162,7 +162,7 @@ func TestRelay_tickets(t *testing.T) {
 		ticket       bool
 	}{
 		"a task":            {contract.ActivityExecuteTask, string(in), true},
-		"of a newer one":    {contract.ActivityExecuteTask, newer, true},
+		"a newer task":      {contract.ActivityExecuteTask, newer, true},
 		"an adoption":       {contract.ActivityAdoptTask, newer, false},
 		"not an object":     {contract.ActivityExecuteTask, `[1]`, false},
 		"without a key":     {contract.ActivityExecuteTask, `{"a":1}`, false},
@@ -187,7 +187,7 @@ func TestRelay_tickets(t *testing.T) {
 		require.Equal(t, key, got.Key)
 		require.Equal(t, "n", got.Name)
 		require.True(t, keys.CheckTicket("set:s", key, got.Ticket), about)
-		if about == "of a newer one" {
+		if about == "a newer task" {
 			require.Contains(t, string(data), `"tomorrow":{"a":[1]}`)
 		}
 	}
@@ -200,8 +200,8 @@ func mustMarshal(t *testing.T, v any) []byte {
 	return data
 }
 
-// TestRelay_another_stands_in takes tokens of a relay that is gone, and of one
-// with an older key.
+// TestRelay_another_stands_in uses task tokens of a relay that is gone, and of
+// a relay with an older key.
 func TestRelay_another_stands_in(t *testing.T) {
 	t.Parallel()
 	first, second := tokens.NewKey(), tokens.NewKey()
@@ -234,8 +234,8 @@ func TestRelay_empty_polls(t *testing.T) {
 	require.Empty(t, out.GetTaskToken())
 }
 
-// TestRelay_errors passes on what Temporal says, but for what it says to the
-// relay itself.
+// TestRelay_errors checks that Temporal's errors are forwarded, except those
+// about the relay's own credential.
 func TestRelay_errors(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, setup{})
@@ -269,7 +269,7 @@ func TestRelay_TLS(t *testing.T) {
 	require.Error(t, ask(nil))
 }
 
-// otherListener is one that does not say that it is loopback.
+// otherListener is a listener whose address is not loopback.
 type otherListener struct{ net.Listener }
 
 func (otherListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1} }
@@ -287,7 +287,7 @@ func TestRelay_refuses_to_serve_tokens_in_the_clear(t *testing.T) {
 	require.ErrorContains(t, err, "required")
 }
 
-// syncBuffer is a log that several write.
+// syncBuffer is a buffer that is safe for concurrent use.
 type syncBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

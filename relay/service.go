@@ -16,14 +16,14 @@ import (
 	"github.com/drover-run/drover/tokens"
 )
 
-// maxHeartbeat bounds the details of a heartbeat: Drover's have at most 512
-// bytes, and each is kept by Temporal until the next.
+// maxHeartbeat bounds the details of a heartbeat. Those of Drover have at most
+// 512 bytes, and Temporal keeps the last ones.
 const maxHeartbeat = 4 << 10
 
-// service makes the calls that the door let in. Each request is made anew of
-// what an executor needs, and nothing else that a client may say reaches
-// Temporal: a poll could slow a queue down for everybody, or name a version of
-// workers that there is not.
+// service forwards admitted calls. It rebuilds each request from the fields
+// that an executor needs, so no other field of a client reaches Temporal.
+// Otherwise a poll could set a rate limit on a queue for all pollers, or name a
+// worker version that does not exist.
 type service struct {
 	workflowservice.UnimplementedWorkflowServiceServer
 
@@ -45,8 +45,8 @@ func (s *service) GetSystemInfo(
 	return &workflowservice.GetSystemInfoResponse{Capabilities: out.GetCapabilities()}, nil
 }
 
-// DescribeNamespace implements workflowservice.WorkflowServiceServer. Of what the
-// namespace can do it tells only what the relay lets through.
+// DescribeNamespace implements workflowservice.WorkflowServiceServer. It
+// returns only those capabilities of the namespace that the relay supports.
 func (s *service) DescribeNamespace(
 	ctx context.Context, _ *workflowservice.DescribeNamespaceRequest,
 ) (*workflowservice.DescribeNamespaceResponse, error) {
@@ -71,7 +71,7 @@ func (s *service) PollActivityTaskQueue(
 	name := in.GetTaskQueue().GetName()
 	kind, ok := c.queue(name)
 	if !ok {
-		return nil, status.Errorf(codes.PermissionDenied, "queue %q is none of token %s's", name, c.name)
+		return nil, status.Errorf(codes.PermissionDenied, "token %[2]s may not use queue %[1]q", name, c.name)
 	}
 	out, err := s.temporal.PollActivityTaskQueue(ctx, &workflowservice.PollActivityTaskQueueRequest{
 		Namespace: s.namespace,
@@ -88,9 +88,9 @@ func (s *service) PollActivityTaskQueue(
 	task, _ := proto.Clone(out).(*workflowservice.PollActivityTaskQueueResponse)
 	task.TaskToken = s.keys.Wrap(s.namespace, c.owner(), out.GetTaskToken())
 	task.Input = s.withTicket(c, task)
-	// How Temporal spreads polls is the relay's matter.
+	// How Temporal distributes polls concerns only the relay.
 	task.PollerScalingDecision, task.PollerGroupsInfo = nil, nil
-	task.PollerGroupInfos = nil //nolint:staticcheck // deprecated, and still sent
+	task.PollerGroupInfos = nil //nolint:staticcheck // deprecated, but still sent
 	return task, nil
 }
 
@@ -171,17 +171,17 @@ func (s *service) RespondActivityTaskCanceled(
 	return out, s.failed(ctx, err)
 }
 
-// ShutdownWorker implements workflowservice.WorkflowServiceServer: it lets the
-// polls of a process that stops end without a task being lost.
+// ShutdownWorker implements workflowservice.WorkflowServiceServer. It ends the
+// polls of a stopping process without losing a task.
 func (s *service) ShutdownWorker(
 	ctx context.Context, in *workflowservice.ShutdownWorkerRequest,
 ) (*workflowservice.ShutdownWorkerResponse, error) {
 	c := callerOf(ctx)
 	if in.GetTaskQueue() == "" || in.GetWorkerInstanceKey() == "" {
-		return &workflowservice.ShutdownWorkerResponse{}, nil // there is nothing of an executor to end
+		return &workflowservice.ShutdownWorkerResponse{}, nil // no executor's poll to end
 	}
 	if _, ok := c.queue(in.GetTaskQueue()); !ok {
-		return nil, status.Errorf(codes.PermissionDenied, "queue %q is none of token %s's", in.GetTaskQueue(), c.name)
+		return nil, status.Errorf(codes.PermissionDenied, "token %[2]s may not use queue %[1]q", in.GetTaskQueue(), c.name)
 	}
 	_, err := s.temporal.ShutdownWorker(ctx, &workflowservice.ShutdownWorkerRequest{
 		Namespace: s.namespace, Identity: c.identity(in.GetIdentity()), Reason: "the executor stops",
@@ -191,18 +191,17 @@ func (s *service) ShutdownWorker(
 	return &workflowservice.ShutdownWorkerResponse{}, s.failed(ctx, err)
 }
 
-// RecordWorkerHeartbeat implements workflowservice.WorkflowServiceServer: what
-// an executor says of its process is not passed on, for it could say it of
-// others too.
+// RecordWorkerHeartbeat implements workflowservice.WorkflowServiceServer. It
+// drops the heartbeat, since an executor could send one for another process.
 func (s *service) RecordWorkerHeartbeat(
 	context.Context, *workflowservice.RecordWorkerHeartbeatRequest,
 ) (*workflowservice.RecordWorkerHeartbeatResponse, error) {
 	return &workflowservice.RecordWorkerHeartbeatResponse{}, nil
 }
 
-// token returns Temporal's task token of one that was handed to the caller. Of
-// all others it is said that they are not known, as Temporal would: an executor
-// then waits to be asked about the task anew.
+// token unwraps a task token that a relay issued to the caller. For every other
+// token it returns NotFound, like Temporal: the executor then waits until the
+// workflow asks about the task again.
 func (s *service) token(ctx context.Context, from []byte) ([]byte, error) {
 	c := callerOf(ctx)
 	token, err := s.keys.Unwrap(s.namespace, c.owner(), from)
@@ -221,7 +220,7 @@ func (s *service) badPayload(ctx context.Context, err error) error {
 	return err
 }
 
-// failed turns an error of Temporal's into one that crosses gRPC.
+// failed converts an error of Temporal into a gRPC status.
 func (s *service) failed(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -234,8 +233,8 @@ func (s *service) failed(ctx context.Context, err error) error {
 	}
 	st := serviceerror.ToStatus(err)
 	if st.Code() == codes.Unauthenticated || st.Code() == codes.PermissionDenied {
-		// It is the relay that Temporal refuses, and not the executor.
-		return status.Error(codes.Unavailable, "temporal does not let the relay in")
+		// Temporal refused the relay's credential, not the executor's.
+		return status.Error(codes.Unavailable, "temporal refused the relay's credential")
 	}
 	return st.Err()
 }

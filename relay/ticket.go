@@ -11,10 +11,10 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// withTicket returns the input of a task with the ticket that claims its key at
-// the gateway: an executor that is not trusted gets the definitions of tasks
-// that were handed to it, whatever keys it can think of. What is not the input
-// of a task to execute stays as it is.
+// withTicket returns the input of a task with the claim proof, which the
+// executor needs to claim the key at the gateway. An untrusted executor thus
+// gets only definitions of tasks that were handed to it, even if it guesses
+// keys. Input of other activities stays unchanged.
 func (s *service) withTicket(c caller, task *workflowservice.PollActivityTaskQueueResponse) *commonpb.Payloads {
 	in := task.GetInput()
 	if task.GetActivityType().GetName() != contract.ActivityExecuteTask || len(in.GetPayloads()) != 1 {
@@ -24,7 +24,7 @@ func (s *service) withTicket(c caller, task *workflowservice.PollActivityTaskQue
 	if string(payload.GetMetadata()[converter.MetadataEncoding]) != converter.MetadataEncodingJSON {
 		return in
 	}
-	// A workflow that is newer than this relay may say more than it knows of.
+	// The input of a newer workflow may have more fields than this relay knows.
 	var fields map[string]json.RawMessage
 	var key run.Key
 	if json.Unmarshal(payload.GetData(), &fields) != nil || json.Unmarshal(fields[contract.ExecuteInputKey], &key) != nil {

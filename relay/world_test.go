@@ -36,19 +36,20 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// temporal is a server that says yes, and tells what it was asked.
+// temporal is a server that accepts all calls and records them.
 type temporal struct {
 	workflowservice.UnimplementedWorkflowServiceServer
 
 	mu    sync.Mutex
 	calls []call
-	// task is what a poll gets; with wait it waits for it, or for its end.
+	// task is the answer to a poll. If wait is set, a poll waits until wait is
+	// closed or the poll ends.
 	task *workflowservice.PollActivityTaskQueueResponse
 	wait chan struct{}
 	err  error
 }
 
-// call is one that reached Temporal.
+// call is a call that reached Temporal.
 type call struct {
 	name    string
 	request any
@@ -67,7 +68,7 @@ func (t *temporal) intercept(ctx context.Context, req any, info *grpc.UnaryServe
 	return handler(ctx, req)
 }
 
-// asked returns what reached Temporal since the last time.
+// asked returns the calls that reached Temporal since the last call of takeCalls.
 func (t *temporal) asked() []call {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -93,7 +94,7 @@ func (t *temporal) DescribeNamespace(
 ) (*workflowservice.DescribeNamespaceResponse, error) {
 	return &workflowservice.DescribeNamespaceResponse{
 		NamespaceInfo: &namespacepb.NamespaceInfo{
-			Name: in.GetNamespace(), Id: "id", OwnerEmail: "someone", Data: map[string]string{"a": "b"},
+			Name: in.GetNamespace(), Id: "id", OwnerEmail: "owner", Data: map[string]string{"a": "b"},
 			Capabilities: &namespacepb.NamespaceInfo_Capabilities{WorkerPollCompleteOnShutdown: true, WorkerCommands: true, WorkerHeartbeats: true},
 		},
 		FailoverVersion: 7,
@@ -147,7 +148,7 @@ func (t *temporal) ShutdownWorker(context.Context, *workflowservice.ShutdownWork
 	return &workflowservice.ShutdownWorkerResponse{}, nil
 }
 
-// world is a relay before a Temporal.
+// world is a relay in front of a Temporal stub.
 type world struct {
 	temporal *temporal
 	address  string
@@ -155,7 +156,7 @@ type world struct {
 	stop     func()
 }
 
-// setup is what tests change of a world.
+// setup holds the settings of an env that tests change.
 type setup struct {
 	auth    tokens.Authenticator
 	keys    *tokens.Keys
@@ -170,8 +171,8 @@ func host(name, pool, set string) tokens.Token {
 	}
 }
 
-// someTokens are those of the executors a and b of two pools, of the set s with
-// the members s-..., and of others that a relay does not take.
+// someTokens returns tokens of the executors a and b of two pools, of the set s
+// with the members s-..., and tokens that a relay refuses.
 func someTokens(t testing.TB) *tokens.List {
 	t.Helper()
 	list := []tokens.Token{host("a", "linux", ""), host("b", "gpu", ""), host("s-1", "linux", "s"), host("t-1", "linux", "t")}
@@ -238,7 +239,7 @@ func listen(t testing.TB) net.Listener {
 	return listener
 }
 
-// connect dials with a bearer token, "" for none.
+// connect dials with a bearer token; "" means none.
 func connect(t testing.TB, address string, config *tls.Config, token string) *grpc.ClientConn {
 	t.Helper()
 	transport := insecure.NewCredentials()
@@ -257,7 +258,7 @@ func connect(t testing.TB, address string, config *tls.Config, token string) *gr
 	return conn
 }
 
-// as returns a client with the token of a name.
+// as returns a client with the token of the given name.
 func (w *world) as(t testing.TB, name string) workflowservice.WorkflowServiceClient {
 	t.Helper()
 	return workflowservice.NewWorkflowServiceClient(connect(t, w.address, nil, name))
@@ -269,7 +270,7 @@ func pollOf(queue string) *workflowservice.PollActivityTaskQueueRequest {
 	}
 }
 
-// taskOf polls a queue and returns the token of the task that came.
+// taskOf polls a queue and returns the task token.
 func (w *world) taskOf(t testing.TB, name, queue string) []byte {
 	t.Helper()
 	out, err := w.as(t, name).PollActivityTaskQueue(t.Context(), pollOf(queue))
@@ -291,7 +292,7 @@ func requireCode(t testing.TB, code codes.Code, err error, about ...any) {
 	require.Equal(t, code.String(), status.Code(err).String(), append([]any{err}, about...)...)
 }
 
-// soon bounds calls that must end.
+// soon returns a context that bounds a call.
 func soon(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -299,7 +300,7 @@ func soon(t testing.TB) context.Context {
 	return ctx
 }
 
-// certificate makes one of relay.test, and the authority that it is of.
+// certificate creates a certificate for relay.test and its authority.
 func certificate(t testing.TB) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -6,68 +6,74 @@ import (
 	"time"
 )
 
-// ArchiveDesk is the part of Desk through which executors move archives. An
-// archive is a stream as package archive writes it; here it is bytes.
+// ArchiveDesk is the part of ExecutorAPI through which executors transfer
+// archives. An archive is a stream in the format of package archive; here it is
+// opaque bytes.
 //
-// A step restores by FindArchives, and then OpenArchive of each in order. A
-// step saves by BeginArchive, and then, unless that says that it is saved
-// already, SaveArchive of what it packs. Steps are named by their key and their
-// number from 0; what they save and restore is taken from the specification and
-// not from the caller. A caller must be the executor that holds the open claim
-// of exactly that key, or another member of its set; otherwise all calls fail
-// with CodeNotFound (no such claim, or not of this executor) or CodeConflict
-// (the claim is closed).
+// A step restores archives by FindArchives, and then by OpenArchive for each in order.
+// A step saves an archive by BeginArchive, and then, unless the archive is saved
+// already, by SaveArchive with the packed content. A step is named by its key and its
+// number from 0; the specification, not the caller, decides what the step saves and
+// restores. The caller must be the executor that holds the open claim of exactly that
+// key, or another member of its set. Otherwise all calls fail with CodeNotFound (no
+// such claim, or not of this executor) or CodeConflict (the claim is closed).
 //
-// References are opaque, signed, for one key and one archive, and expire: then
-// calls fail with CodeGone, and are to be begun anew.
+// References are opaque, signed, valid for one key and one archive, and expire. Calls
+// with an expired reference fail with CodeGone; the caller must then begin again.
 type ArchiveDesk interface {
-	// FindArchives lists what a restore step is to unpack, in order: later ones
-	// win. Of a workspace that is what all tasks saved that this one depends on,
-	// over any number of others, by level and then name; none may be. Of a cache
-	// it is one, or none. Errors: invalid (not a restore step; bad keys), gone
-	// (a workspace was removed since its run ended).
+	// FindArchives lists the archives that a restore step unpacks, in order:
+	// later ones win. For a workspace it lists what all tasks saved on which
+	// this one depends, directly or through others, by level and then name;
+	// there may be none. For a cache it lists one or none. Errors: invalid (not
+	// a restore step; bad keys), gone (a workspace was removed since its run
+	// ended).
 	FindArchives(ctx context.Context, q ArchiveQuery) ([]ArchiveRef, error)
-	// OpenArchive reads an archive from an offset on. It may break off, as any
-	// stream: read the rest from where it broke off. The reader fails with
-	// CodeInvalid where the whole of it is not what its digest says; that is
-	// known at its end alone. Errors: gone (the reference expired, or the
-	// archive was removed), invalid (the reference is not genuine, or for
-	// something else; the offset).
+	// OpenArchive reads an archive from an offset on. The stream may break off;
+	// the caller then continues at the offset that it has reached. The reader
+	// fails with CodeInvalid at the end of the archive if the whole archive
+	// does not match its digest. Errors: gone (the reference expired, or the
+	// archive was removed), invalid (the reference is not genuine, or is for
+	// another archive; the offset).
 	OpenArchive(ctx context.Context, r ArchiveRead) (io.ReadCloser, error)
-	// BeginArchive prepares to save an archive. Where Saved is set in what it
-	// returns there is nothing to send: the step has saved it before, or a cache
-	// of that key exists. Errors: invalid (not a save step; a bad key).
+	// BeginArchive prepares to save an archive. If Saved is set in the result,
+	// there is nothing to send: the step has saved it before, or a cache of
+	// that key exists. Errors: invalid (not a save step; a bad key).
 	BeginArchive(ctx context.Context, s ArchiveSave) (ArchiveUpload, error)
-	// SaveArchive stores content to its end, and then, by one transaction, makes
-	// it be seen. If reading content fails, or anything else, nothing is ever
-	// seen of it; to try again, begin again with content from its start. Content
-	// must fail where its archive is not whole. Errors: too_large, gone (the
-	// reference expired), invalid (it is not genuine; no archive), conflict (the
-	// claim was closed meanwhile), and those of content as they are.
+	// SaveArchive stores content to its end, and then makes it visible in one
+	// transaction. If reading content fails, or anything else does, it never
+	// becomes visible; to retry, call BeginArchive again with content from its
+	// start. Content must fail if its archive is incomplete. Errors: too_large,
+	// gone (the reference expired), invalid (it is not genuine; not an
+	// archive), conflict (the claim was closed meanwhile), and those of content
+	// unchanged.
 	SaveArchive(ctx context.Context, u ArchiveUpload, content io.Reader) (ArchiveInfo, error)
 }
 
-// ArchiveLocator is what an ArchiveDesk, or Artifacts, may be besides: it knows
-// where the bytes of archives can be had without it. A URL is good for some
-// minutes and for whoever has it, so it belongs into no log and no error; "" means
-// that there is none for this archive. Who gets one asks the store for it without
-// credentials, by a range from the offset on, checks the digest, and reads by the
-// other calls where the store is out of reach, or says no.
+// ArchiveLocator is an optional interface of an ArchiveAPI or of Artifacts: it
+// returns a URL from which the store serves the bytes of an archive directly. A
+// URL is valid for some minutes and for every client that has it, so it must
+// not appear in logs and errors; "" means that there is none for this archive.
+//
+// The client requests the URL without credentials, as a range from the offset on, and
+// checks the digest. If the store cannot be reached or refuses the request, the client
+// reads by the other calls.
 type ArchiveLocator interface {
-	// LocateArchive is for what OpenArchive reads, with its errors.
+	// LocateArchive returns the URL of the archive that OpenArchive would read,
+	// with the errors of OpenArchive.
 	LocateArchive(ctx context.Context, r ArchiveRead) (url string, err error)
-	// LocateArtifact is for what OpenArtifact reads, with its errors.
+	// LocateArtifact returns the URL of the artifact that OpenArtifact would
+	// read, with the errors of OpenArtifact.
 	LocateArtifact(ctx context.Context, ref ArtifactRef, offset int64) (a Artifact, url string, err error)
 }
 
-// Summed is content that knows the digest, as ArchiveInfo has it, of what was
-// read of it so far. Whoever stores it need not sum it up again.
+// Summed is content that computes the digest, as in ArchiveInfo, of what was
+// read of it so far. The store then need not compute it again.
 type Summed interface {
 	io.Reader
 	Digest() string
 }
 
-// ArchiveQuery asks for what a restore step unpacks.
+// ArchiveQuery is a request for the archives that a restore step unpacks.
 type ArchiveQuery struct {
 	Key      Key      `json:"key"`
 	Executor string   `json:"executor"`
@@ -75,7 +81,7 @@ type ArchiveQuery struct {
 	Keys     []string `json:"keys,omitempty"` // of restore_cache, in order, as evaluated
 }
 
-// ArchiveSave asks to save what a step packs.
+// ArchiveSave is a request to save the archive that a step packs.
 type ArchiveSave struct {
 	Key      Key    `json:"key"`
 	Executor string `json:"executor"`
@@ -93,8 +99,8 @@ type ArchiveLimits struct {
 // ArchiveInfo describes a stored archive.
 type ArchiveInfo struct {
 	Kind ArchiveKind `json:"kind"`
-	// Name is the key of a cache, the name of an artifact, or of a workspace the
-	// task that saved it.
+	// Name is the key of a cache, the name of an artifact, or for a workspace
+	// the task that saved it.
 	Name    string    `json:"name"`
 	Size    int64     `json:"size"`
 	Digest  string    `json:"digest"` // sha256:<hex>, of the archive as stored
@@ -105,19 +111,20 @@ type ArchiveInfo struct {
 type ArchiveRef struct {
 	ArchiveInfo
 	Ref    string        `json:"ref"`
-	Limits ArchiveLimits `json:"limits"` // of what is unpacked
+	Limits ArchiveLimits `json:"limits"` // of the unpacked files
 }
 
-// ArchiveRead opens an archive.
+// ArchiveRead is a request to read an archive.
 type ArchiveRead struct {
 	Ref      ArchiveRef
 	Executor string
 	Offset   int64
 }
 
-// ArchiveUpload is the place for an archive that a step saves.
+// ArchiveUpload is the permission to save an archive.
 type ArchiveUpload struct {
-	// Saved, where not nil, is what is there already: nothing is to be sent.
+	// Saved, if not nil, is the archive that exists already: there is nothing
+	// to send.
 	Saved    *ArchiveInfo  `json:"saved,omitempty"`
 	Ref      string        `json:"ref,omitempty"`
 	Executor string        `json:"executor"`

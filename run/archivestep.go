@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// ArchiveStep is what an archive step does. At most one of its fields is set.
+// ArchiveStep has the settings of an archive step. At most one of its fields is
+// set.
 type ArchiveStep struct {
 	SaveWorkspace    *SaveWorkspace    `json:"save_workspace,omitempty"`
 	RestoreWorkspace *RestoreWorkspace `json:"restore_workspace,omitempty"`
@@ -30,19 +31,19 @@ func ArchiveStepTypes() []string {
 	return []string{StepSaveWorkspace, StepRestoreWorkspace, StepSaveCache, StepRestoreCache, StepSaveArtifacts}
 }
 
-// ArchivePaths says what of an environment's files goes into an archive.
+// ArchivePaths selects the files that go into an archive.
 type ArchivePaths struct {
-	// Paths are globs with ** and {a,b} below the root, absolute ones too. One
-	// that begins with ! leaves out what it matches; of those that match, the
-	// last one decides. None at all means everything.
+	// Paths are globs with ** and {a,b} below the root, also absolute ones. A
+	// glob that begins with ! excludes what it matches; of the globs that match
+	// a file, the last decides. No globs at all select everything.
 	Paths []string `json:"paths,omitempty"`
 	// Root is the directory to which names in the archive are relative; see In.
 	Root string `json:"root,omitempty"`
 }
 
 // In returns the directory to which names in the archive are relative, for a
-// step whose working directory is dir: the root, which may be relative to dir;
-// without one, / where all paths are absolute, and else dir.
+// step with the working directory dir. It is the root, which may be relative to
+// dir. Without a root it is / if all paths are absolute, and else dir.
 func (p ArchivePaths) In(dir string) string {
 	switch {
 	case path.IsAbs(p.Root):
@@ -53,28 +54,32 @@ func (p ArchivePaths) In(dir string) string {
 	return path.Join(dir, p.Root)
 }
 
-// absolute reports whether there are paths and all that select are absolute.
+// absolute reports whether there are selecting paths and all of them are
+// absolute.
 func (p ArchivePaths) absolute() bool {
 	selects := func(glob string) bool { return !strings.HasPrefix(glob, "!") }
 	return slices.ContainsFunc(p.Paths, selects) &&
 		!slices.ContainsFunc(p.Paths, func(glob string) bool { return !path.IsAbs(strings.TrimPrefix(glob, "!")) })
 }
 
-// SaveWorkspace hands files on to the tasks that depend on this one.
+// SaveWorkspace saves files for the tasks that depend on this one.
 type SaveWorkspace struct {
 	ArchivePaths
-	// To is a directory of the workspace in which all lies; "" means its root.
+	// To is the directory of the workspace that holds the files; "" means its
+	// root.
 	To string `json:"to,omitempty"`
 }
 
-// RestoreWorkspace unpacks what the tasks that this one depends on, over any
-// number of others, have saved: by level, then name, so that later ones win.
+// RestoreWorkspace unpacks the workspaces of the tasks on which this one
+// depends, directly or through others: by level, then name, so that later ones
+// win.
 type RestoreWorkspace struct {
-	// To is a directory; relative to the step's working directory, which "" is.
+	// To is a directory, relative to the step's working directory; "" is that
+	// directory.
 	To string `json:"to,omitempty"`
 }
 
-// SaveCache keeps files for later runs, unless there is such a cache already.
+// SaveCache saves files for later runs, unless a cache of that key exists.
 type SaveCache struct {
 	ArchivePaths
 	Key string `json:"key"` // a template, see CacheKeyFunctions
@@ -83,25 +88,25 @@ type SaveCache struct {
 	Scope string `json:"scope,omitempty"`
 }
 
-// RestoreCache unpacks the first cache that is found: for each key the one of
-// exactly that name, or else the newest whose name begins with it. None at all
-// is no failure.
+// RestoreCache unpacks the first cache that is found: for each key the cache of
+// exactly that name, or else the newest whose name begins with it. If none is
+// found, the step succeeds.
 type RestoreCache struct {
 	Keys  []string `json:"keys"`            // templates, see CacheKeyFunctions
 	To    string   `json:"to,omitempty"`    // as in RestoreWorkspace
 	Scope string   `json:"scope,omitempty"` // as in SaveCache
 }
 
-// SaveArtifacts keeps files of a run for people.
+// SaveArtifacts saves files of a run for users.
 type SaveArtifacts struct {
 	ArchivePaths
-	Name      string   `json:"name"`                // of one task once
+	Name      string   `json:"name"`                // unique within the task
 	Retention Duration `json:"retention,omitempty"` // 0: as long as the service keeps artifacts
-	// JUnit says that the .xml files are reports of tests in JUnit's format.
+	// JUnit says that the .xml files are test reports in JUnit's format.
 	JUnit bool `json:"junit,omitempty"`
 }
 
-// ArchiveKind says what an archive is for.
+// ArchiveKind is the purpose of an archive.
 type ArchiveKind string
 
 // The kinds of archive.
@@ -111,7 +116,7 @@ const (
 	ArchiveArtifact  ArchiveKind = "artifact"
 )
 
-// ArchiveStat is how much is stored of a kind.
+// ArchiveStat is the amount of stored data of a kind.
 type ArchiveStat struct {
 	Archives int64
 	Bytes    int64
@@ -141,7 +146,7 @@ func (s *ArchiveStep) Restores() ArchiveKind {
 	return ""
 }
 
-// types returns the keys of what is set.
+// types returns the keys of the fields that are set.
 func (s *ArchiveStep) types() []string {
 	var out []string
 	for _, t := range ArchiveStepTypes() {
@@ -156,8 +161,8 @@ func (s *ArchiveStep) types() []string {
 	return out
 }
 
-// GroupRoot returns the first two elements of a group, to which its counter and,
-// by default, its caches belong.
+// GroupRoot returns the first two elements of a group. Run counters and, by
+// default, caches are per group root.
 func GroupRoot(group string) string {
 	slashes := 0
 	for i := range len(group) {

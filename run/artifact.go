@@ -6,20 +6,21 @@ import (
 	"time"
 )
 
-// Artifacts is what clients may ask about the artifacts of runs: those of the
-// newest attempt of each task. Implementations are safe for concurrent use.
+// Artifacts is the API for clients that read the artifacts of runs: those of
+// the newest attempt of each task. Implementations are safe for concurrent use.
 type Artifacts interface {
-	// Artifacts lists those of a run, by task and name. Errors: not_found.
+	// Artifacts lists the artifacts of a run, by task and name. Errors:
+	// not_found.
 	Artifacts(ctx context.Context, id ID) ([]Artifact, error)
-	// OpenArtifact opens an artifact from an offset on. Close must be called on
-	// what it returns. Errors: not_found (the run, or the artifact), gone (it was
-	// removed by its age), invalid (the offset).
+	// OpenArtifact opens an artifact at an offset. The caller must call Close
+	// on the reader. Errors: not_found (the run, or the artifact), gone (it was
+	// removed because of its age), invalid (the offset).
 	OpenArtifact(ctx context.Context, ref ArtifactRef, offset int64) (Artifact, io.ReadCloser, error)
 	// OpenArtifactFile opens one file of an artifact. Errors: those of
-	// OpenArtifact; not_found, invalid (the path is none of a file).
+	// OpenArtifact; not_found, invalid (the path does not name a file).
 	OpenArtifactFile(ctx context.Context, ref ArtifactRef, path string) (ArtifactEntry, io.ReadCloser, error)
-	// ArtifactEntries lists up to n of what is in an artifact, and says whether
-	// there is more. Errors: those of OpenArtifact.
+	// ArtifactEntries lists up to n entries of an artifact, and reports whether
+	// there are more. Errors: those of OpenArtifact.
 	ArtifactEntries(ctx context.Context, ref ArtifactRef, n int) ([]ArtifactEntry, bool, error)
 }
 
@@ -30,19 +31,19 @@ type ArtifactRef struct {
 	Name string
 }
 
-// Artifact is files of a task that are kept for people, as one archive.
+// Artifact is a set of files of a task, stored as one archive for users.
 type Artifact struct {
 	Task    string
 	Name    string
 	Size    int64
 	Digest  string // sha256:<hex>, of the archive
 	Created time.Time
-	Expires time.Time // zero: it goes with its run
-	Removed bool      // by its age
+	Expires time.Time // zero: it is removed with its run
+	Removed bool      // because of its age
 	Tests   *TestSummary
 }
 
-// EntryType says what an entry of an archive is.
+// EntryType is the type of an entry of an archive.
 type EntryType string
 
 // The types of entry.

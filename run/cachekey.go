@@ -6,8 +6,8 @@ import (
 	"text/template/parse"
 )
 
-// cacheKeyForms are what calls in the key of a cache come to, as patterns. What
-// is read of a variable, or by a layout of the user's, may be anything.
+// cacheKeyForms returns patterns of the results of calls in the key of a cache.
+// A variable, and a date in a layout of the user's, may be any text.
 func cacheKeyForms() map[string]string {
 	return map[string]string{
 		"sha256": `[0-9a-f]{64}`, "md5": `[0-9a-f]{32}`, "os": `[a-z0-9]+`, "arch": `[a-z0-9]+`,
@@ -15,8 +15,8 @@ func cacheKeyForms() map[string]string {
 	}
 }
 
-// MatchCacheKey says that a key is none that the template of a step can come to,
-// or that it is no key; nil where it may be. The error has CodeInvalid.
+// MatchCacheKey checks that a key is valid and that the template of a step can
+// evaluate to it. The error has CodeInvalid.
 func MatchCacheKey(template, key string) error {
 	if err := CheckCacheKey(key); err != nil {
 		return err
@@ -37,13 +37,13 @@ func MatchCacheKey(template, key string) error {
 	pattern.WriteString(`$`)
 	form, err := regexp.Compile(pattern.String())
 	if err != nil || !form.MatchString(key) {
-		return Errorf(CodeInvalid, "the key %s of a cache is none of the step, whose template is %s", brief(key), brief(template))
+		return Errorf(CodeInvalid, "the key %s of a cache does not match the template of the step, %s", brief(key), brief(template))
 	}
 	return nil
 }
 
-// cacheKeyForm returns the pattern of what a node comes to: a text, or what the
-// last command of a pipeline does.
+// cacheKeyForm returns the pattern of the result of a node: a text, or the
+// result of the last command of a pipeline.
 func cacheKeyForm(node parse.Node) string {
 	const anything = `.*`
 	switch n := node.(type) {

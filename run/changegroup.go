@@ -10,20 +10,21 @@ import (
 	"unicode/utf8"
 )
 
-// OnBusy says what becomes of a run that comes while its change group has no
-// free slot.
+// OnBusy is the policy for a run that is created or started while its change
+// group has no free slot.
 type OnBusy string
 
 // The policies of a busy group.
 const (
-	OnBusyQueue OnBusy = "queue" // it waits its turn; the default
-	// OnBusyStopRunning stops as many of the group's running runs, those that
-	// began first, as the new run and those before it need.
+	OnBusyQueue OnBusy = "queue" // the run waits in the queue; the default
+	// OnBusyStopRunning stops as many of the group's running runs as the new
+	// run and those before it in the queue need; the runs that began first are
+	// stopped first.
 	OnBusyStopRunning OnBusy = "stop_running"
-	// OnBusyCancelQueued cancels the runs that wait for a slot of the group,
-	// so that the new one is next.
+	// OnBusyCancelQueued cancels the runs that wait for a slot of the group, so
+	// that the new run is next.
 	OnBusyCancelQueued OnBusy = "cancel_queued"
-	OnBusyReject       OnBusy = "reject" // CodeChangeGroupBusy, and nothing is stored
+	OnBusyReject       OnBusy = "reject" // the call fails with CodeChangeGroupBusy, and nothing is stored
 )
 
 // OnBusyPolicies lists all policies, the default first.
@@ -32,40 +33,40 @@ func OnBusyPolicies() []OnBusy {
 }
 
 // ChangeGroup limits how many of the runs that name it run at once. A group
-// exists from the moment that a run names it, without a limit.
+// exists, without a limit, as soon as a run names it.
 type ChangeGroup struct {
 	Name       string
 	MaxRunning int // 0 is no limit
 	OnBusy     OnBusy
-	// Running has the runs that hold a slot, in the order in which they got
-	// it. A run holds its slot from when it may begin until it is final.
+	// Running has the runs that hold a slot, in the order in which they got it.
+	// A run holds its slot from when it may begin until it is final.
 	Running []ID
-	// Queued has the runs that wait for a slot, next first, and after them
-	// those that wait to be started.
+	// Queued has the runs that wait for a slot, in queue order, and after them
+	// the runs that wait to be started.
 	Queued []ID
-	// Version grows with every change of the group, or of the phase of one of
-	// its runs, and with every call that changes one of its runs.
+	// Version increases with every change of the group, or of the phase of one
+	// of its runs, and with every call that changes one of its runs.
 	Version int64
 }
 
-// ChangeGroupQuery selects change groups: those of Names, each of them whether
-// anything has named it yet or not, or else all by name.
+// ChangeGroupQuery selects change groups: those of Names, also names that no
+// run has used yet, or else all groups by name.
 type ChangeGroupQuery struct {
 	Names []string
-	After string // without Names: those with greater names
+	After string // without Names: groups with greater names
 	Limit int    // without Names: 1 to 100; 0 means 25
 }
 
-// MaxTokenGroups bounds the change groups of one token: as many as one page of
-// them has.
+// MaxTokenGroups is the most change groups of one token: the size of a page of
+// change groups.
 const MaxTokenGroups = 100
 
-// Token is an update token: the versions of change groups as somebody read
-// them. A call that carries it succeeds only if none of them has changed since,
-// and then changes them all. nil is none.
+// Token is an update token: the versions of change groups as a client read
+// them. A call that carries it succeeds only if none of the groups has changed
+// since, and then changes all of them. A nil Token is no token.
 type Token map[string]int64
 
-// String returns the token as clients carry it, "" for none.
+// String returns the token in the form that clients pass, "" for none.
 func (t Token) String() string {
 	if len(t) == 0 {
 		return ""
@@ -93,7 +94,7 @@ func ParseToken(text string) (Token, error) {
 	var t tokenText
 	data, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || json.Unmarshal(data, &t) != nil || !t.valid() {
-		return nil, Errorf(CodeUnreadable, "the changegroup_token cannot be read; pass it as a list of runs or change groups gave it")
+		return nil, Errorf(CodeUnreadable, "the changegroup_token cannot be read; pass it exactly as a list of runs or change groups returned it")
 	}
 	return Token(t.Versions), nil
 }
@@ -108,7 +109,7 @@ func (t tokenText) valid() bool {
 }
 
 // CheckChangeGroupName returns what is wrong with the name of a change group,
-// "" where nothing is.
+// "" if it is valid.
 func CheckChangeGroupName(name string) string {
 	switch {
 	case name == "":
@@ -118,7 +119,7 @@ func CheckChangeGroupName(name string) string {
 	case strings.ContainsFunc(name, unicode.IsControl) || !utf8.ValidString(name):
 		return "the name of a change group has characters that cannot be shown"
 	case name == "." || name == "..":
-		return "a change group cannot be named . or ..: the URL of it would be another's"
+		return "a change group cannot be named . or ..: its URL would be that of another resource"
 	}
 	return ""
 }

@@ -47,7 +47,7 @@ func TestParseToken_unreadable(t *testing.T) {
 		"without groups":      encoded(`{"v":{}}`),
 		"a text as a version": encoded(`{"v":{"g":"1"}}`),
 		"a negative version":  encoded(`{"v":{"g":-1}}`),
-		"a name that is none": encoded(`{"v":{"a\u0000b":1}}`),
+		"an invalid name":     encoded(`{"v":{"a\u0000b":1}}`),
 		"an empty name":       encoded(`{"v":{"":1}}`),
 		"a long name":         encoded(`{"v":{"` + strings.Repeat("a", run.MaxNameLength+1) + `":1}}`),
 		"too many groups":     encoded(`{"v":{` + strings.Join(many, ",") + `}}`),

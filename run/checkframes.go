@@ -1,35 +1,35 @@
 package run
 
-// Limits of what an executor sends of one task. The shim and the executor keep
-// them by themselves; the gateway refuses what exceeds them.
+// Limits of what an executor sends for one task. The shim and the executor keep
+// to them; the gateway rejects what exceeds them.
 const (
 	MaxBatchFrames = 16 << 10 // of one batch
-	MaxSetupFrames = 500      // of the setup's log, and one that says that it was cut
-	MaxClaimKeys   = 10_000   // of one question for the states of claims
-	// MaxStoredOutputBytes is what the outputs of a task may have once secrets in
-	// them are masked: MaxOutputBytes counts before, and masking makes up to three
-	// bytes of one.
+	MaxSetupFrames = 500      // of the setup's log, and one that says that it was truncated
+	MaxClaimKeys   = 10_000   // of one request for the states of claims
+	// MaxStoredOutputBytes is the greatest size of the outputs of a task after
+	// secrets in them were masked: MaxOutputBytes applies before, and masking
+	// turns one byte into up to three.
 	MaxStoredOutputBytes = 3 * MaxOutputBytes
 )
 
 const (
-	// factCost is what a frame without output costs of a log's budget, so that
-	// those are not without bound either.
+	// factCost is the cost of a frame without output in a log's budget, so that
+	// the number of such frames is bounded too.
 	factCost = 64
 	// ownLines is how many lines the executor itself may add to a log after the
 	// setup's, such as why the environment ended.
 	ownLines = 64
-	// stepFacts is how many frames without output tell of one step: its start and
-	// end, its outputs, and that it asks for an archive.
+	// stepFacts is how many frames without output one step has: its start and
+	// end, its outputs, and its request for an archive.
 	stepFacts = 4
-	// maxStoredReason leaves room for what a reason grows by on its way: each
+	// maxStoredReason leaves room for the growth of a reason in transit: each
 	// invalid byte becomes a character of three.
 	maxStoredReason = 4 * MaxReason
 )
 
-// LogBudget returns what the frames of one dispatch may cost where limit bytes of
-// output are kept of its steps, 0 for no bound. The setup's lines, the executor's
-// own and the facts about steps come on top of the limit.
+// LogBudget returns what the frames of one dispatch may cost if limit bytes of
+// output are kept of its steps, 0 for no bound. The lines of the setup and of
+// the executor and the frames without output are added to the limit.
 func LogBudget(limit int64) int64 {
 	if limit <= 0 {
 		return 0
@@ -38,7 +38,7 @@ func LogBudget(limit int64) int64 {
 	return limit + more
 }
 
-// LogCost returns what frames take of the budget of their dispatch.
+// LogCost returns the cost of frames in the budget of their dispatch.
 func LogCost(frames []Frame) (cost int64) {
 	for i := range frames {
 		f := &frames[i]
@@ -54,8 +54,7 @@ func LogCost(frames []Frame) (cost int64) {
 	return cost
 }
 
-// CheckFrames says what is wrong with a batch of frames of any task;
-// nil for nothing. Errors: invalid, too_large.
+// CheckFrames checks a batch of frames of any task. Errors: invalid, too_large.
 func CheckFrames(frames []Frame) error {
 	switch {
 	case len(frames) == 0:
@@ -74,27 +73,27 @@ func CheckFrames(frames []Frame) error {
 	return nil
 }
 
-// check says what is wrong with a frame.
+// check checks one frame.
 func (f *Frame) check() error {
 	switch {
 	case f.Version < 1 || f.Version > FrameVersion:
 		return Errorf(CodeInvalid, "frame %d has version %d; this server reads versions up to %d", f.N, f.Version, FrameVersion)
 	case !f.Kind.valid():
-		return Errorf(CodeInvalid, "frame %d is of no known kind", f.N)
+		return Errorf(CodeInvalid, "frame %d has an unknown kind", f.N)
 	case f.Step < SetupStep || f.Step >= MaxSteps:
 		return Errorf(CodeInvalid, "frame %d is of step %d; a task has %d steps at most", f.N, f.Step, MaxSteps)
 	case f.Stream != "" && f.Stream != StreamStdout && f.Stream != StreamStderr && f.Stream != StreamSystem:
-		return Errorf(CodeInvalid, "frame %d is of no known stream", f.N)
+		return Errorf(CodeInvalid, "frame %d has an unknown stream", f.N)
 	case f.Status != "" && !f.Status.Valid():
-		return Errorf(CodeInvalid, "frame %d has no known status", f.N)
+		return Errorf(CodeInvalid, "frame %d has an unknown status", f.N)
 	case len(f.Data) > MaxFrameData:
 		return Errorf(CodeTooLarge, "frame %d has more than %d bytes of output", f.N, MaxFrameData)
 	case outputBytes(f.Outputs) > MaxStoredOutputBytes:
-		return Errorf(CodeTooLarge, "frame %d puts out more than the %d bytes of a task", f.N, MaxStoredOutputBytes)
+		return Errorf(CodeTooLarge, "frame %d has outputs of more than %d bytes", f.N, MaxStoredOutputBytes)
 	}
 	for key := range f.Outputs {
 		if !ValidOutputKey(key) {
-			return Errorf(CodeInvalid, "frame %d puts out %s, which is no key of an output", f.N, brief(key))
+			return Errorf(CodeInvalid, "frame %d has the output %s, which is not a valid key", f.N, brief(key))
 		}
 	}
 	if f.Result != nil {
@@ -111,11 +110,11 @@ func (f *Frame) checkResult() error {
 	case len(r.Steps) > MaxSteps:
 		return Errorf(CodeTooLarge, "the result in frame %d has %d steps; the limit is %d", f.N, len(r.Steps), MaxSteps)
 	case !r.Status.Valid():
-		return Errorf(CodeInvalid, "the result in frame %d has no known status", f.N)
+		return Errorf(CodeInvalid, "the result in frame %d has an unknown status", f.N)
 	}
 	for _, s := range r.Steps {
 		if s.Status != "" && !s.Status.Valid() {
-			return Errorf(CodeInvalid, "the result in frame %d has a step of no known status", f.N)
+			return Errorf(CodeInvalid, "the result in frame %d has a step with an unknown status", f.N)
 		}
 	}
 	return nil
@@ -129,11 +128,10 @@ func (k FrameKind) valid() bool {
 	return false
 }
 
-// CheckOutputs says that a task has put out too much, nil where it has not. The
-// error has CodeTooLarge.
+// CheckOutputs checks the size of a task's outputs. The error has CodeTooLarge.
 func CheckOutputs(outputs map[string]string) error {
 	if n := outputBytes(outputs); n > MaxStoredOutputBytes {
-		return Errorf(CodeTooLarge, "the task has put out %d bytes; the limit is %d", n, MaxStoredOutputBytes)
+		return Errorf(CodeTooLarge, "the outputs of the task have %d bytes; the limit is %d", n, MaxStoredOutputBytes)
 	}
 	return nil
 }

@@ -10,24 +10,23 @@ import (
 
 // Variables that Drover sets in the environment of every step.
 const (
-	VariablePrefix      = "DROVER_" // of names that specifications may not use
+	VariablePrefix      = "DROVER_" // prefix of names that specifications may not use
 	VariableRunID       = "DROVER_RUN_ID"
 	VariableRunCounter  = "DROVER_RUN_COUNTER"
 	VariableRunGroup    = "DROVER_RUN_GROUP"
 	VariableTaskName    = "DROVER_TASK_NAME"
 	VariableTaskAttempt = "DROVER_TASK_ATTEMPT"
-	VariableOutput      = "DROVER_OUTPUT" // set by who runs the steps
+	VariableOutput      = "DROVER_OUTPUT" // set by the shim
 )
 
 // MinMasked is the length of the shortest secret that is masked in logs, in
 // bytes: masking shorter ones would make logs unreadable and hide nothing.
 const MinMasked = 3
 
-// Define returns the definition of a task: what an executor needs to run the
-// key, secrets included. header is the run's specification, of which the tasks
-// are not used, so they may be nil; t is the specification's entry for the
-// task. Nothing of the result is shared with them, but for lists that nobody
-// changes.
+// Define returns the definition of a task: all that an executor needs to run
+// the key, secrets included. header is the run's specification; its tasks are
+// not used and may be nil. t is the specification of the task. The result
+// shares only lists with them, which are never changed.
 func Define(header *Spec, t *TaskSpec, x ExpandedTask, key Key, counter int64) Definition {
 	d := Definition{
 		Key: key, RunName: header.Name, RunGroup: header.Group, RunCounter: counter, Task: x.Name,
@@ -42,7 +41,7 @@ func Define(header *Spec, t *TaskSpec, x ExpandedTask, key Key, counter int64) D
 	}
 	if len(header.SecretsFrom) > 0 {
 		d.SecretsFrom, d.Registries = header.SecretsFrom, header.Registries
-		if header.Untrusted { // stored by a version that accepted it
+		if header.Untrusted { // an older version accepted and stored it
 			d.Fault = faultUntrusted
 		}
 	}
@@ -59,8 +58,8 @@ func Define(header *Spec, t *TaskSpec, x ExpandedTask, key Key, counter int64) D
 	return d
 }
 
-// Supply adds the secrets that SecretsFrom names, by their names: they count as
-// those of the run itself.
+// Supply adds the secrets that SecretsFrom names, by name. They are used like
+// the run's own secrets.
 func (d *Definition) Supply(secrets map[string]Secret) {
 	for name, secret := range secrets {
 		if _, file := d.SecretFiles[name]; file {
@@ -86,7 +85,7 @@ func environment(header *Spec, t *TaskSpec, x ExpandedTask, key Key, counter int
 		env[name] = secret.Reveal()
 	}
 	for _, name := range header.SecretFiles {
-		delete(env, name) // who runs the steps tells where the file is
+		delete(env, name) // the shim sets it to the path of the file
 	}
 	env[VariableRunID] = string(key.Run)
 	env[VariableRunCounter] = strconv.FormatInt(counter, 10)
@@ -97,7 +96,7 @@ func environment(header *Spec, t *TaskSpec, x ExpandedTask, key Key, counter int
 }
 
 // secretFiles returns the contents of the secrets that are files. Those that
-// Supply is to add are empty until then.
+// Supply adds are empty until then.
 func secretFiles(header *Spec) map[string]string {
 	if len(header.SecretFiles) == 0 {
 		return nil
@@ -109,9 +108,9 @@ func secretFiles(header *Spec) map[string]string {
 	return files
 }
 
-// masked returns the texts to mask, longest first, so that one that holds
-// another goes first. Logs are made of lines, so those of a secret of several
-// lines count each.
+// masked returns the texts to mask, longest first, so that a text is masked
+// before any text that it contains. Logs consist of lines, so each line of a
+// secret of several lines is a text of its own.
 func masked(secrets map[string]Secret) []string {
 	var out []string
 	add := func(s string) {

@@ -2,12 +2,12 @@ package run
 
 import "time"
 
-// Definition is everything an executor needs to run one task, secrets
-// included: the specification with the environments merged and the images'
-// credentials resolved. It is handed out once, against a claim.
+// Definition is everything an executor needs to run one task, secrets included:
+// the specification with the environments merged and the registry credentials
+// resolved. The gateway returns it once, for a claim.
 type Definition struct {
 	Key Key `json:"key"`
-	// Last says that the executor is to take no other task after this one.
+	// Last says that the executor must take no other task after this one.
 	Last       bool            `json:"last,omitempty"`
 	RunName    string          `json:"run_name"`
 	RunGroup   string          `json:"run_group"`
@@ -24,25 +24,27 @@ type Definition struct {
 	Privileged bool            `json:"privileged,omitempty"`
 	Resources  Resources       `json:"resources,omitzero"`
 	Volumes    []Volume        `json:"volumes,omitempty"`
-	// Kubernetes has what the task's pool says of pods; nil where it says nothing.
+	// Kubernetes has the pod settings of the task's pool; nil if it has none.
 	Kubernetes *KubernetesPool `json:"kubernetes,omitempty"`
 	// Environment holds run, task, axis and secret variables, merged in that
 	// order, without those that the executor sets itself (DROVER_OUTPUT).
 	Environment map[string]string `json:"environment,omitempty"`
-	// SecretFiles are the contents of the secrets that steps get as files, by the
-	// variables that tell where these lie. They are not in Environment.
+	// SecretFiles are the contents of the secrets that steps get as files, by
+	// the variables that hold the paths. They are not in Environment.
 	SecretFiles map[string]string `json:"secret_files,omitempty"`
-	// Secrets names the values that must be masked in the log.
+	// Secrets has the values that must be masked in the log.
 	Secrets []string `json:"secrets,omitempty"`
-	// SecretsFrom are the secrets that Supply is to add, by name, and Registries
-	// whose passwords are among them. Executors are not told.
+	// SecretsFrom are the secrets that Supply adds, by name, and Registries the
+	// registries whose passwords are among them. They are not sent to
+	// executors.
 	SecretsFrom map[string]SecretRef `json:"-"`
 	Registries  map[string]Registry  `json:"-"`
-	// Fault, where not "", says in words for people what the task needs and
-	// cannot have: it fails before it begins, and nothing else here counts.
+	// Fault, if not "", says in a sentence for users what the task needs and
+	// cannot have: the task fails before it begins, and all other fields are
+	// unused.
 	Fault string `json:"fault,omitempty"`
-	// LogLimit is how many bytes of output are kept, 0 for all: what the steps
-	// write beyond it is passed over, and they go on.
+	// LogLimit is how many bytes of output are kept, 0 for all: further output
+	// of the steps is discarded, and the steps continue.
 	LogLimit int64         `json:"log_limit,omitempty"`
 	Steps    []StepDef     `json:"steps"`
 	Timeout  time.Duration `json:"timeout,omitempty"`
@@ -53,15 +55,15 @@ type Definition struct {
 type StepDef struct {
 	Name        string            `json:"name,omitempty"`
 	Script      string            `json:"script"`                // "" for an archive step
-	Environment map[string]string `json:"environment,omitempty"` // over the task's
+	Environment map[string]string `json:"environment,omitempty"` // overrides the task's
 	WorkingDir  string            `json:"working_dir,omitempty"`
 	Timeout     time.Duration     `json:"timeout,omitempty"`
 	When        When              `json:"when"`
 	ArchiveStep
 }
 
-// ArchiveType returns the type of a step that moves an archive, "" of one that
-// runs a script.
+// ArchiveType returns the type of an archive step, "" for a step that runs a
+// script.
 func (s *StepDef) ArchiveType() string {
 	if types := s.types(); len(types) > 0 {
 		return types[0]
@@ -69,8 +71,8 @@ func (s *StepDef) ArchiveType() string {
 	return ""
 }
 
-// Auth is a pair of registry credentials. It marshals in the clear: it exists
-// only to be handed to an executor.
+// Auth is a pair of registry credentials. It marshals in the clear, and is used
+// only in definitions for executors.
 type Auth struct {
 	Username string `json:"username"`
 	Password string `json:"password"`

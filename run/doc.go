@@ -1,8 +1,7 @@
-// Package run is the domain of Drover: what a run and its tasks are, how a
-// specification is checked and expanded, when a task may start, and which
-// words name phases, results and faults.
+// Package run is the domain of Drover: runs and their tasks, how a
+// specification is validated and expanded, when a task may start, and the names
+// of phases, results and errors.
 //
-// It does no I/O and imports the standard library alone, so that every other
-// package may build on it. The words and semantics are described once, in
-// docs/architecture.md.
+// It does no I/O and imports the standard library alone, so every other package may
+// depend on it. docs/architecture.md describes the terms and semantics.
 package run

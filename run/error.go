@@ -5,54 +5,54 @@ import (
 	"fmt"
 )
 
-// Code names a kind of fault. It is part of every contract of Drover: the
-// gateway maps it to a HTTP status, activities to a Temporal error type, the
-// command line to an exit code.
+// Code is a kind of error. It is part of every contract of Drover: the gateway
+// maps it to an HTTP status, activities to a Temporal error type, the command
+// line to an exit code.
 type Code string
 
-// The codes. An error that carries none counts as CodeInternal.
+// The codes. An error without a code counts as CodeInternal.
 const (
-	CodeInvalid             Code = "invalid"                // the input is wrong; trying again is useless
+	CodeInvalid             Code = "invalid"                // the input is wrong; a retry is useless
 	CodeUnreadable          Code = "unreadable"             // the input could not even be parsed
-	CodeNotFound            Code = "not_found"              // no such thing
-	CodeGone                Code = "gone"                   // there was such a thing, and it was removed
-	CodeConflict            Code = "conflict"               // it exists already, or has changed meanwhile
-	CodeClaimed             Code = "claimed"                // another executor holds the claim: its steps may run there
+	CodeNotFound            Code = "not_found"              // the resource does not exist
+	CodeGone                Code = "gone"                   // the resource was removed
+	CodeConflict            Code = "conflict"               // the resource exists already, or has changed meanwhile
+	CodeClaimed             Code = "claimed"                // another executor holds the claim: the steps may run there
 	CodeWrongPhase          Code = "wrong_phase"            // the run's phase does not allow the call
-	CodeNotWaitingApproval  Code = "not_waiting_approval"   // the task does not wait for an approval, or the caller has given it
+	CodeNotWaitingApproval  Code = "not_waiting_approval"   // the task does not wait for an approval, or the caller has approved it already
 	CodeChangeGroupConflict Code = "changegroup_conflict"   // an update token is stale
 	CodeChangeGroupBusy     Code = "changegroup_busy"       // on_busy: reject
-	CodeIdempotencyMismatch Code = "idempotency_mismatch"   // an idempotency key came with another request before
+	CodeIdempotencyMismatch Code = "idempotency_mismatch"   // the idempotency key was used with another request
 	CodeUnauthenticated     Code = "unauthenticated"        // no credentials, or bad ones
 	CodeForbidden           Code = "forbidden"              // the credentials do not allow the call
-	CodeTooLarge            Code = "too_large"              // over a stated limit
+	CodeTooLarge            Code = "too_large"              // over a documented limit
 	CodeUnsupportedMedia    Code = "unsupported_media_type" // neither JSON nor YAML
-	CodeNotSupported        Code = "not_supported"          // understood, but not built or not allowed here
-	CodeExhausted           Code = "exhausted"              // a quota or rate is used up; later it may work
-	CodeUnavailable         Code = "unavailable"            // a part is out of reach; trying again may work
+	CodeNotSupported        Code = "not_supported"          // understood, but not implemented or not allowed here
+	CodeExhausted           Code = "exhausted"              // a quota or rate limit is reached; a later call may succeed
+	CodeUnavailable         Code = "unavailable"            // a component cannot be reached; a retry may succeed
 	CodeTimeout             Code = "timeout"                // a deadline passed
-	CodeCanceled            Code = "canceled"               // the caller gave up
-	CodeInternal            Code = "internal"               // a fault of Drover itself
+	CodeCanceled            Code = "canceled"               // the caller canceled the call
+	CodeInternal            Code = "internal"               // an error of Drover itself
 )
 
-// Fault is one fault of an input: where it is and what is wrong with it.
+// Fault is one fault of an input: its location and a description.
 type Fault struct {
-	// Path names the place, as in "tasks.build.depends[1].task".
+	// Path is the location, as in "tasks.build.depends[1].task".
 	Path string `json:"path"`
-	// Line is the line of the input, counted from 1; 0 where it is not known.
+	// Line is the line of the input, counted from 1; 0 if it is not known.
 	Line int `json:"line,omitempty"`
 	// Code is a lower-case word such as "unknown_field".
 	Code Code `json:"code"`
-	// Detail is a sentence for people; it never holds a secret.
+	// Detail is a sentence for users; it never holds a secret.
 	Detail string `json:"detail"`
 }
 
-// Error is a fault with a code. Its Message may be shown to users; Err, the
-// cause, may not.
+// Error is an error with a code. Message may be shown to users; Err, the cause,
+// may not.
 type Error struct {
 	Code    Code
 	Message string
-	Faults  []Fault // of an input; empty otherwise
+	Faults  []Fault // the faults of an input; empty otherwise
 	Floor   int64   // of CodeGone: the number of the last event that was removed
 	Err     error
 }
@@ -72,7 +72,7 @@ func InvalidError(message string, faults []Fault) *Error {
 func GoneError(floor int64) *Error {
 	return &Error{
 		Code: CodeGone, Floor: floor,
-		Message: fmt.Sprintf("events up to number %d were removed; go on after that, or without a place for all that are left", floor),
+		Message: fmt.Sprintf("events up to number %d were removed; read from the next number, or without a start for all that are left", floor),
 	}
 }
 

@@ -5,44 +5,45 @@ import (
 	"time"
 )
 
-// ExecutorRegistry is what clients may ask about executors and their pools. It is part
-// of Service.
+// ExecutorRegistry is the API for clients that manage executors and their
+// pools. It is part of Service.
 type ExecutorRegistry interface {
 	// Executors lists all executors that are not removed, by id.
 	Executors(ctx context.Context) ([]Executor, error)
-	// Executor returns one, with what it holds; also one that was removed.
+	// Executor returns one executor with its tasks, also if it was removed.
 	// Errors: not_found.
 	Executor(ctx context.Context, id string) (Executor, error)
-	// DrainExecutor has an executor take no more tasks; those that it has go
-	// on. The wish outlives its process. Errors: not_found, gone (it was
-	// removed).
+	// DrainExecutor makes an executor take no more tasks; its running tasks
+	// continue. The desired state outlives the executor's process. Errors:
+	// not_found, gone (it was removed).
 	DrainExecutor(ctx context.Context, id, reason string) (Executor, error)
-	// ResumeExecutor takes the wish back. Errors: not_found, gone.
+	// ResumeExecutor ends a drain. Errors: not_found, gone.
 	ResumeExecutor(ctx context.Context, id string) (Executor, error)
-	// RemoveExecutor removes an executor for good, and ends the wait for its
-	// tasks as their policies say. Again is no error. Errors: not_found,
+	// RemoveExecutor removes an executor permanently, and ends its tasks as
+	// their policies say. Removing it twice is no error. Errors: not_found,
 	// conflict (it is in contact and has tasks, without Force).
 	RemoveExecutor(ctx context.Context, id string, why Removal) (Executor, error)
 	// Pools lists all pools, by name.
 	Pools(ctx context.Context) ([]Pool, error)
 	// Pool returns one. Errors: not_found.
 	Pool(ctx context.Context, name string) (Pool, error)
-	// PutPool makes a pool, or changes the one of that name, and says whether
-	// it is new. What is filled in when read is ignored. Errors: invalid with
-	// all faults, conflict (executors of it do not fit).
+	// PutPool creates a pool, or replaces the pool of that name, and reports
+	// whether it is new. It ignores the fields that are filled in when read.
+	// Errors: invalid with all faults, conflict (executors of the pool do not
+	// fit).
 	PutPool(ctx context.Context, p Pool) (_ Pool, created bool, _ error)
 	// DeletePool removes a pool. Errors: not_found, conflict (executors that
-	// are not removed serve it, a fleet makes executors of it, or unfinished
-	// tasks are of it).
+	// are not removed serve it, a fleet creates executors for it, or it has
+	// unfinished tasks).
 	DeletePool(ctx context.Context, name string) error
 }
 
-// Removal says how and why an executor is removed.
+// Removal is a request to remove an executor.
 type Removal struct {
 	Reason string // a sentence; "" for none
-	// Force removes one that is in contact although it has tasks: it stops
-	// them as soon as it hears of it, while their policies may have begun
-	// another attempt already.
+	// Force removes an executor that is in contact although it has tasks. The
+	// executor stops the tasks as soon as it learns of the removal; meanwhile
+	// their policies may already have started another attempt.
 	Force bool
 }
 
@@ -59,66 +60,67 @@ type Executor struct {
 	SlotsUsed  int
 	Version    string
 	JournalID  string // random, of its state dir
-	// Set is the set that it is a member of: whatever is one member's is any
-	// other's too. "" for none.
+	// Set is the executor set of which it is a member; "" for none. Any member
+	// may continue the tasks of another.
 	Set string
-	// Temporary says that it is removed by itself once it was offline for
-	// RemoveAfter; others are removed by operators alone. Members of a set are
+	// Temporary says that Drover removes the executor once it was offline for
+	// RemoveAfter; only operators remove others. Members of a set are
 	// temporary.
 	Temporary bool
-	// RemoveAfter is TemporaryOffline where it is 0.
+	// RemoveAfter defaults to TemporaryOffline.
 	RemoveAfter time.Duration
 	State       ExecutorState
-	// Reason says why it drains, or was removed; "" where nobody said.
+	// Reason says why it drains, or why it was removed; "" if no reason was
+	// given.
 	Reason string
-	// Drained says that it drains, has no task and will be handed none.
+	// Drained says that it drains, has no task and gets none.
 	Drained      bool
 	RegisteredAt time.Time
 	LastContact  time.Time
-	RemovedAt    time.Time // zero until then
+	RemovedAt    time.Time // zero if it is not removed
 
-	// Fleet and Instance say which machine of which fleet it is; "" for none. The
-	// gateway sets them by the executor's token. Uses is how many tasks it took since, and MaxUses
-	// how many it may, 0 for any number.
+	// Fleet and Instance name the instance of a fleet that the executor is; ""
+	// for none. The gateway sets them by the executor's token. Uses counts the
+	// tasks that it took since, and MaxUses is the limit; 0 means no limit.
 	Fleet    string
 	Instance string
 	Uses     int
 	MaxUses  int
 
 	// Filled in when read:
-	Tasks int        // that it has
+	Tasks int        // tasks that it holds
 	Held  []HeldTask // the first MaxHeldTasks of them, oldest first; nil in lists
 }
 
-// MaxHeldTasks bounds the tasks that are named of one executor.
+// MaxHeldTasks is the most tasks that Executor.Held lists.
 const MaxHeldTasks = 100
 
-// HeldTask is a task that an executor has.
+// HeldTask is a task that an executor holds.
 type HeldTask struct {
 	Key       Key
 	Name      string
-	Reason    string // such as that the executor is out of contact
+	Reason    string // for example that the executor is out of contact
 	StartedAt time.Time
 }
 
-// ExecutorState is how an executor stands.
+// ExecutorState is the state of an executor.
 type ExecutorState string
 
 // The states of an executor.
 const (
 	ExecutorOnline   ExecutorState = "online"
 	ExecutorDraining ExecutorState = "draining"
-	ExecutorOffline  ExecutorState = "offline" // not heard of for ExecutorTimeout
+	ExecutorOffline  ExecutorState = "offline" // no contact for ExecutorTimeout
 	ExecutorRemoved  ExecutorState = "removed"
 )
 
-// Liveness of executors: a row renewed every ExecutorRenew, and counted as
-// offline after three of them were missed.
+// Liveness of executors: an executor renews its registration every
+// ExecutorRenew, and is offline after it missed three renewals.
 const (
 	ExecutorRenew   = 5 * time.Second
 	ExecutorTimeout = 3*ExecutorRenew + time.Second
 )
 
 // TemporaryOffline is how long a temporary executor may be offline before it is
-// removed, unless it says otherwise.
+// removed, unless it sets another duration.
 const TemporaryOffline = 10 * time.Minute

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Expansion is a specification with its matrices multiplied out.
+// Expansion is a specification with its matrices expanded.
 type Expansion struct {
 	Plan  Plan
 	Tasks []ExpandedTask // in the order of their numbers
@@ -21,18 +21,18 @@ type ExpandedTask struct {
 	Pool string
 }
 
-// Expand makes the plan of a specification and lists its tasks. Nodes are
+// Expand creates the plan of a specification and lists its tasks. Nodes are
 // ordered by their distance from the tasks without dependencies, then by name,
-// and task numbers follow that order; of the axes of a matrix, sorted by name,
-// the last runs fastest.
+// and task numbers follow that order. Of the axes of a matrix, sorted by name,
+// the last varies fastest.
 //
-// pool is called once for each task of the specification, in the order of the
-// nodes, and returns the pool that it goes to; its error becomes a fault with
-// the error's code. A nil pool leaves all pools empty.
+// pool is called once for each task of the specification, in the order of the nodes,
+// and returns the pool of the task; its error becomes a fault with the error's code.
+// A nil pool leaves all pools empty.
 //
-// Faults are those of the expansion (too many tasks, a matrix that is wrong)
-// and of pool; dependencies that Validate would refuse are faults too. With
-// faults the expansion is empty.
+// Faults are those of the expansion (too many tasks, an invalid matrix) and of pool;
+// dependencies that Validate rejects are faults too. If there are faults, the
+// expansion is empty.
 func Expand(s *Spec, pool func(name string, t *TaskSpec) (string, error)) (Expansion, []Fault) {
 	l := newFaultList()
 	checkMatrices(l, s)
@@ -92,12 +92,13 @@ func addPoolFault(l *faultList, name string, err error) {
 	case errors.As(err, &e):
 		l.add(path.Key("pool"), e.Code, "%s", e.Message)
 	default:
-		// An error without a code may tell what is not the client's to know.
+		// An error without a code may hold details that the client must not
+		// see.
 		l.add(path.Key("pool"), CodeInternal, "the pool could not be chosen")
 	}
 }
 
-// node returns a task's node without its place and pool.
+// node returns a task's node without its number and pool.
 func node(name string, t *TaskSpec, index map[string]int) Node {
 	n := Node{
 		Name: name, Width: width(t), Axes: shownAxes(t), Skip: t.Skip, IgnoreFailure: t.IgnoreFailure,
@@ -127,8 +128,8 @@ func appendTasks(tasks []ExpandedTask, index int, n Node, t *TaskSpec, pool stri
 	return tasks
 }
 
-// shownAxes returns the axes of a task sorted by name, with their values as
-// they stand in names: the plan has no need of more.
+// shownAxes returns the axes of a task sorted by name, with the values as they
+// appear in task names: the plan needs nothing else.
 func shownAxes(t *TaskSpec) []Axis {
 	var axes []Axis
 	for _, name := range slices.Sorted(maps.Keys(t.Matrix)) {
@@ -141,15 +142,15 @@ func shownAxes(t *TaskSpec) []Axis {
 	return axes
 }
 
-// width returns the number of tasks that a task expands to, MaxTasks+1 where
-// it is more than MaxTasks.
+// width returns the number of tasks to which a task expands, MaxTasks+1 if it
+// is more than MaxTasks.
 func width(t *TaskSpec) int {
 	if t == nil {
 		return 1
 	}
 	n := 1
 	for _, values := range t.Matrix {
-		// Both factors are bounded here, so that no product overflows.
+		// Both factors are bounded, so the product cannot overflow.
 		n = min(n*min(len(values), MaxTasks+1), MaxTasks+1)
 	}
 	return n

@@ -147,7 +147,7 @@ func TestDefine(t *testing.T) {
 		},
 		Timeout: 5, Grace: run.StopGrace,
 	}, d)
-	require.Equal(t, "run", header.Environment["X"], "nothing of the specification is changed")
+	require.Equal(t, "run", header.Environment["X"], "the specification is unchanged")
 }
 
 func TestSuggest(t *testing.T) {

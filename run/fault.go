@@ -11,30 +11,30 @@ import (
 
 // The codes of single faults of an input, beside CodeNotSupported.
 const (
-	FaultRequired          Code = "required"           // it must be given, and not be empty
-	FaultUnknownField      Code = "unknown_field"      // no such field
-	FaultDuplicate         Code = "duplicate"          // given twice, or two that would look the same
-	FaultWrongType         Code = "wrong_type"         // a list where a map is wanted, and so on
-	FaultBadFormat         Code = "bad_format"         // a name, duration, quantity, ... not of the right form
+	FaultRequired          Code = "required"           // it must be set, and not be empty
+	FaultUnknownField      Code = "unknown_field"      // unknown field
+	FaultDuplicate         Code = "duplicate"          // given twice, or two values that would have the same name
+	FaultWrongType         Code = "wrong_type"         // a list where a map is expected, and so on
+	FaultBadFormat         Code = "bad_format"         // a name, duration, quantity, ... of the wrong form
 	FaultBadValue          Code = "bad_value"          // none of the values allowed
 	FaultOutOfRange        Code = "out_of_range"       // a number too small or too large
 	FaultOverLimit         Code = "over_limit"         // over one of the stated limits
-	FaultReserved          Code = "reserved"           // a name that Drover keeps to itself
-	FaultContradiction     Code = "contradiction"      // two things that exclude each other
+	FaultReserved          Code = "reserved"           // a name that is reserved for Drover
+	FaultContradiction     Code = "contradiction"      // two settings that exclude each other
 	FaultUnknownDependency Code = "unknown_dependency" // no such task
 	FaultCycle             Code = "cycle"              // tasks that depend on themselves
 	FaultUnknownSecret     Code = "unknown_secret"     // no such secret
 	FaultUnknownPool       Code = "unknown_pool"       // no such pool, or none that matches
 	FaultPoolMismatch      Code = "pool_mismatch"      // the pool cannot run such a task
-	FaultTooMany           Code = "too_many_faults"    // the rest is not told
+	FaultTooMany           Code = "too_many_faults"    // more faults than are reported
 )
 
-// MaxFaults is the number of faults that are told at once; one more says that
+// MaxFaults is the most faults that are reported at once; one more says that
 // there are others.
 const MaxFaults = 1000
 
-// Path names a place in an input, as in "tasks.build.depends[1].task". The
-// empty path is the whole of it.
+// Path is a location in an input, as in "tasks.build.depends[1].task". The
+// empty path is the whole input.
 type Path string
 
 // maxPathKey bounds what one key of the input adds to a path.
@@ -63,8 +63,8 @@ func (p Path) Key(key string) Path {
 // Index returns the path of an item of the list at p.
 func (p Path) Index(i int) Path { return p + Path("["+strconv.Itoa(i)+"]") }
 
-// Parent returns the path that p was made from by Key or Index. A key that has
-// a dot in it is taken for two.
+// Parent returns the path from which Key or Index made p. A key with a dot in
+// it counts as two keys.
 func (p Path) Parent() Path {
 	if i := strings.LastIndexAny(string(p), ".["); i > 0 {
 		return p[:i]
@@ -72,19 +72,19 @@ func (p Path) Parent() Path {
 	return ""
 }
 
-// Bounds of what suggestions cost: each compares a word with all known names.
+// Bounds of the cost of suggestions: each compares a word with all known names.
 const (
 	maxSuggestions = 10
 	maxCompared    = 100_000 // names, of all suggestions together
 )
 
-// faultList collects faults up to MaxFaults. A check that makes one ends early
-// once stop says so: what it would add is told to no client.
+// faultList collects faults up to MaxFaults. A check that adds faults ends
+// early when stop reports true: the client would not see further faults.
 type faultList struct {
 	faults      []Fault
-	suggestions int             // how many there may still be
-	compared    int             // how many more names they may compare
-	done        <-chan struct{} // of the request; nil: it cannot be cancelled
+	suggestions int             // how many are left
+	compared    int             // how many names may still be compared
+	done        <-chan struct{} // of the request; nil if the request cannot be cancelled
 }
 
 func newFaultList() *faultList {
@@ -130,7 +130,7 @@ func (l *faultList) add(path Path, code Code, format string, args ...any) {
 	case len(l.faults) < MaxFaults:
 		l.faults = append(l.faults, Fault{Path: string(path), Code: code, Detail: fmt.Sprintf(format, args...)})
 	case len(l.faults) == MaxFaults:
-		l.faults = append(l.faults, Fault{Code: FaultTooMany, Detail: "there are more faults than are told here"})
+		l.faults = append(l.faults, Fault{Code: FaultTooMany, Detail: "there are more faults than are listed here"})
 	}
 }
 
@@ -147,7 +147,7 @@ func (l *faultList) meant(word string, known []string) string {
 	return ""
 }
 
-// brief returns s quoted, shortened where it is long.
+// brief returns s quoted, and shortened if it is long.
 func brief(s string) string {
 	const most = 60
 	if len(s) > most {

@@ -6,30 +6,31 @@ import (
 	"time"
 )
 
-// Fleets is what clients may ask about fleets: machines that come and go with
-// the tasks of a pool. Implementations are safe for concurrent use, and fail
-// with CodeUnavailable where the records store is out of reach. Who asks is
-// noted beside what was asked.
+// Fleets is the API for clients that manage fleets: groups of machines that
+// Drover creates and deletes with the demand of a pool. Implementations are
+// safe for concurrent use, and fail with CodeUnavailable if the records store
+// cannot be reached. The caller is recorded with each change.
 type Fleets interface {
 	// Fleets lists all fleets, by name, and Fleet returns one. Errors:
 	// not_found.
 	Fleets(ctx context.Context) ([]Fleet, error)
 	Fleet(ctx context.Context, name string) (Fleet, error)
-	// PutFleet makes a fleet, or changes the one of that name, and says whether
-	// it is new. Instances stay as they are: what they are reckoned by is new.
-	// Errors: invalid with all faults, conflict (it is being deleted).
+	// PutFleet creates a fleet, or replaces the fleet of that name, and reports
+	// whether it is new. Existing instances stay; the new settings apply to
+	// them from now on. Errors: invalid with all faults, conflict (the fleet is
+	// being deleted).
 	PutFleet(ctx context.Context, name string, s FleetSpec, by string) (_ Fleet, created bool, _ error)
-	// SteerFleet changes what is done by hand. Errors: not_found, conflict (it
-	// is being deleted), invalid.
+	// SteerFleet applies a manual action to a fleet. Errors: not_found,
+	// conflict (the fleet is being deleted), invalid.
 	SteerFleet(ctx context.Context, name string, s FleetSteer) (Fleet, error)
-	// DeleteFleet has all instances of a fleet drained and deleted, and then
-	// the fleet. Again is no error. Errors: not_found.
+	// DeleteFleet drains and deletes all instances of a fleet, and then the
+	// fleet. Deleting it twice is no error. Errors: not_found.
 	DeleteFleet(ctx context.Context, name, by string) (Fleet, error)
-	// FleetInstances lists the ledger of a fleet, by number; gone says whether
-	// with the newest of those that are gone. Errors: not_found.
+	// FleetInstances lists the ledger of a fleet, by number; gone adds the
+	// newest of the instances that are gone. Errors: not_found.
 	FleetInstances(ctx context.Context, name string, gone bool) ([]FleetInstance, error)
-	// FleetEvents returns up to n of the events of a fleet with numbers greater
-	// than after, or with after < 0 the last n. Errors: not_found.
+	// FleetEvents returns up to n events of a fleet with numbers greater than
+	// after, or the last n if after < 0. Errors: not_found.
 	FleetEvents(ctx context.Context, name string, after int64, n int) ([]FleetEvent, error)
 }
 
@@ -37,88 +38,91 @@ type Fleets interface {
 const (
 	MaxFleets            = 1000
 	MaxFleetConfig       = 64 << 10 // bytes of plugin_config
-	MaxFleetGone         = 1000     // instances that are gone and are listed
-	MaxFleetEvents       = 1000     // in one answer
-	KeptFleetEvents      = 100_000  // of one fleet; the oldest go
+	MaxFleetGone         = 1000     // gone instances in a list
+	MaxFleetEvents       = 1000     // in one response
+	KeptFleetEvents      = 100_000  // of one fleet; older events are removed
 	DefaultFleetPageSize = 100
 )
 
-// MaxFleetPriority bounds the priority of a fleet, and its negative too.
+// MaxFleetPriority is the greatest priority of a fleet; the least is its
+// negative.
 const MaxFleetPriority = 1000
 
-// SlotTimeout is how long a task may wait although slots are free that belong to
-// no fleet. After that fleets make machines for it: a free slot takes a task
-// within a second or two, unless something is wrong with it.
+// SlotTimeout is how long a task may wait although executors outside of fleets
+// have free slots. A free slot takes a task within a second or two, unless
+// something is wrong with it; so after SlotTimeout fleets create instances for
+// the task.
 const SlotTimeout = 30 * time.Second
 
-// Labels by which an executor that is trusted says which instance of which fleet
-// it is. Others prove it by their token, and the labels only show it.
+// Labels by which a trusted executor names its fleet and instance. Other
+// executors prove both by their token, and the labels only show them.
 const (
 	LabelFleet    = "drover-fleet"
 	LabelInstance = "drover-instance"
 )
 
-// The ways in which an instance becomes an executor.
+// The methods by which an instance becomes an executor.
 const (
-	BootstrapSSH   = "ssh"   // the worker is brought there
-	BootstrapAgent = "agent" // the image starts it
+	BootstrapSSH   = "ssh"   // Drover installs the worker over SSH
+	BootstrapAgent = "agent" // the image starts the worker
 )
 
-// FleetSpec is what a client says of a fleet. The words are those of the known
-// scaler, where it has them.
+// FleetSpec is the specification of a fleet. Its fields are named as in
+// GitLab's taskscaler where that has them.
 type FleetSpec struct {
 	Scaling
 
-	Pool string `json:"pool"` // whose tasks its instances take
-	// Priority orders the fleets of one pool: tasks go to the one with the
-	// highest first, and of those that are equal to the first by name.
+	Pool string `json:"pool"` // the pool whose tasks its instances take
+	// Priority orders the fleets of one pool: the fleet with the highest
+	// priority gets tasks first, and of equal ones the first by name.
 	Priority int    `json:"priority,omitempty"`
 	Plugin   string `json:"plugin"` // a path, or a name on the plugin path
-	// PluginConfig is handed to the plugin as it is.
+	// PluginConfig is passed to the plugin unchanged.
 	PluginConfig    json.RawMessage `json:"plugin_config,omitempty"`
 	ConnectorConfig FleetConnector  `json:"connector_config,omitzero"`
 	Bootstrap       string          `json:"bootstrap,omitempty"` // BootstrapSSH or BootstrapAgent; "" means the latter
 	// InstanceReadyCommand is run over the connection before an instance is
-	// used; it is no use for one that is not.
+	// used. It is not used if there is no connection.
 	InstanceReadyCommand string `json:"instance_ready_command,omitempty"`
-	// UpdateInterval is between two listings of the instances; 0 means a
-	// minute. UpdateIntervalWhenExpecting is so where something is under way;
-	// 0 means 2 s.
+	// UpdateInterval is the time between two listings of the instances; 0 means
+	// a minute. UpdateIntervalWhenExpecting is that time while instances
+	// change; 0 means 2 s.
 	UpdateInterval              Duration `json:"update_interval,omitempty"`
 	UpdateIntervalWhenExpecting Duration `json:"update_interval_when_expecting,omitempty"`
-	// DeletionRetryInterval is how long an instance may take to go before it
-	// is asked again; 0 means a minute.
+	// DeletionRetryInterval is how long the deletion of an instance may take
+	// before the fleet requests it again; 0 means a minute.
 	DeletionRetryInterval Duration `json:"deletion_retry_interval,omitempty"`
 	// DrainTimeout is how long an executor that is unhealthy, or not in
-	// contact, may take to give its tasks back; 0 means an hour.
+	// contact, may take to release its tasks; 0 means an hour.
 	DrainTimeout Duration `json:"drain_timeout,omitempty"`
-	// FailureThreshold is how many health checks in a row may fail; 0 means 3.
+	// FailureThreshold is how many consecutive health checks may fail; 0 means
+	// 3.
 	FailureThreshold int `json:"failure_threshold,omitempty"`
-	// Unexpected says what becomes of instances that nobody asked for:
-	// UnexpectedAdopt ("" too), UnexpectedIgnore or UnexpectedRemove.
+	// Unexpected is the policy for instances that the fleet did not request:
+	// UnexpectedAdopt (also ""), UnexpectedIgnore or UnexpectedRemove.
 	Unexpected string `json:"unexpected,omitempty"`
-	// Quota, where not nil, is shared with all fleets that name the same.
+	// Quota, if not nil, is shared with all fleets that name the same quota.
 	Quota *FleetQuota `json:"quota,omitempty"`
-	// Memory of an instance, in Kubernetes notation: what its weight follows
-	// from, where that is not given.
+	// Memory of an instance, in Kubernetes notation. It determines the weight,
+	// unless Weight is set.
 	Memory string `json:"memory,omitempty"`
 }
 
-// What becomes of instances that nobody asked for.
+// Policies for instances that the fleet did not request.
 const (
 	UnexpectedAdopt  = "adopt"
 	UnexpectedIgnore = "ignore"
 	UnexpectedRemove = "remove"
 )
 
-// FleetQuota is a limit that fleets share: that of the sum of the weights of
-// their instances.
+// FleetQuota is a limit that fleets share, on the sum of the weights of their
+// instances.
 type FleetQuota struct {
 	Name  string  `json:"name"`
 	Limit float64 `json:"limit"`
 }
 
-// FleetConnector says how instances are connected to.
+// FleetConnector says how to connect to instances.
 type FleetConnector struct {
 	OS                   string   `json:"os,omitempty"`
 	Arch                 string   `json:"arch,omitempty"`
@@ -126,7 +130,7 @@ type FleetConnector struct {
 	ProtocolPort         int      `json:"protocol_port,omitempty"`
 	Username             string   `json:"username,omitempty"`
 	Password             string   `json:"password,omitempty"`
-	KeyPath              string   `json:"key_path,omitempty"` // of a file on the fleet worker's host
+	KeyPath              string   `json:"key_path,omitempty"` // a file on the fleet worker's host
 	UseStaticCredentials bool     `json:"use_static_credentials,omitempty"`
 	Keepalive            Duration `json:"keepalive,omitempty"`
 	Timeout              Duration `json:"timeout,omitempty"`
@@ -135,31 +139,32 @@ type FleetConnector struct {
 	HostKeyPolicy string `json:"host_key_policy,omitempty"`
 }
 
-// FleetSteer is what a client wants of a fleet by hand.
+// FleetSteer is a manual action on a fleet.
 type FleetSteer struct {
-	By     string // who
+	By     string // the caller
 	Reason string // a sentence; "" for none
 	// Action is one of those below; Instances is of SteerScale.
 	Action    FleetAction
 	Instances int
 }
 
-// FleetAction is one thing that is done by hand.
+// FleetAction is the kind of a manual action.
 type FleetAction string
 
-// The actions by hand.
+// The manual actions.
 const (
-	// SteerPause has nothing asked for and nothing removed until it is resumed.
+	// SteerPause stops the creation and deletion of instances until the fleet
+	// is resumed.
 	SteerPause FleetAction = "pause"
-	// SteerResume ends a pause, a drain and a number given by hand.
+	// SteerResume ends a pause, a drain and a manual number of instances.
 	SteerResume FleetAction = "resume"
-	// SteerDrain has all instances drained and deleted, and none asked for.
+	// SteerDrain drains and deletes all instances, and creates none.
 	SteerDrain FleetAction = "drain"
-	// SteerScale has so many instances, whatever the policy says.
+	// SteerScale sets the number of instances, regardless of the policy.
 	SteerScale FleetAction = "scale"
 )
 
-// FleetMode is how a fleet is steered.
+// FleetMode is the mode of operation of a fleet.
 type FleetMode string
 
 // The modes of a fleet.
@@ -176,12 +181,13 @@ type Fleet struct {
 	Name string
 	Spec FleetSpec
 	Mode FleetMode
-	// Desired is the number of instances given by hand; nil: the policy says.
+	// Desired is the number of instances that was set manually; nil if the
+	// policy decides.
 	Desired   *int
-	Reason    string // of what was done by hand last
+	Reason    string // of the last manual action
 	CreatedAt time.Time
 	UpdatedAt time.Time
-	// Version grows with every change that a client makes.
+	// Version increases with every change that a client makes.
 	Version int64
 
 	// Filled in when read:
@@ -189,87 +195,86 @@ type Fleet struct {
 	Status FleetStatus
 }
 
-// FleetStatus is what the worker of a fleet saw last.
+// FleetStatus is the last observation of the fleet's worker.
 type FleetStatus struct {
-	SeenAt    time.Time `json:"seen_at,omitzero"` // zero: there was none
-	Group     string    `json:"group,omitempty"`  // what the plugin calls it
-	Plugin    string    `json:"plugin,omitempty"` // its version
+	SeenAt    time.Time `json:"seen_at,omitzero"` // zero if there was no observation
+	Group     string    `json:"group,omitempty"`  // the plugin's name of the instance group
+	Plugin    string    `json:"plugin,omitempty"` // the plugin's version
 	MaxSize   int64     `json:"max_size,omitempty"`
-	Error     string    `json:"error,omitempty"` // why it does not work; "" where it does
+	Error     string    `json:"error,omitempty"` // why the fleet does not work; "" if it works
 	ErrorAt   time.Time `json:"error_at,omitzero"`
-	Held      string    `json:"held,omitempty"`   // what keeps from more instances
-	Queued    int       `json:"queued,omitempty"` // tasks of the pool that wait
-	Share     int       `json:"share,omitempty"`  // of them: those that fall to this fleet
+	Held      string    `json:"held,omitempty"`   // the limit that prevents more instances
+	Queued    int       `json:"queued,omitempty"` // waiting tasks of the pool
+	Share     int       `json:"share,omitempty"`  // waiting tasks that this fleet must serve
 	Busy      int       `json:"busy,omitempty"`
 	Free      int       `json:"free,omitempty"`
-	Idle      int       `json:"idle,omitempty"`   // slots to be kept free
-	Target    int       `json:"target,omitempty"` // instances wanted, whatever the limits
+	Idle      int       `json:"idle,omitempty"`   // slots to keep free
+	Target    int       `json:"target,omitempty"` // instances that demand requires, before limits
 	Most      int       `json:"most,omitempty"`
 	Failures  int       `json:"failures,omitempty"`
 	Instances int       `json:"instances,omitempty"`
 }
 
-// InstanceState is where an instance is in its life.
+// InstanceState is the state of an instance.
 type InstanceState string
 
-// The states of an instance. Those up to deleting are also those that it is
-// reckoned with.
+// The states of an instance. The scaling rules use the states up to deleting.
 const (
-	InstanceRequested     InstanceState = "requested" // asked for; no machine is known yet
+	InstanceRequested     InstanceState = "requested" // requested; no machine is known yet
 	InstanceCreating      InstanceState = "creating"
 	InstanceBootstrapping InstanceState = "bootstrapping"
 	InstanceReady         InstanceState = "ready"
 	InstanceDraining      InstanceState = "draining"
 	InstanceDeleting      InstanceState = "deleting"
-	InstanceIgnored       InstanceState = "ignored" // not the fleet's business
+	InstanceIgnored       InstanceState = "ignored" // not managed by the fleet
 	InstanceGone          InstanceState = "gone"
 )
 
-// InstanceCause says where an instance comes from.
+// InstanceCause says why an instance exists.
 type InstanceCause string
 
 // The causes of an instance.
 const (
 	CauseRequested  InstanceCause = "requested"
-	CausePreexisted InstanceCause = "preexisted" // it was there when the fleet was first looked at
-	CauseUnexpected InstanceCause = "unexpected" // it appeared, and nobody had asked
+	CausePreexisted InstanceCause = "preexisted" // it existed when the fleet was first listed
+	CauseUnexpected InstanceCause = "unexpected" // it appeared without a request
 )
 
 // FleetInstance is a row of the ledger of a fleet.
 type FleetInstance struct {
 	Number   int    // from 1, in the fleet
-	Instance string // the plugin's name of it; "" where there is no machine yet
-	Request  string // that it was asked for by; "" for none
+	Instance string // the plugin's id of it; "" if there is no machine yet
+	Request  string // the request that created it; "" for none
 	Cause    InstanceCause
 	State    InstanceState
-	Why      string // of the state: a sentence
-	Reason   string // the same in a word, for machines
-	Executor string // "" before it has registered
-	Uses     int    // tasks that it took
+	Why      string // why it is in that state: a sentence
+	Reason   string // the same as one word, for programs
+	Executor string // "" before the executor has registered
+	Uses     int    // tasks that it has taken
 
 	AskedAt     time.Time
 	CreatedAt   time.Time // when it was first listed; zero until then, likewise below
 	RunningAt   time.Time // when it was first listed as running
 	ReadyAt     time.Time
 	DrainingAt  time.Time
-	DeletingAt  time.Time // when its deletion was last asked for
+	DeletingAt  time.Time // when its deletion was last requested
 	GoneAt      time.Time
 	LastUsed    time.Time // when it last took a task
-	MissingFrom time.Time // since when it is not listed
+	MissingFrom time.Time // since when the plugin does not list it
 
 	// Filled in when read:
-	Tasks int // that its executor has
+	Tasks int // tasks that its executor holds
 }
 
-// FleetEvent is one thing that happened in a fleet, and why.
+// FleetEvent is one event in the life of a fleet.
 type FleetEvent struct {
 	Number int64
 	At     time.Time
 	// Kind is a word such as requested, ready, or paused.
 	Kind     string
 	Instance int    // number of the instance; 0: none
-	Name     string // the plugin's name of it
-	By       string // who: a token's name, or the fleet itself
+	Name     string // the plugin's id of the instance
+	By       string // a token's name, or the fleet itself
 	Reason   string // a word
 	Text     string // a sentence
 }

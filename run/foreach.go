@@ -7,23 +7,23 @@ import (
 	"strings"
 )
 
-// Variables that a task has which was made of an item of a list.
+// Variables of a task that was created from an item of a list.
 const (
-	VariableItem      = "DROVER_ITEM" // a string as it is, anything else as JSON
+	VariableItem      = "DROVER_ITEM" // a string unchanged, any other value as JSON
 	VariableItemIndex = "DROVER_ITEM_INDEX"
 )
 
-// ItemName returns the name of the task that is made of the i-th item of the
-// list of a task.
+// ItemName returns the name of the task for the i-th item of the list of a
+// task.
 func ItemName(task string, i int) string { return task + "[" + strconv.Itoa(i) + "]" }
 
-// ItemAxis returns the variables of the task of an item.
+// ItemAxis returns the variables of the task for an item.
 func ItemAxis(item string, i int) map[string]string {
 	return map[string]string{VariableItem: item, VariableItemIndex: strconv.Itoa(i)}
 }
 
 // ForeachItems returns the items of the list that a foreach names; room is how
-// many more tasks the run may have. Where there is no such list the error says
+// many more tasks the run may have. If there is no such list, the error says
 // why, with the code of outputs or CodeInvalid.
 func ForeachItems(foreach string, outputs Outputs, room int) ([]string, error) {
 	text, err := ResolveOutputs(foreach, outputs)
@@ -31,7 +31,7 @@ func ForeachItems(foreach string, outputs Outputs, room int) ([]string, error) {
 		return nil, Errorf(CodeOf(err), "foreach: %w", err)
 	}
 	var list []json.RawMessage
-	what := "what foreach " + strings.TrimSpace(clipTo(foreach, MaxNameLength)) + " names"
+	what := "the list " + strings.TrimSpace(clipTo(foreach, MaxNameLength)) + " of foreach"
 	if err := json.Unmarshal([]byte(text), &list); err != nil {
 		var value json.RawMessage
 		if json.Unmarshal([]byte(text), &value) == nil {
@@ -52,7 +52,7 @@ func ForeachItems(foreach string, outputs Outputs, room int) ([]string, error) {
 	items := make([]string, len(list))
 	for i, raw := range list {
 		if items[i], err = itemText(raw); err != nil {
-			return nil, Errorf(CodeInternal, "reading item %d: %w", i, err)
+			return nil, Errorf(CodeInternal, "read item %d: %w", i, err)
 		}
 		switch {
 		case len(VariableItem)+len("=")+len(items[i]) >= MaxVariableBytes:
@@ -64,7 +64,7 @@ func ForeachItems(foreach string, outputs Outputs, room int) ([]string, error) {
 	return items, nil
 }
 
-// itemText returns a string as it is, and anything else as JSON.
+// itemText returns a string unchanged, and any other value as JSON.
 func itemText(raw json.RawMessage) (string, error) {
 	if raw[0] == '"' {
 		var s string

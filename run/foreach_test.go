@@ -37,7 +37,7 @@ func TestForeachItems(t *testing.T) {
 		"[]":               "is an empty list; it must have 1 to 5000 items",
 		"[1," + many[1:]:   "has 5001 items; it must have 1 to 5000",
 		"[1, 2, 3, 4]":     "has 4 items, and the run has room for 3 more tasks: the limit is 10000",
-		`["a", "b\u0000"]`: "item 1 of what foreach",
+		`["a", "b\u0000"]`: `item 1 of the list {{ output "plan" "items" }} of foreach`,
 		`["` + strings.Repeat("x", run.MaxVariableBytes) + `"]`: "has 131072 bytes; it must have less than",
 	} {
 		_, err := items(text, 3)

@@ -9,25 +9,24 @@ import "slices"
 //
 // The rules:
 //
-//   - A task is decided when all tasks that it depends on are final. A
-//     dependency holds if every task of the node it names has a status that
-//     the dependency lists (success where it lists none). If all hold, the
-//     task is queued, or waits for its approvals; else it is skipped, and the
-//     skip cascades.
-//   - A failure that is ignored is still a failure for the dependents: it
-//     matches failure and not success. It merely leaves the run's result be.
+//   - A task is decided when all tasks on which it depends are final. A dependency
+//     holds if every task of the node that it names has a status that the dependency
+//     lists (success if it lists none). If all dependencies hold, the task is queued,
+//     or waits for its approvals; else it is skipped, and the skip cascades.
+//   - An ignored failure is still a failure for the dependents: it matches failure
+//     and not success. It only has no effect on the run's result.
 //   - A stopped or cancelled task matches nothing.
 //   - A task with skip set is skipped at once.
-//   - With fail fast, from the first failure on that is not ignored, only
-//     those tasks start that have a dependency which lists failure and whose
-//     node has a failed task. All others are skipped, waiting ones included;
-//     a task behind such a handler of failures is no exception.
-//   - A task that was kept at a restart counts as it ended, for its dependents
-//     and for the result. Fail fast alone looks away: who asks for tasks to be
-//     run again wants them to run, whatever had failed before.
+//   - With fail fast, after the first failure that is not ignored, a task starts only
+//     if it has a dependency that lists failure and whose node has a failed task. All
+//     other tasks are skipped, including those that wait for an approval and those
+//     that depend on such a handler of failures.
+//   - A task that a restart kept counts with its old status, for its dependents and
+//     for the result. Only fail fast ignores kept failures: a client that restarts
+//     tasks wants them to run although others have failed before.
 //
-// A completion costs constant time for the task and for each dependency on its
-// node, spread over all completions. A Graph is not safe for concurrent use.
+// A completion costs constant time for the task and for each dependency on its node,
+// spread over all completions. A Graph is not safe for concurrent use.
 type Graph struct {
 	nodes    []Node
 	failFast bool
@@ -37,16 +36,16 @@ type Graph struct {
 	states []nodeState
 	totals [statusCount]int
 
-	ready    []int  // nodes to be looked at by Next
-	approved []int  // tasks to be queued by Next
+	ready    []int  // nodes that Next must evaluate
+	approved []int  // tasks that Next must queue
 	final    int    // tasks
 	failed   bool   // a failure that is not ignored
-	fresh    bool   // such a failure of a task that was not kept
-	kept     []byte // what Keep was given; nil for nothing
+	fresh    bool   // a failure that is not ignored, of a task that was not kept
+	kept     []byte // the argument of Keep; nil for none
 	grown    []Grown
 }
 
-// Decision is what follows for one task from the statuses of others.
+// Decision is the next status of one task, derived from the statuses of others.
 type Decision struct {
 	Task   int
 	Status Status // queued, waiting_approval or skipped
@@ -56,12 +55,12 @@ type Decision struct {
 
 const (
 	statusCount = 9
-	// approvedBit marks a task in Statuses that was approved and not yet
-	// given out as queued.
+	// approvedBit marks a task in Statuses that was approved and that Next has
+	// not returned as queued yet.
 	approvedBit = 0x80
 )
 
-// The bytes of the statuses, as Status.Byte tells them.
+// The bytes of the statuses, as Status.Byte returns them.
 const (
 	byteNotStarted byte = iota
 	byteWaitingApproval
@@ -75,7 +74,7 @@ const (
 )
 
 type nodeState struct {
-	dependents []Edge // the edges on the node, turned round
+	dependents []Edge // the edges to the node, reversed
 	counts     [statusCount]int
 	kept       int // failed tasks that were kept
 	grown      bool
@@ -85,9 +84,9 @@ type nodeState struct {
 	unmet int // edges that list failure, whose node is not final
 }
 
-// NewGraph returns the graph of a plan's nodes with no task decided. It keeps
-// nodes and does not change them. The error has CodeInvalid: a task number out
-// of line, an edge to nowhere, a cycle.
+// NewGraph returns the graph of a plan's nodes with no task decided. It keeps a
+// reference to nodes and does not change them. The error has CodeInvalid: task
+// numbers with a gap, an edge to an unknown node, or a cycle.
 func NewGraph(nodes []Node, failFast bool) (*Graph, error) {
 	g := &Graph{nodes: nodes, failFast: failFast, states: make([]nodeState, len(nodes))}
 	tasks := 0
@@ -130,9 +129,10 @@ func (g *Graph) Status(task int) Status {
 // Count returns the number of tasks that have the status.
 func (g *Graph) Count(s Status) int { return g.totals[s.Byte()] }
 
-// Set records a status that came from elsewhere, and reports whether it
-// changed anything: a final status stands for good, and not_started and
-// waiting_approval are the graph's own to give. What follows is told by Next.
+// Set records the status of a task that was determined outside of the graph,
+// and reports whether it changed anything. It does not change a final status,
+// and it rejects not_started and waiting_approval, which only the graph itself
+// sets. Next returns the decisions that follow.
 func (g *Graph) Set(task int, s Status) bool {
 	b := s.Byte()
 	if !g.has(task) || b == byteNotStarted || b == byteWaitingApproval || g.at(task) == b || finalByte(g.at(task)) {
@@ -142,9 +142,9 @@ func (g *Graph) Set(task int, s Status) bool {
 	return true
 }
 
-// Next returns the decisions that follow from the statuses and were not given
-// before, ascending by task. They are applied to the graph already, and skips
-// have cascaded. It returns nil when there is none.
+// Next returns the new decisions that follow from the statuses, ascending by
+// task. It returns each decision once. The decisions are applied to the graph
+// already, and skips have cascaded. It returns nil if there is none.
 func (g *Graph) Next() []Decision {
 	var out []Decision
 	for len(g.ready) > 0 {
@@ -164,8 +164,9 @@ func (g *Graph) Next() []Decision {
 	return out
 }
 
-// Approve lets a task that waits for approval start: the following Next tells
-// it as queued. It reports whether the task was waiting and not approved yet.
+// Approve approves a task that waits for approval: the next call of Next
+// returns it as queued. It reports whether the task was waiting and not
+// approved yet.
 func (g *Graph) Approve(task int) bool {
 	if !g.has(task) || g.status[task] != byteWaitingApproval {
 		return false
@@ -175,32 +176,32 @@ func (g *Graph) Approve(task int) bool {
 	return true
 }
 
-// SkipUnstarted skips every task that was not given out as queued: what a stop
-// of the run means for them. It returns their numbers, ascending. Queued and
-// running tasks are left to the caller.
+// SkipUnstarted skips every task that Next has not returned as queued, as a
+// stop of the run requires. It returns their numbers, ascending. The caller
+// stops queued and running tasks.
 func (g *Graph) SkipUnstarted() []int {
 	return g.end(byteSkipped, byteNotStarted, byteWaitingApproval)
 }
 
-// CancelAll makes every task cancelled that no executor has, and returns their
+// CancelAll cancels every task that no executor holds, and returns their
 // numbers, ascending.
 func (g *Graph) CancelAll() []int {
 	return g.end(byteCancelled, byteNotStarted, byteWaitingApproval, byteQueued)
 }
 
-// FailingFast reports whether fail fast has set in: tasks that Unwanted names
-// are to be withdrawn.
+// FailingFast reports whether fail fast has taken effect: the caller must
+// withdraw the tasks that TasksToWithdraw returns.
 func (g *Graph) FailingFast() bool { return g.failFast && g.fresh }
 
-// MayStart reports whether a queued task may begin, or begin anew: false only
-// once fail fast forbids it.
+// MayStart reports whether a queued task may start, or start another attempt:
+// it is false only if fail fast forbids it.
 func (g *Graph) MayStart(task int) bool {
 	return g.has(task) && (!g.FailingFast() || g.handlesFailure(int(g.nodeOf[task])))
 }
 
-// Unwanted returns the tasks that were given out as queued and that fail fast
-// forbids to begin, ascending. The caller withdraws those that no executor has
-// taken, and sets them skipped.
+// Unwanted returns the queued tasks that fail fast forbids to start, ascending.
+// The caller withdraws those that no executor has claimed, and sets them
+// skipped.
 func (g *Graph) Unwanted() []int {
 	if !g.FailingFast() || g.totals[byteQueued] == 0 {
 		return nil
@@ -222,10 +223,10 @@ func (g *Graph) Unwanted() []int {
 // Done reports whether every task is final.
 func (g *Graph) Done() bool { return g.final == len(g.status) }
 
-// Result returns failed from the first failure on that is not ignored; else
+// Result returns failed after the first failure that is not ignored; else
 // unknown until all tasks are final; and then success (also if all were
-// skipped), stopped if a task was stopped, or unknown if one was cancelled.
-// That a run was stopped or timed out between tasks is for the caller to know.
+// skipped), stopped if a task was stopped, or unknown if one was cancelled. The
+// caller must track whether the run was stopped or timed out between tasks.
 func (g *Graph) Result() Result {
 	switch {
 	case g.failed:
@@ -239,16 +240,16 @@ func (g *Graph) Result() Result {
 }
 
 // Statuses returns the state of the graph, one byte a task: the status's Byte,
-// plus 128 where a task was approved and Next has not told it yet.
+// plus 128 if the task was approved and Next has not returned it yet.
 func (g *Graph) Statuses() []byte { return slices.Clone(g.status) }
 
-// Keep puts a new graph in the state of a run that was restarted: one byte a
-// task, as Status.Byte tells it, not_started for those that are to run. It
-// holds for a Restore that comes after, too. The error has CodeInvalid, and the
-// graph is then unchanged.
+// Keep puts a new graph in the state of a restarted run: one byte a task, as
+// Status.Byte returns it, not_started for tasks that are to run. A later
+// Restore does not discard it. The error has CodeInvalid, and the graph is then
+// unchanged.
 func (g *Graph) Keep(statuses []byte) error {
 	if len(statuses) != len(g.status) {
-		return Errorf(CodeInvalid, "what is kept has %d tasks, the graph %d", len(statuses), len(g.status))
+		return Errorf(CodeInvalid, "the kept state has %d tasks, the graph %d", len(statuses), len(g.status))
 	}
 	for t, b := range statuses {
 		if b >= statusCount || b != byteNotStarted && !finalByte(b) {
@@ -268,13 +269,13 @@ func (g *Graph) Keep(statuses []byte) error {
 	return nil
 }
 
-// Kept reports whether a task was kept, and so ended before the run began.
+// Kept reports whether a task was kept, that is, ended before the run began.
 func (g *Graph) Kept(task int) bool {
 	return task >= 0 && task < len(g.kept) && finalByte(g.kept[task])
 }
 
-// Restore puts the graph in the state that Statuses returned: decisions that
-// were given are not given again, and those that were not are. The error has
+// Restore puts the graph in the state that Statuses returned: Next returns
+// again only the decisions that it had not returned before. The error has
 // CodeInvalid, and the graph is then unchanged.
 func (g *Graph) Restore(statuses []byte) error {
 	if len(statuses) != len(g.status) {
@@ -282,10 +283,10 @@ func (g *Graph) Restore(statuses []byte) error {
 	}
 	for t, b := range statuses {
 		if g.stands(t) && b != byteSuccess {
-			return Errorf(CodeInvalid, "the state of task %d is %d, but the tasks that it stands for are there", t, b)
+			return Errorf(CodeInvalid, "the state of task %d is %d, but its dynamic tasks were added", t, b)
 		}
 		if b >= statusCount && b != byteWaitingApproval|approvedBit {
-			return Errorf(CodeInvalid, "the state of task %d is %d, which is no status", t, b)
+			return Errorf(CodeInvalid, "the state of task %d is %d, which is not a status", t, b)
 		}
 	}
 	g.rebuild(slices.Clone(statuses))
@@ -315,7 +316,7 @@ func (g *Graph) at(task int) byte { return g.status[task] &^ approvedBit }
 
 func finalByte(b byte) bool { return b >= byteSuccess }
 
-// rebuild takes over the statuses and derives everything else from them.
+// rebuild sets the statuses and derives all other fields from them.
 func (g *Graph) rebuild(statuses []byte) {
 	g.status = statuses
 	g.totals, g.final, g.failed, g.fresh = [statusCount]int{}, 0, false, false

@@ -2,7 +2,7 @@ package run
 
 import "slices"
 
-// Grown says that the tasks are there that a task with a foreach stands for:
+// Grown names the tasks that were created from the list of a foreach task:
 // Width tasks with consecutive numbers from First.
 type Grown struct {
 	Task  int `json:"t"`
@@ -10,29 +10,33 @@ type Grown struct {
 	Width int `json:"w"`
 }
 
-// Grows reports whether a task stands for others that are not there yet.
+// Grows reports whether a task is a foreach task whose dynamic tasks were not
+// added yet.
 func (g *Graph) Grows(task int) bool {
 	return g.has(task) && g.nodes[g.nodeOf[task]].Foreach && !g.states[g.nodeOf[task]].grown
 }
 
-// Grow adds the tasks that a task stands for, which becomes a success and
-// counts no more for its node: what depends on the node depends on the new
-// tasks. They are decided by the next Next, without further approval. Before a
-// Restore, all that had grown when the state was taken must grow, in order. The
-// error has CodeInvalid, and the graph is then unchanged.
+// Grow adds the dynamic tasks of a foreach task. The foreach task becomes a
+// success and does not count for its node any more: dependents of the node
+// depend on the new tasks. The next call of Next decides the new tasks; they
+// need no further approval.
+//
+// Before a Restore, the caller must add all dynamic tasks that the graph had when the
+// state was taken, in order. The error has CodeInvalid, and the graph is then
+// unchanged.
 func (g *Graph) Grow(x Grown) error {
 	switch {
 	case !g.Grows(x.Task):
-		return Errorf(CodeInvalid, "task %d does not stand for others that are to come", x.Task)
+		return Errorf(CodeInvalid, "task %d is not a foreach task whose tasks are still to be added", x.Task)
 	case finalByte(g.at(x.Task)):
 		return Errorf(CodeInvalid, "task %d is %s", x.Task, g.Status(x.Task))
 	case x.First != len(g.status):
 		return Errorf(CodeInvalid, "the tasks of task %d begin with number %d, which does not follow %d", x.Task, x.First, len(g.status)-1)
 	case x.Width < 1 || x.First+x.Width > MaxTasks:
-		return Errorf(CodeInvalid, "task %d stands for %d tasks", x.Task, x.Width)
+		return Errorf(CodeInvalid, "task %d has %d dynamic tasks", x.Task, x.Width)
 	}
 	if g.grown == nil {
-		g.nodes = slices.Clone(g.nodes) // they are the caller's
+		g.nodes = slices.Clone(g.nodes) // the caller owns the slice
 	}
 	g.grown = append(g.grown, x)
 	node := g.nodeOf[x.Task]
@@ -54,10 +58,11 @@ func (g *Graph) Grow(x Grown) error {
 	return nil
 }
 
-// Grown returns what has grown, in order.
+// Grown returns the dynamic tasks, in the order in which they were added.
 func (g *Graph) Grown() []Grown { return slices.Clone(g.grown) }
 
-// stands reports whether the tasks are there that a task stands for.
+// stands reports whether a task is a foreach task whose dynamic tasks were
+// added.
 func (g *Graph) stands(task int) bool {
 	node := g.nodeOf[task]
 	return g.states[node].grown && task < g.nodes[node].First
@@ -70,7 +75,7 @@ func (g *Graph) nameIn(node, task int) string {
 	case !g.states[node].grown:
 		return n.taskName(i)
 	case i < 0:
-		return n.Name // it stands for the others
+		return n.Name // the foreach task itself
 	default:
 		return ItemName(n.Name, i)
 	}

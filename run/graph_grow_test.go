@@ -28,14 +28,14 @@ func TestGraph_Grow(t *testing.T) {
 		require.Equal(t, run.CodeInvalid, run.CodeOf(g.Grow(bad)))
 	}
 	require.NoError(t, g.Grow(grown))
-	require.Error(t, g.Grow(run.Grown{Task: 1, First: 6, Width: 2}), "once is enough")
+	require.Error(t, g.Grow(run.Grown{Task: 1, First: 6, Width: 2}), "dynamic tasks are added once")
 	require.False(t, g.Grows(1))
 	require.Equal(t, []string{"plan", "build", "join", "broken", "build[0]", "build[1]"}, names(g))
 	require.Equal(t, run.StatusSuccess, g.Status(1))
 	require.False(t, g.Done())
 	require.Equal(t, []run.Decision{{Task: 4, Status: run.StatusQueued}, {Task: 5, Status: run.StatusQueued}}, g.Next())
 	require.Equal(t, run.StatusNotStarted, g.Status(2))
-	require.Equal(t, 1, c.nodes[1].Width, "the caller's nodes stay")
+	require.Equal(t, 1, c.nodes[1].Width, "the caller's nodes are unchanged")
 
 	other := c.graph(false)
 	require.NoError(t, other.Grow(grown))
@@ -56,7 +56,7 @@ func TestGraph_Grow(t *testing.T) {
 		require.Equal(t, run.ResultSuccess, g.Result())
 		require.Equal(t, 5, g.Count(run.StatusSuccess))
 	}
-	require.Error(t, c.graph(false).Restore(g.Statuses()), "it has not grown")
+	require.Error(t, c.graph(false).Restore(g.Statuses()), "the graph has no dynamic tasks")
 }
 
 func TestGraph_GrowNot(t *testing.T) {

@@ -13,14 +13,14 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// restarted is a world whose run ended and was restarted: kept has the tasks
-// that keep how they ended, and outcomes what becomes of the others now.
+// restarted is the restart of a random run: kept has the tasks that keep their
+// results, and outcomes the new outcomes of the others.
 type restarted struct {
 	world
 	kept []byte
 }
 
-// drawRestarted plays a run to its end and restarts it.
+// drawRestarted runs a random graph to its end and restarts it.
 func drawRestarted(t *rapid.T, failFast bool, outcomes ...run.Status) restarted {
 	w := drawWorld(t)
 	s := newStepper(t, w, failFast)
@@ -63,7 +63,7 @@ func drawRestarted(t *rapid.T, failFast bool, outcomes ...run.Status) restarted 
 
 func (r restarted) isKept(task int) bool { return r.kept[task] != run.StatusNotStarted.Byte() }
 
-// expected is that of a world in which those that are kept end as they did.
+// expected returns the final statuses if the kept tasks end as they did before.
 func (r restarted) expected() []run.Status {
 	w := world{nodes: r.nodes, outcomes: slices.Clone(r.outcomes)}
 	for task := range w.outcomes {
@@ -82,8 +82,8 @@ func (r restarted) stepper(t *rapid.T, failFast bool) *stepper {
 
 var allOutcomes = []run.Status{run.StatusSuccess, run.StatusSuccess, run.StatusFailed, run.StatusStopped}
 
-// TestGraph_KeptEndsAsAnew: what is restarted ends as a new run would in which
-// the tasks that are kept end as they did, and those are never given out.
+// TestGraph_KeptEndsAsAnew: a restarted run ends like a new run in which the
+// kept tasks end as they did before, and Next never returns a kept task.
 func TestGraph_KeptEndsAsAnew(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -103,8 +103,8 @@ func TestGraph_KeptEndsAsAnew(t *testing.T) {
 	})
 }
 
-// TestGraph_FailFastForgivesWhatIsKept: where nothing fails anew, fail fast
-// keeps nothing from starting.
+// TestGraph_FailFastForgivesWhatIsKept: if no task fails again, fail fast
+// prevents no task from starting.
 func TestGraph_FailFastForgivesWhatIsKept(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -117,7 +117,7 @@ func TestGraph_FailFastForgivesWhatIsKept(t *testing.T) {
 	})
 }
 
-// TestGraph_KeptRestoreGoesOnTheSame: what is kept holds for a graph that is
+// TestGraph_KeptRestoreGoesOnTheSame: kept tasks stay kept in a graph that is
 // restored in the middle of the run.
 func TestGraph_KeptRestoreGoesOnTheSame(t *testing.T) {
 	t.Parallel()
@@ -133,7 +133,7 @@ func TestGraph_KeptRestoreGoesOnTheSame(t *testing.T) {
 			require.Equal(t, s.g.Unwanted(), restored.Unwanted())
 			require.Equal(t, s.g.Next(), restored.Next())
 			require.Equal(t, s.g.Statuses(), restored.Statuses())
-			if rapid.Bool().Draw(t, "go on with the restored") {
+			if rapid.Bool().Draw(t, "continue with the restored graph") {
 				s.g = restored
 			}
 			moves := s.moves()
@@ -184,8 +184,8 @@ func TestGraph_Keep(t *testing.T) {
 	require.Equal(t, []int{3, 4}, tasksOf(g.Next()))
 
 	g = newGraph(success, failed, open, open, open)
-	require.Equal(t, run.ResultFailed, g.Result(), "it counts as it ended")
-	require.Equal(t, []run.Decision{{Task: 2, Status: run.StatusQueued}}, g.Next(), "fail fast looks away")
+	require.Equal(t, run.ResultFailed, g.Result(), "a kept failure counts for the result")
+	require.Equal(t, []run.Decision{{Task: 2, Status: run.StatusQueued}}, g.Next(), "fail fast ignores kept failures")
 	require.False(t, g.FailingFast())
 	require.True(t, g.MayStart(2))
 	require.True(t, g.Set(2, failed))
@@ -212,8 +212,8 @@ func tasksOf(decisions []run.Decision) []int {
 	return out
 }
 
-// TestSplitPlan_kept: the largest plan that there is keeps to the size of a
-// page with what it keeps.
+// TestSplitPlan_kept: the pages of the largest plan with kept tasks do not
+// exceed the size of a page.
 func TestSplitPlan_kept(t *testing.T) {
 	t.Parallel()
 	p := run.Plan{Group: "/a/b", Name: "n", Pools: []string{"linux"}, Kept: bytes.Repeat([]byte{run.StatusSuccess.Byte()}, run.MaxTasks)}

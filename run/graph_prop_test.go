@@ -10,7 +10,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// world is a random graph with the outcome that each of its tasks would have.
+// world is a random graph with the outcome that each of its tasks has if it
+// runs.
 type world struct {
 	nodes    []run.Node
 	outcomes []run.Status
@@ -44,11 +45,11 @@ func drawWorld(t *rapid.T) world {
 	return w
 }
 
-// expected says what the statuses must be in the end, by the rules as they
-// are written, without fail fast.
+// expected returns the final statuses by the documented rules, without fail
+// fast.
 func (w world) expected() []run.Status {
 	out := make([]run.Status, len(w.outcomes))
-	for _, n := range w.nodes { // parents stand first
+	for _, n := range w.nodes { // parents come first
 		holds := !n.Skip
 		for _, e := range n.Depends {
 			on := e.On
@@ -72,7 +73,7 @@ func (w world) expected() []run.Status {
 	return out
 }
 
-// stepper drives a graph the way a workflow does, in an order that is drawn.
+// stepper drives a graph like a workflow does, in a random order.
 type stepper struct {
 	w     world
 	g     *run.Graph
@@ -85,7 +86,7 @@ func newStepper(t *rapid.T, w world, failFast bool) *stepper {
 	return &stepper{w: w, g: g, given: make(map[int][]run.Status)}
 }
 
-// next takes the decisions and checks them.
+// next calls Next and checks the decisions.
 func (s *stepper) next(t *rapid.T) []run.Decision {
 	decisions := s.g.Next()
 	last := -1
@@ -93,7 +94,7 @@ func (s *stepper) next(t *rapid.T) []run.Decision {
 		require.Greater(t, d.Task, last, "ascending, and one for a task")
 		last = d.Task
 		require.Equal(t, d.Status, s.g.Status(d.Task), "applied already")
-		require.NotContains(t, s.given[d.Task], d.Status, "given once")
+		require.NotContains(t, s.given[d.Task], d.Status, "returned once")
 		s.given[d.Task] = append(s.given[d.Task], d.Status)
 		require.Equal(t, d.Status == run.StatusQueued, d.Reason == "")
 		n := s.w.nodes[s.g.NodeOf(d.Task)]
@@ -113,7 +114,7 @@ func (s *stepper) next(t *rapid.T) []run.Decision {
 	return decisions
 }
 
-// moves returns the tasks that something can happen to now.
+// moves returns the tasks whose status can change now.
 func (s *stepper) moves() []int {
 	var out []int
 	for task := range s.g.Len() {
@@ -126,7 +127,7 @@ func (s *stepper) moves() []int {
 	return out
 }
 
-// move lets something happen to a task.
+// move changes the status of a task.
 func (s *stepper) move(t *rapid.T, task int, runFirst bool) {
 	switch s.g.Status(task) {
 	case run.StatusWaitingApproval:
@@ -139,7 +140,7 @@ func (s *stepper) move(t *rapid.T, task int, runFirst bool) {
 		fallthrough
 	default:
 		require.True(t, s.g.Set(task, s.w.outcomes[task]))
-		require.False(t, s.g.Set(task, run.StatusSkipped), "final stands")
+		require.False(t, s.g.Set(task, run.StatusSkipped), "a final status does not change")
 	}
 }
 
@@ -225,7 +226,7 @@ func TestGraph_RestoreGoesOnTheSame(t *testing.T) {
 			want, got := s.g.Next(), restored.Next()
 			require.Equal(t, want, got)
 			require.Equal(t, s.g.Statuses(), restored.Statuses())
-			if rapid.Bool().Draw(t, "go on with the restored") {
+			if rapid.Bool().Draw(t, "continue with the restored graph") {
 				s.g = restored
 			}
 			if rapid.IntRange(0, 20).Draw(t, "stop") == 0 {

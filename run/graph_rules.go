@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// set changes the status of a task and notes the nodes that Next must look at.
+// set changes the status of a task, and records the nodes that Next must
+// decide.
 func (g *Graph) set(task int, b byte) {
 	node := int(g.nodeOf[task])
 	st, old := &g.states[node], g.at(task)
@@ -29,7 +30,7 @@ func (g *Graph) set(task int, b byte) {
 	}
 }
 
-// settle tells the dependents of a node that it is final.
+// settle updates the dependents of a node that has become final.
 func (g *Graph) settle(node int) {
 	failure := g.states[node].counts[byteFailed] > 0
 	for _, e := range g.states[node].dependents {
@@ -47,15 +48,16 @@ func (g *Graph) settle(node int) {
 	}
 }
 
-// lookAtAll lets Next look at every node; at those that cannot be decided yet
-// in vain.
+// lookAtAll makes Next evaluate every node. Next ignores those that it cannot
+// decide yet.
 func (g *Graph) lookAtAll() {
 	for i := range g.nodes {
 		g.ready = append(g.ready, i)
 	}
 }
 
-// end gives all tasks that have one of the statuses another, final one.
+// end sets the tasks that have one of the statuses in from to the final status
+// to.
 func (g *Graph) end(to byte, from ...byte) []int {
 	var out []int
 	for t := range g.status {
@@ -92,7 +94,7 @@ func (g *Graph) decide(out []Decision, node int) []Decision {
 	default:
 		if why := g.mismatch(node); why != "" {
 			to, reason = byteSkipped, why
-		} else if n.Approvers > 0 && !st.grown { // what stands for the list was approved
+		} else if n.Approvers > 0 && !st.grown { // the foreach task was approved already
 			to, reason = byteWaitingApproval, waitReason(n.Approvers)
 		}
 	}
@@ -112,8 +114,8 @@ func waitReason(approvers int) string {
 	return fmt.Sprintf("waits for %d approvals", approvers)
 }
 
-// mismatch returns why a node's dependencies do not hold, "" if all do. All
-// nodes it depends on must be final.
+// mismatch returns why a dependency of a node does not hold, "" if all hold.
+// All nodes on which it depends must be final.
 func (g *Graph) mismatch(node int) string {
 	for _, e := range g.nodes[node].Depends {
 		mask := e.On.orDefault()
@@ -132,11 +134,11 @@ func (g *Graph) mismatch(node int) string {
 	return ""
 }
 
-// handlesFailure reports whether a node has a dependency that lists failure
-// and that a failed task meets. The nodes it depends on must be final.
+// handlesFailure reports whether a node has a dependency that lists failure and
+// that a failed task meets. The nodes on which it depends must be final.
 func (g *Graph) handlesFailure(node int) bool { return g.states[node].met > 0 }
 
-// neverHandles reports whether handlesFailure will be false.
+// neverHandles reports whether handlesFailure can no longer become true.
 func (g *Graph) neverHandles(node int) bool {
 	return g.states[node].met == 0 && g.states[node].unmet == 0
 }

@@ -61,8 +61,8 @@ func axis(values ...string) func(*run.Node) {
 	}
 }
 
-// drive ends queued tasks, lowest first, as outcomes say (success if not), and
-// returns the final statuses by name.
+// drive completes queued tasks, lowest first, with the given outcomes (success
+// if not given), and returns the final statuses by name.
 func drive(t testing.TB, g *run.Graph, outcomes map[string]run.Status) map[string]run.Status {
 	t.Helper()
 	for {
@@ -112,7 +112,7 @@ func TestGraph_Conditions(t *testing.T) {
 		want     outcomes
 		result   run.Result
 	}{
-		"success lets start": {
+		"success starts dependents": {
 			chart: func(c *chart) { c.add("a", nil).add("b", edges{"a": 0}) },
 			want:  outcomes{"a": success, "b": success}, result: run.ResultSuccess,
 		},
@@ -215,7 +215,7 @@ func TestGraph_Conditions(t *testing.T) {
 			},
 			result: run.ResultFailed,
 		},
-		"fail fast does not mind ignored failures": {
+		"fail fast disregards ignored failures": {
 			chart:    func(c *chart) { c.add("a", nil, ignoreFailure).add("b", nil).add("c", edges{"b": 0}) },
 			failFast: true,
 			outcomes: outcomes{"a": failed},
@@ -237,13 +237,13 @@ func TestGraph_Next(t *testing.T) {
 	t.Parallel()
 	g := newChart(t).add("a", nil).add("b", edges{"a": 0}).add("c", edges{"b": 0}).add("d", edges{"a": 0}, approvers(1)).graph(false)
 	require.Equal(t, []run.Decision{{Task: 0, Status: run.StatusQueued}}, g.Next())
-	require.Nil(t, g.Next(), "a decision is given once")
+	require.Nil(t, g.Next(), "a decision is returned once")
 	require.True(t, g.Set(0, run.StatusRunning))
 	require.True(t, g.Set(0, run.StatusQueued), "queued again as a new dispatch")
 	require.False(t, g.Set(0, run.StatusNotStarted))
 	require.True(t, g.Set(0, run.StatusFailed))
 	require.Equal(t, run.ResultFailed, g.Result(), "at once")
-	require.False(t, g.Set(0, run.StatusSuccess), "a final status stands")
+	require.False(t, g.Set(0, run.StatusSuccess), "a final status does not change")
 	require.Equal(t, []run.Decision{
 		{Task: 1, Status: run.StatusSkipped, Reason: "needs success of a, which is failed"},
 		{Task: 2, Status: run.StatusSkipped, Reason: "needs success of b, which is skipped"},
@@ -256,7 +256,7 @@ func TestGraph_Next(t *testing.T) {
 func TestGraph_Approve(t *testing.T) {
 	t.Parallel()
 	g := newChart(t).add("a", nil, approvers(1)).add("b", nil, approvers(3)).graph(false)
-	require.False(t, g.Approve(0), "it does not wait yet")
+	require.False(t, g.Approve(0), "the task does not wait yet")
 	require.Equal(t, []run.Decision{
 		{Task: 0, Status: run.StatusWaitingApproval, Reason: "waits for an approval"},
 		{Task: 1, Status: run.StatusWaitingApproval, Reason: "waits for 3 approvals"},
@@ -276,7 +276,7 @@ func TestGraph_SkipUnstarted(t *testing.T) {
 		add("y", edges{"b": run.MaskSkipped}).graph(false)
 	require.Len(t, g.Next(), 3)
 	require.True(t, g.Approve(3))
-	require.Equal(t, []int{1, 2, 3, 4}, g.SkipUnstarted(), "an approved task that was not given out is unstarted too")
+	require.Equal(t, []int{1, 2, 3, 4}, g.SkipUnstarted(), "an approved task that Next has not returned is unstarted too")
 	require.Nil(t, g.Next())
 	require.Equal(t, run.StatusQueued, g.Status(0))
 	require.True(t, g.Set(0, run.StatusStopped))
@@ -370,7 +370,7 @@ func TestGraph_RestoreRefuses(t *testing.T) {
 	for _, state := range [][]byte{nil, {0, 0}, {9}, {0x80}, {0x84}} {
 		require.Equal(t, run.CodeInvalid, run.CodeOf(g.Restore(state)))
 	}
-	require.Len(t, g.Next(), 1, "it is unchanged")
+	require.Len(t, g.Next(), 1, "the graph is unchanged")
 }
 
 // shapes are graphs of 10,000 tasks and more.

@@ -11,7 +11,7 @@ import (
 type ID string
 
 // Key identifies one dispatch of one attempt of one task. An executor runs the
-// steps of a key at most once, whatever crashes.
+// steps of a key at most once, even after a crash.
 type Key struct {
 	Run      ID  `json:"run"`
 	Task     int `json:"task"`     // the task's number in its run, from 0
@@ -19,13 +19,13 @@ type Key struct {
 	Dispatch int `json:"dispatch"` // from 1 in each attempt: counts the times it was queued
 }
 
-// String returns the key as "run.task.attempt.dispatch", which is also fit for
+// String returns the key as "run.task.attempt.dispatch", which is also valid in
 // file and container names.
 func (k Key) String() string {
 	return fmt.Sprintf("%s.%d.%d.%d", k.Run, k.Task, k.Attempt, k.Dispatch)
 }
 
-// ParseKey reads what String wrote. The error has CodeInvalid.
+// ParseKey parses the form that String returns. The error has CodeInvalid.
 func ParseKey(s string) (Key, error) {
 	parts := strings.Split(s, ".")
 	if len(parts) != 4 || !ValidID(ID(parts[0])) {

@@ -1,8 +1,8 @@
 package run
 
-// Levels returns the levels of the nodes that one depends on, over any number
-// of others: 0 for those that depend on nothing, and else one more than the
-// greatest of what they depend on. The nodes have no cycle.
+// Levels returns the levels of the nodes on which a node depends, directly or
+// through others: 0 for nodes without dependencies, and else one more than the
+// greatest level among its dependencies. The nodes have no cycle.
 func Levels(nodes []Node, of int) map[int]int {
 	levels := make(map[int]int)
 	var visit func(n int) int

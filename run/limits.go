@@ -2,8 +2,8 @@ package run
 
 import "time"
 
-// Limits of a specification. Each is checked by Validate or by the reader of
-// the input, with an error that names it.
+// Limits of a specification. Validate or the reader of the input checks each of
+// them, with an error that names it.
 const (
 	MaxRequestBytes = 8 << 20   // of one request body
 	MaxTasks        = 10_000    // of one run, after expansion
@@ -11,7 +11,7 @@ const (
 	MaxScriptBytes  = 512 << 10 // of one step's script
 	MaxChangeGroups = 64        // of one run
 	MaxOutputBytes  = 1 << 20   // of one task's outputs
-	MaxForeach      = 5_000     // of the items of one foreach
+	MaxForeach      = 5_000     // items of one foreach
 	MaxNameLength   = 100       // of a run's or a task's name, in bytes
 	MaxAttempts     = 100       // of one task
 
@@ -25,8 +25,8 @@ const (
 	MaxArchivePath     = 4 << 10   // of one of them, in bytes
 	MaxCacheKeys       = 20        // of one restore_cache
 	MaxCacheKeyBytes   = 512       // of a key, as written and as evaluated
-	MaxVariableBytes   = 128 << 10 // of NAME=value: Linux starts no process with more
+	MaxVariableBytes   = 128 << 10 // of NAME=value: Linux does not start a process with more
 )
 
-// StopGrace is how long a stopped step has between SIGTERM and SIGKILL.
+// StopGrace is the time between SIGTERM and SIGKILL for a step that is stopped.
 const StopGrace = 10 * time.Second

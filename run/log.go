@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// LogOutline tells what is in a piece of a stored log without reading it.
+// LogOutline summarizes a piece of a stored log, so that readers can skip it.
 type LogOutline struct {
 	From  time.Time `json:"f,omitzero"` // the earliest of its output
 	To    time.Time `json:"t,omitzero"` // the latest
 	Parts []LogPart `json:"p,omitempty"`
-	// Ended has the steps that end in it.
+	// Ended has the steps that end in the piece.
 	Ended []int `json:"e,omitempty"`
-	// Begun says that a step begins in it.
+	// Begun says that a step begins in the piece.
 	Begun bool `json:"b,omitempty"`
-	// End says that it holds the task_end frame.
+	// End says that the piece holds the task_end frame.
 	End bool `json:"x,omitempty"`
 }
 
-// LogPart counts what one step wrote to one stream.
+// LogPart counts the output of one step to one stream.
 type LogPart struct {
 	Step   int    `json:"s"`
 	Stream Stream `json:"o"`
@@ -26,7 +26,7 @@ type LogPart struct {
 	Lines  int64  `json:"l,omitempty"` // newlines
 }
 
-// Add counts a frame.
+// Add adds a frame to the outline.
 func (o *LogOutline) Add(f Frame) {
 	switch f.Kind {
 	case FrameStepStart:
@@ -59,7 +59,7 @@ func (o *LogOutline) part(step int, stream Stream) *LogPart {
 	return &o.Parts[len(o.Parts)-1]
 }
 
-// Bytes returns how much output it holds.
+// Bytes returns the number of bytes of output in the piece.
 func (o *LogOutline) Bytes() (n int64) {
 	for _, p := range o.Parts {
 		n += p.Bytes
@@ -76,15 +76,15 @@ func OutlineOf(frames []Frame) LogOutline {
 	return o
 }
 
-// LogBlock is a piece of a packed log that can be read alone.
+// LogBlock is a piece of a compacted log that can be read alone.
 type LogBlock struct {
 	LogOutline
 	First int64 `json:"a"` // frame number; likewise Last
 	Last  int64 `json:"z"`
-	At    int64 `json:"at"` // where it lies in the object
+	At    int64 `json:"at"` // offset in the object
 	Size  int64 `json:"sz"`
 }
 
-// PackAlone is the most output of a log that came in one batch and stays as it
-// is: to pack it would cost more than it saves.
+// PackAlone is the size up to which a log that came in one batch is not
+// compacted, in bytes of output: compacting it would cost more than it saves.
 const PackAlone = 32 << 10

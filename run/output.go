@@ -8,30 +8,31 @@ import (
 	"strings"
 )
 
-// OutputRef names an output of a task: {{ output "task" "key" }}. All else of a
-// text is no template, braces included.
+// OutputRef names an output of a task: {{ output "task" "key" }}. Other braces
+// in a text have no meaning.
 type OutputRef struct{ Task, Key string }
 
-// Outputs tells the outputs of tasks. The error has CodeNotFound, and says why,
-// where there is no such output; any other leaves open whether there is.
+// Outputs returns an output of a task. If there is no such output, the error
+// has CodeNotFound and says why; with any other code it is unknown whether the
+// output exists.
 type Outputs func(OutputRef) (string, error)
 
 const quoted = `("(?:[^"\\\n]|\\.)*"|` + "`[^`]*`)"
 
 var (
-	// outputStartPattern finds what is meant to be a reference, outputPattern those
-	// that are.
+	// outputStartPattern finds the beginnings of references, outputPattern
+	// well-formed references.
 	outputStartPattern = newPattern(`\{\{(?:-\s)?\s*output\b`)
 	outputPattern      = newPattern(`(\s*\{\{-\s|\{\{)\s*output\s+` + quoted + `\s+` + quoted + `\s*(?:\s-\}\}\s*|\}\})`)
 	outputKeyPattern   = newPattern(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
 )
 
-// ValidOutputKey reports whether key may be that of an output: letters, digits,
-// "_", "-" and ".", of which the first is a letter or "_".
+// ValidOutputKey reports whether key is a valid key of an output: letters,
+// digits, "_", "-" and ".", of which the first is a letter or "_".
 func ValidOutputKey(key string) bool { return outputKeyPattern.MatchString(key) }
 
-// OutputRefs returns the outputs that a text refers to, in order. The error
-// says what is wrong with one.
+// OutputRefs returns the outputs to which a text refers, in order. The error
+// describes a malformed reference.
 func OutputRefs(text string) ([]OutputRef, error) {
 	var refs []OutputRef
 	_, err := ResolveOutputs(text, func(r OutputRef) (string, error) {
@@ -41,8 +42,8 @@ func OutputRefs(text string) ([]OutputRef, error) {
 	return refs, err
 }
 
-// ResolveOutputs replaces the references in a text by the outputs they name.
-// The error has CodeInvalid where one is malformed.
+// ResolveOutputs replaces the references in a text by the values of the
+// outputs. The error has CodeInvalid if a reference is malformed.
 func ResolveOutputs(text string, outputs Outputs) (string, error) {
 	if !outputStartPattern.MatchString(text) {
 		return text, nil
@@ -80,9 +81,10 @@ func noOutput(text string) error {
 	return nil
 }
 
-// WithOutputs returns the task with the outputs in the environments of it and
-// of its steps. The error says of which variable what is missing, with the code
-// of outputs, or is wrong (CodeInvalid).
+// WithOutputs returns the task with the references in its environment and in
+// those of its steps resolved. The error names the variable; it has the code of
+// outputs if an output is missing, and CodeInvalid if a reference or value is
+// invalid.
 func (t *TaskSpec) WithOutputs(outputs Outputs) (*TaskSpec, error) {
 	env, err := resolveAll(t.Environment, outputs)
 	if err != nil {

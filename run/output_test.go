@@ -62,7 +62,7 @@ func TestTaskSpec_WithOutputs(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"A": "<v>", "B": "b"}, got.Environment)
 	require.Equal(t, map[string]string{"C": "v"}, got.Steps[0].Environment)
-	require.Equal(t, `<{{ output "a" "k" }}>`, task.Environment["A"], "what it is made of stays")
+	require.Equal(t, `<{{ output "a" "k" }}>`, task.Environment["A"], "the original is unchanged")
 
 	for bad, want := range map[string]string{
 		strings.Repeat("x", run.MaxVariableBytes): "the variable A has 131076 bytes",

@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// MaxPlanPage is the size of a page of a plan as JSON, in bytes.
+// MaxPlanPage is the greatest size of a page of a plan as JSON, in bytes.
 const MaxPlanPage = 64 << 10
 
 // SplitPlan splits a plan into pages whose JSON has at most maxBytes each. The
-// first has the header fields and is always there; all have nodes. A node that
-// is too large for one page is continued on the next ones: only MergePlans
-// puts pages together right.
+// first page always exists and has the header fields; all pages have nodes. A
+// node that is too large for one page continues on the next ones; MergePlans
+// joins its parts.
 func SplitPlan(p Plan, maxBytes int) []Plan {
 	header := p
 	header.Nodes = []Node{}
@@ -32,7 +32,7 @@ func SplitPlan(p Plan, maxBytes int) []Plan {
 	return pages
 }
 
-// MergePlans makes a plan of all its pages in order.
+// MergePlans joins all pages of a plan, in order.
 func MergePlans(pages []Plan) Plan {
 	if len(pages) == 0 {
 		return Plan{}
@@ -51,8 +51,8 @@ func MergePlans(pages []Plan) Plan {
 	return p
 }
 
-// parts splits a node that has more than maxBytes: the first part has all but
-// the lists, the others have the rest of one list each.
+// parts splits a node whose JSON has more than maxBytes: the first part has all
+// fields but the lists, each other part has a piece of one list.
 func parts(n Node, maxBytes int) []Node {
 	if jsonSize(n)+1 <= maxBytes {
 		return []Node{n}
@@ -98,7 +98,7 @@ func chunks[T any](list []T, maxBytes int) func(func([]T) bool) {
 	}
 }
 
-// continued adds the lists of a part to what came before.
+// continued appends the lists of a part to those of the node.
 func continued(n, part Node) Node {
 	n.Depends = slices.Concat(n.Depends, part.Depends)
 	n.Axes = slices.Clone(n.Axes)

@@ -5,9 +5,8 @@ import (
 	"sync"
 )
 
-// pattern is a regular expression that is compiled when it is first used: this
-// package is part of every binary, also of those that start for each task and
-// check nothing.
+// pattern is a regular expression that is compiled on first use. Every binary
+// links this package, also those that start for each task and validate nothing.
 type pattern struct{ get func() *regexp.Regexp }
 
 func newPattern(expr string) pattern {

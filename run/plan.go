@@ -2,9 +2,10 @@ package run
 
 import "strings"
 
-// Plan is what the run workflow knows of a run: the graph as numbers and the
-// policies, no script, environment or secret. It is loaded in pages, which
-// SplitPlan makes and MergePlans puts together: a page may end within a node.
+// Plan is the part of a run that the run workflow loads: the graph as numbers,
+// and the policies, but no script, environment or secret. It is loaded in
+// pages, which SplitPlan creates and MergePlans joins: a page may end within a
+// node.
 type Plan struct {
 	Priority  int       `json:"priority"`
 	FailFast  bool      `json:"fail_fast,omitempty"`
@@ -12,11 +13,11 @@ type Plan struct {
 	Admission Admission `json:"admission,omitempty"`
 	Group     string    `json:"group"`
 	Name      string    `json:"name"`
-	Pools     []string  `json:"pools"` // Node.Pool is an index into it
+	Pools     []string  `json:"pools"` // Node.Pool is an index into Pools
 	Nodes     []Node    `json:"nodes"`
-	// Kept has, in a run that was restarted, the tasks that keep how they
-	// ended: a byte a task as Graph.Statuses has them, 0 (not started) for
-	// those that run again. Empty where all of them run.
+	// Kept has, in a restarted run, the statuses of the tasks that keep their
+	// results: a byte a task as in Graph.Statuses, 0 (not started) for tasks
+	// that run again. Empty if all tasks run.
 	Kept []byte `json:"kept,omitempty"`
 }
 
@@ -35,8 +36,8 @@ type Node struct {
 	Retry         Retry  `json:"r,omitzero"`
 	OnLost        OnLost `json:"l,omitempty"`
 	Steps         int    `json:"-"`
-	// Foreach says that the node's one task stands for those that are made of
-	// a list when it is its turn: Graph.Grow.
+	// Foreach says that the node has one foreach task, which is replaced by
+	// tasks created from a list: see Graph.AddDynamicTasks.
 	Foreach bool `json:"e,omitempty"`
 }
 
@@ -63,7 +64,7 @@ const (
 )
 
 // taskName returns the name of the i-th task of the node: the axes sorted by
-// name make the suffix, the last axis running fastest.
+// name form the suffix, and the last axis varies fastest.
 func (n Node) taskName(i int) string {
 	if len(n.Axes) == 0 {
 		return n.Name
@@ -80,7 +81,7 @@ func (n Node) taskName(i int) string {
 	return n.Name + "[" + strings.Join(picks, ",") + "]"
 }
 
-// shown returns the value of an axis as it stands in names.
+// shown returns the value of an axis as it appears in task names.
 func shown(value string) string {
 	return strings.Map(func(r rune) rune {
 		if r < 0x80 && (isAlphanumeric(byte(r)) || strings.ContainsRune("._-", r)) {

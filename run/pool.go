@@ -10,27 +10,26 @@ import (
 type Pool struct {
 	Name       string
 	Driver     string
-	OS         string // "": executors may differ in it; likewise Arch
+	OS         string // "": executors may differ; likewise Arch
 	Arch       string
 	Labels     map[string]string
 	Privileged bool // privileged tasks are allowed
-	// Shared says that runs which must not use the images of each other have
-	// the hosts of the pool in common: each task has its images pulled, with the
-	// credentials of its own run, also where its pull policy says otherwise.
+	// Shared says that runs which must not use the images of each other share
+	// the hosts of the pool. Each task then pulls its images with the
+	// credentials of its own run, also if its pull policy says otherwise.
 	Shared bool
-	// Default says that tasks which name no pool go here before they go
-	// elsewhere. There is at most one such pool that runs containers, and one
-	// that does not.
+	// Default says that tasks which name no pool prefer this one. There is at
+	// most one default pool that runs containers, and one that does not.
 	Default bool
 	Flavor  Flavor
-	// Kubernetes has the details of pods; nil for none, and for other drivers.
+	// Kubernetes configures pods; nil for none, and for other drivers.
 	Kubernetes *KubernetesPool
 
 	// Filled in when read:
 	Online    int // executors
 	Draining  int // executors that take no tasks
 	Offline   int // executors out of contact
-	Slots     int // of the executors online
+	Slots     int // of the online executors
 	SlotsUsed int
 	Queued    int // tasks
 	Running   int
@@ -38,7 +37,7 @@ type Pool struct {
 	MeanElapsed time.Duration
 }
 
-// Define adds what the pool says to the definition of one of its tasks.
+// Define adds the settings of the pool to the definition of one of its tasks.
 func (p Pool) Define(d *Definition) {
 	d.Kubernetes = p.Kubernetes
 	if p.Shared {
@@ -49,19 +48,18 @@ func (p Pool) Define(d *Definition) {
 // Container reports whether the pool's driver runs tasks from images.
 func (p Pool) Container() bool { return p.Driver != DriverShell }
 
-// Drivers that the product knows something of.
+// Drivers that Drover handles specially.
 const (
 	DriverShell      = "shell"
 	DriverDocker     = "docker"
 	DriverKubernetes = "kubernetes"
 )
 
-// Flavor says what a pool's executors are like, for people and for whoever
-// counts what they cost.
+// Flavor describes a pool's executors, for users and for cost reports.
 type Flavor struct {
 	Name   string  `json:"name,omitempty"`   // such as large
 	Memory string  `json:"memory,omitempty"` // of one slot, in Kubernetes notation
-	Weight float64 `json:"weight,omitempty"` // what a slot counts; 0 means 1
+	Weight float64 `json:"weight,omitempty"` // the weight of a slot; 0 means 1
 }
 
 // CheckPool returns the faults of a task that is to run in a pool.
@@ -91,17 +89,18 @@ func CheckPool(name string, t *TaskSpec, p Pool) []Fault {
 		{"privileged", t.Privileged && p.Privileged},
 	} {
 		if c.given {
-			l.add(path.Key(c.field), FaultPoolMismatch, "pool %s runs tasks on the host itself (%s), where this cannot be had", p.Name, p.Driver)
+			l.add(path.Key(c.field), FaultPoolMismatch, "pool %s runs tasks on the host itself (%s), which does not support it", p.Name, p.Driver)
 		}
 	}
 	return l.faults
 }
 
-// ChoosePool returns the pool that a task goes to, and whether there is one:
-// the one it names; else, of those that match what it requires and its image
-// (container pools with an image, shell pools without), the default one, or
-// the first by name. Where none suits the image or privileges, one that
-// matches all else is returned, for CheckPool to tell what is wrong.
+// ChoosePool returns the pool of a task, and whether there is one. A task that
+// names a pool gets that pool. Else the pool must match what the task requires
+// and its image (container pools with an image, shell pools without); of
+// several, ChoosePool prefers the default one, then the first by name. If no
+// pool suits the image or privileges, it returns one that matches all else, so
+// that CheckPool reports the fault.
 func ChoosePool(t *TaskSpec, pools []Pool) (Pool, bool) {
 	if t.Pool != "" {
 		i := slices.IndexFunc(pools, func(p Pool) bool { return p.Name == t.Pool })

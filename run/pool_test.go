@@ -21,19 +21,19 @@ func TestChoosePool(t *testing.T) {
 		task run.TaskSpec
 		want string
 	}{
-		"named":                      {run.TaskSpec{Pool: "docker"}, "docker"},
-		"named and unknown":          {run.TaskSpec{Pool: "dock"}, ""},
-		"an image":                   {run.TaskSpec{Image: "a"}, "zz-default"},
-		"an image, privileged":       {run.TaskSpec{Image: "a", Privileged: true}, "privileged"},
-		"nothing":                    {run.TaskSpec{}, "shell-a"},
-		"nothing, privileged":        {run.TaskSpec{Privileged: true}, "shell-a"},
-		"required os":                {run.TaskSpec{Requires: &run.Requires{OS: "linux"}}, "shell-b"},
-		"required os with image":     {run.TaskSpec{Image: "a", Requires: &run.Requires{OS: "linux"}}, "zz-default"},
-		"required label":             {run.TaskSpec{Requires: &run.Requires{Labels: map[string]string{"rack": "7"}}}, "shell-a"},
-		"unknown label":              {run.TaskSpec{Requires: &run.Requires{Labels: map[string]string{"rack": "8"}}}, ""},
-		"unknown arch":               {run.TaskSpec{Requires: &run.Requires{Arch: "riscv64"}}, ""},
-		"required driver":            {run.TaskSpec{Image: "a", Requires: &run.Requires{Driver: "docker", Arch: "amd64"}}, "zz-default"},
-		"what does not suit, if all": {run.TaskSpec{Requires: &run.Requires{Driver: "docker"}}, "zz-default"},
+		"named":                                {run.TaskSpec{Pool: "docker"}, "docker"},
+		"named and unknown":                    {run.TaskSpec{Pool: "dock"}, ""},
+		"an image":                             {run.TaskSpec{Image: "a"}, "zz-default"},
+		"an image, privileged":                 {run.TaskSpec{Image: "a", Privileged: true}, "privileged"},
+		"nothing":                              {run.TaskSpec{}, "shell-a"},
+		"nothing, privileged":                  {run.TaskSpec{Privileged: true}, "shell-a"},
+		"required os":                          {run.TaskSpec{Requires: &run.Requires{OS: "linux"}}, "shell-b"},
+		"required os with image":               {run.TaskSpec{Image: "a", Requires: &run.Requires{OS: "linux"}}, "zz-default"},
+		"required label":                       {run.TaskSpec{Requires: &run.Requires{Labels: map[string]string{"rack": "7"}}}, "shell-a"},
+		"unknown label":                        {run.TaskSpec{Requires: &run.Requires{Labels: map[string]string{"rack": "8"}}}, ""},
+		"unknown arch":                         {run.TaskSpec{Requires: &run.Requires{Arch: "riscv64"}}, ""},
+		"required driver":                      {run.TaskSpec{Image: "a", Requires: &run.Requires{Driver: "docker", Arch: "amd64"}}, "zz-default"},
+		"no suitable pool, but a matching one": {run.TaskSpec{Requires: &run.Requires{Driver: "docker"}}, "zz-default"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

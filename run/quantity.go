@@ -30,8 +30,7 @@ func ParseMemory(s string) (int64, error) {
 	return n, nil
 }
 
-// quantity returns s times unit, rounded up, and whether that is a number
-// above 0.
+// quantity returns s times unit, rounded up, and whether s is a number above 0.
 func quantity(s string, unit *big.Rat) (int64, bool) {
 	m := quantityPattern.FindStringSubmatch(s)
 	if m == nil {

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// Kept says which tasks of a run that is restarted keep how they ended: those
-// that ended in a way that may be kept and that depend, over any number of
-// others, on no task that is to run again. Tasks that were skipped are never
-// kept: whether they are skipped again follows from the others.
+// Kept decides which tasks of a restarted run keep their results: tasks that
+// ended with a status that may be kept and that depend, directly or through
+// others, on no task that runs again. Skipped tasks are never kept: whether
+// they are skipped again follows from the others.
 //
-// nodes are of the new run's plan; status has how each task ended in the old
-// run, by its number in the new one, StatusNotStarted for one that was not
-// there. Exactly one of from and tasks is set, as in RestartRequest. Errors:
-// invalid (a task that does not exist), wrong_phase (nothing to run again).
+// nodes are of the new run's plan. status has the final status of each task in the
+// old run, by its number in the new run, and StatusNotStarted for a task that the old
+// run did not have. Exactly one of from and tasks is set, as in RestartRequest.
+// Errors: invalid (a task that does not exist), wrong_phase (nothing to run again).
 func Kept(nodes []Node, status []Status, names func(task int) string, from RestartFrom, tasks []string) ([]bool, error) {
 	keep := make([]bool, len(status))
 	if from == RestartStart {
@@ -45,7 +45,7 @@ func Kept(nodes []Node, status []Status, names func(task int) string, from Resta
 	return keep, nil
 }
 
-// chosen marks the tasks that are named: by their own name, or all of an
+// chosen marks the requested tasks: by their own name, or all tasks of an
 // expansion by the name before its suffix.
 func chosen(status []Status, names func(int) string, wanted []string) ([]bool, error) {
 	marked := make([]bool, len(status))
@@ -74,8 +74,8 @@ func chosen(status []Status, names func(int) string, wanted []string) ([]bool, e
 	return marked, nil
 }
 
-// reach marks all tasks of nodes that depend on one with a marked task. Nodes
-// may be in any order.
+// reach marks all tasks of nodes that depend on a node with a marked task,
+// directly or through others. Nodes may be in any order.
 func reach(nodes []Node, marked []bool) {
 	hit := make([]bool, len(nodes))
 	for i, n := range nodes {
@@ -110,8 +110,8 @@ func reach(nodes []Node, marked []bool) {
 	}
 }
 
-// KeptStatuses returns Plan.Kept: a byte a task as Graph.Statuses has them, nil
-// where nothing is kept.
+// KeptStatuses returns Plan.Kept: a byte a task as in Graph.Statuses, nil if
+// nothing is kept.
 func KeptStatuses(status []Status, keep []bool) []byte {
 	if !slices.Contains(keep, true) {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// diamond is a graph: build, then the expansion test of two, then deploy; lint
-// stands alone, and report follows deploy.
+// diamond returns a graph: build, then the expansion test of two tasks, then
+// deploy. lint has no dependencies, and report follows deploy.
 func diamond() ([]run.Node, []string) {
 	nodes := []run.Node{
 		{Name: "build", First: 0, Width: 1},
@@ -93,9 +93,9 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// TestKept_is_closed holds Kept to its rules on any graph: nothing is kept that
-// depends on what runs again for being chosen or having failed; all else that
-// ended is kept; to choose more never keeps more.
+// TestKept_is_closed checks Kept on random graphs. No task is kept that depends
+// on a task that runs again because it was chosen or failed. All other tasks
+// that ended are kept. Choosing more tasks never keeps more.
 func TestKept_is_closed(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -120,7 +120,7 @@ func TestKept_is_closed(t *testing.T) {
 			require.NotContains(t, status, run.StatusStopped)
 			return
 		}
-		again := func(i int) bool { // by itself
+		again := func(i int) bool { // chosen, or failed
 			if from == run.RestartFailed {
 				return status[i] == run.StatusFailed || status[i] == run.StatusStopped
 			}
@@ -129,7 +129,7 @@ func TestKept_is_closed(t *testing.T) {
 		node := func(i int) int {
 			return slices.IndexFunc(w.nodes, func(n run.Node) bool { return i >= n.First && i < n.First+n.Width })
 		}
-		// depends says the same as Kept, by recursion.
+		// depends computes the same as Kept, by recursion.
 		var depends func(n int) bool
 		depends = func(n int) bool {
 			for _, e := range w.nodes[n].Depends {
@@ -153,7 +153,7 @@ func TestKept_is_closed(t *testing.T) {
 			more, err := run.Kept(w.nodes, status, name, "", append(tasks, name(0)))
 			require.NoError(t, err)
 			for i, k := range more {
-				require.False(t, k && !keep[i], "to choose more keeps less")
+				require.False(t, k && !keep[i], "choosing more tasks never keeps more")
 			}
 		}
 	})

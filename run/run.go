@@ -24,19 +24,21 @@ type Run struct {
 	RestartedFrom ID
 	RestartedAs   []ID
 
-	// Version grows with every change of the run or of one of its tasks.
+	// Version increases with every change of the run or of one of its tasks.
 	Version int64
-	// Tasks in the order of their numbers; nil in lists.
+	// Tasks are in the order of their numbers; nil in lists.
 	Tasks []Task
-	// Tests is what the reports of tests among its artifacts say; nil without
-	// any, and in lists.
+	// Tests summarizes the test reports among its artifacts; nil without any,
+	// and in lists.
 	Tests *TestSummary
-	// TaskCounts has the number of tasks by status; statuses without tasks are absent.
+	// TaskCounts has the number of tasks by status; a status without tasks is
+	// absent.
 	TaskCounts map[Status]int
-	// Replayed says that an earlier call with the same idempotency key made it.
+	// Replayed says that an earlier call with the same idempotency key created
+	// the run.
 	Replayed bool
-	// Token is of the change groups that the reader asked for, from the same
-	// snapshot; nil where none were.
+	// Token has the versions of the change groups that the reader asked for,
+	// from the same snapshot; nil if it asked for none.
 	Token Token
 }
 
@@ -45,9 +47,9 @@ type Task struct {
 	Number      int
 	Name        string // with the suffix of its expansion: build[GO=1.25]
 	Status      Status
-	Reason      string // why it waits, or why it failed; a sentence
+	Reason      string // why it waits or failed; a sentence
 	Pool        string
-	Executor    string // id of the executor that has or had it; "" before
+	Executor    string // id of the executor that claimed it; "" before
 	Attempt     int    // 0 before it was queued
 	Dispatch    int
 	ExitCode    *int
@@ -61,8 +63,8 @@ type Task struct {
 	Approval    Approval
 	ApprovedBy  []string
 	Steps       []StepState
-	// LogsExpired says that its logs were removed. It is told of a task that is
-	// read alone.
+	// LogsExpired says that its logs were removed. It is set only if the task
+	// is read alone.
 	LogsExpired bool
 }
 
@@ -73,7 +75,7 @@ type StepState struct {
 	StepResult
 }
 
-// EventType says what an event is about.
+// EventType is the kind of change that an event reports.
 type EventType string
 
 // The types of event.
@@ -82,8 +84,8 @@ const (
 	EventTask EventType = "task" // status, reason, attempt or executor of a task changed
 )
 
-// Event is one change, atomic with the state that it tells. Numbers are dense
-// from 1 in the order of commits.
+// Event is one change, committed in the same transaction as the state that it
+// reports. Numbers are dense from 1 in the order of commits.
 type Event struct {
 	Number   int64
 	Type     EventType

@@ -8,47 +8,49 @@ import (
 	"time"
 )
 
-// Schedules is what clients may ask about schedules: specifications of runs
-// with times at which a run of each is made. Temporal keeps the times; what
-// its documentation says of schedules holds. Implementations are safe for
-// concurrent use. All calls fail with CodeUnavailable where Temporal, or the
-// records store, is out of reach.
+// Schedules is the API for clients that manage schedules: specifications of
+// runs with the times at which a run of each is created. Temporal keeps the
+// schedules, and its documentation of schedules applies. Implementations are
+// safe for concurrent use. All calls fail with CodeUnavailable if Temporal or
+// the records store cannot be reached.
 type Schedules interface {
 	// Schedules returns one page of schedules by name, without specifications
 	// and firings.
 	Schedules(ctx context.Context, q ScheduleQuery) (SchedulePage, error)
-	// Schedule returns one with all that is known of it. Errors: not_found.
+	// Schedule returns one schedule with all details. Errors: not_found.
 	Schedule(ctx context.Context, name string) (Schedule, error)
-	// PutSchedule makes a schedule, or changes the one of that name, and says
-	// whether it is new. Errors: invalid with all faults, not_supported.
+	// PutSchedule creates a schedule, or replaces the schedule of that name,
+	// and reports whether it is new. Errors: invalid with all faults,
+	// not_supported.
 	PutSchedule(ctx context.Context, s ScheduleSpec) (_ Schedule, created bool, _ error)
-	// DeleteSchedule ends a schedule for good. Its runs go on. Errors:
+	// DeleteSchedule deletes a schedule permanently. Its runs continue. Errors:
 	// not_found.
 	DeleteSchedule(ctx context.Context, name string) error
-	// PauseSchedule and ResumeSchedule say whether it fires; the note says
-	// why. Again is no error. Errors: not_found, invalid (the note).
+	// PauseSchedule stops the firings of a schedule, and ResumeSchedule resumes
+	// them; the note says why. Repeating a call is no error. Errors: not_found,
+	// invalid (the note).
 	PauseSchedule(ctx context.Context, name, note string) (Schedule, error)
 	ResumeSchedule(ctx context.Context, name, note string) (Schedule, error)
-	// TriggerSchedule fires it now, paused or not; overlap "" is the
-	// schedule's own. Errors: not_found, invalid.
+	// TriggerSchedule fires a schedule now, paused or not; if overlap is "",
+	// the schedule's own policy applies. Errors: not_found, invalid.
 	TriggerSchedule(ctx context.Context, name string, overlap Overlap) (Schedule, error)
-	// BackfillSchedule fires it for all its times in a span of time that has
-	// passed. Errors: not_found, invalid.
+	// BackfillSchedule fires a schedule for all its times in a past span of
+	// time. Errors: not_found, invalid.
 	BackfillSchedule(ctx context.Context, name string, b Backfill) (Schedule, error)
 }
 
-// Overlap says what becomes of a firing while a run of the one before is open.
-// The words are Temporal's.
+// Overlap is the policy for a firing while a run of the previous firing is
+// open. The values are Temporal's.
 type Overlap string
 
 // The overlap policies.
 const (
-	OverlapSkip           Overlap = "skip"            // it is left out; the default
-	OverlapBufferOne      Overlap = "buffer_one"      // it comes when the run has ended; only one waits
-	OverlapBufferAll      Overlap = "buffer_all"      // likewise; all wait
-	OverlapCancelOther    Overlap = "cancel_other"    // the run is stopped, and it comes when that has ended
-	OverlapTerminateOther Overlap = "terminate_other" // the run is stopped, and it comes at once
-	OverlapAllowAll       Overlap = "allow_all"       // it comes
+	OverlapSkip           Overlap = "skip"            // the firing is skipped; the default
+	OverlapBufferOne      Overlap = "buffer_one"      // the firing waits for the end of the run; at most one waits
+	OverlapBufferAll      Overlap = "buffer_all"      // likewise; any number waits
+	OverlapCancelOther    Overlap = "cancel_other"    // the run is stopped, and the firing waits for its end
+	OverlapTerminateOther Overlap = "terminate_other" // the run is stopped, and the firing is made at once
+	OverlapAllowAll       Overlap = "allow_all"       // the firing is made at once
 )
 
 // Overlaps lists all overlap policies, the default first.
@@ -56,34 +58,35 @@ func Overlaps() []Overlap {
 	return []Overlap{OverlapSkip, OverlapBufferOne, OverlapBufferAll, OverlapCancelOther, OverlapTerminateOther, OverlapAllowAll}
 }
 
-// The annotations of runs that a schedule made.
+// The annotations of runs that a schedule created.
 const (
-	AnnotationSchedule     = "drover.schedule"      // its name
-	AnnotationScheduledFor = "drover.scheduled_for" // the time that it was made for, RFC 3339
+	AnnotationSchedule     = "drover.schedule"      // the name of the schedule
+	AnnotationScheduledFor = "drover.scheduled_for" // the time of the firing, RFC 3339
 )
 
-// ScheduleSpec is what a client says of a schedule. Package spec reads it.
+// ScheduleSpec is the specification of a schedule. Package spec reads it.
 type ScheduleSpec struct {
 	Name string `json:"name,omitempty"`
-	// Spec is of the runs. Where its secrets are nil, those of the schedule
-	// there is are kept.
+	// Spec is the specification of the runs. If its secrets are nil, those of
+	// the existing schedule are kept.
 	Spec *Spec `json:"spec"`
-	// Cron and Intervals are the times: all of both.
+	// Cron and Intervals are the times; both apply.
 	Cron          []string   `json:"cron,omitempty"`
 	Intervals     []Interval `json:"intervals,omitempty"`
 	Timezone      string     `json:"timezone,omitempty"` // of cron; "" means UTC
-	Jitter        Duration   `json:"jitter,omitempty"`   // each firing is late by up to so much
+	Jitter        Duration   `json:"jitter,omitempty"`   // the greatest random delay of a firing
 	StartAt       time.Time  `json:"start_at,omitzero"`  // no firing before
-	EndAt         time.Time  `json:"end_at,omitzero"`    // nor after
+	EndAt         time.Time  `json:"end_at,omitzero"`    // no firing after
 	Overlap       Overlap    `json:"overlap,omitempty"`
 	CatchupWindow Duration   `json:"catchup_window,omitempty"` // how late a firing may be after an outage; 0: a year
 	// PauseOnFailure pauses it when a run of it fails.
 	PauseOnFailure bool   `json:"pause_on_failure,omitempty"`
-	Paused         *bool  `json:"paused,omitempty"` // nil leaves it as it is; a new one fires
-	Note           string `json:"note,omitempty"`   // for people; "" leaves it as it is
+	Paused         *bool  `json:"paused,omitempty"` // nil leaves it unchanged; a new schedule is not paused
+	Note           string `json:"note,omitempty"`   // for users; "" leaves it unchanged
 }
 
-// Interval is the times that are a multiple of Every since 1970, and Offset.
+// Interval is the set of times that are a multiple of Every since 1970, plus
+// Offset.
 type Interval struct {
 	Every  Duration `json:"every"`
 	Offset Duration `json:"offset,omitempty"`
@@ -98,24 +101,24 @@ type Schedule struct {
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
 	Next          []time.Time // of the next firings, none while it is paused
-	Fired         int         // how often; likewise below
-	Overlapped    int         // firings left out because of their overlap policy
-	MissedCatchup int         // firings left out because they were too late
-	Recent        []Firing    // the last ones, newest first; nil in lists
+	Fired         int         // number of firings; likewise below
+	Overlapped    int         // firings skipped because of the overlap policy
+	MissedCatchup int         // firings skipped because they were too late
+	Recent        []Firing    // the last firings, newest first; nil in lists
 }
 
 // Firing is one firing of a schedule.
 type Firing struct {
-	For time.Time // the time that it was meant for
-	At  time.Time // when its run was made
-	Run ID        // "" where none was made
-	// Error says why none was made.
+	For time.Time // the scheduled time
+	At  time.Time // when its run was created
+	Run ID        // "" if no run was created
+	// Error says why no run was created.
 	Error  string
-	Phase  Phase // of the run; "" where it was deleted
+	Phase  Phase // of the run; "" if the run was deleted
 	Result Result
 }
 
-// Backfill is a span of time, bounds included, whose firings are wanted.
+// Backfill is a span of time, bounds included, for which firings are requested.
 type Backfill struct {
 	From, To time.Time
 	Overlap  Overlap // "" is the schedule's own
@@ -123,12 +126,12 @@ type Backfill struct {
 
 // ScheduleQuery selects schedules.
 type ScheduleQuery struct {
-	After string // those with greater names
+	After string // schedules with greater names
 	Limit int    // 1 to 100; 0 means 25
 }
 
-// SchedulePage is one page of schedules. After is for the next query, "" at
-// the end.
+// SchedulePage is one page of schedules. After is for the next query; it is ""
+// on the last page.
 type SchedulePage struct {
 	Schedules []Schedule
 	After     string
@@ -141,11 +144,11 @@ const (
 	MaxNoteLength    = 1000
 	MinInterval      = time.Second      // Temporal's clock for schedules
 	MinCatchupWindow = 10 * time.Second // likewise
-	MaxFirings       = 100              // remembered of a schedule
+	MaxFirings       = 100              // stored of a schedule
 )
 
-// ScheduledSpec returns the specification of a run that a schedule makes for
-// a time.
+// ScheduledSpec returns the specification of the run that a schedule creates
+// for a time.
 func (s ScheduleSpec) ScheduledSpec(at time.Time) *Spec {
 	made := *s.Spec
 	made.Annotations = maps.Clone(s.Spec.Annotations)
@@ -157,8 +160,9 @@ func (s ScheduleSpec) ScheduledSpec(at time.Time) *Spec {
 	return &made
 }
 
-// ValidateSchedule returns all faults of what a client says of a schedule, but
-// for what Temporal alone knows: whether expressions and time zones are good.
+// ValidateSchedule returns all faults of the specification of a schedule,
+// except those that only Temporal detects: invalid cron expressions and time
+// zones.
 func ValidateSchedule(s ScheduleSpec) []Fault {
 	l := newFaultList()
 	if !ValidName(s.Name) {
@@ -253,7 +257,7 @@ func ValidateOverlap(o Overlap) []Fault {
 	return l.faults
 }
 
-// Under returns faults with their paths under another.
+// Under returns faults with their paths prefixed by path.
 func Under(path Path, faults []Fault) []Fault {
 	under := slices.Clone(faults)
 	for i := range under {

@@ -58,7 +58,8 @@ func TestValidateSchedule(t *testing.T) {
 	}
 }
 
-// manyAnnotations are as many as a run may have: a schedule adds its own.
+// manyAnnotations returns as many annotations as a run may have; a schedule
+// adds its own.
 func manyAnnotations() map[string]string {
 	all := make(map[string]string)
 	for i := range run.MaxAnnotations {
@@ -75,7 +76,7 @@ func TestScheduleSpec_ScheduledSpec(t *testing.T) {
 	s.Spec.Annotations = map[string]string{"a": "b"}
 	made := s.ScheduledSpec(time.Date(2026, 1, 2, 3, 4, 5, 6, time.FixedZone("", 3600)))
 	require.Equal(t, map[string]string{"a": "b", "drover.schedule": "nightly", "drover.scheduled_for": "2026-01-02T02:04:05Z"}, made.Annotations)
-	require.Equal(t, map[string]string{"a": "b"}, s.Spec.Annotations, "the schedule's own stays")
+	require.Equal(t, map[string]string{"a": "b"}, s.Spec.Annotations, "the schedule is unchanged")
 }
 
 func TestValidateBackfill(t *testing.T) {

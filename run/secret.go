@@ -2,9 +2,9 @@ package run
 
 import "log/slog"
 
-// Secret is a value that must not be shown. It prints, logs and marshals as
-// text as a placeholder; Reveal gives the value. Only the records store and
-// the hand-over to an executor write the value out, through Reveal.
+// Secret is a value that must not be shown. It prints, logs and marshals as a
+// placeholder; Reveal returns the value. Only the records store and the
+// hand-over to an executor write the value out, through Reveal.
 type Secret string
 
 const redacted = "[redacted]"
@@ -21,7 +21,7 @@ func (Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 // MarshalText implements encoding.TextMarshaler with a placeholder.
 func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler: it takes the value.
+// UnmarshalText implements encoding.TextUnmarshaler: it sets the value.
 func (s *Secret) UnmarshalText(b []byte) error {
 	*s = Secret(b)
 	return nil

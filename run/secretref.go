@@ -15,8 +15,8 @@ func (s *Spec) SecretNames() []string {
 	return names
 }
 
-// faultUntrusted is why an untrusted run gets no secrets of providers: its steps
-// are written by a person who must not learn them.
+// faultUntrusted is why an untrusted run gets no secrets of providers: the
+// author of its steps must not learn them.
 const faultUntrusted = "an untrusted run cannot read secrets of providers"
 
 func checkSecretRefs(l *faultList, s *Spec) {
@@ -43,7 +43,7 @@ func checkSecretRefs(l *faultList, s *Spec) {
 			}
 		}
 		if strings.HasPrefix(ref.Name, "/") || slices.Contains(strings.Split(ref.Name, "/"), "..") {
-			l.add(path.Key("name"), FaultBadFormat, "the name %s leaves what its provider may give: it must not begin with a slash nor have ..", brief(ref.Name))
+			l.add(path.Key("name"), FaultBadFormat, "the name %s is outside of its provider: it must not begin with a slash nor have ..", brief(ref.Name))
 		}
 	}
 }

@@ -1,37 +1,38 @@
 package run
 
-// ShimOrder is what the shim gets, once and whole, before any step runs: how
-// to run the steps of one task inside its environment.
+// ShimOrder is the specification that the shim gets, once and in full, before
+// any step runs: how to run the steps of one task inside its environment.
 type ShimOrder struct {
-	Version    int        `json:"v"` // see OrderVersion
+	Version    int        `json:"v"` // see RequiredSpecVersion
 	FirstFrame int64      `json:"first_frame"`
 	Definition Definition `json:"definition"`
-	// User is the user of the steps where the definition names none (the
-	// image's own); "" means the shim's user.
+	// User is the user of the steps if the definition names none (the image's
+	// own); "" means the shim's user.
 	User string `json:"user,omitempty"`
-	// WorkingDir is used where the definition names none.
+	// WorkingDir is used if the definition names none.
 	WorkingDir string `json:"working_dir,omitempty"`
-	// BaseEnvironment lies below the definition's environment: what the
-	// image, or the host driver, gives.
+	// BaseEnvironment has the variables of the image or of the host driver. The
+	// definition's environment overrides them.
 	BaseEnvironment map[string]string `json:"base_environment,omitempty"`
-	// SecretsDir is a directory in memory, of this task alone, for the secrets
-	// that are files; "" where there are none.
+	// SecretsDir is a directory in memory, used by this task only, for the
+	// secrets that are files; "" if there are none.
 	SecretsDir string `json:"secrets_dir,omitempty"`
 }
 
-// Versions of orders, by what came with each.
+// Versions of the specification, by the feature that each added.
 const (
 	orderScripts     = 1
 	orderArchives    = 2
 	orderSecretFiles = 3
 
-	// NewestOrder is the newest version of an order that this build knows.
+	// NewestOrder is the newest version of the specification that this build
+	// supports.
 	NewestOrder = orderSecretFiles
 )
 
-// OrderVersion returns the version of the order of a task: the oldest that an
-// executor and its shim must know to run it as it is meant. It is 1, 2 where
-// steps move archives, and 3 where secrets are files.
+// OrderVersion returns the version of the specification that a task needs: the
+// oldest version that an executor and its shim must support to run the task
+// correctly. It is 1, 2 if steps transfer archives, and 3 if secrets are files.
 func OrderVersion(d *Definition) int {
 	if len(d.SecretFiles) > 0 {
 		return orderSecretFiles
@@ -44,17 +45,17 @@ func OrderVersion(d *Definition) int {
 	return orderScripts
 }
 
-// CheckOrder returns why an executor that knows orders up to a version cannot
-// run a task: one that is not asked would pass over what it does not know. 0
-// is an executor that does not tell: it is older than all but scripts. Errors:
-// conflict.
+// CheckOrder returns an error if an executor that supports specifications up to
+// a version cannot run a task. Without this check an old executor would ignore
+// the features that it does not know. Version 0 is an executor that does not
+// report its version, and counts as 1. Errors: conflict.
 func CheckOrder(d *Definition, knows int) error {
-	wanted, what := OrderVersion(d), "steps that move archives"
+	wanted, what := OrderVersion(d), "steps that transfer archives"
 	if wanted <= max(knows, orderScripts) {
 		return nil
 	}
 	if wanted == orderSecretFiles {
 		what = "secrets as files"
 	}
-	return Errorf(CodeConflict, "the task has %s, which the executor is too old to know", what)
+	return Errorf(CodeConflict, "the task has %s, which this version of the executor does not support", what)
 }

@@ -21,9 +21,10 @@ func (d *Duration) UnmarshalText(b []byte) error {
 // Std returns d as a time.Duration.
 func (d Duration) Std() time.Duration { return time.Duration(d) }
 
-// Spec is what a client submits: a graph of tasks and the rules for running
-// it. Package spec reads it from YAML or JSON; Validate says what is wrong
-// with it. Its JSON form is canonical: short forms are written out.
+// Spec is the specification of a run that a client submits: a graph of tasks
+// and the rules for running it. Package spec reads it from YAML or JSON;
+// Validate returns its faults. Its JSON form is canonical: short forms are
+// expanded.
 type Spec struct {
 	Name         string            `json:"name"`
 	Group        string            `json:"group"`
@@ -33,8 +34,8 @@ type Spec struct {
 	Annotations  map[string]string `json:"annotations,omitempty"`
 	Environment  map[string]string `json:"environment,omitempty"`
 	Secrets      map[string]Secret `json:"secrets,omitempty"`
-	// SecretsFrom are secrets that are read elsewhere whenever a task is handed
-	// out, and kept nowhere.
+	// SecretsFrom are secrets that the gateway reads from a provider each time
+	// a task is claimed. Drover does not store them.
 	SecretsFrom map[string]SecretRef `json:"secrets_from,omitempty"`
 	// SecretFiles names secrets that steps get as files in memory: the variable
 	// of that name is the path of the file.
@@ -43,9 +44,9 @@ type Spec struct {
 	Timeout     Duration            `json:"timeout,omitempty"` // of the whole run from its start; 0: none
 	FailFast    bool                `json:"fail_fast,omitempty"`
 	SetupErrors []string            `json:"setup_errors,omitempty"`
-	// Untrusted says that the run is of somebody whom others of its group do not
-	// trust: it may read their caches, and writes to such of its own. It cannot
-	// read secrets of providers.
+	// Untrusted says that other runs of the group do not trust this run. It may
+	// read their caches, but it writes to separate ones. It cannot read secrets
+	// of providers.
 	Untrusted bool                 `json:"untrusted,omitempty"`
 	Tasks     map[string]*TaskSpec `json:"tasks"`
 }
@@ -53,20 +54,20 @@ type Spec struct {
 // DefaultPriority is the priority of a run that names none.
 const DefaultPriority = 3
 
-// Admission says who lets a queued run start.
+// Admission says whether a queued run starts by itself or by a call of Start.
 type Admission string
 
 // The admissions.
 const (
 	AdmissionAuto   Admission = "auto"
-	AdmissionManual Admission = "manual" // it waits in queued for a start call
+	AdmissionManual Admission = "manual" // it stays queued until a call of Start
 )
 
-// SecretRef names a secret that a provider of the gateway's keeps.
+// SecretRef names a secret that a provider of the gateway holds.
 type SecretRef struct {
-	Provider string `json:"provider"`      // as the gateway's operators named it
-	Name     string `json:"name"`          // of a variable, a file, or a path in Vault
-	Key      string `json:"key,omitempty"` // in what has several
+	Provider string `json:"provider"`      // its name in the gateway's configuration
+	Name     string `json:"name"`          // a variable, a file, or a path in Vault
+	Key      string `json:"key,omitempty"` // the key, if the secret has several
 }
 
 // Registry holds the credentials for one image registry.
@@ -102,11 +103,11 @@ type TaskSpec struct {
 	Foreach       string              `json:"foreach,omitempty"`
 }
 
-// DefaultShell runs a step's script when the task names no shell: the script
-// is a file whose path is appended.
+// DefaultShell is the shell of a task that names none. The path of the step's
+// script is appended to it.
 func DefaultShell() []string { return []string{"/bin/sh", "-e"} }
 
-// Requires selects a pool by what it offers.
+// Requires selects a pool by its properties.
 type Requires struct {
 	Driver string            `json:"driver,omitempty"`
 	OS     string            `json:"os,omitempty"`
@@ -124,7 +125,7 @@ const (
 	PullNever        PullPolicy = "never"
 )
 
-// ServiceSpec is a container beside the task's own, reached on localhost.
+// ServiceSpec is a container beside the task's own, reachable on localhost.
 type ServiceSpec struct {
 	Name        string            `json:"name"`
 	Image       string            `json:"image"`
@@ -146,7 +147,7 @@ type Volume struct {
 	Tmpfs *Tmpfs `json:"tmpfs,omitempty"`
 }
 
-// Tmpfs is memory as a file system. An empty size means the driver's default.
+// Tmpfs is a file system in memory. An empty size means the driver's default.
 type Tmpfs struct {
 	Size string `json:"size,omitempty"`
 }
@@ -164,7 +165,8 @@ type Step struct {
 	ArchiveStep
 }
 
-// When says after which outcome of the earlier steps a step runs.
+// When is the condition on the outcome of earlier steps under which a step
+// runs.
 type When string
 
 // The conditions of a step.
@@ -174,8 +176,8 @@ const (
 	WhenAlways    When = "always"
 )
 
-// Depend names a task that must be final first, and the outcomes that let the
-// dependent task start.
+// Depend names a task that must be final first, and the outcomes with which the
+// dependent task may start.
 type Depend struct {
 	Task string      `json:"task"`
 	On   []Condition `json:"on,omitempty"` // nil means [success]
@@ -196,14 +198,14 @@ type Approval struct {
 	Approvers int `json:"approvers,omitempty"`
 }
 
-// Retry says how often and after which outcomes a task is tried again.
+// Retry says how often and after which outcomes a task is retried.
 type Retry struct {
 	MaxAttempts int       `json:"max_attempts,omitempty"` // 0 means 1
 	On          []RetryOn `json:"on,omitempty"`           // nil means [failed, start_failed]
 	Backoff     Duration  `json:"backoff,omitempty"`      // before each new attempt
 }
 
-// RetryOn is an outcome after which a task may be tried again.
+// RetryOn is an outcome after which a task may be retried.
 type RetryOn string
 
 // The outcomes that can be retried.
@@ -212,7 +214,7 @@ const (
 	RetryStartFailed RetryOn = "start_failed" // its environment could not be started
 )
 
-// OnLost says what the removal of a lost executor means for the tasks it had.
+// OnLost is the policy for the tasks of a lost executor that is removed.
 type OnLost string
 
 // The policies for a lost executor.

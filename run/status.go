@@ -2,16 +2,16 @@ package run
 
 import "slices"
 
-// Phase is where a run is in its life.
+// Phase is a phase in the life cycle of a run.
 type Phase string
 
 // The phases, in the order in which a run goes through them.
 const (
-	PhaseSetupError Phase = "setup_error" // recorded by its client as impossible to set up; final
+	PhaseSetupError Phase = "setup_error" // its client recorded that it cannot be set up; final
 	PhaseQueued     Phase = "queued"
 	PhaseRunning    Phase = "running"
-	PhaseFinished   Phase = "finished"  // final: nothing of it executes anywhere
-	PhaseCancelled  Phase = "cancelled" // final: it never began
+	PhaseFinished   Phase = "finished"  // final: none of its tasks executes
+	PhaseCancelled  Phase = "cancelled" // final: it never started
 )
 
 // Phases lists every phase.
@@ -32,7 +32,7 @@ type Result string
 const (
 	ResultUnknown Result = "unknown"
 	ResultSuccess Result = "success"
-	ResultFailed  Result = "failed" // set at the first failure that is not ignored, while other branches go on
+	ResultFailed  Result = "failed" // set at the first failure that is not ignored, while other branches continue
 	ResultStopped Result = "stopped"
 )
 
@@ -52,7 +52,7 @@ type Status string
 const (
 	StatusNotStarted      Status = "not_started"
 	StatusWaitingApproval Status = "waiting_approval"
-	StatusQueued          Status = "queued" // ready, and no executor has it yet
+	StatusQueued          Status = "queued" // ready, and not claimed yet
 	StatusRunning         Status = "running"
 	StatusSuccess         Status = "success"
 	StatusFailed          Status = "failed"
@@ -61,8 +61,8 @@ const (
 	StatusStopped         Status = "stopped"
 )
 
-// Statuses lists every status. A status's index in it is its Byte, so the
-// order is part of stored workflow histories: append only.
+// Statuses lists every status. The index of a status in this list is its Byte,
+// which stored workflow histories hold: append only.
 func Statuses() []Status {
 	return []Status{
 		StatusNotStarted, StatusWaitingApproval, StatusQueued, StatusRunning, StatusSuccess,
@@ -70,11 +70,11 @@ func Statuses() []Status {
 	}
 }
 
-// Byte returns the status as one byte, its place in Statuses.
+// Byte returns the status as one byte: its index in Statuses.
 func (s Status) Byte() byte { return byte(max(0, slices.Index(Statuses(), s))) }
 
-// StatusOf returns the status of a byte that Byte made, StatusNotStarted for
-// any other.
+// StatusOf is the inverse of Byte. It returns StatusNotStarted for an unknown
+// byte.
 func StatusOf(b byte) Status {
 	if all := Statuses(); int(b) < len(all) {
 		return all[b]

@@ -1,10 +1,10 @@
 package run
 
-// maxSuggestion bounds the length of words that Suggest compares.
+// maxSuggestion is the greatest length of words that Suggest compares.
 const maxSuggestion = 40
 
 // Suggest returns the known word that is nearest to a mistyped one, the first
-// of several, or "" where none is near.
+// of several, or "" if none is near.
 func Suggest(word string, known []string) string {
 	best, limit := "", min(2, len(word)/2)+1
 	for _, k := range known {
@@ -21,8 +21,8 @@ func Suggest(word string, known []string) string {
 	return best
 }
 
-// distance returns the number of bytes to insert, delete, replace or swap with
-// the next to make b of a.
+// distance returns the number of edits that turn a into b: insertions,
+// deletions and replacements of a byte, and swaps of two adjacent bytes.
 func distance(a, b string) int {
 	rows := [3][]int{make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)}
 	before, prev, cur := rows[0], rows[1], rows[2]

@@ -8,7 +8,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// TestDefinition_Supply has secrets of providers count as those of the run.
+// TestDefinition_Supply checks that secrets of providers are used like those of
+// the run.
 func TestDefinition_Supply(t *testing.T) {
 	t.Parallel()
 	header := &run.Spec{
@@ -25,8 +26,9 @@ func TestDefinition_Supply(t *testing.T) {
 	require.Equal(t, map[string]run.Auth{"own": {Username: "u", Password: "inlined"}, "other": {Username: "v", Password: "line one\nline two"}}, d.Auth)
 }
 
-// TestDefine_untrusted refuses secrets of providers also to a run that was
-// stored before its submission would have been refused.
+// TestDefine_untrusted checks that an untrusted run gets no secrets of
+// providers, also if an older version stored the run before submissions were
+// checked.
 func TestDefine_untrusted(t *testing.T) {
 	t.Parallel()
 	header := &run.Spec{Untrusted: true, SecretsFrom: map[string]run.SecretRef{"A": {Provider: "p", Name: "a"}}}
@@ -37,7 +39,8 @@ func TestDefine_untrusted(t *testing.T) {
 	require.Empty(t, d.Fault)
 }
 
-// TestDefinition_secret_files keeps what is a file out of the environment.
+// TestDefinition_secret_files checks that secrets that are files are not in the
+// environment.
 func TestDefinition_secret_files(t *testing.T) {
 	t.Parallel()
 	header := &run.Spec{
@@ -55,7 +58,7 @@ func TestDefinition_secret_files(t *testing.T) {
 	require.ElementsMatch(t, []string{"inlined", "variable", "supplied", "another"}, d.Secrets, "all are masked")
 }
 
-// TestOrderVersion has a task need whoever knows all that it has.
+// TestOrderVersion checks which version of the specification a task needs.
 func TestOrderVersion(t *testing.T) {
 	t.Parallel()
 	plain := run.Definition{Steps: []run.StepDef{{Script: "true"}}}
@@ -70,7 +73,7 @@ func TestOrderVersion(t *testing.T) {
 		for knows := range tt.wants {
 			err := run.CheckOrder(&tt.d, knows)
 			if tt.wants == 1 {
-				require.NoError(t, err, "an executor that does not say knows scripts")
+				require.NoError(t, err, "an executor that does not report its version runs scripts")
 			} else {
 				require.Equal(t, run.CodeConflict, run.CodeOf(err), name)
 			}

@@ -2,21 +2,21 @@ package run
 
 import "slices"
 
-// MaxFailedTests is how many names of failed tests a summary has at most.
+// MaxFailedTests is the most names of failed tests in a summary.
 const MaxFailedTests = 100
 
-// TestSummary is what reports of tests say.
+// TestSummary summarizes test reports.
 type TestSummary struct {
 	Tests   int `json:"tests"`
-	Failed  int `json:"failed"` // those with errors included
+	Failed  int `json:"failed"` // including tests with errors
 	Skipped int `json:"skipped"`
 	// FailedNames are the names of the first MaxFailedTests that failed, in order.
 	FailedNames []string `json:"failed_names,omitempty"`
-	// Faults say which reports could not be read, and why.
+	// Faults name the reports that could not be read, and say why.
 	Faults []string `json:"faults,omitempty"`
 }
 
-// maxFaultyReports is how many reports are named that could not be read.
+// maxFaultyReports is the most unreadable reports that a summary names.
 const maxFaultyReports = 10
 
 // Add adds another summary.

@@ -1,7 +1,7 @@
 package run
 
-// Upcoming counts the tasks of a pool that wait for tasks that run, and for
-// nothing else: neither for one that has not begun nor for an approval.
+// Upcoming counts the tasks of a pool that wait only for running tasks: not for
+// a task that has not begun, and not for an approval.
 func Upcoming(p Plan, pool string, status func(task int) Status) int {
 	n := 0
 	for _, node := range p.Nodes {
@@ -17,7 +17,7 @@ func Upcoming(p Plan, pool string, status func(task int) Status) int {
 	return n
 }
 
-// imminent reports whether all that a node depends on has ended or runs.
+// imminent reports whether all tasks on which a node depends have ended or run.
 func imminent(p Plan, node Node, status func(task int) Status) bool {
 	for _, edge := range node.Depends {
 		if edge.Node < 0 || edge.Node >= len(p.Nodes) {

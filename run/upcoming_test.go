@@ -31,6 +31,6 @@ func TestUpcoming(t *testing.T) {
 	require.Equal(t, 3, count("linux", run.StatusRunning))
 	require.Equal(t, 1, count("mac", run.StatusRunning))
 	require.Zero(t, count("none", run.StatusRunning))
-	require.Equal(t, 2, count("linux", run.StatusSuccess, run.StatusRunning), "those that are late")
+	require.Equal(t, 2, count("linux", run.StatusSuccess, run.StatusRunning), "tasks that have not begun although others of the node run")
 	require.Equal(t, 1, count("linux", run.StatusSuccess, run.StatusRunning, run.StatusRunning, run.StatusSuccess))
 }

@@ -15,16 +15,17 @@ var (
 )
 
 // Validate returns all faults of a specification, in the order of its fields
-// and at most MaxFaults and one more; none for one that may run. What it does
-// not know is left to others: pools (CheckPool, ChoosePool). Its cost grows
-// with the size of the specification.
+// and at most MaxFaults and one more; none for a valid specification. It does
+// not check pools: see CheckPool and ChoosePool. Its cost grows linearly with
+// the size of the specification.
 func Validate(s *Spec) []Fault {
 	l := newFaultList()
 	checkSpec(l, s)
 	return l.faults
 }
 
-// ValidateContext is Validate, and returns the cause if ctx ends before it does.
+// ValidateContext is Validate with a context. It returns the cause if ctx ends
+// before the validation does.
 func ValidateContext(ctx context.Context, s *Spec) ([]Fault, error) {
 	l := newFaultList()
 	l.done = ctx.Done()
@@ -45,7 +46,8 @@ func checkSpec(l *faultList, s *Spec) {
 	case len(s.Tasks) == 0 && len(s.SetupErrors) == 0:
 		l.add("tasks", FaultRequired, "a run has at least one task")
 	case len(s.Tasks) > MaxTasks:
-		// checkMatrices tells it; more than a thousand faults help nobody.
+		// checkMatrices reports this; thousands of further faults would not
+		// help.
 	default:
 		for name, t := range sorted(l, s.Tasks) {
 			checkTask(l, name, s.Group, t)
@@ -55,7 +57,7 @@ func checkSpec(l *faultList, s *Spec) {
 	before := len(l.faults)
 	checkGraph(l, s)
 	if l.stop() {
-		return // a full list does not tell whether the graph is sound
+		return // a full list does not show whether the graph is sound
 	}
 	checkOutputs(l, s, len(l.faults) == before)
 }
@@ -67,8 +69,9 @@ func ValidateAnnotations(annotations map[string]string) []Fault {
 	return l.faults
 }
 
-// ValidName reports whether name is fit for a task, service or pool: 1 to
-// MaxNameLength of a to z, 0 to 9, dot, underscore and dash, and not dots alone.
+// ValidName reports whether name is valid for a task, service or pool: 1 to
+// MaxNameLength of a to z, 0 to 9, dot, underscore and dash, and not dots
+// alone.
 func ValidName(name string) bool {
 	return len(name) <= MaxNameLength && namePattern.MatchString(name)
 }
@@ -179,7 +182,8 @@ func checkRegistries(l *faultList, s *Spec, secrets []string) {
 	}
 }
 
-// checkEnvironment checks the variables of steps. Services have looser names.
+// checkEnvironment checks the variables of steps. Names of variables of
+// services have fewer restrictions.
 func checkEnvironment(l *faultList, path Path, env map[string]string) {
 	for name, value := range sorted(l, env) {
 		checkVariable(l, path.Key(name), name, value)
@@ -203,7 +207,7 @@ func checkVariableSize(l *faultList, path Path, name, value string) {
 	}
 }
 
-// checkText refuses what neither a process nor a database takes as text.
+// checkText rejects text that a process or a database cannot hold.
 func checkText(l *faultList, path Path, s string) {
 	switch {
 	case strings.Contains(s, "\x00"):
@@ -213,7 +217,7 @@ func checkText(l *faultList, path Path, s string) {
 	}
 }
 
-// checkEnum refuses a value that is none of those allowed; "" is the default.
+// checkEnum rejects a value that is not allowed; "" is the default.
 func checkEnum[T ~string](l *faultList, path Path, value T, allowed ...T) {
 	if value == "" || slices.Contains(allowed, value) {
 		return

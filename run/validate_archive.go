@@ -9,10 +9,13 @@ import (
 )
 
 // CacheKeyFunctions returns the functions that templates of cache keys may
-// call. They are evaluated where the step runs: sha256 and md5 of files that
-// globs match, relative to its working directory; env of a variable of the step;
-// os and arch of the environment; date in a layout of Go's, year, month, day and
-// week of today in UTC.
+// call. The shim evaluates them in the environment of the step:
+//
+//   - sha256 and md5 of the files that globs match, relative to the step's working
+//     directory;
+//   - env of a variable of the step;
+//   - os and arch of the environment;
+//   - date in a layout of Go's, and year, month, day and week of today in UTC.
 func CacheKeyFunctions() []string {
 	return []string{"sha256", "md5", "env", "os", "arch", "date", "year", "month", "day", "week"}
 }
@@ -152,8 +155,8 @@ func ValidGlob(glob string) bool {
 	return depth == 0
 }
 
-// classEnd returns the place of the bracket that ends a class of characters, -1
-// for none.
+// classEnd returns the index of the bracket that ends a character class, -1 for
+// none.
 func classEnd(glob string, i int) int {
 	if i < len(glob) && (glob[i] == '^' || glob[i] == '!') {
 		i++
@@ -175,7 +178,7 @@ func classEnd(glob string, i int) int {
 func checkCacheKeys(l *faultList, p Path, keys []string) {
 	switch {
 	case len(keys) == 0:
-		l.add(p, FaultRequired, "it has no keys to look for")
+		l.add(p, FaultRequired, "there are no keys")
 	case len(keys) > MaxCacheKeys:
 		l.add(p, FaultOverLimit, "there are %d keys; the limit is %d", len(keys), MaxCacheKeys)
 		return
@@ -195,7 +198,7 @@ func checkCacheKey(l *faultList, p Path, key string) {
 		l.add(p, FaultOverLimit, "the key has %d bytes; the limit is %d", len(key), MaxCacheKeyBytes)
 		return
 	case outputStartPattern.MatchString(key):
-		l.add(p, CodeNotSupported, "outputs may stand in the environment of tasks and steps; here name the variable: {{ env \"NAME\" }}")
+		l.add(p, CodeNotSupported, "outputs are allowed in the environment of tasks and steps only; use a variable here: {{ env \"NAME\" }}")
 		return
 	}
 	functions := make(map[string]any)
@@ -245,8 +248,8 @@ func plainCommand(c *parse.CommandNode) bool {
 	return true
 }
 
-// CheckCacheKey says what is wrong with the key of a cache after its template
-// was evaluated, nil for nothing. The error has CodeInvalid.
+// CheckCacheKey checks the key of a cache after its template was evaluated. The
+// error has CodeInvalid.
 func CheckCacheKey(key string) error {
 	switch {
 	case strings.TrimSpace(key) == "":

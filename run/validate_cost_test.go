@@ -14,7 +14,7 @@ import (
 )
 
 // loop returns a specification whose tasks depend on each other and refer to
-// outputs, with as many change groups of no good name.
+// outputs, with the given number of invalid change groups.
 func loop(faults int) *run.Spec {
 	s := valid()
 	s.ChangeGroups = make([]string, faults)
@@ -51,7 +51,7 @@ func TestValidateContext(t *testing.T) {
 	require.Empty(t, faults)
 }
 
-// The tasks that a restart names may be as many as a request holds.
+// A restart may name as many tasks as a request can hold.
 func TestKept_cost(t *testing.T) {
 	t.Parallel()
 	status := make([]run.Status, run.MaxTasks)

@@ -16,15 +16,15 @@ const (
 	DefaultFailureThreshold  = 3
 )
 
-// least and most of the intervals of a fleet: a listing costs a call to a cloud.
+// Bounds of the intervals of a fleet: a listing costs a call to a cloud.
 const (
 	leastFleetInterval = 10 * time.Millisecond
 	mostFleetInterval  = 24 * time.Hour
 	maxThreshold       = 1000
 )
 
-// ValidateFleet returns the faults of what a client says of a fleet, but for
-// those of its scaling, which package scaling tells.
+// ValidateFleet returns the faults of the specification of a fleet, except
+// those of its scaling, which package scaling validates.
 func ValidateFleet(name string, s FleetSpec) []Fault {
 	l := newFaultList()
 	if !ValidName(name) {
@@ -94,7 +94,7 @@ func checkFleetConnector(l *faultList, c FleetConnector) {
 	const path = Path("connector_config")
 	checkEnum(l, path.Key("protocol"), c.Protocol, "ssh", "winrm", "winrm+https")
 	if c.ProtocolPort < 0 || c.ProtocolPort > 65535 {
-		l.add(path.Key("protocol_port"), FaultOutOfRange, "%d is no port", c.ProtocolPort)
+		l.add(path.Key("protocol_port"), FaultOutOfRange, "%d is not a port", c.ProtocolPort)
 	}
 	if c.UseStaticCredentials && c.Username == "" {
 		l.add(path.Key("username"), FaultRequired, "static credentials need a username")
@@ -109,7 +109,7 @@ func checkFleetConnector(l *faultList, c FleetConnector) {
 	}
 }
 
-// ValidateSteer returns the faults of what is wanted by hand.
+// ValidateSteer returns the faults of a manual action.
 func ValidateSteer(s FleetSteer) []Fault {
 	l := newFaultList()
 	if s.Action == SteerScale && (s.Instances < 0 || s.Instances > 100_000) {
@@ -118,9 +118,9 @@ func ValidateSteer(s FleetSteer) []Fault {
 	return l.faults
 }
 
-// Intervals and thresholds with their defaults.
+// The methods below return settings of a fleet with their defaults.
 
-// Interval is how long there is between two listings.
+// Interval returns the time between two listings.
 func (s FleetSpec) Interval(expecting bool) time.Duration {
 	if expecting {
 		return orDuration(s.UpdateIntervalWhenExpecting, DefaultExpectingInterval)
@@ -128,17 +128,18 @@ func (s FleetSpec) Interval(expecting bool) time.Duration {
 	return orDuration(s.UpdateInterval, DefaultUpdateInterval)
 }
 
-// DeletionRetry is after how long a deletion is asked for again.
+// DeletionRetry returns the time after which a deletion is requested again.
 func (s FleetSpec) DeletionRetry() time.Duration {
 	return orDuration(s.DeletionRetryInterval, DefaultDeletionRetry)
 }
 
-// DrainLimit is how long a drain may last where nobody answers.
+// DrainLimit returns how long a drain may last if the executor does not
+// respond.
 func (s FleetSpec) DrainLimit() time.Duration {
 	return orDuration(s.DrainTimeout, DefaultDrainTimeout)
 }
 
-// Failures is how many health checks in a row may fail.
+// Failures returns how many consecutive health checks may fail.
 func (s FleetSpec) Failures() int {
 	if s.FailureThreshold == 0 {
 		return DefaultFailureThreshold
@@ -146,7 +147,7 @@ func (s FleetSpec) Failures() int {
 	return s.FailureThreshold
 }
 
-// BootstrapWay is how instances become executors.
+// BootstrapWay returns how instances become executors.
 func (s FleetSpec) BootstrapWay() string {
 	if s.Bootstrap == "" {
 		return BootstrapAgent

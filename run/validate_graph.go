@@ -6,13 +6,14 @@ import (
 	"strings"
 )
 
-// maxCycles is how many cycles are told, maxCycleNames how much of each.
+// maxCycles is the most cycles that are reported, maxCycleNames the most names
+// of each.
 const (
 	maxCycles     = 10
 	maxCycleNames = 12
 )
 
-// checkMatrices checks what the expansion of the tasks would meet.
+// checkMatrices checks the limits and values of the expansions.
 func checkMatrices(l *faultList, s *Spec) {
 	total := 0
 	for name, t := range sorted(l, s.Tasks) {
@@ -26,7 +27,7 @@ func checkMatrices(l *faultList, s *Spec) {
 	case len(s.Tasks) > MaxTasks:
 		l.add("tasks", FaultOverLimit, "there are %d tasks; the limit is %d", len(s.Tasks), MaxTasks)
 	case total > MaxTasks:
-		l.add("tasks", FaultOverLimit, "there are more than %d tasks after expansion, which is the limit", MaxTasks)
+		l.add("tasks", FaultOverLimit, "there are more than %d tasks after expansion; that is the limit", MaxTasks)
 	}
 }
 
@@ -57,7 +58,7 @@ func checkMatrix(l *faultList, name string, t *TaskSpec) {
 			}
 			seen[as] = v
 			checkText(l, at.Index(i), v)
-			checkNoOutput(l, at.Index(i), v, "a matrix is multiplied out before any task has run")
+			checkNoOutput(l, at.Index(i), v, "a matrix is expanded before any task has run")
 		}
 		length += len(axis) + longest
 	}
@@ -122,8 +123,9 @@ func (l *faultList) hint(task string, s *Spec, names []string) string {
 	return l.meant(task, names)
 }
 
-// checkCycles tells each cycle that a walk in the order of the names meets
-// first. A task that depends on itself was told already.
+// checkCycles reports the cycles that a depth-first walk in the order of the
+// names finds. checkDepends has already reported tasks that depend on
+// themselves.
 func checkCycles(l *faultList, s *Spec, names []string) {
 	const (
 		entered = 1
@@ -161,7 +163,7 @@ func checkCycles(l *faultList, s *Spec, names []string) {
 	}
 }
 
-// cycle shows a cycle of tasks of which each depends on the next.
+// cycle formats a cycle of tasks of which each depends on the next.
 func cycle(names []string) string {
 	names = append(slices.Clone(names), names[0])
 	if len(names) > maxCycleNames {

@@ -7,19 +7,20 @@ import (
 	"strings"
 )
 
-// checkNoOutput refuses references to outputs where none can be known.
+// checkNoOutput rejects references to outputs where outputs are not allowed.
 func checkNoOutput(l *faultList, path Path, text, why string) {
 	if outputStartPattern.MatchString(text) {
 		l.add(path, CodeNotSupported, "%s", why)
 	}
 }
 
-// checkOutputs checks what refers to outputs: each must be of one task that has
-// ended when it is needed. sound says that the dependencies have no fault.
+// checkOutputs checks references to outputs: each must name one task that has
+// ended when the output is needed. sound says that the dependencies have no
+// fault.
 func checkOutputs(l *faultList, s *Spec, sound bool) {
 	for name, value := range sorted(l, s.Environment) {
 		checkNoOutput(l, Path("environment").Key(name), value,
-			"outputs may stand in the environment of tasks and steps, not in that of the run")
+			"outputs are allowed in the environment of tasks and steps, not in that of the run")
 	}
 	c := outputCheck{faultList: l, spec: s, sound: sound, matrices: make(map[string]*matrixNames)}
 	for name, t := range sorted(l, s.Tasks) {
@@ -32,7 +33,7 @@ func checkOutputs(l *faultList, s *Spec, sound bool) {
 		for i, service := range items(l, t.Services) {
 			for variable, value := range sorted(l, service.Environment) {
 				checkNoOutput(l, p.Key("services").Index(i).Key("environment").Key(variable), value,
-					"outputs may stand in the environment of tasks and steps, not in that of services")
+					"outputs are allowed in the environment of tasks and steps, not in that of services")
 			}
 		}
 		for i, step := range items(l, t.Steps) {
@@ -41,21 +42,21 @@ func checkOutputs(l *faultList, s *Spec, sound bool) {
 	}
 }
 
-// outputCheck checks references.
+// outputCheck checks references to outputs.
 type outputCheck struct {
 	*faultList
 	spec  *Spec
 	sound bool
-	// What follows is made once it is needed.
+	// The fields below are filled in on first use.
 	names    []string // of all tasks, sorted
 	above    *lineage
 	matrices map[string]*matrixNames // by task
 }
 
-// matrixNames has what the names of an expansion are made of.
+// matrixNames has the parts of the names of an expansion.
 type matrixNames struct {
 	axes  []string        // sorted
-	picks map[string]bool // AXIS=value, as shown
+	picks map[string]bool // AXIS=value, as in task names
 }
 
 func (c *outputCheck) environment(task string, p Path, env map[string]string) {
@@ -64,7 +65,7 @@ func (c *outputCheck) environment(task string, p Path, env map[string]string) {
 	}
 }
 
-// foreach checks what names the list of which tasks are made.
+// foreach checks the reference to the list of a foreach.
 func (c *outputCheck) foreach(task string, p Path, t *TaskSpec) {
 	if t.Foreach == "" {
 		return
@@ -75,11 +76,11 @@ func (c *outputCheck) foreach(task string, p Path, t *TaskSpec) {
 	checkText(c.faultList, p, t.Foreach)
 	before := len(c.faults)
 	if refs := c.text(task, p, t.Foreach); len(refs) == 0 && len(c.faults) == before {
-		c.add(p, FaultBadValue, `foreach takes a list that an earlier task puts out, {{ output "task" "key" }}; a matrix takes one that is known`)
+		c.add(p, FaultBadValue, `foreach needs an output of an earlier task, {{ output "task" "key" }}; for a known list use a matrix`)
 	}
 }
 
-// text checks what a text of a task refers to, and returns it.
+// text checks the references in a text of a task, and returns them.
 func (c *outputCheck) text(task string, p Path, text string) []OutputRef {
 	refs, err := OutputRefs(text)
 	if err != nil {
@@ -97,20 +98,20 @@ func (c *outputCheck) ref(task string, p Path, ref OutputRef) {
 	of, known := c.spec.Tasks[base]
 	switch {
 	case !known:
-		c.add(p, FaultUnknownDependency, "there is no task %s whose output it could be%s", brief(ref.Task), c.meant(base, c.taskNames()))
+		c.add(p, FaultUnknownDependency, "there is no task %s%s", brief(ref.Task), c.meant(base, c.taskNames()))
 		return
 	case !ValidOutputKey(ref.Key):
 		c.add(p, FaultBadFormat, "%s is not the name of an output: letters, digits, underscores, dashes and dots, beginning with a letter", brief(ref.Key))
 	case of != nil && base != task && !c.oneTask(of, base, suffix):
-		c.add(p, FaultBadValue, "%s is not one task: name one of its expansion, as it is shown", brief(ref.Task))
+		c.add(p, FaultBadValue, "%s is an expansion: name one of its tasks in full", brief(ref.Task))
 	}
 	if base == task || c.sound && !c.dependsOn(task, base) {
-		c.add(p, FaultUnknownDependency, "the task does not depend on %s, directly or through others, so that task need not have ended", brief(base))
+		c.add(p, FaultUnknownDependency, "the task does not depend on %s, directly or through others, so its outputs may not exist yet", brief(base))
 	}
 }
 
-// oneTask reports whether a task is named whole, if it is not expanded, or by
-// the name of one of its expansion.
+// oneTask reports whether a reference names exactly one task: a task without an
+// expansion, or one task of an expansion.
 func (c *outputCheck) oneTask(t *TaskSpec, name, suffix string) bool {
 	switch {
 	case t.Foreach != "":
@@ -128,7 +129,7 @@ func (c *outputCheck) oneTask(t *TaskSpec, name, suffix string) bool {
 		if !ok {
 			return false
 		}
-		// Neither an axis nor a value has a comma as it is shown.
+		// Neither an axis nor a value has a comma in task names.
 		pick, others, more := strings.Cut(rest, ",")
 		ok = strings.HasPrefix(pick, axis+"=") && m.picks[pick] && more == (i < len(m.axes)-1)
 		rest = others
@@ -157,7 +158,7 @@ func (c *outputCheck) taskNames() []string {
 	return c.names
 }
 
-// dependsOn reports whether a task depends on another, over any number of
+// dependsOn reports whether a task depends on another, directly or through
 // others.
 func (c *outputCheck) dependsOn(task, other string) bool {
 	if c.above == nil {
@@ -166,8 +167,7 @@ func (c *outputCheck) dependsOn(task, other string) bool {
 	return c.above.has(task, other)
 }
 
-// lineage has what each task depends on, over any number of others: a bit for
-// each task.
+// lineage has the ancestors of each task, as one bit for each task.
 type lineage struct {
 	index map[string]int
 	above [][]uint64

@@ -11,7 +11,7 @@ import (
 // Limits of a pool.
 const (
 	MaxPoolLabels     = 100
-	MaxPoolBytes      = 64 << 10 // of what it says of pods, as JSON
+	MaxPoolBytes      = 64 << 10 // of its pod settings, as JSON
 	MaxLabelBytes     = 1 << 10  // of a label's value
 	maxTolerations    = 100
 	maxPullSecrets    = 100
@@ -23,7 +23,7 @@ const (
 	kubernetesMaxName = 253
 )
 
-// ValidatePool returns the faults of a pool as a client puts it.
+// ValidatePool returns the faults of a pool that a client submits.
 func ValidatePool(p Pool) []Fault {
 	l := newFaultList()
 	if !ValidName(p.Name) {
@@ -44,7 +44,7 @@ func ValidatePool(p Pool) []Fault {
 		}
 	}
 	if p.Shared && p.Driver == DriverShell {
-		l.add("shared", FaultContradiction, "it keeps runs from the images of others; driver %s has no images, and its tasks share the files of the host", DriverShell)
+		l.add("shared", FaultContradiction, "shared isolates the images of runs; driver %s has no images, and its tasks share the files of the host", DriverShell)
 	}
 	checkLabels(l, "labels", p.Labels)
 	checkFlavor(l, p.Flavor)
@@ -62,7 +62,7 @@ func checkLabels(l *faultList, path Path, labels map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		at := path.Key(key)
 		if key == "" || len(key) > MaxLabelBytes || len(labels[key]) > MaxLabelBytes {
-			l.add(at, FaultOverLimit, "a label has a name, and that and its value have at most %d bytes", MaxLabelBytes)
+			l.add(at, FaultOverLimit, "a label has a name, and its name and value have at most %d bytes", MaxLabelBytes)
 		}
 		checkText(l, at, key)
 		checkText(l, at, labels[key])
@@ -84,15 +84,15 @@ func checkFlavor(l *faultList, f Flavor) {
 	}
 }
 
-// checkKubernetes checks what can be told without a cluster; the cluster tells
-// the rest, in the reasons of the tasks.
+// checkKubernetes checks what can be checked without a cluster; the cluster
+// reports other faults, in the reasons of the tasks.
 func checkKubernetes(l *faultList, p Pool) {
 	path, k := Path("kubernetes"), p.Kubernetes
 	if p.Driver != "" && p.Driver != DriverKubernetes {
 		l.add(path, FaultContradiction, "the driver is %s, which makes no pods", brief(p.Driver))
 	}
 	if text, err := json.Marshal(k); err != nil || len(text) > MaxPoolBytes {
-		l.add(path, FaultOverLimit, "it is more than %d bytes, or no JSON", MaxPoolBytes)
+		l.add(path, FaultOverLimit, "it has more than %d bytes, or is not JSON", MaxPoolBytes)
 		return
 	}
 	checkLabels(l, path.Key("node_selector"), k.NodeSelector)
@@ -139,8 +139,8 @@ func checkObject(l *faultList, path Path, raw json.RawMessage) {
 	}
 }
 
-// objectName reports whether a text may be the name of most kinds of object of
-// a cluster.
+// objectName reports whether a text is a valid name for most kinds of
+// Kubernetes object.
 func objectName(name string) bool {
 	for i := range len(name) {
 		c := name[i]

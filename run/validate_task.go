@@ -38,7 +38,7 @@ func checkTask(l *faultList, name, group string, t *TaskSpec) {
 	checkEnum(l, p.Key("on_executor_lost"), t.OnLost, OnLostFail, OnLostRetry)
 }
 
-// checkPlace checks what says where the task runs.
+// checkPlace checks the fields that decide where the task runs.
 func checkPlace(l *faultList, p Path, t *TaskSpec) {
 	checkText(l, p.Key("pool"), t.Pool)
 	r := t.Requires
@@ -50,7 +50,7 @@ func checkPlace(l *faultList, p Path, t *TaskSpec) {
 		l.add(at, FaultContradiction, "a task names a pool or says what it requires, not both")
 	}
 	if r.Driver == "" && r.OS == "" && r.Arch == "" && len(r.Labels) == 0 {
-		l.add(at, FaultRequired, "nothing is required: give driver, os, arch or labels")
+		l.add(at, FaultRequired, "nothing is required: set driver, os, arch or labels")
 	}
 	checkText(l, at.Key("driver"), r.Driver)
 	checkText(l, at.Key("os"), r.OS)
@@ -159,7 +159,7 @@ func checkVolumes(l *faultList, p Path, volumes []Volume) {
 		seen[clean] = true
 		checkText(l, at.Key("path"), v.Path)
 		if v.Tmpfs == nil {
-			l.add(at.Key("tmpfs"), FaultRequired, "a volume says what it is: tmpfs is the one kind there is")
+			l.add(at.Key("tmpfs"), FaultRequired, "a volume needs a kind, and tmpfs is the only one")
 		} else if v.Tmpfs.Size != "" {
 			if _, err := ParseMemory(v.Tmpfs.Size); err != nil {
 				l.add(at.Key("tmpfs").Key("size"), FaultBadFormat, "%s", err)
@@ -182,8 +182,8 @@ func checkRetry(l *faultList, p Path, r Retry) {
 	checkTimeout(l, p.Key("backoff"), r.Backoff)
 }
 
-// checkOne checks an item of a list of enumerated values. All but a few before
-// it are faults, so that a full list of faults bounds them.
+// checkOne checks an item of a list of enumerated values. Only a few items
+// before it can be without fault, so a full list of faults bounds the cost.
 func checkOne[T ~string](l *faultList, p Path, value T, before []T, allowed ...T) {
 	switch {
 	case value == "":
@@ -212,9 +212,9 @@ func checkStep(l *faultList, p Path, s *Step) {
 	kinds := s.kinds()
 	switch {
 	case len(kinds) == 0:
-		l.add(p, FaultRequired, "the step is empty: it has nothing to run")
+		l.add(p, FaultRequired, "the step is empty: set run or an archive step")
 	case len(kinds) > 1:
-		l.add(p, FaultContradiction, "a step does one thing; this one has %s", strings.Join(kinds, " and "))
+		l.add(p, FaultContradiction, "a step has exactly one type; this one has %s", strings.Join(kinds, " and "))
 	}
 	if s.Run != "" && strings.TrimSpace(s.Run) == "" {
 		l.add(p.Key("run"), FaultRequired, "the script is blank")
@@ -233,8 +233,8 @@ func checkStep(l *faultList, p Path, s *Step) {
 	checkEnum(l, p.Key("when"), s.When, WhenOnSuccess, WhenOnFailure, WhenAlways)
 }
 
-// Type returns what the step does, as its key in the specification: "run", or
-// an archive step's; "" where it has none.
+// Type returns the type of the step, as its key in the specification: "run", or
+// the key of an archive step; "" if it has none.
 func (s *Step) Type() string {
 	if kinds := s.kinds(); len(kinds) > 0 {
 		return kinds[0]

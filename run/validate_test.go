@@ -55,7 +55,7 @@ func found(faults []run.Fault) []string {
 func TestValidate_OK(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, run.Validate(valid()))
-	require.Empty(t, run.Validate(&run.Spec{Name: "n", Group: "/a/b", SetupErrors: []string{"no such branch"}}), "what could not be set up has no tasks")
+	require.Empty(t, run.Validate(&run.Spec{Name: "n", Group: "/a/b", SetupErrors: []string{"no such branch"}}), "a run with setup errors may have no tasks")
 }
 
 func TestValidate_Faults(t *testing.T) {

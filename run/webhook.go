@@ -9,48 +9,49 @@ import (
 	"time"
 )
 
-// Webhooks is what clients may ask about webhooks: receivers of events that
-// Drover calls by itself. Implementations are safe for concurrent use, and fail
-// with CodeUnavailable where the records store is out of reach.
+// Webhooks is the API for clients that manage webhooks: receivers to which
+// Drover delivers events. Implementations are safe for concurrent use, and fail
+// with CodeUnavailable if the records store cannot be reached.
 type Webhooks interface {
 	// Webhooks lists all webhooks, by name.
 	Webhooks(ctx context.Context) ([]Webhook, error)
 	// Webhook returns one. Errors: not_found.
 	Webhook(ctx context.Context, name string) (Webhook, error)
-	// PutWebhook makes a webhook, or changes the one of that name, and says
-	// whether it is new. It takes effect at once: what was being delivered is
-	// given up, and what waits to be tried again is tried again now. Errors:
-	// invalid with all faults, exhausted (MaxWebhooks).
+	// PutWebhook creates a webhook, or replaces the webhook of that name, and
+	// reports whether it is new. The change takes effect at once: the delivery
+	// in progress is aborted, and a pending retry is made now. Errors: invalid
+	// with all faults, exhausted (MaxWebhooks).
 	PutWebhook(ctx context.Context, w WebhookSpec) (_ Webhook, created bool, _ error)
-	// DeleteWebhook ends a webhook for good. Errors: not_found.
+	// DeleteWebhook deletes a webhook permanently. Errors: not_found.
 	DeleteWebhook(ctx context.Context, name string) error
 }
 
 // Limits of webhooks.
 const (
-	MaxWebhooks         = 100 // each is a reader of all events
+	MaxWebhooks         = 100 // each reads all events
 	MaxURLLength        = 2000
 	MinWebhookSecret    = 16
 	MaxWebhookSecret    = 256
 	webhookSecretAdvice = "such as the output of `openssl rand -hex 32`"
 )
 
-// FromNow is the place after the last event that there is.
+// FromNow is the position after the last event.
 const FromNow = "now"
 
-// WebhookSpec is what a client says of a webhook.
+// WebhookSpec is the specification of a webhook.
 type WebhookSpec struct {
 	Name string
 	URL  string // http or https
-	// Secret signs what is delivered; "" keeps that of the webhook there is.
+	// Secret signs the deliveries; "" keeps the secret of the existing webhook.
 	Secret Secret
 	// Events are the types to deliver; none means all.
 	Events  []EventType
-	Group   string // only of this group path and below; "" means of all
-	Run     ID     // only of this run; "" means of all
+	Group   string // only of this group path and below; "" means all groups
+	Run     ID     // only of this run; "" means all runs
 	Enabled bool
-	// From is where to begin: FromNow, or the number of the first event. ""
-	// goes on where the webhook is; a new one begins with FromNow.
+	// From is the position of the first delivery: FromNow, or the number of the
+	// first event. "" continues at the position of an existing webhook; a new
+	// one begins with FromNow.
 	From string
 }
 
@@ -58,27 +59,27 @@ type WebhookSpec struct {
 type Webhook struct {
 	Name      string
 	URL       string
-	Events    []EventType // all, where none were chosen
+	Events    []EventType // all types if none were chosen
 	Group     string
 	Run       ID
 	Enabled   bool
 	CreatedAt time.Time
 	UpdatedAt time.Time
-	// Delivered is the number of an event: up to it all are delivered that
-	// the webhook selects. It may be behind while nothing is selected.
+	// Delivered is the number of an event up to which all selected events were
+	// delivered. It may lag behind while no event is selected.
 	Delivered int64
-	// LastError says why the last attempt failed; "" where it did not.
+	// LastError says why the last attempt failed; "" if it succeeded.
 	LastError     string
-	LastAttemptAt time.Time // zero: none was made; likewise below
-	NextAttemptAt time.Time // when it is tried again
-	Failures      int       // attempts that failed since the last that did not
+	LastAttemptAt time.Time // zero if none was made; likewise below
+	NextAttemptAt time.Time // the time of the next retry
+	Failures      int       // consecutive failed attempts
 }
 
 // EventTypes lists all types of event.
 func EventTypes() []EventType { return []EventType{EventRun, EventTask} }
 
-// ValidateWebhook returns the faults of what a client says of a webhook. That
-// a new one needs a secret is for others to say.
+// ValidateWebhook returns the faults of the specification of a webhook. It does
+// not check that a new webhook has a secret.
 func ValidateWebhook(w WebhookSpec) []Fault {
 	l := newFaultList()
 	if !ValidName(w.Name) {
@@ -106,8 +107,8 @@ func ValidateWebhook(w WebhookSpec) []Fault {
 	return l.faults
 }
 
-// Start returns the number of the first event to deliver, 0 where From names
-// none, and whether From is well formed.
+// Start returns the number of the first event to deliver, 0 if From names none,
+// and whether From is well formed.
 func (w WebhookSpec) Start() (first int64, ok bool) {
 	if w.From == "" || w.From == FromNow {
 		return 0, true
@@ -116,8 +117,8 @@ func (w WebhookSpec) Start() (first int64, ok bool) {
 	return max(1, n), err == nil && n >= 0
 }
 
-// checkReceiver checks the URL of a webhook. It may not hold credentials:
-// whoever may read webhooks would see them.
+// checkReceiver checks the URL of a webhook. It must not hold credentials:
+// every client that may read webhooks would see them.
 func checkReceiver(l *faultList, text string) {
 	checkText(l, "url", text)
 	u, err := url.Parse(text)
@@ -135,8 +136,8 @@ func checkReceiver(l *faultList, text string) {
 	}
 }
 
-// checkSelector checks a group path that selects what lies at it and below; it
-// may be shorter than that of a run.
+// checkSelector checks a group path that selects a group and all below it; it
+// may be shorter than the group of a run.
 func checkSelector(l *faultList, group string) {
 	switch {
 	case len(group) > MaxGroupLength:

@@ -1,8 +1,7 @@
-// Package secrets gets the values of secrets that a run only refers to
-// (run.SecretRef) from where they are kept: the environment or files of the
-// gateway, or HashiCorp Vault. They are read each time a task is handed out,
-// and kept nowhere.
+// Package secrets reads secrets to which a run only refers (run.SecretRef) from
+// their providers: the environment or files of the gateway, or HashiCorp Vault.
+// It reads them each time a task is claimed, and stores them nowhere.
 //
-// What may be referred to is the operators' choice: each provider reaches no
-// further than its prefix or directory, and only for runs of its groups.
+// Operators decide which secrets runs may use: each provider reads only below its
+// prefix or directory, and only for runs of its groups.
 package secrets

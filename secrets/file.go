@@ -20,7 +20,7 @@ const (
 	typeVault = "vault"
 )
 
-// settings are those of one provider, of whatever type.
+// settings are the settings of one provider of any type.
 type settings struct {
 	Type   string   `yaml:"type"`
 	Groups []string `yaml:"groups"`
@@ -35,23 +35,23 @@ type settings struct {
 	AppRole   *appRole `yaml:"approle"`
 }
 
-// appRole is how a machine logs in to Vault.
+// appRole is the login of a machine at Vault.
 type appRole struct {
 	Mount        string `yaml:"mount"`
 	RoleID       string `yaml:"role_id"`
 	SecretIDFile string `yaml:"secret_id_file"`
 }
 
-// Open reads the file that names providers, and makes them; "" is none. It
-// reaches none of them yet. lookup reads the process's environment. See
-// docs/secrets.md for the file.
+// Open reads the configuration file of providers, and creates them; "" means no
+// providers. It does not connect to them. lookup reads the process's
+// environment. docs/secrets.md describes the file.
 func Open(path string, lookup func(name string) (string, bool), log *slog.Logger) (*Set, error) {
 	if path == "" {
 		return &Set{log: log}, nil
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("reading the providers of secrets: %w", err)
+		return nil, fmt.Errorf("read the providers of secrets: %w", err)
 	}
 	var file struct {
 		Providers map[string]settings `yaml:"providers"`
@@ -59,7 +59,7 @@ func Open(path string, lookup func(name string) (string, bool), log *slog.Logger
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	d.KnownFields(true)
 	if err := d.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("reading %s: %w", path, err)
+		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
 	s := &Set{entries: make(map[string]entry, len(file.Providers)), log: log}
 	var faults []error

@@ -13,7 +13,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// environment gives variables of the process whose names begin with a prefix.
+// environment provides variables of the process whose names begin with a
+// prefix.
 type environment struct {
 	prefix string
 	lookup func(name string) (string, bool)
@@ -21,7 +22,7 @@ type environment struct {
 
 func newEnvironment(x settings, lookup func(string) (string, bool)) (Provider, error) {
 	if x.Prefix == "" {
-		return nil, errors.New("it needs a prefix, of the variables that may be given out")
+		return nil, errors.New("it needs a prefix for the variables that runs may use")
 	}
 	return environment{prefix: x.Prefix, lookup: lookup}, nil
 }
@@ -42,7 +43,7 @@ func (e environment) Get(_ context.Context, ref run.SecretRef) (run.Secret, erro
 	return run.Secret(value), nil
 }
 
-// directory gives files of a directory, without the newline at their end.
+// directory provides files of a directory, without a final newline.
 type directory struct{ path string }
 
 func newDirectory(x settings) (Provider, error) {
@@ -58,21 +59,21 @@ func (directory) Check(ref run.SecretRef) error {
 		return err
 	}
 	if !filepath.IsLocal(ref.Name) {
-		return run.Errorf(run.CodeInvalid, "the name %q is no path below the provider's directory", ref.Name)
+		return run.Errorf(run.CodeInvalid, "the name %q is not a path below the provider's directory", ref.Name)
 	}
 	return nil
 }
 
-// Get implements Provider. Nothing outside of the directory is reached, by
-// links neither, but those of the directory itself: how Kubernetes mounts
-// secrets.
+// Get implements Provider. It reads nothing outside of the directory. Symbolic
+// links are followed only within the directory, as in the volumes in which
+// Kubernetes mounts secrets.
 func (d directory) Get(_ context.Context, ref run.SecretRef) (run.Secret, error) {
 	if err := d.Check(ref); err != nil {
 		return "", err
 	}
 	root, err := os.OpenRoot(d.path)
 	if err != nil {
-		return "", run.Errorf(run.CodeUnavailable, "opening the directory of secrets: %w", err)
+		return "", run.Errorf(run.CodeUnavailable, "open the directory of secrets: %w", err)
 	}
 	defer func() { _ = root.Close() }()
 	f, err := root.Open(filepath.FromSlash(ref.Name))
@@ -98,7 +99,7 @@ func fileError(ref run.SecretRef, err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		return run.Errorf(run.CodeForbidden, "the gateway may not read the file %s", ref.Name)
 	}
-	return run.Errorf(run.CodeForbidden, "the file %s can not be read: %w", ref.Name, err)
+	return run.Errorf(run.CodeForbidden, "the file %s cannot be read: %w", ref.Name, err)
 }
 
 func noKey(ref run.SecretRef) error {

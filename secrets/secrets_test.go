@@ -13,7 +13,7 @@ import (
 	"github.com/drover-run/drover/secrets"
 )
 
-// open makes a set of a file.
+// open creates a set from the text of a configuration file.
 func open(t *testing.T, text string) (*secrets.Set, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "providers.yaml")
@@ -52,18 +52,18 @@ func TestSet(t *testing.T) {
 	}{
 		"variable":               {"/a/x", run.SecretRef{Provider: "ci", Name: "TOKEN"}, variable, "", ""},
 		"variable, group itself": {"/b/c", run.SecretRef{Provider: "ci", Name: "TOKEN"}, variable, "", ""},
-		"group beside":           {"/ab/x", run.SecretRef{Provider: "ci", Name: "TOKEN"}, "", run.CodeForbidden, "gives nothing to runs of /ab/x"},
+		"group beside":           {"/ab/x", run.SecretRef{Provider: "ci", Name: "TOKEN"}, "", run.CodeForbidden, "is not for runs of /ab/x"},
 		"no such variable":       {"/a/x", run.SecretRef{Provider: "ci", Name: "X"}, "", run.CodeNotFound, "no variable CI_SECRET_X"},
 		"variable with key":      {"/a/x", run.SecretRef{Provider: "ci", Name: "TOKEN", Key: "k"}, "", run.CodeInvalid, "has no keys"},
 		"no such provider":       {"/a/x", run.SecretRef{Provider: "vault", Name: "X"}, "", run.CodeNotFound, "there are ci, files"},
 		"file behind a link":     {"/z/z", run.SecretRef{Provider: "files", Name: "db"}, file, "", ""},
 		"lines":                  {"/z/z", run.SecretRef{Provider: "files", Name: "lines"}, line + "\n" + line + "\n", "", ""},
 		"no such file":           {"/z/z", run.SecretRef{Provider: "files", Name: "x/y"}, "", run.CodeNotFound, "no file x/y"},
-		"directory":              {"/z/z", run.SecretRef{Provider: "files", Name: "..data"}, "", run.CodeForbidden, "can not be read"},
-		"link to outside":        {"/z/z", run.SecretRef{Provider: "files", Name: "link"}, "", run.CodeForbidden, "can not be read"},
-		"path to outside":        {"/z/z", run.SecretRef{Provider: "files", Name: "../outside"}, "", run.CodeInvalid, "no path below"},
-		"absolute path":          {"/z/z", run.SecretRef{Provider: "files", Name: filepath.Join(dir, "outside")}, "", run.CodeInvalid, "no path below"},
-		"too long":               {"/z/z", run.SecretRef{Provider: "files", Name: "long"}, "", run.CodeInvalid, "the environment takes less"},
+		"directory":              {"/z/z", run.SecretRef{Provider: "files", Name: "..data"}, "", run.CodeForbidden, "cannot be read"},
+		"link to outside":        {"/z/z", run.SecretRef{Provider: "files", Name: "link"}, "", run.CodeForbidden, "cannot be read"},
+		"path to outside":        {"/z/z", run.SecretRef{Provider: "files", Name: "../outside"}, "", run.CodeInvalid, "not a path below"},
+		"absolute path":          {"/z/z", run.SecretRef{Provider: "files", Name: filepath.Join(dir, "outside")}, "", run.CodeInvalid, "not a path below"},
+		"too long":               {"/z/z", run.SecretRef{Provider: "files", Name: "long"}, "", run.CodeInvalid, "a variable must have less"},
 		"NUL byte":               {"/z/z", run.SecretRef{Provider: "files", Name: "nul"}, "", run.CodeInvalid, "NUL byte"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -97,8 +97,8 @@ func TestOpen_faults(t *testing.T) {
 		"no login":         {"providers: {a: {type: vault}}", "either token_file or approle"},
 		"half a role":      {"providers: {a: {type: vault, approle: {role_id: x}}}", "approle needs role_id and secret_id_file"},
 		"all faults":       {"providers: {a: {type: env}, b: {type: file}}", "providers.b: dir is"},
-		"no such CA":       {"providers: {a: {type: vault, token_file: /x, ca_cert_file: /no/such}}", "reading ca_cert_file"},
-		"not YAML":         {"providers: [", "reading "},
+		"no such CA":       {"providers: {a: {type: vault, token_file: /x, ca_cert_file: /no/such}}", "read ca_cert_file"},
+		"not YAML":         {"providers: [", "read "},
 		"list of provider": {"providers: [{type: env}]", "cannot unmarshal"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -108,5 +108,5 @@ func TestOpen_faults(t *testing.T) {
 		})
 	}
 	_, err := secrets.Open("/no/such/file", nil, nil)
-	require.ErrorContains(t, err, "reading the providers of secrets")
+	require.ErrorContains(t, err, "read the providers of secrets")
 }

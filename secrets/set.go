@@ -15,39 +15,39 @@ import (
 )
 
 const (
-	// patience bounds the wait for a provider: an executor waits with it.
+	// patience is the timeout of a provider: an executor waits for the answer.
 	patience = 10 * time.Second
-	// atOnce is how many secrets of a task are asked for at a time.
+	// atOnce is how many secrets of a task are read concurrently.
 	atOnce = 8
 )
 
-// Provider keeps secrets.
+// Provider provides secrets.
 type Provider interface {
-	// Get returns a secret. Its errors never show a value. Codes: not_found
-	// and forbidden, which stand until somebody changes something there;
-	// invalid where the reference is not one of this provider's; unavailable.
+	// Get returns a secret. Its errors never show a value. Codes: not_found and
+	// forbidden, which a retry does not resolve; invalid if the reference does
+	// not suit this provider; unavailable.
 	Get(ctx context.Context, ref run.SecretRef) (run.Secret, error)
-	// Check reports a reference that can not be one of this provider's, without
-	// asking for it. Code: invalid.
+	// Check returns an error if the reference does not suit this provider,
+	// without reading the secret. Code: invalid.
 	Check(ref run.SecretRef) error
 }
 
-// entry is a provider and who may use it.
+// entry is a provider and the groups that may use it.
 type entry struct {
 	provider Provider
-	groups   []string // with all below them; none: everybody
+	groups   []string // groups, and all groups below them; none: all groups
 }
 
-// Set is the providers by name. It is safe for concurrent use. The zero Set has
-// none.
+// Set is a set of providers by name. It is safe for concurrent use. The zero
+// Set has no providers.
 type Set struct {
 	entries map[string]entry
 	log     *slog.Logger
 }
 
-// Check reports a reference of a run of the group that can not be followed.
-// Codes: not_found for a provider that there is not, forbidden for one that is
-// not for the group, invalid.
+// Check returns an error if a run of the group cannot use the reference. Codes:
+// not_found for an unknown provider, forbidden for a provider that is not for
+// the group, invalid.
 func (s *Set) Check(group string, ref run.SecretRef) error {
 	e, err := s.find(group, ref)
 	if err != nil {
@@ -56,8 +56,9 @@ func (s *Set) Check(group string, ref run.SecretRef) error {
 	return e.provider.Check(ref)
 }
 
-// Resolve gets the secrets of a run of the group, by the names that they have
-// there. Errors: those of Check, and those of Provider.Get, and name the secret.
+// Resolve returns the secrets of a run of the group, by the names under which
+// the run refers to them. Errors are those of Check and of Provider.Get, and
+// name the secret.
 func (s *Set) Resolve(ctx context.Context, group string, refs map[string]run.SecretRef) (map[string]run.Secret, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -93,13 +94,13 @@ func (s *Set) get(ctx context.Context, group string, ref run.SecretRef) (run.Sec
 	switch {
 	case err != nil:
 		if run.CodeOf(err) == run.CodeUnavailable {
-			s.log.WarnContext(ctx, "a provider of secrets does not answer", slog.String("provider", ref.Provider), slog.Any("error", err))
+			s.log.WarnContext(ctx, "failed to read a secret from its provider", slog.String("provider", ref.Provider), slog.Any("error", err))
 		}
 		return "", err
 	case len(value) >= run.MaxVariableBytes:
-		return "", run.Errorf(run.CodeInvalid, "it has %d bytes; the environment takes less than %d", len(value), run.MaxVariableBytes)
+		return "", run.Errorf(run.CodeInvalid, "it has %d bytes; a variable must have less than %d", len(value), run.MaxVariableBytes)
 	case strings.Contains(value.Reveal(), "\x00"):
-		return "", run.Errorf(run.CodeInvalid, "it has a NUL byte, which the environment can not hold")
+		return "", run.Errorf(run.CodeInvalid, "it has a NUL byte, which a variable cannot hold")
 	}
 	return value, nil
 }
@@ -114,12 +115,12 @@ func (s *Set) find(group string, ref run.SecretRef) (entry, error) {
 		return entry{}, run.Errorf(run.CodeNotFound, "there is no provider of secrets named %q; %s", ref.Provider, known)
 	}
 	if len(e.groups) > 0 && !slices.ContainsFunc(e.groups, func(g string) bool { return below(group, g) }) {
-		return entry{}, run.Errorf(run.CodeForbidden, "the provider %s gives nothing to runs of %s", ref.Provider, group)
+		return entry{}, run.Errorf(run.CodeForbidden, "the provider %s is not for runs of %s", ref.Provider, group)
 	}
 	return e, nil
 }
 
-// below reports whether a group is another one, or below it.
+// below reports whether a group is another one or below it.
 func below(group, other string) bool {
 	rest, ok := strings.CutPrefix(group, strings.TrimSuffix(other, "/"))
 	return ok && (rest == "" || rest[0] == '/')

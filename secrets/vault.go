@@ -20,7 +20,7 @@ const (
 	defaultAppRole = "approle"
 )
 
-// vaultStore gives keys of secrets in a key-value engine, version 2, of
+// vaultStore provides keys of secrets in a key-value engine, version 2, of
 // HashiCorp Vault.
 type vaultStore struct {
 	client   *vault.Client
@@ -45,23 +45,23 @@ func newVault(x settings) (Provider, error) {
 	if x.Mount == "" {
 		x.Mount = defaultMount
 	}
-	config := vault.DefaultConfig() // with Vault's own variables: VAULT_ADDR, VAULT_CACERT
+	config := vault.DefaultConfig() // reads Vault's own variables: VAULT_ADDR, VAULT_CACERT
 	if config.Error != nil {
-		return nil, fmt.Errorf("reading Vault's variables: %w", config.Error)
+		return nil, fmt.Errorf("read Vault's variables: %w", config.Error)
 	}
 	if x.Address != "" {
 		config.Address = x.Address
 	}
 	if x.CAFile != "" {
 		if err := config.ConfigureTLS(&vault.TLSConfig{CACert: x.CAFile}); err != nil {
-			return nil, fmt.Errorf("reading ca_cert_file: %w", err)
+			return nil, fmt.Errorf("read ca_cert_file: %w", err)
 		}
 	}
 	client, err := vault.NewClient(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client of Vault: %w", err)
+		return nil, fmt.Errorf("create a client of Vault: %w", err)
 	}
-	client.ClearToken() // VAULT_TOKEN is somebody else's
+	client.ClearToken() // VAULT_TOKEN is not meant for runs
 	if x.Namespace != "" {
 		client.SetNamespace(x.Namespace)
 	}
@@ -87,7 +87,7 @@ func (v *vaultStore) Get(ctx context.Context, ref run.SecretRef) (run.Secret, er
 	}
 	secret, err := v.read(ctx, ref)
 	if statusOf(err) == http.StatusForbidden && !fresh {
-		// The token may have run out: once more with a new one.
+		// The token may have expired: try once more with a new one.
 		if _, err := v.login(ctx, true); err != nil {
 			return "", err
 		}
@@ -109,7 +109,7 @@ func (v *vaultStore) read(ctx context.Context, ref run.SecretRef) (*vault.KVSecr
 	return v.client.KVv2(v.settings.Mount).Get(ctx, v.settings.Prefix+ref.Name)
 }
 
-// login has the client know a token. It says whether that is a new one.
+// login sets a token in the client, and reports whether it is a new one.
 func (v *vaultStore) login(ctx context.Context, again bool) (bool, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -141,12 +141,12 @@ func (v *vaultStore) token(ctx context.Context) (string, error) {
 	case err != nil:
 		return "", vaultError(ctx, err)
 	case answer == nil || answer.Auth == nil:
-		return "", run.Errorf(run.CodeUnavailable, "Vault answered the login without a token")
+		return "", run.Errorf(run.CodeUnavailable, "the login at Vault returned no token")
 	}
 	return answer.Auth.ClientToken, nil
 }
 
-// valueOf returns a key's value: texts as they are, all else as JSON.
+// valueOf returns a key's value: a text unchanged, any other value as JSON.
 func valueOf(secret *vault.KVSecret, path, key string) (run.Secret, error) {
 	value, ok := secret.Data[key]
 	switch {
@@ -160,7 +160,7 @@ func valueOf(secret *vault.KVSecret, path, key string) (run.Secret, error) {
 	}
 	text, err := json.Marshal(value)
 	if err != nil {
-		return "", run.Errorf(run.CodeInternal, "writing the key %q of %s as JSON", key, path)
+		return "", run.Errorf(run.CodeInternal, "the key %q of %s cannot be written as JSON", key, path)
 	}
 	return run.Secret(text), nil
 }
@@ -172,18 +172,18 @@ func statusOf(err error) int {
 	return 0
 }
 
-// vaultError makes an error of one that may pass.
+// vaultError returns an error for a failure that may be temporary.
 func vaultError(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
-	return run.Errorf(run.CodeUnavailable, "asking Vault: %w", err)
+	return run.Errorf(run.CodeUnavailable, "read from Vault: %w", err)
 }
 
 func readLine(path string) (string, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return "", run.Errorf(run.CodeUnavailable, "reading what logs in to Vault: %w", err)
+		return "", run.Errorf(run.CodeUnavailable, "read the credentials for Vault: %w", err)
 	}
 	return strings.TrimSpace(string(data)), nil
 }

@@ -16,14 +16,15 @@ import (
 	"github.com/drover-run/drover/secrets"
 )
 
-// fakeVault answers as Vault does (its API documentation: auth/approle, and
-// KV secrets engine version 2), as far as secrets asks, and can go wrong.
+// fakeVault is a fake of the part of Vault's API that package secrets uses (its
+// documentation: auth/approle, and KV secrets engine version 2). It can inject
+// faults.
 type fakeVault struct {
 	mu      sync.Mutex
-	token   string // the one that is good
+	token   string // the valid token
 	id      string // the secret id of the role "drover"
 	secrets map[string]map[string]any
-	fault   int // the status of all answers, where not 0
+	fault   int // the status of all responses, if not 0
 	logins  int
 }
 
@@ -38,7 +39,7 @@ func (f *fakeVault) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer f.mu.Unlock()
 	answer := func(status int, body any) {
 		w.WriteHeader(status)
-		_ = json.NewEncoder(w).Encode(body) //nolint:errchkjson // the client has gone, at worst
+		_ = json.NewEncoder(w).Encode(body) //nolint:errchkjson // the client may be gone
 	}
 	refuse := func(status int, text string) { answer(status, map[string]any{"errors": []string{text}}) }
 	switch {
@@ -68,7 +69,7 @@ func (f *fakeVault) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// newVault returns a fake and a set whose provider "vault" asks it.
+// newVault returns a fake, and a set whose provider "vault" uses it.
 func newVault(t *testing.T) (*fakeVault, *secrets.Set, string) {
 	t.Helper()
 	f := &fakeVault{token: rand.Text(), id: rand.Text(), secrets: map[string]map[string]any{
@@ -127,9 +128,9 @@ func TestVault_faults(t *testing.T) {
 	require.Equal(t, "5432", value)
 	_, err = get()
 	require.NoError(t, err)
-	require.Equal(t, 1, f.logins, "a token is used as long as it is good")
+	require.Equal(t, 1, f.logins, "a token is used as long as it is valid")
 
-	f.set(func() { f.token = rand.Text() }) // the one that is known ran out
+	f.set(func() { f.token = rand.Text() }) // the client's token expired
 	_, err = get()
 	require.NoError(t, err)
 	require.Equal(t, 2, f.logins)
@@ -138,7 +139,7 @@ func TestVault_faults(t *testing.T) {
 	_, err = get()
 	require.Equal(t, run.CodeForbidden, run.CodeOf(err), "%v", err)
 	require.ErrorContains(t, err, "Vault refuses the gateway's role")
-	require.NoError(t, os.WriteFile(file, []byte(f.id), 0o600)) // replaced under the process
+	require.NoError(t, os.WriteFile(file, []byte(f.id), 0o600)) // replaced while the process runs
 	_, err = get()
 	require.NoError(t, err)
 
@@ -161,7 +162,7 @@ func TestVault_token_file(t *testing.T) {
 	require.NoError(t, err)
 	ref := run.SecretRef{Provider: "vault", Name: "app/db", Key: "port"}
 	_, err = resolve(t, s, "/a/b", ref)
-	require.Equal(t, run.CodeUnavailable, run.CodeOf(err), "the file is not there yet: %v", err)
+	require.Equal(t, run.CodeUnavailable, run.CodeOf(err), "the file does not exist yet: %v", err)
 	require.NoError(t, os.WriteFile(file, []byte(f.token+"\n"), 0o600))
 	value, err := resolve(t, s, "/a/b", ref)
 	require.NoError(t, err)

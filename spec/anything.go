@@ -6,9 +6,10 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// DecodeYAML reads YAML of any content into v, for inputs that are no resource
-// of their own. It has the bounds of a specification: aliases cannot make more
-// of the input. The error is a *run.Error: CodeUnreadable or CodeTooLarge.
+// DecodeYAML reads YAML of any content into v, for inputs that are not a
+// resource. It applies the bounds of a specification, so aliases cannot
+// multiply the input. The error is a *run.Error: CodeUnreadable or
+// CodeTooLarge.
 func DecodeYAML(data []byte, v any) error {
 	root, err := parse(data, FormatYAML)
 	if err != nil {
@@ -26,7 +27,7 @@ func DecodeYAML(data []byte, v any) error {
 	return nil
 }
 
-// measure spends a value and all that is in it.
+// measure charges a value and all values in it to the bounds.
 func (d *decoder) measure(n *yaml.Node, depth int) {
 	n = resolve(n)
 	d.hopeless = d.hopeless || depth > maxDepth

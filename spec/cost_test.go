@@ -21,13 +21,13 @@ const (
 	maxCostUnit = 2 << 10
 )
 
-// costSeed is an input that is made of two parts which are repeated.
+// costSeed is an input with two parts that are repeated.
 type costSeed struct{ head, first, middle, second, tail string }
 
 const costTask = "name: n\ngroup: /a/b\n"
 
-// costSeeds are inputs whose cost grew with the square of their length, and
-// some that put load on the YAML library.
+// costSeeds returns inputs whose cost once grew with the square of their
+// length, and inputs that are expensive for the YAML library.
 func costSeeds() map[string]costSeed {
 	steps := "steps: [{run: x}]"
 	values := make([]string, 100)

@@ -15,36 +15,36 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Bounds of an input with its aliases written out. Without aliases no useful
-// one comes near them: ten thousand tasks have some hundred thousand values.
+// Bounds of an input with its aliases expanded. Without aliases no useful input
+// comes near them: ten thousand tasks have some hundred thousand values.
 const (
 	maxExpanded = 2 * run.MaxRequestBytes // bytes of text
 	maxNodes    = 1_000_000               // maps, lists, keys and values
 )
 
-// decoder fills the domain's types from a tree, by the names in their json
-// tags, and notes every fault on the way. Where a value is wrong it leaves the
-// zero value, so that indexes and names of what is around it stay right.
+// decoder fills the types of package run from a tree, by the names in their
+// json tags, and records every fault. It leaves the zero value for an invalid
+// value, so that indexes and names of other values stay correct.
 type decoder struct {
 	faults   []run.Fault
-	hopeless bool            // there is no use in looking at the content
-	done     <-chan struct{} // of the request; nil: it cannot be cancelled
+	hopeless bool            // decoding has ended early; the content must not be checked
+	done     <-chan struct{} // of the request; nil if the request cannot be cancelled
 	extra    map[string]*string
-	bytes    int // of text that may still come
+	bytes    int // bytes of text that are left
 	nodes    int // likewise
 	fields   map[reflect.Type][]field
-	lines    map[run.Path]int // filled in where it is not nil
+	lines    map[run.Path]int // recorded if not nil
 }
 
 // field is one key of an object.
 type field struct {
 	name  string
 	index []int
-	// loose: a number or bool stands for its text.
+	// loose: a number or bool is accepted as text.
 	loose bool
-	// positive: 0, the mark of a field not given, must not be given.
+	// positive: 0 is not allowed, since it stands for a missing field.
 	positive bool
-	// given: the key tells something without a value too.
+	// given: the key has a meaning without a value too.
 	given bool
 }
 
@@ -57,7 +57,7 @@ func (d *decoder) document(root *yaml.Node) *run.Spec {
 	s := new(run.Spec)
 	root = resolve(root)
 	if root.Kind != yaml.MappingNode {
-		d.fault("", root.Line, run.FaultWrongType, "%s where a specification, which is a map, is wanted", describe(root))
+		d.fault("", root.Line, run.FaultWrongType, "%s where a specification, which is a map, is expected", describe(root))
 		d.hopeless = true
 		return s
 	}
@@ -72,8 +72,8 @@ func (d *decoder) fault(p run.Path, line int, code run.Code, format string, args
 	}
 }
 
-// stop reports whether reading is to end: the input is hopeless, the list of
-// faults is full, or the request was cancelled.
+// stop reports whether reading must end: it was aborted, the list of faults is
+// full, or the request was cancelled.
 func (d *decoder) stop() bool {
 	select {
 	case <-d.done:
@@ -93,7 +93,7 @@ func (d *decoder) note(p run.Path, line int) {
 	}
 }
 
-// spend takes a node off what may still come, and reports whether that lasts.
+// spend charges a node to the bounds, and reports whether they hold.
 func (d *decoder) spend(n *yaml.Node) bool {
 	d.nodes--
 	d.bytes -= len(n.Value)
@@ -105,7 +105,7 @@ func (d *decoder) spend(n *yaml.Node) bool {
 	return enough
 }
 
-// value decodes n into v. What may be null is up to the caller.
+// value decodes n into v. The caller decides whether null is allowed.
 func (d *decoder) value(p run.Path, n *yaml.Node, v reflect.Value, f field) {
 	n = resolve(n)
 	if !d.spend(n) {
@@ -160,7 +160,7 @@ func (d *decoder) value(p run.Path, n *yaml.Node, v reflect.Value, f field) {
 	case reflect.Float64:
 		d.number(p, n, v)
 	default:
-		// No type of the domain comes here: a test walks them all.
+		// No type of package run comes here: a test walks them all.
 		d.fault(p, n.Line, run.CodeNotSupported, "it cannot be read")
 	}
 }
@@ -187,8 +187,8 @@ func (d *decoder) object(p run.Path, n *yaml.Node, v reflect.Value) {
 			continue
 		}
 		to := v.FieldByIndex(fields[i].index)
-		// A field without a value counts as not given. An archive step's key
-		// tells what the step is all the same.
+		// A field without a value counts as missing. The key of an archive step
+		// still sets the type of the step.
 		if null(e.value) {
 			if fields[i].given {
 				to.Set(reflect.New(to.Type().Elem()))
@@ -211,7 +211,7 @@ func (d *decoder) unknown(p run.Path, e entry, fields []field) {
 	d.fault(p.Key(e.key), e.line, run.FaultUnknownField, "there is no field %s here%s", quote(e.key), hint)
 }
 
-// table decodes a map whose keys are the client's own.
+// table decodes a map with arbitrary keys.
 func (d *decoder) table(p run.Path, n *yaml.Node, v reflect.Value) {
 	entries := d.entries(p, n)
 	v.Set(reflect.MakeMapWithSize(v.Type(), len(entries)))
@@ -223,7 +223,7 @@ func (d *decoder) table(p run.Path, n *yaml.Node, v reflect.Value) {
 		at := p.Key(e.key)
 		d.note(at, e.line)
 		to := reflect.New(elem).Elem()
-		// An empty task or axis is told by run.Validate.
+		// run.Validate reports an empty task or axis.
 		if kind := elem.Kind(); !null(e.value) || kind != reflect.Pointer && kind != reflect.Slice {
 			d.value(at, e.value, to, field{loose: true})
 		}
@@ -243,8 +243,8 @@ func (d *decoder) list(p run.Path, n *yaml.Node, v reflect.Value, f field) {
 	}
 }
 
-// text returns the value of a string; where loose, that of any scalar but null
-// as it was written.
+// text returns the value of a string. If loose, it also returns any other
+// scalar but null, as it was written.
 func (d *decoder) text(p run.Path, n *yaml.Node, loose bool) string {
 	switch tag := n.ShortTag(); {
 	case isString(n):
@@ -254,9 +254,9 @@ func (d *decoder) text(p run.Path, n *yaml.Node, loose bool) string {
 		if tag == "!!null" {
 			hint = `: write "" for an empty one`
 		}
-		d.fault(p, n.Line, run.FaultWrongType, "%s where a string is wanted%s", describe(n), hint)
+		d.fault(p, n.Line, run.FaultWrongType, "%s where a string is expected%s", describe(n), hint)
 	case !loose:
-		d.fault(p, n.Line, run.FaultWrongType, "%s where a string is wanted: put it in quotes", describe(n))
+		d.fault(p, n.Line, run.FaultWrongType, "%s where a string is expected: put it in quotes", describe(n))
 	default:
 		return n.Value
 	}
@@ -265,7 +265,7 @@ func (d *decoder) text(p run.Path, n *yaml.Node, loose bool) string {
 
 func (d *decoder) boolean(p run.Path, n *yaml.Node, v reflect.Value) {
 	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!bool" {
-		d.fault(p, n.Line, run.FaultWrongType, "%s where true or false is wanted", describe(n))
+		d.fault(p, n.Line, run.FaultWrongType, "%s where true or false is expected", describe(n))
 		return
 	}
 	v.SetBool(strings.EqualFold(n.Value, "true"))
@@ -273,13 +273,13 @@ func (d *decoder) boolean(p run.Path, n *yaml.Node, v reflect.Value) {
 
 func (d *decoder) integer(p run.Path, n *yaml.Node, v reflect.Value, f field) {
 	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!int" {
-		d.fault(p, n.Line, run.FaultWrongType, "%s where a whole number is wanted", describe(n))
+		d.fault(p, n.Line, run.FaultWrongType, "%s where a whole number is expected", describe(n))
 		return
 	}
 	i, err := strconv.ParseInt(n.Value, 10, 32) // nothing in a specification needs more
 	switch {
 	case err != nil:
-		d.fault(p, n.Line, run.FaultOutOfRange, "%s is not a decimal number of a size that makes sense here", quote(n.Value))
+		d.fault(p, n.Line, run.FaultOutOfRange, "%s is not a decimal number in the allowed range", quote(n.Value))
 	case f.positive && i < 1:
 		d.fault(p, n.Line, run.FaultOutOfRange, "it is %d; it must be at least 1", i)
 	default:
@@ -289,12 +289,12 @@ func (d *decoder) integer(p run.Path, n *yaml.Node, v reflect.Value, f field) {
 
 func (d *decoder) number(p run.Path, n *yaml.Node, v reflect.Value) {
 	if tag := n.ShortTag(); n.Kind != yaml.ScalarNode || tag != "!!int" && tag != "!!float" {
-		d.fault(p, n.Line, run.FaultWrongType, "%s where a number is wanted", describe(n))
+		d.fault(p, n.Line, run.FaultWrongType, "%s where a number is expected", describe(n))
 		return
 	}
 	x, err := strconv.ParseFloat(n.Value, 64)
 	if err != nil || math.IsInf(x, 0) || math.IsNaN(x) {
-		d.fault(p, n.Line, run.FaultOutOfRange, "%s is not a decimal number of a size that makes sense here", quote(n.Value))
+		d.fault(p, n.Line, run.FaultOutOfRange, "%s is not a decimal number in the allowed range", quote(n.Value))
 		return
 	}
 	v.SetFloat(x)
@@ -308,19 +308,19 @@ func (d *decoder) is(p run.Path, n *yaml.Node, kind yaml.Kind) bool {
 	if kind == yaml.SequenceNode {
 		want = "list"
 	}
-	d.fault(p, n.Line, run.FaultWrongType, "%s where a %s is wanted", describe(n), want)
+	d.fault(p, n.Line, run.FaultWrongType, "%s where a %s is expected", describe(n), want)
 	return false
 }
 
-// fieldsOf returns the fields of a struct type in their order; those of an
-// embedded one are its own.
+// fieldsOf returns the fields of a struct type in their order, including those
+// of embedded structs.
 func (d *decoder) fieldsOf(t reflect.Type) []field {
 	if fields, ok := d.fields[t]; ok {
 		return fields
 	}
 	var fields []field
 	for _, f := range reflect.VisibleFields(t) {
-		if f.Anonymous { // its fields stand for it
+		if f.Anonymous { // its fields are listed instead
 			continue
 		}
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")

@@ -10,7 +10,7 @@ import (
 	"github.com/drover-run/drover/spec"
 )
 
-// TestExamples keeps the examples valid.
+// TestExamples validates the examples.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	names, err := filepath.Glob("../examples/*.yaml")

@@ -2,7 +2,7 @@ package spec
 
 import "github.com/drover-run/drover/run"
 
-// Fleet is a fleet as a file has it: with its name, which may be left out.
+// Fleet is a fleet in a file. Name is optional.
 type Fleet struct {
 	Name string `json:"name,omitempty"`
 	run.FleetSpec
@@ -10,7 +10,7 @@ type Fleet struct {
 
 func fleets() resource { return resource{a: "a fleet, which is a map, is", has: "the fleet has"} }
 
-// ReadFleet reads a fleet. It fails like Read. What it says is not checked.
+// ReadFleet reads a fleet. It fails like Read. It does not check the content.
 func ReadFleet(data []byte, format Format) (*Fleet, error) {
 	return readResource[Fleet](fleets(), data, format)
 }

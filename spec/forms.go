@@ -12,7 +12,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// maxMerges bounds how deep merge keys may refer to each other.
+// maxMerges is the greatest depth of merge keys.
 const maxMerges = 10
 
 // entry is one key of a map with its value.
@@ -22,8 +22,8 @@ type entry struct {
 	value *yaml.Node
 }
 
-// entries returns the entries of a map, merge keys followed, in the order in
-// which they stand; of a key that is there twice the first.
+// entries returns the entries of a map, including merged ones, in their order.
+// Of a duplicate key it returns the first.
 func (d *decoder) entries(p run.Path, n *yaml.Node) []entry {
 	out := make([]entry, 0, len(n.Content)/2)
 	seen := make(map[string]int, len(n.Content)/2)
@@ -34,7 +34,7 @@ func (d *decoder) entries(p run.Path, n *yaml.Node) []entry {
 			return nil
 		}
 		if key.Kind != yaml.ScalarNode {
-			d.fault(p, key.Line, run.FaultWrongType, "%s where a key, which is a string, is wanted", describe(key))
+			d.fault(p, key.Line, run.FaultWrongType, "%s where a key, which is a string, is expected", describe(key))
 			continue
 		}
 		if key.ShortTag() == "!!merge" {
@@ -55,8 +55,8 @@ func (d *decoder) entries(p run.Path, n *yaml.Node) []entry {
 	return out
 }
 
-// merge appends the entries that a merge key brings in: what the map has
-// itself, or a merge before this one, goes first.
+// merge appends the entries of a merge key. Entries of the map itself, and of
+// earlier merges, take precedence.
 func (d *decoder) merge(p run.Path, n *yaml.Node, out []entry, seen map[string]int, depth int) []entry {
 	n = resolve(n)
 	if !d.spend(n) {
@@ -91,14 +91,14 @@ func (d *decoder) merge(p run.Path, n *yaml.Node, out []entry, seen map[string]i
 			out = append(out, entry{key: key.Value, line: key.Line, value: n.Content[i+1]})
 		}
 	default:
-		d.fault(p, n.Line, run.FaultWrongType, "%s where a map to merge is wanted", describe(n))
+		d.fault(p, n.Line, run.FaultWrongType, "%s where a map to merge is expected", describe(n))
 	}
 	return out
 }
 
 func (d *decoder) duration(p run.Path, n *yaml.Node, to *run.Duration) {
 	if !isString(n) {
-		d.fault(p, n.Line, run.FaultWrongType, "%s where a duration such as 90s or 1h30m is wanted", describe(n))
+		d.fault(p, n.Line, run.FaultWrongType, "%s where a duration such as 90s or 1h30m is expected", describe(n))
 		return
 	}
 	v, err := time.ParseDuration(n.Value)
@@ -109,18 +109,18 @@ func (d *decoder) duration(p run.Path, n *yaml.Node, to *run.Duration) {
 	*to = run.Duration(v)
 }
 
-// approval takes true, false or the number of approvers in a map.
+// approval accepts true, false or the number of approvers in a map.
 func (d *decoder) approval(p run.Path, n *yaml.Node, v reflect.Value) {
 	if n.Kind == yaml.MappingNode {
 		before := len(d.faults)
 		d.object(p, n, v)
 		if v.IsZero() && len(d.faults) == before {
-			d.fault(p.Key("approvers"), n.Line, run.FaultRequired, "it says how many must approve")
+			d.fault(p.Key("approvers"), n.Line, run.FaultRequired, "the number of approvers is missing")
 		}
 		return
 	}
 	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!bool" {
-		d.fault(p, n.Line, run.FaultWrongType, "%s where true, false or {approvers: 2} is wanted", describe(n))
+		d.fault(p, n.Line, run.FaultWrongType, "%s where true, false or {approvers: 2} is expected", describe(n))
 		return
 	}
 	if strings.EqualFold(n.Value, "true") {
@@ -128,7 +128,7 @@ func (d *decoder) approval(p run.Path, n *yaml.Node, v reflect.Value) {
 	}
 }
 
-// raw returns a value as JSON, for what is kept as it came.
+// raw returns a value as JSON, for fields that are stored unchanged.
 func (d *decoder) raw(p run.Path, n *yaml.Node) json.RawMessage {
 	b, err := json.Marshal(d.plain(p, n, 0))
 	if err != nil {
@@ -195,8 +195,8 @@ func null(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null"
 }
 
-// isString reports whether n is a string, or a date, which YAML tells apart
-// and a specification does not.
+// isString reports whether n is a string. A date counts as one: YAML
+// distinguishes it from a string, a specification does not.
 func isString(n *yaml.Node) bool {
 	if n.Kind != yaml.ScalarNode {
 		return false
@@ -205,8 +205,8 @@ func isString(n *yaml.Node) bool {
 	return tag == "!!str" || tag == "!!timestamp" || tag == "!!merge"
 }
 
-// describe says what a node is, without telling a string, which may be a
-// secret in the wrong place.
+// describe returns the kind of a node. It never shows a string, which may be a
+// misplaced secret.
 func describe(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -229,7 +229,7 @@ func describe(n *yaml.Node) string {
 	}
 }
 
-// quote returns s quoted, shortened where it is long.
+// quote returns s quoted, and shortened if it is long.
 func quote(s string) string {
 	const most = 60
 	if len(s) > most {

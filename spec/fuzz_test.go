@@ -11,8 +11,9 @@ import (
 	"github.com/drover-run/drover/spec"
 )
 
-// FuzzRead feeds the reader anything: it must answer with a specification that
-// all that follows can take, or with an error that says what is wrong.
+// FuzzRead passes arbitrary input to the reader. The reader must return a
+// specification that all later stages accept, or an error that describes the
+// fault.
 func FuzzRead(f *testing.F) {
 	for _, text := range []string{
 		minimal, "", "null", "[]", "{}", "a: *b", "&a [*a]", "tasks: &a\n  b: *a\n", "<<: {name: n}", "? [a]\n: b",
@@ -49,7 +50,7 @@ func FuzzRead(f *testing.F) {
 		require.Empty(t, cmp.Diff(s, valid))
 		require.Empty(t, run.Validate(s))
 		x, faults := run.Expand(s, nil)
-		require.Empty(t, faults, "what is valid can be expanded")
+		require.Empty(t, faults, "a valid specification can be expanded")
 		g, err := run.NewGraph(run.MergePlans(run.SplitPlan(x.Plan, run.MaxPlanPage)).Nodes, s.FailFast)
 		require.NoError(t, err)
 		require.Equal(t, len(x.Tasks), g.Len())
@@ -59,7 +60,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// checkReads checks that the canonical form says the same.
+// checkReads checks that the canonical form has the same meaning.
 func checkReads(t *testing.T, s *run.Spec) {
 	t.Helper()
 	b, err := spec.Marshal(s)

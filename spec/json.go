@@ -16,8 +16,8 @@ import (
 // maxDepth bounds the nesting of inputs; specifications need about ten.
 const maxDepth = 100
 
-// jsonReader makes the tree that a YAML parser would make, so that all that
-// follows is one.
+// jsonReader builds the tree that a YAML parser would build, so that both
+// formats share the decoder.
 type jsonReader struct {
 	data    []byte
 	decoder *json.Decoder
@@ -105,8 +105,8 @@ func (r *jsonReader) here() int {
 	return r.line
 }
 
-// fail tells an error of the decoder with the line of what comes after the
-// last good token: the offsets of the errors themselves leave punctuation out.
+// fail returns an error of the JSON decoder with the line that follows the last
+// good token: the offsets of the errors themselves leave punctuation out.
 func (r *jsonReader) fail(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return unreadable(1+bytes.Count(r.data, []byte("\n")), "it is not JSON: it ends too early")

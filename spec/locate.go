@@ -6,9 +6,9 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Locate returns faults with the lines of their places in a specification,
-// for those that have none: faults that somebody else found in it. Where the
-// specification cannot be read they are returned as they are.
+// Locate returns faults with the lines of their paths in a specification, for
+// faults without a line, which other checks found. If the specification cannot
+// be read, it returns the faults unchanged.
 func Locate(faults []run.Fault, data []byte, format Format) []run.Fault {
 	root, err := parse(data, format)
 	if err != nil {

@@ -10,14 +10,15 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// resource is what a file may hold other than the specification of a run: how
-// messages name it.
+// resource is a kind of file other than the specification of a run. Its fields
+// are parts of messages.
 type resource struct {
 	a   string // "a fleet, which is a map, is"
 	has string // "the fleet has"
 }
 
-// readResource reads a resource. It fails like Read. What it says is not checked.
+// readResource reads a resource. It fails like Read. It does not check the
+// content.
 func readResource[T any](of resource, data []byte, format Format) (*T, error) {
 	root, err := parse(data, format)
 	if err != nil {
@@ -51,7 +52,7 @@ func locateResource[T any](of resource, faults []run.Fault, data []byte, format 
 func (d *decoder) resource(of resource, root *yaml.Node, to reflect.Value) {
 	root = resolve(root)
 	if root.Kind != yaml.MappingNode {
-		d.fault("", root.Line, run.FaultWrongType, "%s where %s wanted", describe(root), of.a)
+		d.fault("", root.Line, run.FaultWrongType, "%s where %s expected", describe(root), of.a)
 		return
 	}
 	d.note("", root.Line)

@@ -6,8 +6,8 @@ func scalings() resource {
 	return resource{a: "scaling settings, which are a map, are", has: "the scaling settings have"}
 }
 
-// ReadScaling reads the scaling settings of a fleet. It fails like Read. What
-// they say is not checked.
+// ReadScaling reads the scaling settings of a fleet. It fails like Read. It
+// does not check the content.
 func ReadScaling(data []byte, format Format) (*run.Scaling, error) {
 	return readResource[run.Scaling](scalings(), data, format)
 }

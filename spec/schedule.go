@@ -13,8 +13,8 @@ func schedules() resource {
 }
 
 // ReadSchedule reads a schedule. It fails like Read; faults of the
-// specification in it have their paths under spec. What it says is not
-// checked.
+// specification in it have their paths under spec. It does not check the
+// content.
 func ReadSchedule(data []byte, format Format) (*run.ScheduleSpec, error) {
 	return readResource[run.ScheduleSpec](schedules(), data, format)
 }
@@ -27,7 +27,7 @@ func LocateSchedule(faults []run.Fault, data []byte, format Format) []run.Fault 
 // time reads a time of RFC 3339.
 func (d *decoder) time(p run.Path, n *yaml.Node, to *time.Time) {
 	if !isString(n) {
-		d.fault(p, n.Line, run.FaultWrongType, "%s where a time such as 2026-01-31T15:04:05Z is wanted", describe(n))
+		d.fault(p, n.Line, run.FaultWrongType, "%s where a time such as 2026-01-31T15:04:05Z is expected", describe(n))
 		return
 	}
 	at, err := time.Parse(time.RFC3339, n.Value)

@@ -17,7 +17,7 @@ spec:
   name: build
   group: /a/b
   environment: {GO: 1.20}
-  secrets: {TOKEN: hush}
+  secrets: {TOKEN: hidden}
   tasks: {t: {steps: [{run: make}], depends: [u]}, u: {steps: [{run: make}]}}
 cron: ["0 3 * * *", "@daily"]
 intervals: [{every: 6h, offset: 30m}]
@@ -40,7 +40,7 @@ func TestReadSchedule(t *testing.T) {
 	want := run.ScheduleSpec{
 		Name: "nightly",
 		Spec: &run.Spec{
-			Name: "build", Group: "/a/b", Environment: map[string]string{"GO": "1.20"}, Secrets: map[string]run.Secret{"TOKEN": "hush"},
+			Name: "build", Group: "/a/b", Environment: map[string]string{"GO": "1.20"}, Secrets: map[string]run.Secret{"TOKEN": "hidden"},
 			Tasks: map[string]*run.TaskSpec{
 				"t": {Steps: []run.Step{{Run: "make"}}, Depends: []run.Depend{{Task: "u"}}},
 				"u": {Steps: []run.Step{{Run: "make"}}},

@@ -1,10 +1,10 @@
 // Package spec reads specifications of runs, in YAML and JSON, into run.Spec.
 //
-// It is strict: whatever is not understood is a fault with its path and line,
-// and all faults are told at once. It is lenient where a reader cannot be
-// misled: short forms (a dependency as a string, approval as a bool) and
-// unquoted numbers where only a text can be meant. No input makes it use much
-// more memory or time than its size warrants.
+// It is strict: everything that it does not understand is a fault with a path and
+// line, and it reports all faults at once. It is lenient only where the meaning is
+// clear: short forms (a dependency as a string, approval as a bool) and unquoted
+// numbers where only text is possible. Memory and time are bounded in proportion to
+// the size of the input.
 package spec
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Format is the form of an input.
+// Format is the format of an input.
 type Format string
 
 // The formats.
@@ -31,9 +31,9 @@ const (
 	FormatJSON Format = "json"
 )
 
-// Detect tells the format by a content type ("application/json;
-// charset=utf-8") or by the name of a file ("run.yml"), and whether it is one
-// of the two.
+// Detect derives the format from a content type ("application/json;
+// charset=utf-8") or the name of a file ("run.yml"), and reports whether it is
+// one of the two formats.
 func Detect(name string) (Format, bool) {
 	switch strings.ToLower(path.Ext(name)) {
 	case ".json":
@@ -63,15 +63,15 @@ func Validate(data []byte, format Format) (*run.Spec, error) { return Parser{}.V
 
 // Parser reads specifications. The zero value is ready for use.
 type Parser struct {
-	// Extra has further keys that are allowed beside those of a
-	// specification, and where their values, which are strings, go.
+	// Extra has additional keys that are allowed at the top of a specification,
+	// and the variables that receive their values, which are strings.
 	Extra map[string]*string
 }
 
-// Read reads a specification. The error is a *run.Error: CodeTooLarge over
-// run.MaxRequestBytes, CodeUnreadable for what is not of the format,
+// Read reads a specification. The error is a *run.Error: CodeTooLarge above
+// run.MaxRequestBytes, CodeUnreadable for input that is not in the format,
 // CodeUnsupportedMedia for an unknown format, and CodeInvalid with all faults
-// of the form. What the specification says is not checked: see Validate.
+// of the form. Read does not check the content: see Validate.
 func (p Parser) Read(data []byte, format Format) (*run.Spec, error) {
 	root, err := parse(data, format)
 	if err != nil {
@@ -85,14 +85,14 @@ func (p Parser) Read(data []byte, format Format) (*run.Spec, error) {
 	return s, nil
 }
 
-// Validate reads a specification and checks it with run.Validate. It fails
-// like Read; CodeInvalid comes with all faults of form and content, by line.
+// Validate reads a specification and checks it with run.Validate. It fails like
+// Read; CodeInvalid has all faults of form and content, by line.
 func (p Parser) Validate(data []byte, format Format) (*run.Spec, error) {
 	return p.ValidateContext(context.Background(), data, format)
 }
 
-// ValidateContext is Validate, and fails with the cause if ctx ends before it
-// does.
+// ValidateContext is Validate with a context. It returns the cause if ctx ends
+// before the validation does.
 func (p Parser) ValidateContext(ctx context.Context, data []byte, format Format) (*run.Spec, error) {
 	root, err := parse(data, format)
 	if err != nil {
@@ -125,12 +125,12 @@ func (p Parser) ValidateContext(ctx context.Context, data []byte, format Format)
 }
 
 // Marshal writes a specification as JSON in its canonical form, secrets in the
-// clear: it is for handing a specification on to where it is run, never for
-// showing it.
+// clear. Use it only to pass a specification on for execution, never to show
+// it.
 func Marshal(s *run.Spec) ([]byte, error) {
 	open := struct {
 		*run.Spec
-		Secrets map[string]string `json:"secrets,omitempty"` // in the place of Spec's
+		Secrets map[string]string `json:"secrets,omitempty"` // replaces Spec's
 	}{Spec: s}
 	if s.Secrets != nil {
 		open.Secrets = make(map[string]string, len(s.Secrets))
@@ -140,7 +140,7 @@ func Marshal(s *run.Spec) ([]byte, error) {
 	}
 	b, err := json.Marshal(open)
 	if err != nil {
-		return nil, fmt.Errorf("marshalling a specification: %w", err)
+		return nil, fmt.Errorf("marshal the specification: %w", err)
 	}
 	return b, nil
 }
@@ -161,9 +161,9 @@ func parse(data []byte, format Format) (*yaml.Node, error) {
 	return nil, run.Errorf(run.CodeUnsupportedMedia, "a specification is YAML or JSON, not %q", string(format))
 }
 
-// follows reports whether a fault of the content comes from a fault of the
-// form: something wrong left a gap at its own place, and may have left nothing
-// of what it is a part of.
+// follows reports whether a fault of the content is caused by a fault of the
+// form: a value with a fault is left empty, and so may be the value that
+// contains it.
 func follows(f run.Fault, form []run.Fault) bool {
 	return slices.ContainsFunc(form, func(of run.Fault) bool {
 		gap := of.Code != run.FaultDuplicate && of.Code != run.FaultUnknownField
@@ -171,14 +171,14 @@ func follows(f run.Fault, form []run.Fault) bool {
 	})
 }
 
-// within reports whether path is outer or lies in it.
+// within reports whether path is outer or below it.
 func within(path, outer string) bool {
 	rest, ok := strings.CutPrefix(path, outer)
 	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
-// locate gives the faults that have no line that of their place, or of what
-// their place is missing in.
+// locate sets the line of faults that have none: the line of their path, or of
+// the nearest parent that exists.
 func locate(faults []run.Fault, root *yaml.Node) {
 	d := newDecoder(nil)
 	d.lines = make(map[run.Path]int)
@@ -186,7 +186,7 @@ func locate(faults []run.Fault, root *yaml.Node) {
 	d.locate(faults)
 }
 
-// locate does so with the lines that the decoder has noted.
+// locate sets the lines of faults from the lines that the decoder has recorded.
 func (d *decoder) locate(faults []run.Fault) {
 	for i := range faults {
 		f := &faults[i]
@@ -205,7 +205,7 @@ func (d *decoder) locate(faults []run.Fault) {
 func invalid(faults []run.Fault) *run.Error {
 	slices.SortStableFunc(faults, func(a, b run.Fault) int { return cmp.Compare(order(a), order(b)) })
 	if len(faults) > run.MaxFaults {
-		faults = append(faults[:run.MaxFaults:run.MaxFaults], run.Fault{Code: run.FaultTooMany, Detail: "there are more faults than are told here"})
+		faults = append(faults[:run.MaxFaults:run.MaxFaults], run.Fault{Code: run.FaultTooMany, Detail: "there are more faults than are listed here"})
 	}
 	if len(faults) == 1 {
 		return run.InvalidError("the specification has a fault", faults)
@@ -213,7 +213,7 @@ func invalid(faults []run.Fault) *run.Error {
 	return run.InvalidError(fmt.Sprintf("the specification has %d faults", len(faults)), faults)
 }
 
-// order puts what has no line last.
+// order sorts faults without a line last.
 func order(f run.Fault) uint { return uint(f.Line) - 1 }
 
 func unreadable(line int, detail string) *run.Error {

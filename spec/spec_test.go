@@ -19,7 +19,8 @@ import (
 	"github.com/drover-run/drover/spec"
 )
 
-// full has every field, and full.json says the same.
+// full returns a file that sets every field; full.yaml and full.json have the
+// same content.
 func full(t testing.TB, name string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", name))
@@ -90,7 +91,7 @@ func TestRead_RoundTrip(t *testing.T) {
 	require.Empty(t, cmp.Diff(fullSpec(), got, cmpopts.IgnoreFields(run.Spec{}, "Secrets")))
 
 	var plain run.Spec
-	require.NoError(t, json.Unmarshal(canonical, &plain), "the canonical form needs no reader of ours")
+	require.NoError(t, json.Unmarshal(canonical, &plain), "the canonical form is plain JSON")
 	require.Empty(t, cmp.Diff(fullSpec(), &plain, cmpopts.IgnoreFields(run.Spec{}, "Secrets")))
 
 	open, err := spec.Marshal(fullSpec())
@@ -103,7 +104,7 @@ func TestRead_RoundTrip(t *testing.T) {
 	require.JSONEq(t, `{"name":"","group":"","tasks":null}`, string(bare))
 }
 
-// TestReadFleet_bounds holds to their bounds what is kept as it came.
+// TestReadFleet_bounds checks the bounds of fields that are stored unchanged.
 func TestReadFleet_bounds(t *testing.T) {
 	t.Parallel()
 	bomb := "a: &a [x, x, x, x, x, x, x, x, x, x]"
@@ -122,8 +123,8 @@ func TestReadFleet_bounds(t *testing.T) {
 	}
 }
 
-// TestRead_KnowsEveryType fails when the domain gets a type that the reader
-// does not know.
+// TestRead_KnowsEveryType fails if package run gets a type that the reader does
+// not support.
 func TestRead_KnowsEveryType(t *testing.T) {
 	t.Parallel()
 	var walk func(typ reflect.Type)
@@ -136,7 +137,7 @@ func TestRead_KnowsEveryType(t *testing.T) {
 			walk(typ.Elem())
 		case reflect.Struct:
 			for field := range typ.Fields() {
-				if !field.Anonymous { // its fields stand for it
+				if !field.Anonymous { // its fields are listed instead
 					require.NotEmpty(t, field.Tag.Get("json"), "%s.%s", typ, field.Name)
 				}
 				walk(field.Type)
@@ -151,7 +152,7 @@ func TestRead_KnowsEveryType(t *testing.T) {
 	walk(reflect.TypeFor[run.Scaling]())
 }
 
-// minimal is a valid specification whose last lines are a task's.
+// minimal is a valid specification that ends with the lines of a task.
 const minimal = `name: n
 group: /a/b
 tasks:
@@ -182,7 +183,7 @@ func TestValidate_OK(t *testing.T) {
 	}
 	s, err := spec.Read([]byte(minimal+"  b: &b\n    timeout: 1s\n    steps: [{run: c}]\n  c:\n    <<: *b\n    timeout: 2s\n"), spec.FormatYAML)
 	require.NoError(t, err)
-	require.Equal(t, 2*time.Second, s.Tasks["c"].Timeout.Std(), "what the map has itself goes first")
+	require.Equal(t, 2*time.Second, s.Tasks["c"].Timeout.Std(), "the map's own entries take precedence")
 	require.Equal(t, "c", s.Tasks["c"].Steps[0].Run)
 }
 
@@ -193,7 +194,7 @@ func faults(err error) []run.Fault {
 	return nil
 }
 
-// told shows faults as "line path code".
+// told formats faults as "line path code".
 func told(err error) []string {
 	var out []string
 	for _, f := range faults(err) {
@@ -219,8 +220,8 @@ func TestValidate_Faults(t *testing.T) {
 		"duplicate task":          {minimal + "  a: {}\n", []string{"6 tasks.a duplicate"}, ""},
 		"duplicate variable":      {minimal + "environment: {A: 1, A: 2}\n", []string{"6 environment.A duplicate"}, ""},
 		"unquoted name":           {strings.Replace(minimal, "name: n", "name: 42", 1), []string{"1 name wrong_type"}, "put it in quotes"},
-		"list as a name":          {strings.Replace(minimal, "name: n", "name: [a]", 1), []string{"1 name wrong_type"}, "a list where a string is wanted"},
-		"string as a map":         {minimal + "environment: A=b\n", []string{"6 environment wrong_type"}, "a string where a map is wanted"},
+		"list as a name":          {strings.Replace(minimal, "name: n", "name: [a]", 1), []string{"1 name wrong_type"}, "a list where a string is expected"},
+		"string as a map":         {minimal + "environment: A=b\n", []string{"6 environment wrong_type"}, "a string where a map is expected"},
 		"list as a map":           {minimal + "environment: [A=b]\n", []string{"6 environment wrong_type"}, ""},
 		"map as a list":           {minimal + "changegroups: {a: b}\n", []string{"6 changegroups wrong_type"}, ""},
 		"variable without value":  {minimal + "environment:\n  A:\n  B: x\n", []string{"7 environment.A wrong_type"}, `write "" for an empty one`},
@@ -231,7 +232,7 @@ func TestValidate_Faults(t *testing.T) {
 		"number as a duration":    {minimal + "    timeout: 90\n", []string{"6 tasks.a.timeout wrong_type"}, "such as 90s"},
 		"bad duration":            {minimal + "    timeout: 90 seconds\n", []string{"6 tasks.a.timeout bad_format"}, `"90 seconds" is not a duration`},
 		"negative duration":       {minimal + "    timeout: -5s\n", []string{"6 tasks.a.timeout out_of_range"}, ""},
-		"word as a bool":          {minimal + "    skip: yes\n", []string{"6 tasks.a.skip wrong_type"}, "a string where true or false is wanted"},
+		"word as a bool":          {minimal + "    skip: yes\n", []string{"6 tasks.a.skip wrong_type"}, "a string where true or false is expected"},
 		"word as a number":        {minimal + "priority: high\n", []string{"6 priority wrong_type"}, "whole number"},
 		"fraction":                {minimal + "priority: 1.5\n", []string{"6 priority wrong_type"}, ""},
 		"no priority":             {minimal + "priority: 0\n", []string{"6 priority out_of_range"}, ""},
@@ -240,12 +241,12 @@ func TestValidate_Faults(t *testing.T) {
 		"large number":            {minimal + "priority: 9999999999\n", []string{"6 priority out_of_range"}, ""},
 		"hexadecimal":             {minimal + "    resources: {pids: 0x10}\n", []string{"6 tasks.a.resources.pids out_of_range"}, ""},
 		"approval":                {minimal + "    approval: 2\n", []string{"6 tasks.a.approval wrong_type"}, ""},
-		"approval by nobody":      {minimal + "    approval: {}\n", []string{"6 tasks.a.approval.approvers required"}, ""},
+		"approval without number": {minimal + "    approval: {}\n", []string{"6 tasks.a.approval.approvers required"}, ""},
 		"approval by none":        {minimal + "    approval: {approvers: 0}\n", []string{"6 tasks.a.approval.approvers out_of_range"}, ""},
 		"approval by":             {minimal + "    approval: {aprovers: 2}\n", []string{"6 tasks.a.approval.aprovers unknown_field"}, ""},
 		"dependency as a list":    {minimal + "    depends: [[a]]\n", []string{"6 tasks.a.depends[0] wrong_type"}, ""},
 		"dependency as a number":  {minimal + "    depends: [1]\n", []string{"6 tasks.a.depends[0] wrong_type"}, "put it in quotes"},
-		"depends as a string":     {minimal + "    depends: b\n", []string{"6 tasks.a.depends wrong_type"}, "a string where a list is wanted"},
+		"depends as a string":     {minimal + "    depends: b\n", []string{"6 tasks.a.depends wrong_type"}, "a string where a list is expected"},
 		"null dependency":         {minimal + "    depends: [~]\n", []string{"6 tasks.a.depends[0] wrong_type"}, "nothing where"},
 		"unknown dependency":      {minimal + "    depends:\n      - {task: a, on: [success]}\n      - bb\n", []string{"7 tasks.a.depends[0].task cycle", "8 tasks.a.depends[1].task unknown_dependency"}, ""},
 		"indexes stay":            {minimal + "    depends:\n      - 1\n      - bb\n", []string{"7 tasks.a.depends[0] wrong_type", "8 tasks.a.depends[1].task unknown_dependency"}, ""},
@@ -300,7 +301,7 @@ func TestValidate_JSONFaults(t *testing.T) {
 	_, err := spec.Validate([]byte(text), spec.FormatJSON)
 	require.Equal(t, []string{
 		"4 tasks.a.steps[0].run wrong_type", "5 tasks.a.steps[1].rum unknown_field", "6 tasks.a.steps duplicate", "6 environment.C wrong_type",
-	}, told(err), "that both steps are empty follows")
+	}, told(err), "both steps are empty because of other faults")
 }
 
 func TestRead_Refuses(t *testing.T) {
@@ -325,7 +326,7 @@ func TestRead_Refuses(t *testing.T) {
 		"broken block":         {"name: n\ngroup: /a/b\n- x\n", spec.FormatYAML, run.CodeUnreadable, 3, "did not find expected key"},
 		"colon too many":       {"name: n\ngroup: a: b\n", spec.FormatYAML, run.CodeUnreadable, 2, "mapping values are not allowed"},
 		"tab":                  {"name: n\n\tgroup: a\n", spec.FormatYAML, run.CodeUnreadable, 2, "tab character"},
-		"unknown anchor":       {"name: *x\n", spec.FormatYAML, run.CodeUnreadable, 0, "it refers to an anchor that is not there"},
+		"unknown anchor":       {"name: *x\n", spec.FormatYAML, run.CodeUnreadable, 0, "it refers to an anchor that does not exist"},
 		"two documents":        {"name: n\n---\nname: m\n", spec.FormatYAML, run.CodeUnreadable, 2, "second document"},
 		"broken JSON":          {"{\n\"name\": \"n\",\n}", spec.FormatJSON, run.CodeUnreadable, 3, "invalid character '}'"},
 		"JSON that ends":       {"{\n\"name\": ", spec.FormatJSON, run.CodeUnreadable, 2, "ends too early"},

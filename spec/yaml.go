@@ -25,15 +25,15 @@ var grammarErrors = []string{
 
 // parseYAML returns the root of the one document in data.
 func parseYAML(data []byte) (root *yaml.Node, err error) {
-	// The library is not ours: should it panic, the input fails and not the
-	// process that has all the others.
+	// The YAML library may panic. The input then fails, not the process, which
+	// serves other requests.
 	defer func() {
 		if r := recover(); r != nil {
 			root, err = nil, unreadable(0, fmt.Sprintf("it is not YAML: %v", r))
 		}
 	}()
-	// The library takes some hundred bytes of memory for each value, and has
-	// no limit of its own.
+	// The library allocates some hundred bytes for each value, and has no limit
+	// of its own.
 	separators := 0
 	for _, s := range []string{"\n", ",", "- ", "? "} {
 		separators += bytes.Count(data, []byte(s))
@@ -76,9 +76,9 @@ func yamlError(err error) error {
 	// and may be a secret.
 	switch {
 	case strings.HasPrefix(text, "unknown anchor"):
-		text = "it refers to an anchor that is not there (a text that begins with * needs quotes)"
+		text = "it refers to an anchor that does not exist (a text that begins with * needs quotes)"
 	case strings.HasPrefix(text, "anchor "):
-		text = "an anchor holds itself"
+		text = "an anchor contains itself"
 	}
 	return unreadable(line, "it is not YAML: "+text)
 }

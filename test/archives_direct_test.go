@@ -25,15 +25,15 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// signed tells a request by a signed URL from those of gateways.
+// signed is a query parameter that only requests by a signed URL have.
 const signed = "X-Amz-Signature"
 
-// storeDoor stands before an S3 server, and treats those who come by signed URLs
-// as its test wants.
+// storeDoor is a reverse proxy of an S3 server. Its fault function handles the
+// requests by signed URLs.
 type storeDoor struct {
 	*httptest.Server
 	direct atomic.Int32 // requests by signed URLs
-	tokens atomic.Int32 // of them, those that brought a token
+	tokens atomic.Int32 // requests by signed URLs that carry a bearer token
 	fault  func(w http.ResponseWriter, forward http.Handler, r *http.Request)
 }
 
@@ -43,7 +43,7 @@ func newStoreDoor(t *testing.T, bucket testenv.S3) *storeDoor {
 	require.NoError(t, err)
 	server, err := url.Parse(u.Query().Get("endpoint"))
 	require.NoError(t, err)
-	// The host is kept, since it is signed.
+	// The signature covers the host, so the proxy keeps it.
 	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(server); r.Out.Host = r.In.Host }}
 	d := &storeDoor{}
 	d.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -65,7 +65,7 @@ func newStoreDoor(t *testing.T, bucket testenv.S3) *storeDoor {
 	return d
 }
 
-// halves cuts the first answer in its middle.
+// halves cuts the first response off after half of its body.
 func halves(once *atomic.Bool) func(http.ResponseWriter, http.Handler, *http.Request) {
 	return func(w http.ResponseWriter, forward http.Handler, r *http.Request) {
 		if once.Swap(true) {
@@ -81,17 +81,17 @@ func halves(once *atomic.Bool) func(http.ResponseWriter, http.Handler, *http.Req
 	}
 }
 
-// TestArchives_direct restores a workspace straight from a real S3-compatible
-// server, and through the gateway where that can not be. Nobody is told a signed
-// URL but who reads by it.
+// TestArchives_direct restores a workspace directly from a real S3-compatible
+// server, and through the gateway when the server cannot be reached. Only the
+// reader of an archive gets its signed URL.
 func TestArchives_direct(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		fault   func(http.ResponseWriter, http.Handler, *http.Request)
 		direct  int32 // requests to the store
-		through bool  // the gateway, all of it
+		through bool  // whether the gateway serves the whole archive
 	}{
-		"as it is":          {direct: 1},
+		"no fault":          {direct: 1},
 		"cut":               {fault: halves(new(atomic.Bool)), direct: 2},
 		"cannot be reached": {fault: func(http.ResponseWriter, http.Handler, *http.Request) { panic(http.ErrAbortHandler) }, direct: 1, through: true},
 		"signed long ago": {fault: func(w http.ResponseWriter, forward http.Handler, r *http.Request) {
@@ -135,8 +135,8 @@ tasks:
 `, size)).ID, "finished", 2*time.Minute)
 			require.Equal(t, api.Result("success"), r.Result, harness.Describe(r))
 			require.Contains(t, p.Logs(r.ID, "check"), "noise: OK")
-			require.Equal(t, tt.direct, door.direct.Load(), "what is small goes through the gateway")
-			through := 1 // what is small
+			require.Equal(t, tt.direct, door.direct.Load(), "small archives go through the gateway")
+			through := 1 // the small archive
 			if tt.through {
 				through = 2
 			}
@@ -147,24 +147,25 @@ tasks:
 				p.AwaitPath("/metrics", time.Minute, func(text string) bool { return strings.Contains(text, want) })
 			}
 
-			// Who asks for it is sent to the store for an artifact too.
+			// The gateway redirects a client to the store for an artifact too, if
+			// the client asks for it.
 			path := "/api/v1/runs/" + r.ID + "/artifacts/make/tree"
 			status, whole, err := p.Do(t.Context(), http.MethodGet, path, "", "")
 			require.NoError(t, err)
 			require.Equal(t, http.StatusOK, status)
 			require.Greater(t, len(whole), size)
-			require.Equal(t, tt.direct, door.direct.Load(), "who does not ask is not")
+			require.Equal(t, tt.direct, door.direct.Load(), "the gateway redirects only clients that ask for it")
 			door.fault = nil
 			require.NoError(t, os.Mkdir(filepath.Join(p.Dir, "got"), 0o700))
 			getDirect(t, p, r.ID, filepath.Join(p.Dir, "got"))
 			require.Equal(t, tt.direct+1, door.direct.Load())
-			require.Zero(t, door.tokens.Load(), "the store is shown no token")
+			require.Zero(t, door.tokens.Load(), "no bearer token is sent to the store")
 			requireNowhere(t, p.Dir, signed+"=", bucket.Environment["AWS_SECRET_ACCESS_KEY"])
 		})
 	}
 }
 
-// getDirect gets the artifact by the command line.
+// getDirect downloads the artifact with the CLI.
 func getDirect(t *testing.T, p *harness.Parts, id, dir string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), harness.Drover(t), "artifacts", "get", id, "make", "tree", "--direct", "-o", dir)
@@ -174,8 +175,8 @@ func getDirect(t *testing.T, p *harness.Parts, id, dir string) {
 	require.FileExists(t, filepath.Join(dir, "tree", "noise"))
 }
 
-// requireNowhere looks for texts in all files below a directory: logs, records,
-// histories.
+// requireNowhere checks that no file below a directory contains one of the
+// texts: logs, records, histories.
 func requireNowhere(t *testing.T, dir string, texts ...string) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

@@ -19,8 +19,8 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// movers are tasks each of which moves an archive, after an approval: first by
-// saving, then by restoring what was saved.
+// movers is a run whose tasks each transfer one archive, after an approval. For
+// each kind of archive, one task saves it and the next one restores it.
 const movers = `name: movers
 group: /test/archives-%[3]d
 tasks:
@@ -60,8 +60,8 @@ tasks:
       - save_artifacts: {name: tree, paths: [tree]}
 `
 
-// TestArchives_kill kills the executor, or the gateway, in the midst of every
-// kind of transfer: the task ends right, and nothing partial is visible.
+// TestArchives_kill kills the executor or the gateway during every kind of
+// transfer. The task succeeds, and no partial archive is visible.
 func TestArchives_kill(t *testing.T) {
 	t.Parallel()
 	for _, driver := range []string{"shell", "docker"} {
@@ -91,7 +91,7 @@ func killMovers(t *testing.T, driver string, victim harness.Part) {
 		size, rounds = 64<<20, 10
 	}
 	for round := range rounds {
-		id := parts.Submit(fmt.Sprintf(movers, where, size, round)).ID // a cache is saved once in a group
+		id := parts.Submit(fmt.Sprintf(movers, where, size, round)).ID // a group saves each cache key once
 		for _, task := range []string{"save-workspace", "restore-workspace", "save-cache", "restore-cache", "save-artifacts"} {
 			executor := parts.Processes[harness.Executor]
 			killMover(t, parts, once, id, task, func() *harness.Process { return frozen(executor) }, func(*harness.Process) {
@@ -116,7 +116,7 @@ func killMovers(t *testing.T, driver string, victim harness.Part) {
 	}
 }
 
-// frozen returns the first of the processes that stands still, nil if all go on.
+// frozen returns the first process that is stopped, nil if all run.
 func frozen(processes ...*harness.Process) *harness.Process {
 	for _, p := range processes {
 		if p.Frozen() {
@@ -126,8 +126,8 @@ func frozen(processes ...*harness.Process) *harness.Process {
 	return nil
 }
 
-// killMover lets one task begin to move, by an executor that freezes there, and
-// strikes.
+// killMover approves one task, waits until its executor freezes itself during
+// the transfer, and calls disrupt. The task must then succeed.
 func killMover(t *testing.T, parts *harness.Parts, once, id, task string, mover func() *harness.Process, strike func(mover *harness.Process)) {
 	t.Helper()
 	parts.Await(id, time.Minute, func(r api.Run) bool { return r.Tasks[task].Status == "waiting_approval" })
@@ -136,20 +136,20 @@ func killMover(t *testing.T, parts *harness.Parts, once, id, task string, mover 
 	var executor *harness.Process
 	testenv.Await(t, 2*time.Minute, func() (bool, string) {
 		executor = mover()
-		return executor != nil, "nothing is moved: " + harness.Describe(parts.Get(id))
+		return executor != nil, "no executor transfers an archive: " + harness.Describe(parts.Get(id))
 	})
 	_, listed, err := parts.Do(t.Context(), http.MethodGet, "/api/v1/runs/"+id+"/artifacts", "", "")
 	require.NoError(t, err)
-	require.NotContains(t, listed, "save-artifacts", "what is not whole is listed")
+	require.NotContains(t, listed, "save-artifacts", "a partial artifact is listed")
 	strike(executor)
 	r := parts.Await(id, 2*time.Minute, func(r api.Run) bool { return !r.Tasks[task].EndedAt.IsZero() })
 	require.Equal(t, api.StatusSuccess, r.Tasks[task].Status, "%s: %s", task, r.Tasks[task].Reason)
 	require.Equal(t, 1, r.Tasks[task].Attempt)
 }
 
-// TestSet_archives passes a workspace from a host to the pods of a set and back.
-// A member is killed in the midst of a transfer in each direction, and another
-// one goes on with it.
+// TestSet_archives transfers a workspace from a host to the pods of an executor
+// set and back. In each direction the test kills a member during the transfer,
+// and another member continues it.
 func TestSet_archives(t *testing.T) {
 	t.Parallel()
 	size := 4 << 20
@@ -208,11 +208,13 @@ tasks:
 	h.requireClean()
 }
 
-// mostMemory is how much memory any process may take while archives pass.
+// mostMemory is the most memory in bytes that a process may use during archive
+// transfers.
 const mostMemory = 200 << 20
 
-// TestArchives_pipeline passes a workspace over three hosts, two of containers
-// and one of shells. No process takes memory for it by its size.
+// TestArchives_pipeline passes a workspace through three hosts, two with
+// containers and one with shells. The memory of no process grows with the size of
+// the workspace.
 func TestArchives_pipeline(t *testing.T) {
 	t.Parallel()
 	cli := testenv.RequireDocker(t)
@@ -227,7 +229,7 @@ func TestArchives_pipeline(t *testing.T) {
 		processes["executor "+name] = newMember(t, parts, name, "DROVER_EXECUTOR__DRIVER=docker", "DROVER_EXECUTOR__DOCKER__NETWORK=none",
 			"DROVER_EXECUTOR__POOL="+name, "DROVER_EXECUTOR__SLOTS=1").process
 	}
-	// A pool is known once it had an executor.
+	// A pool exists once an executor has registered with it.
 	for _, pool := range []string{"one", "two"} {
 		parts.AwaitPath("/api/v1/pools/"+pool, time.Minute, func(body string) bool { return strings.Contains(body, `"online":1`) })
 	}
@@ -271,8 +273,9 @@ tasks:
 	}
 }
 
-// watchShims looks at the memory of all shims of this machine, those of other
-// tests too, until what it returns is called.
+// watchShims samples the memory of all shims of this machine, also those of
+// other tests, until the returned function is called. That function returns the
+// peak of each subcommand in bytes.
 func watchShims(t *testing.T) func() map[string]int {
 	t.Helper()
 	peaks, done := make(map[string]int), make(chan struct{})
@@ -307,8 +310,7 @@ func watchShims(t *testing.T) func() map[string]int {
 	}
 }
 
-// peakOf returns the most memory that a process had so far, 0 where it has
-// ended.
+// peakOf returns the peak memory of a process in bytes, 0 if it has ended.
 func peakOf(pid string) int {
 	text, err := os.ReadFile(filepath.Join("/proc", pid, "status"))
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// TestBadInput sends what is wrong to a real gateway while a run goes on: each
-// is answered by a precise problem document, and harms neither that run nor
-// the process.
+// TestBadInput sends invalid requests to a real gateway during a run. The
+// gateway answers each with a precise problem document, and neither the run nor
+// the process is affected.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	dev := harness.StartDev(t, nil, "--executor", "shell")
@@ -33,10 +33,10 @@ func TestBadInput(t *testing.T) {
 	ok := spec("  t: {steps: [{run: 'true'}]}\n")
 	tests := map[string]struct {
 		method, path, media, body string
-		token                     string // "": the right one
+		token                     string // "": a valid token
 		status                    int
 		code                      string
-		fault                     string // path of a fault that must be named
+		fault                     string // path of a fault that the problem must name
 	}{
 		"unreadable YAML":           {"POST", "/runs", yaml, "name: [", "", 400, "unreadable", ""},
 		"unknown field":             {"POST", "/runs", yaml, ok + "tassks: {}\n", "", 422, "invalid", "tassks"},

@@ -15,15 +15,16 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// Of the behaviours with many clients.
+// The sizes of the behaviours with many clients.
 const (
 	clients = 50
 	limit   = 3
 )
 
-// tokensOfFiftyClients has many clients keep a limit that Drover knows nothing
-// of: each reads who runs, and starts its run with the token of that read. No
-// start is lost and none comes twice; never do more run than the limit.
+// tokensOfFiftyClients checks update tokens with 50 external schedulers that
+// keep a limit of their own. Each lists the runs that are running, and starts its
+// run with the token of that list. Each run starts once, and the number of
+// running runs never exceeds the limit.
 func tokensOfFiftyClients(t *testing.T, dev *harness.Dev) {
 	client := harness.NewClient(t, dev.Server, dev.Token)
 	const group, slots = "/behaviours/18_fifty", "18_fifty"
@@ -59,15 +60,15 @@ func tokensOfFiftyClients(t *testing.T, dev *harness.Dev) {
 	checkLimit(t, dev, group, clients)
 }
 
-// startWithToken starts a run as soon as fewer than the limit run, and counts
-// what the calls were answered.
+// startWithToken starts a run as soon as fewer runs than the limit are running.
+// It returns how often the start calls got each status.
 func startWithToken(t *testing.T, dev *harness.Dev, slots, id string) (map[string]int, error) {
 	client := harness.NewClient(t, dev.Server, dev.Token)
 	answers := map[string]int{}
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		status, body, err := client.Do(t.Context(), http.MethodGet, "/api/v1/runs?phase=running&changegroup="+slots+"&token_for="+slots, "", "")
 		if err != nil || status != http.StatusOK {
-			return answers, fmt.Errorf("reading who runs: %d %s: %w", status, body, err)
+			return answers, fmt.Errorf("list running runs: %d %s: %w", status, body, err)
 		}
 		var page api.RunPage
 		if err := json.Unmarshal([]byte(body), &page); err != nil {
@@ -92,8 +93,8 @@ func startWithToken(t *testing.T, dev *harness.Dev, slots, id string) (map[strin
 	return answers, fmt.Errorf("run %s was not started within %s", id, patience)
 }
 
-// limitWithFiftyClients has as many clients submit at once to change groups
-// with limits, some to two of them.
+// limitWithFiftyClients checks the limits of change groups. 50 clients submit
+// runs at once, half of them to two groups.
 func limitWithFiftyClients(t *testing.T, dev *harness.Dev) {
 	client := harness.NewClient(t, dev.Server, dev.Token)
 	const group = "/behaviours/19_fifty"
@@ -123,8 +124,8 @@ func limitWithFiftyClients(t *testing.T, dev *harness.Dev) {
 	checkLimit(t, dev, group, clients)
 }
 
-// checkLimit reads the events of a group until so many runs have finished, and
-// checks that never more than the limit ran.
+// checkLimit reads the events of a group until the given number of runs has
+// finished, and checks that the running runs never exceeded the limit.
 func checkLimit(t *testing.T, dev *harness.Dev, group string, runs int) {
 	t.Helper()
 	running, finished := map[string]bool{}, 0
@@ -144,8 +145,8 @@ func checkLimit(t *testing.T, dev *harness.Dev, group string, runs int) {
 	})
 }
 
-// eventsAgreeWithReads reads what each event is about, as soon as it came: what
-// is read is never behind what the event said.
+// eventsAgreeWithReads reads the run of each event as soon as the event arrives.
+// The run is never behind the state that the event reported.
 func eventsAgreeWithReads(t *testing.T, dev *harness.Dev) {
 	client := harness.NewClient(t, dev.Server, dev.Token)
 	const group, runs = "/behaviours/20_agree", 10

@@ -11,9 +11,9 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// loadIsSpread has two executors of a pool, each with slots enough for all that
-// comes at a time: a run's tasks come to both, unless one happens to be busy
-// with its last ones still.
+// loadIsSpread starts two executors of a pool, each with slots for all tasks of
+// a run. Both executors get tasks of a run, unless one is still busy with those of
+// the run before.
 func loadIsSpread(t *testing.T, _ *harness.Dev) {
 	const rounds, tasks = 12, 4
 	parts := harness.StartParts(t, fmt.Sprint(tasks), nil)

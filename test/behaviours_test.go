@@ -11,10 +11,10 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// TestBehaviours is what a run service must do: one test for each behaviour,
-// by its number, through the HTTP API of one drover, all at once. A script has
-// its input and what must come of it in one file; what is more than a script
-// can tell is a function.
+// TestBehaviours checks what a run service must do: one numbered subtest for
+// each behaviour, in parallel, through the HTTP API of one drover. A script holds
+// its input and the expected results in one file. A behaviour that a script cannot
+// express is a function.
 func TestBehaviours(t *testing.T) {
 	t.Parallel()
 	dev := startScripts(t, "behaviours")
@@ -23,7 +23,7 @@ func TestBehaviours(t *testing.T) {
 		"18_tokens_of_fifty_clients":  tokensOfFiftyClients,
 		"19_limit_with_fifty_clients": limitWithFiftyClients,
 		"20_events_agree_with_reads":  eventsAgreeWithReads,
-		"27_secrets_are_told_nowhere": secretsAreToldNowhere,
+		"27_secrets_are_not_exposed":  secretsAreToldNowhere,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -32,14 +32,14 @@ func TestBehaviours(t *testing.T) {
 	}
 }
 
-// TestScenarios plays the scripts of what Drover does beyond that.
+// TestScenarios runs the scripts of Drover's own features.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
 	startScripts(t, "scenarios")
 }
 
-// startScripts has every script of a directory play, once its test waits for
-// its subtests, on a drover that is stopped after them.
+// startScripts adds a parallel subtest for every script of a directory. All of
+// them use one drover, which stops after the last subtest.
 func startScripts(t *testing.T, dir string) *harness.Dev {
 	t.Helper()
 	temporal := harness.FreeAddress(t)
@@ -53,7 +53,7 @@ func startScripts(t *testing.T, dir string) *harness.Dev {
 				vars: map[string]string{},
 			}
 			e.Values[stageKey{}] = s
-			// Groups and change groups of one script are not another's.
+			// Each script has a group and a change group of its own.
 			name := strings.TrimPrefix(filepath.Base(e.WorkDir), "script-")
 			for variable, value := range map[string]string{
 				"GROUP": "/" + dir + "/" + name, "CG": name, "DIR": e.WorkDir, "BLOBS": filepath.Join(dev.Dir, "data", "blobs"),

@@ -36,9 +36,9 @@ update_interval_when_expecting: 200ms
 hold_down: 0s
 `
 
-// TestFleet_over_ssh has a fleet grow from zero on hosts that are reached over
-// SSH, and sees it return to zero: the tasks ran there, through the relay, and
-// nothing of the executors is left on the hosts.
+// TestFleet_over_ssh scales a fleet from zero on hosts that are reached over
+// SSH, and waits until it is at zero again. The tasks run there, through the relay,
+// and no process of the executors remains on the hosts.
 func TestFleet_over_ssh(t *testing.T) {
 	t.Parallel()
 	first, second := testenv.StartSSHD(t), testenv.StartSSHD(t)
@@ -52,7 +52,7 @@ func TestFleet_over_ssh(t *testing.T) {
 		require.NoError(t, os.WriteFile(key, server.Key, 0o600))
 		hosts = append(hosts, fmt.Sprintf("{address: %q, key_path: %q}", server.Address, key))
 	}
-	for _, put := range [][2]string{ // a fleet is for a pool that there is
+	for _, put := range [][2]string{ // the pool of a fleet must exist
 		{"/api/v1/pools/linux", `{"driver": "shell"}`},
 		{"/api/v1/fleets/linux", fmt.Sprintf(sshFleet, plugin, filepath.Join(parts.Dir, "static"), strings.Join(hosts, ", "), first.User)},
 	} {
@@ -81,7 +81,7 @@ func TestFleet_over_ssh(t *testing.T) {
 	require.Equal(t, 2, uses)
 	testenv.Await(t, time.Minute, func() (bool, string) {
 		left := runningBelow(t, dir)
-		return len(left) == 0, "there are still " + strings.Join(left, "; ")
+		return len(left) == 0, "processes are left: " + strings.Join(left, "; ")
 	})
 }
 

@@ -27,7 +27,7 @@ type instances struct {
 	t    *testing.T
 	ssh  *bootstrap.SSH
 	keys *tokens.Keys
-	dir  string // below which they have everything
+	dir  string // holds all files of the executors
 }
 
 func startInstances(t *testing.T) *instances {
@@ -51,7 +51,8 @@ func startInstances(t *testing.T) *instances {
 	return i
 }
 
-// target is the executor that the host of an SSH server is to be.
+// target describes the executor that the bootstrap installs on the host of an
+// SSH server.
 func (i *instances) target(server *testenv.SSHD, id string) bootstrap.Target {
 	return bootstrap.Target{
 		Connect: fleeting.ConnectInfo{
@@ -74,8 +75,9 @@ func (i *instances) state(ctx context.Context, id string) string {
 	return string(e.State)
 }
 
-// TestBootstrap makes an executor of a host that is reached over SSH: it serves
-// its pool through the relay, and its credential is good for nothing else.
+// TestBootstrap installs an executor on a host that is reached over SSH. The
+// executor serves its pool through the relay, and its credential permits nothing
+// else.
 func TestBootstrap(t *testing.T) {
 	t.Parallel()
 	i := startInstances(t)
@@ -90,7 +92,7 @@ func TestBootstrap(t *testing.T) {
 	require.Equal(t, api.Result("success"), done.Result)
 	require.Equal(t, "fleet-1", done.Tasks["a"].Executor)
 
-	// Again: it goes on as it is, with a new credential.
+	// A second start only replaces the credential.
 	again, err := i.ssh.Start(t.Context(), target)
 	require.NoError(t, err)
 	require.Empty(t, again.Uploaded)

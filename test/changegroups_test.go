@@ -25,9 +25,8 @@ import (
 )
 
 // TestChangeGroups_chaos submits, starts, stops, cancels, restarts and
-// terminates runs of change groups at random, on two gateways and two control
-// workers that are killed all the while: no limit is ever exceeded, no slot
-// leaks, and every run ends.
+// terminates runs of change groups at random, while it kills two gateways and two
+// control workers. No limit is ever exceeded, no slot leaks, and every run ends.
 func TestChangeGroups_chaos(t *testing.T) {
 	t.Parallel()
 	span := time.Minute
@@ -72,16 +71,16 @@ func TestChangeGroups_chaos(t *testing.T) {
 	c.settle(ctx, m.release)
 
 	runs := c.list(ctx, "")
-	t.Logf("%d runs, %d kills, calls by their answer: %v", len(runs), kills, m.calls)
+	t.Logf("%d runs, %d kills, calls by status: %v", len(runs), kills, m.calls)
 	var page api.ChangeGroupPage
 	c.read(ctx, "/changegroups", &page)
 	require.Len(t, page.Changegroups, 5)
 	for _, g := range page.Changegroups {
 		require.Empty(t, g.Running, "%s: a slot leaked", g.Name)
-		require.Empty(t, g.Queued, "%s: somebody waits for ever", g.Name)
+		require.Empty(t, g.Queued, "%s: a run is still queued", g.Name)
 	}
 	checkGroups(t, c, ctx, runs, m.limits)
-	// Of runs that ended, no workflow is left.
+	// The workflows of ended runs are closed.
 	testenv.Await(t, patience, func() (bool, string) {
 		open, err := temporal.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{
 			Namespace: contract.Namespace, Query: "WorkflowType = '" + contract.RunWorkflow + "' AND ExecutionStatus = 'Running'",
@@ -90,9 +89,9 @@ func TestChangeGroups_chaos(t *testing.T) {
 	})
 }
 
-var errSpanOver = errors.New("the span is over")
+var errSpanOver = errors.New("the time of the chaos is over")
 
-// checkGroups checks by the events that no limit was exceeded.
+// checkGroups checks from the events that no limit was exceeded.
 func checkGroups(t *testing.T, c *crowd, ctx context.Context, runs []api.Run, l *limits) {
 	t.Helper()
 	groups, open := map[string][]string{}, map[string]bool{}
@@ -123,17 +122,17 @@ func checkGroups(t *testing.T, c *crowd, ctx context.Context, runs []api.Run, l 
 			}
 		}
 	}
-	t.Logf("the most that ran at a time: %v", most)
+	t.Logf("maximum of concurrent runs by group: %v", most)
 }
 
-// limits remembers which limits of change groups were in force when.
+// limits records which limits of change groups were in force when.
 type limits struct {
 	mu  sync.Mutex
 	set map[string][]setLimit
 }
 
-// setLimit is a limit that was in force from some time between asked and done
-// on, until some time before the next one was done.
+// setLimit is a limit of a change group. It took effect between requested and
+// done, and lost effect before the done of the next one.
 type setLimit struct {
 	asked, done time.Time
 	n           int
@@ -147,9 +146,9 @@ func (l *limits) add(group string, s setLimit) {
 	l.set[group] = append(l.set[group], s)
 }
 
-// at returns the greatest limit that may have been in force when an event
-// happened. Its time is that of the begin of a transaction, which may have
-// waited for another.
+// at returns the greatest limit that may have been in force at an event. The
+// event's time is the begin of its transaction, which may have waited for another
+// transaction.
 func (l *limits) at(group string, t time.Time) int {
 	const waited = 5 * time.Second
 	l.mu.Lock()
@@ -162,12 +161,12 @@ func (l *limits) at(group string, t time.Time) int {
 		}
 	}
 	if greatest == 0 {
-		return math.MaxInt // it has none
+		return math.MaxInt // the group has no limit
 	}
 	return greatest
 }
 
-// mayhem makes calls at random.
+// mayhem makes random calls on runs of change groups.
 type mayhem struct {
 	*crowd
 	temporal client.Client
@@ -178,24 +177,25 @@ type mayhem struct {
 	calls map[string]int
 }
 
-// limit sets a limit and a policy.
+// limit sets the limit and the on_busy policy of a change group.
 func (m *mayhem) limit(ctx context.Context, group string, n int, policy string) error {
 	asked := time.Now()
 	status, text := m.call(ctx, http.MethodPut, "/changegroups/"+group, "", fmt.Sprintf(`{"max_running": %d, "on_busy": %q}`, n, policy))
 	if status != http.StatusOK {
-		return fmt.Errorf("setting the limit of %s was answered %d: %s", group, status, text)
+		return fmt.Errorf("set the limit of %s: status %d: %s", group, status, text)
 	}
 	m.limits.add(group, setLimit{asked: asked, done: time.Now(), n: n})
 	return nil
 }
 
-// change sets limits and policies anew, now and then.
+// change sets new random limits and policies every 2 to 8 s until during ends.
+// The limit of the group policed never changes.
 func (m *mayhem) change(ctx, during context.Context) error {
 	for {
 		select {
 		case <-during.Done():
 			return m.limit(ctx, "policed", 2, "queue")
-		case <-time.After(time.Duration(2000+rand.IntN(6000)) * time.Millisecond): // between two changes, not what is waited for
+		case <-time.After(time.Duration(2000+rand.IntN(6000)) * time.Millisecond): // the interval between two changes; no condition depends on it
 		}
 		err := m.limit(ctx, "changed", 1+rand.IntN(6), "queue")
 		if err == nil {
@@ -213,7 +213,7 @@ func (m *mayhem) pick() string {
 	if len(m.ids) == 0 {
 		return ""
 	}
-	// Rather the newer ones, which are not final yet.
+	// One of the newest 30 runs, most of which are not final yet.
 	return m.ids[len(m.ids)-1-rand.IntN(min(len(m.ids), 30))]
 }
 
@@ -256,7 +256,7 @@ func (m *mayhem) act(ctx context.Context, key string) error {
 		return nil
 	case http.StatusCreated:
 	default:
-		return fmt.Errorf("%s was answered %d: %s", what, status, text)
+		return fmt.Errorf("%s: status %d: %s", what, status, text)
 	}
 	var r api.Run
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
@@ -266,15 +266,15 @@ func (m *mayhem) act(ctx context.Context, key string) error {
 	return nil
 }
 
-// mostWaiting bounds what is left to do when the span is over: the group of one
-// slot lets through a few runs a second.
+// mostWaiting bounds the queue that is left when the chaos ends: the group with
+// one slot admits a few runs a second.
 const mostWaiting = 200
 
-// waiting counts the runs that wait for the group of one slot.
+// waiting returns the number of runs that wait for the group with one slot.
 func (m *mayhem) waiting(ctx context.Context) (int, error) {
 	status, text := m.call(ctx, http.MethodGet, "/changegroups/one", "", "")
 	if status != http.StatusOK {
-		return 0, fmt.Errorf("the group was answered %d: %s", status, text)
+		return 0, fmt.Errorf("get the change group: status %d: %s", status, text)
 	}
 	var group api.ChangeGroup
 	if err := json.Unmarshal([]byte(text), &group); err != nil {
@@ -295,8 +295,8 @@ func (m *mayhem) spec() string {
 		strings.Join(groups[:1+rand.IntN(3)], `", "`), 1+rand.IntN(5), admission, rand.IntN(6), rand.IntN(6) == 0)
 }
 
-// release starts or cancels what waits to be started, and approves or stops
-// what may wait for it.
+// release starts or cancels the runs of manual admission that are queued, and
+// approves or stops the runs that wait for an approval.
 func (m *mayhem) release(ctx context.Context, open []api.Run) {
 	for _, r := range open {
 		switch {
@@ -308,8 +308,8 @@ func (m *mayhem) release(ctx context.Context, open []api.Run) {
 	}
 }
 
-// killAtRandom kills one of the parts after the other until ctx ends, starts
-// each again, and returns how many it killed.
+// killAtRandom kills random parts until ctx ends, and starts each again at once.
+// It returns the number of kills.
 func killAtRandom(ctx context.Context, t *testing.T, parts *harness.Parts, of ...harness.Part) int {
 	t.Helper()
 	kills := 0
@@ -317,7 +317,7 @@ func killAtRandom(ctx context.Context, t *testing.T, parts *harness.Parts, of ..
 		select {
 		case <-ctx.Done():
 			return kills
-		case <-time.After(time.Duration(1000+rand.IntN(2500)) * time.Millisecond): // the time between two faults, not what is waited for
+		case <-time.After(time.Duration(1000+rand.IntN(2500)) * time.Millisecond): // the interval between two faults; no condition depends on it
 		}
 		part := of[rand.IntN(len(of))]
 		parts.Processes[part].Kill()

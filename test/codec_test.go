@@ -21,7 +21,7 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// TestCodec runs with what Temporal is told encrypted, and reads it as
+// TestCodec runs with encrypted Temporal payloads, and decodes them as
 // Temporal's own tools do.
 func TestCodec(t *testing.T) {
 	t.Parallel()
@@ -49,9 +49,9 @@ func TestCodec(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal([]byte(answer), &opened))
 	require.Len(t, opened.Payloads, len(sealed))
-	require.NotContains(t, answer, "YmluYXJ5L2VuY3J5cHRlZA", "nothing is left encrypted")
+	require.NotContains(t, answer, "YmluYXJ5L2VuY3J5cHRlZA", "every payload is decrypted")
 
-	stranger := harness.NewClient(t, parts.Server, "made-up")
+	stranger := harness.NewClient(t, parts.Server, "invalid")
 	status, _, err = stranger.Do(t.Context(), http.MethodPost, "/codec/decode", "application/json", string(body))
 	require.NoError(t, err)
 	require.Equal(t, http.StatusUnauthorized, status)
@@ -67,8 +67,8 @@ func TestCodec(t *testing.T) {
 	}
 }
 
-// sealedHistory returns the payloads of a run's history, all of which must be
-// encrypted, and none of which may show a text.
+// sealedHistory returns the payloads of a run's history. It checks that all of
+// them are encrypted and that no event contains the hidden text.
 func sealedHistory(t *testing.T, address, id, hidden string) []*commonpb.Payload {
 	t.Helper()
 	temporal, err := client.Dial(client.Options{HostPort: address, Namespace: contract.Namespace})
@@ -95,8 +95,8 @@ func sealedHistory(t *testing.T, address, id, hidden string) []*commonpb.Payload
 	return sealed
 }
 
-// TestDev_codec runs all of Drover in one process with payloads encrypted, and
-// looks at what its telemetry answers to pages of other servers.
+// TestDev_codec runs all of Drover in one process with encrypted payloads. It
+// also checks that the telemetry listener refuses foreign hosts and origins.
 func TestDev_codec(t *testing.T) {
 	t.Parallel()
 	line, err := keyring.NewKey("k1")

@@ -18,9 +18,9 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// crowd speaks to two gateways, of which any may be away: it asks the other,
-// and again, as a patient client does. Whatever makes a run has a key, so that
-// to ask again is harmless.
+// crowd is a client of several gateways, each of which may be down. It retries a
+// call on the next gateway until one answers. Calls that create a run carry an
+// idempotency key, so retries are harmless.
 type crowd struct {
 	t       *testing.T
 	clients []*harness.Client
@@ -33,7 +33,8 @@ func newCrowd(t *testing.T, clients ...*harness.Client) *crowd {
 	return &crowd{t: t, clients: clients, http: &http.Client{Timeout: 20 * time.Second}}
 }
 
-// call makes a call until a gateway answers, and returns the answer.
+// call repeats a call until a gateway answers with a status below 500. It returns
+// the status and the body.
 func (c *crowd) call(ctx context.Context, method, path, key, body string) (int, string) {
 	for ctx.Err() == nil {
 		c.mu.Lock()
@@ -55,7 +56,7 @@ func (c *crowd) call(ctx context.Context, method, path, key, body string) (int, 
 func (c *crowd) once(ctx context.Context, client *harness.Client, method, path, key, body string) (int, string, error) {
 	req, err := http.NewRequestWithContext(ctx, method, client.Server+"/api/v1"+path, strings.NewReader(body))
 	if err != nil {
-		return 0, "", fmt.Errorf("making the request: %w", err)
+		return 0, "", fmt.Errorf("create the request: %w", err)
 	}
 	if method != http.MethodGet {
 		req.Header.Set("Content-Type", "application/json")
@@ -66,17 +67,17 @@ func (c *crowd) once(ctx context.Context, client *harness.Client, method, path, 
 	req.Header.Set("Authorization", "Bearer "+client.Token)
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return 0, "", fmt.Errorf("calling %s: %w", path, err)
+		return 0, "", fmt.Errorf("call %s: %w", path, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return 0, "", fmt.Errorf("reading the answer to %s: %w", path, err)
+		return 0, "", fmt.Errorf("read the response to %s: %w", path, err)
 	}
 	return resp.StatusCode, string(text), nil
 }
 
-// read makes a GET that must succeed.
+// read makes a GET call, which must succeed, and decodes the response into v.
 func (c *crowd) read(ctx context.Context, path string, v any) {
 	status, text := c.call(ctx, http.MethodGet, path, "", "")
 	require.Equal(c.t, http.StatusOK, status, text)
@@ -97,8 +98,8 @@ func (c *crowd) list(ctx context.Context, query string) []api.Run {
 	}
 }
 
-// settle waits until no run is open. It hands those that are to release, where
-// it is not nil.
+// settle waits until no run is open. It passes the open runs to release, unless
+// release is nil.
 func (c *crowd) settle(ctx context.Context, release func(ctx context.Context, open []api.Run)) {
 	for {
 		open := c.list(ctx, "phase=queued&phase=running")
@@ -118,20 +119,20 @@ func (c *crowd) settle(ctx context.Context, release func(ctx context.Context, op
 	}
 }
 
-// events reads all events up to the last, and checks that their numbers are
-// dense.
+// events reads all events until last returns true, and checks that their
+// numbers have no gaps.
 func (c *crowd) events(ctx context.Context, last func(e api.Event) bool) []api.Event {
 	var all []api.Event
 	c.follow(ctx, "", func(e api.Event) bool {
 		all = append(all, e)
-		require.EqualValues(c.t, len(all), e.Number, "numbers are dense, in order")
+		require.EqualValues(c.t, len(all), e.Number, "event numbers have no gaps")
 		return last(e)
 	})
 	return all
 }
 
-// follow reads the events that a query selects, from the first on, up to the
-// last.
+// follow reads the events that a query selects, from the first event on, until
+// last returns true.
 func (c *crowd) follow(ctx context.Context, query string, last func(e api.Event) bool) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -157,8 +158,8 @@ func (c *crowd) follow(ctx context.Context, query string, last func(e api.Event)
 	require.FailNow(c.t, "the events ended too early", "after %d", n)
 }
 
-// checkOrder checks that the events of each run tell its phases in order, each
-// once, and that its tasks never go back.
+// checkOrder checks that the phases in the events of each run never go backward,
+// that each run ends once, and that no task event follows the end of its run.
 func checkOrder(t *testing.T, events []api.Event) {
 	t.Helper()
 	rank := map[string]int{"queued": 1, "running": 2, "finished": 3, "cancelled": 3}
@@ -168,7 +169,7 @@ func checkOrder(t *testing.T, events []api.Event) {
 			require.NotEqual(t, 3, rank[phase[e.Run]], "task %s of run %s after the run's end (event %d)", e.Task, e.Run, e.Number)
 			continue
 		}
-		require.GreaterOrEqual(t, rank[string(e.Phase)], rank[phase[e.Run]], "run %s goes back (event %d)", e.Run, e.Number)
+		require.GreaterOrEqual(t, rank[string(e.Phase)], rank[phase[e.Run]], "the phase of run %s goes backward (event %d)", e.Run, e.Number)
 		if rank[string(e.Phase)] == 3 {
 			ended[e.Run]++
 		}

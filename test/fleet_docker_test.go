@@ -20,13 +20,14 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// groupLabel is on the containers of a group of the plugin `docker`.
+// groupLabel is the label that the docker plugin puts on the containers of a
+// group.
 const groupLabel = "drover.fleeting.group"
 
-// TestFleet_bursts has a fleet of containers do 200 tasks in bursts from zero,
-// while its worker and its plugin are killed at random. The containers know
-// nothing of Drover: they are made executors over SSH, which reach Temporal
-// through the relay, each with a pass of its own.
+// TestFleet_bursts runs 200 tasks in bursts on a fleet of containers that scales
+// from zero, and kills its worker and its plugin at random. The containers hold
+// nothing of Drover: the fleet worker installs the executors over SSH. Each
+// executor reaches Temporal through the relay with a short-lived token of its own.
 func TestFleet_bursts(t *testing.T) {
 	t.Parallel()
 	const uses = 20
@@ -41,7 +42,7 @@ func TestFleet_bursts(t *testing.T) {
 		require.NoError(t, err)
 		return all
 	}
-	t.Cleanup(func() { // after the fleet's worker, which would make others
+	t.Cleanup(func() { // after the fleet worker, which would create others
 		for _, c := range containers(context.Background()) {
 			_ = cli.ContainerRemove(context.Background(), c.ID, container.RemoveOptions{Force: true})
 		}
@@ -54,7 +55,7 @@ func TestFleet_bursts(t *testing.T) {
 	f := &field{Parts: parts.Parts, t: t}
 	f.put("/api/v1/pools/linux", `{"driver": "shell"}`)
 
-	// Binaries are uploaded to where the next container finds them.
+	// All containers share the directory that binaries are uploaded to.
 	ran, binaries, password := t.TempDir(), t.TempDir(), rand.Text()
 	f.putFleet(map[string]any{
 		"plugin": plugin, "bootstrap": "ssh", "instance_ready_command": "test -d /ran",
@@ -75,7 +76,8 @@ func TestFleet_bursts(t *testing.T) {
 	require.Empty(t, containers(t.Context()))
 }
 
-// bridgeAddress is where containers of the default network reach this host.
+// bridgeAddress returns the address at which containers of the default network
+// reach this host.
 func bridgeAddress(t *testing.T, cli *client.Client) string {
 	t.Helper()
 	bridge, err := cli.NetworkInspect(t.Context(), "bridge", network.InspectOptions{})

@@ -22,8 +22,8 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// TestFleet_bursts_of_processes has a fleet of local processes, whose images
-// start executors by themselves, do bursts of tasks.
+// TestFleet_bursts_of_processes runs bursts of tasks on a fleet of local
+// processes. Each instance starts its own executor.
 func TestFleet_bursts_of_processes(t *testing.T) {
 	t.Parallel()
 	bursts := []int{12, 12}
@@ -51,7 +51,7 @@ func TestFleet_bursts_of_processes(t *testing.T) {
 	f.remove()
 }
 
-// putFleet makes the fleet, which looks around often.
+// putFleet creates the fleet, with short update intervals.
 func (f *field) putFleet(settings map[string]any) {
 	f.t.Helper()
 	maps.Copy(settings, map[string]any{
@@ -62,11 +62,12 @@ func (f *field) putFleet(settings map[string]any) {
 	f.put("/api/v1/fleets/linux", string(text))
 }
 
-// bursts submits runs of so many tasks each, and kills the fleet's worker and
-// its plugin at random meanwhile, until the fleet has returned to zero: every
-// task ran once, no machine took more than most of them, and the ledger tells
-// of each why it came and went. Tasks note that they ran in a directory, which
-// has a name of its own on the machines.
+// bursts submits one run for each size, with that number of tasks, and kills the
+// fleet worker and its plugin at random. It waits until the fleet is at zero
+// again, and checks that every task ran once, that no machine took more than most
+// tasks, and that the ledger explains why each machine was created and removed.
+// Each task writes a file to a directory, which is ran here and ranThere on the
+// machines.
 func (f *field) bursts(sizes []int, most int, ran, ranThere string) {
 	f.t.Helper()
 	var runs []string
@@ -79,7 +80,7 @@ func (f *field) bursts(sizes []int, most int, ran, ranThere string) {
 		runs = append(runs, f.Submit(spec).ID)
 		total += size
 		f.harass()
-		// In the midst of it once more, or soon after.
+		// Once more while the burst runs, or soon after it.
 		some := total - size + 1 + rand.IntN(size)
 		testenv.Await(f.t, 6*time.Minute, func() (bool, string) {
 			done, err := os.ReadDir(ran)
@@ -97,7 +98,7 @@ func (f *field) bursts(sizes []int, most int, ran, ranThere string) {
 		require.NotEmpty(f.t, i.Reason)
 		uses += i.Uses
 	}
-	require.GreaterOrEqual(f.t, uses, total, "one that is handed out while a drain comes is given back, and counts")
+	require.GreaterOrEqual(f.t, uses, total, "a task that is requeued by a drain counts as a use")
 	for burst, size := range sizes {
 		for i := range size {
 			text, err := os.ReadFile(filepath.Join(ran, fmt.Sprintf("b%d-t%d", burst, i)))
@@ -107,12 +108,12 @@ func (f *field) bursts(sizes []int, most int, ran, ranThere string) {
 	}
 }
 
-// harass waits until something is under way, and kills the fleet's worker, its
+// harass waits until the ledger has an instance, and kills the fleet worker, its
 // plugin, or both.
 func (f *field) harass() {
 	f.t.Helper()
-	f.await("something to do", func(all []api.FleetInstance) bool {
-		return len(all) > 0 // whatever is left of it by now
+	f.await("an instance", func(all []api.FleetInstance) bool {
+		return len(all) > 0 // the instance may be gone already
 	})
 	if rand.IntN(2) == 0 {
 		f.killPlugin()
@@ -125,7 +126,7 @@ func (f *field) harass() {
 	f.Launch(harness.Fleet).AwaitReady()
 }
 
-// killPlugin kills the plugin, where there is one at the moment.
+// killPlugin kills the plugin process, if one runs.
 func (f *field) killPlugin() {
 	text, err := os.ReadFile(filepath.Join(f.Dir, "fleets", "linux", "plugin.json"))
 	var guard struct {

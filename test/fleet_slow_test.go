@@ -14,8 +14,9 @@ import (
 	"github.com/drover-run/drover/internal/testenv"
 )
 
-// TestFleet_create_that_does_not_return has a plugin make two of three machines,
-// and never answer: the two do their tasks meanwhile.
+// TestFleet_create_that_does_not_return uses a plugin that creates two of three
+// machines and never returns from the call. The two machines still run their
+// tasks.
 func TestFleet_create_that_does_not_return(t *testing.T) {
 	t.Parallel()
 	plugin := testenv.BuildProgram(t, ".", "./fleeting/fleetingtest/faulty")
@@ -47,5 +48,5 @@ func TestFleet_create_that_does_not_return(t *testing.T) {
 	})
 	n, err := c.Count("Increase")
 	require.NoError(t, err)
-	require.Equal(t, 1, n, "it has not returned")
+	require.Equal(t, 1, n, "the call has not returned")
 }

@@ -21,12 +21,12 @@ import (
 
 const dummyPlugin = "gitlab.com/gitlab-org/fleeting/fleeting/plugin/fleeting-plugin-dummy/cmd/fleeting-plugin-dummy"
 
-// field is a fleet whose machines are made up: the test starts the executors
-// that would be on them.
+// field is a fleet in a Drover of its own. Its plugin creates no real machines:
+// the test itself starts the executors that would run on them.
 type field struct {
 	*harness.Parts
 	t      *testing.T
-	agents map[string]*harness.Process // nil: the machines are real, and have their own
+	agents map[string]*harness.Process // by instance; nil: the machines are real and run their own executors
 }
 
 func newField(t *testing.T, settings string) *field {
@@ -63,8 +63,9 @@ func (f *field) ledger() []api.FleetInstance {
 	return list.Instances
 }
 
-// tend starts executors on machines that have none (the plugin never lists one
-// as running), ends those of machines that are gone, and returns the ledger.
+// tend starts executors for new machines, kills those of machines that are gone,
+// and returns the ledger. It cannot wait for the state running, which the dummy
+// plugin never lists.
 func (f *field) tend() []api.FleetInstance {
 	f.t.Helper()
 	all := f.ledger()
@@ -86,7 +87,7 @@ func (f *field) await(what string, wanted func([]api.FleetInstance) bool) []api.
 	testenv.Await(f.t, 4*time.Minute, func() (bool, string) {
 		all = f.tend()
 		text, _ := json.MarshalIndent(all, "", " ")
-		return wanted(all), what + " does not come: " + string(text)
+		return wanted(all), what + " did not appear: " + string(text)
 	})
 	return all
 }
@@ -109,9 +110,9 @@ update_interval_when_expecting: 200ms
 hold_down: 0s
 `
 
-// TestFleet_lives_through_kills has a fleet grow from zero for a run, kills its
-// worker and its plugin meanwhile, and sees it return to zero: every task ran
-// once, and the ledger explains each machine.
+// TestFleet_lives_through_kills scales a fleet from zero for a run, kills its
+// worker and its plugin, and waits until the fleet is at zero again. Every task
+// runs once, and the ledger explains each machine.
 func TestFleet_lives_through_kills(t *testing.T) {
 	t.Parallel()
 	plugin := testenv.BuildProgram(t, "fleeting/testdata/dummy", dummyPlugin)
@@ -138,11 +139,11 @@ func TestFleet_lives_through_kills(t *testing.T) {
 	uses := 0
 	for _, i := range all {
 		require.LessOrEqual(t, i.Uses, 2)
-		require.EqualValues(t, "requested", i.Cause, "what was there before the kill was adopted by its name")
+		require.EqualValues(t, "requested", i.Cause, "the worker recognizes the machines from before the kill")
 		require.NotEmpty(t, i.Why)
 		uses += i.Uses
 	}
-	require.GreaterOrEqual(t, uses, 6, "one that is handed out while a drain comes is given back, and counts")
+	require.GreaterOrEqual(t, uses, 6, "a task that is requeued by a drain counts as a use")
 	var events api.FleetEventList
 	f.read("/api/v1/fleets/linux/events?after=0&limit=1000", &events)
 	require.Equal(t, "made", events.Events[0].Kind)
@@ -150,7 +151,7 @@ func TestFleet_lives_through_kills(t *testing.T) {
 	f.remove()
 }
 
-// remove deletes the fleet, and sees it go.
+// remove deletes the fleet and waits until it no longer exists.
 func (f *field) remove() {
 	f.t.Helper()
 	status, body, err := f.Do(f.t.Context(), http.MethodDelete, "/api/v1/fleets/linux", "application/json", "{}")

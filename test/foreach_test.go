@@ -12,8 +12,8 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// TestForeach has a task make a list, of whose items each becomes a task, and
-// one that waits for them all: more than one workflow holds.
+// TestForeach expands a list that a task outputs into one task for each item,
+// and runs a task after all of them. They are more tasks than one workflow holds.
 func TestForeach(t *testing.T) {
 	t.Parallel()
 	items, limit := 300, 3*time.Minute

@@ -15,18 +15,17 @@ import (
 )
 
 // pastHeartbeat is longer than the heartbeat timeout of a task, after which
-// Temporal calls its executor silent.
+// Temporal times out the activity.
 const pastHeartbeat = 45 * time.Second
 
-// TestFreeze stops an executor past the heartbeat timeout at every point of
-// the protocol, and lets it go on: nothing is lost, and no step runs twice. A
-// healthy second executor of the pool stands by to take whatever is queued
-// again.
+// TestFreeze stops an executor beyond the heartbeat timeout at every point of
+// the protocol, and resumes it. Nothing is lost, and no step runs twice. A second
+// executor of the pool is ready to take the tasks that are queued again.
 func TestFreeze(t *testing.T) {
 	t.Parallel()
 	points := executor.Points()
 	if !soak() {
-		// The places where a second start would be most likely.
+		// The points at which a second start would be most likely.
 		points = []string{"delivered", "heartbeat", "granted", "launched", "ended"}
 	}
 	t.Run("at", func(t *testing.T) {
@@ -60,21 +59,21 @@ func freezeAt(t *testing.T, point string) {
 	graph.check(t, r, func(task, want string) { parts.AwaitLogs(id, task, want) })
 }
 
-// judgeFrozen checks what is said of the task whose executor is frozen: it is
-// prepare, the first of the graph, on which all others wait.
+// judgeFrozen checks the status and reason of the task of the frozen executor:
+// prepare, the first task of the graph, on which all others depend.
 func judgeFrozen(t *testing.T, parts *harness.Parts, id, point string) {
 	t.Helper()
 	switch point {
 	case "delivered":
-		// Nobody knows who had it: anybody may have it, and end it.
+		// The executor has not accepted the task, so any executor may take it.
 	case "accepted", "answered", "removed":
 		prepare := parts.Get(id).Tasks["prepare"]
 		require.Equal(t, api.Status("success"), prepare.Status, "the completion was accepted before: %+v", prepare)
 	default:
-		// Its executor has it, and alone may say how it ended.
+		// The executor holds the claim, so only it may report the result.
 		parts.Await(id, time.Minute, func(r api.Run) bool {
 			prepare := r.Tasks["prepare"]
-			require.Contains(t, []api.Status{"queued", "running"}, prepare.Status, "nobody may end what a frozen executor has: %+v", prepare)
+			require.Contains(t, []api.Status{"queued", "running"}, prepare.Status, "the task of a frozen executor has ended: %+v", prepare)
 			return prepare.Status == "running" && strings.Contains(prepare.Reason, "out of contact")
 		})
 	}

@@ -19,15 +19,15 @@ import (
 	_ "modernc.org/sqlite" // the driver
 )
 
-// haystack is all in which secrets are looked for: what was answered, and what
-// is kept, as it lies there and as whoever opens it reads it.
+// haystack holds all texts in which the tests search for secrets: responses of
+// the API and stored files, both raw and decoded.
 type haystack struct {
 	t     *testing.T
 	straw []straw
 }
 
-// straw is one text of it, and where it is from: such as "answer", "file ..."
-// or "packed ...".
+// straw is one of these texts and its source, such as "answer", "file ..." or
+// "packed ...".
 type straw struct{ place, text string }
 
 func newHaystack(t *testing.T) *haystack {
@@ -41,18 +41,18 @@ func (h *haystack) add(place, text string) {
 	}
 }
 
-// zstdMagic begins what is compressed: packed logs and archives.
+// zstdMagic begins every compressed file: compacted logs and archives.
 var zstdMagic = []byte{0x28, 0xB5, 0x2F, 0xFD}
 
-// sqliteMagic begins a database.
+// sqliteMagic begins every SQLite database.
 var sqliteMagic = []byte("SQLite format 3\x00")
 
-// frameData is the output in a stored frame.
+// frameData matches the output in a stored frame, in base64.
 var frameData = regexp.MustCompile(`"d":"([A-Za-z0-9+/]+=*)"`)
 
-// addFiles adds all files below a directory: as they are; unpacked, where they
-// are packed; the values of each row, of databases; and the output in the frames
-// of all files of a directory, one after the other.
+// addFiles adds all files below a directory. Besides the raw content it adds the
+// decompressed content of compressed files, the row values of databases, and for
+// each directory the concatenated output of the frames in its files.
 func (h *haystack) addFiles(dir string) {
 	h.t.Helper()
 	frames := map[string]*strings.Builder{}
@@ -106,8 +106,8 @@ func (h *haystack) addFile(path, name string, data []byte, output *strings.Build
 	}
 }
 
-// outputOf returns the output in a packed log: behind the line of each frame
-// are as many bytes as it says.
+// outputOf returns the output in a compacted log. There a JSON line precedes the
+// bytes of each frame and says how many they are.
 func outputOf(packed []byte) string {
 	var output strings.Builder
 	for len(packed) > 0 {
@@ -116,7 +116,7 @@ func outputOf(packed []byte) string {
 			Size int `json:"l"`
 		}
 		if json.Unmarshal(line, &frame) != nil || frame.Size > len(rest) {
-			break // no log
+			break // the file is not a log
 		}
 		output.Write(rest[:frame.Size])
 		packed = rest[frame.Size:]
@@ -124,7 +124,8 @@ func outputOf(packed []byte) string {
 	return output.String()
 }
 
-// rowsOf returns the values of all rows of a database, which a page may cut.
+// rowsOf returns the values of all rows of a database. A search of the raw file
+// could miss a value that spans two database pages.
 func rowsOf(t *testing.T, path string) string {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
@@ -163,11 +164,11 @@ func rowsOf(t *testing.T, path string) string {
 	return text.String()
 }
 
-// places returns where a text is: itself, or what it is in base64, also within
-// something longer.
+// places returns the sources that contain a text, either as it is or in base64,
+// also as a part of a longer encoded text.
 func (h *haystack) places(text string) []string {
 	forms := []string{text}
-	for before := range 3 { // by how many bytes of the longer text begin a group
+	for before := range 3 { // bytes before the text in its first base64 group
 		encoded := base64.StdEncoding.EncodeToString(append(make([]byte, before), text...))
 		const group = 4
 		forms = append(forms, encoded[group:len(encoded)-2*group])
@@ -181,7 +182,7 @@ func (h *haystack) places(text string) []string {
 	return found
 }
 
-// within returns those places that begin with a word.
+// within returns the sources that begin with a prefix.
 func within(places []string, word string) []string {
 	return slices.DeleteFunc(slices.Clone(places), func(p string) bool { return !strings.HasPrefix(p, word) })
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// running counts the tasks of a run that run.
+// running returns the number of running tasks of a run.
 func running(r api.Run) int {
 	n := 0
 	for _, task := range r.Tasks {
@@ -23,7 +23,8 @@ func running(r api.Run) int {
 }
 
 // TestKill_dev kills all of Drover at a random moment while 200 tasks run, and
-// starts it again on the same data dir: nothing is lost and nothing runs twice.
+// starts it again on the same data dir. No task or log is lost, and no step runs
+// twice.
 func TestKill_dev(t *testing.T) {
 	t.Parallel()
 	rounds := 2
@@ -47,8 +48,8 @@ func TestKill_dev(t *testing.T) {
 	}
 }
 
-// TestRestart_gracefully is the same with SIGTERM: tasks are left to their
-// shims and taken back.
+// TestRestart_gracefully stops Drover with SIGTERM instead. The tasks continue
+// under their shims, and the restarted executor adopts them.
 func TestRestart_gracefully(t *testing.T) {
 	t.Parallel()
 	graph := tally{dir: t.TempDir(), tasks: 20, steps: 2, pause: "2"}

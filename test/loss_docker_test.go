@@ -13,17 +13,17 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// TestLoss_docker_restarted restarts the Docker daemon under an executor's tasks.
-// Where the containers go on, so do they; else they fail, and say why. What
-// waits is taken once the daemon is back.
+// TestLoss_docker_restarted restarts the Docker daemon while an executor's tasks
+// run. Tasks continue if their containers do; otherwise they fail with the reason.
+// The executor takes queued tasks once the daemon is back.
 func TestLoss_docker_restarted(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		flags  []string
 		status api.Status
 	}{
-		"containers go on":    {[]string{"--live-restore"}, api.StatusSuccess},
-		"containers go along": {nil, api.StatusFailed},
+		"containers continue": {[]string{"--live-restore"}, api.StatusSuccess},
+		"containers end":      {nil, api.StatusFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -18,12 +18,12 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// untilNoticed is how long it may take until a task whose executor fell silent
-// shows it: the heartbeat timeout, and what it takes to get there.
+// untilNoticed bounds the time from the last heartbeat of an executor until its
+// tasks show that it is out of contact.
 const untilNoticed = pastHeartbeat + 30*time.Second
 
-// TestLoss_partition cuts an executor's host off, without a word to anybody,
-// until that is noticed, and lets it come back.
+// TestLoss_partition drops all packets of an executor's host until Drover shows
+// the loss of contact, and then restores the network.
 func TestLoss_partition(t *testing.T) {
 	t.Parallel()
 	for name, servers := range map[string][]harness.Part{
@@ -47,7 +47,7 @@ func TestLoss_partition(t *testing.T) {
 			} else {
 				parts.AwaitExecutor("offline")
 			}
-			require.Empty(t, endedOf(parts.Get(id)), "nobody else may end what the executor has")
+			require.Empty(t, endedOf(parts.Get(id)), "a task of the unreachable executor has ended")
 			network.Mend()
 			r := parts.AwaitPhase(id, "finished", 3*time.Minute)
 			graph.check(t, r, func(task, want string) { parts.AwaitLogs(id, task, want) })
@@ -55,8 +55,8 @@ func TestLoss_partition(t *testing.T) {
 	}
 }
 
-// TestLoss_reboot ends all processes of a host at once, the environments of
-// tasks among them: those tasks failed, and say why.
+// TestLoss_reboot kills all processes of a host at once, including the
+// environments of tasks. Those tasks fail with a reason.
 func TestLoss_reboot(t *testing.T) {
 	t.Parallel()
 	graph := tally{dir: t.TempDir(), tasks: 3, steps: 1, pause: "600"}
@@ -77,8 +77,8 @@ func TestLoss_reboot(t *testing.T) {
 	requireRanOnce(t, graph.dir, 4)
 }
 
-// TestLoss_thawed_host stops all processes of a host past the heartbeat
-// timeout, and lets them go on.
+// TestLoss_thawed_host stops all processes of a host beyond the heartbeat
+// timeout, and resumes them.
 func TestLoss_thawed_host(t *testing.T) {
 	t.Parallel()
 	graph := tally{dir: t.TempDir(), tasks: 3, steps: 3, pause: "5"}
@@ -97,8 +97,8 @@ func TestLoss_thawed_host(t *testing.T) {
 	graph.check(t, r, func(task, want string) { parts.AwaitLogs(id, task, want) })
 }
 
-// TestLoss_wiped removes the state dir of an executor that was killed. What
-// its tasks did nobody can tell any more, so they failed.
+// TestLoss_wiped removes the state dir of an executor that was killed. The
+// outcome of its tasks is unknown, so they fail.
 func TestLoss_wiped(t *testing.T) {
 	t.Parallel()
 	graph := tally{dir: t.TempDir(), tasks: 3, steps: 1, pause: "600"}
@@ -119,8 +119,8 @@ func TestLoss_wiped(t *testing.T) {
 	requireRanOnce(t, graph.dir, 4)
 }
 
-// TestLoss_cloned starts an executor on a copy of the state dir of another that
-// runs: it refuses to, and nobody notices anything.
+// TestLoss_cloned starts an executor on a copy of the state dir of a running
+// one. The copy refuses to start, and the tasks of the original are unaffected.
 func TestLoss_cloned(t *testing.T) {
 	t.Parallel()
 	graph := tally{dir: t.TempDir(), tasks: 3, steps: 2, pause: "3"}
@@ -135,12 +135,12 @@ func TestLoss_cloned(t *testing.T) {
 	graph.check(t, r, func(task, want string) { parts.AwaitLogs(id, task, want) })
 }
 
-// TestLoss_disk_full fills the file system that an executor's state dir is on.
-// It takes no task then, and says why; once there is room it goes on.
+// TestLoss_disk_full fills the file system of an executor's state dir. The
+// executor takes no task and reports the reason, until there is space again.
 func TestLoss_disk_full(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
-		testenv.Missing(t, "namespaces", "not root", "run the tests as root, who may mount a small file system")
+		testenv.Missing(t, "namespaces", "not root", "run the tests as root, which may mount a small file system")
 	}
 	disk := t.TempDir()
 	require.NoError(t, unix.Mount("tmpfs", disk, "tmpfs", 0, "size=4m"))
@@ -151,8 +151,9 @@ func TestLoss_disk_full(t *testing.T) {
 	before := tally{dir: t.TempDir(), tasks: 2, steps: 1, pause: "15"}
 	first := parts.Submit(before.spec("while-it-filled")).ID
 	awaitBegun(t, before.dir, 1+2)
-	// What is removed meanwhile would make room: a task that is launched then,
-	// and finds none for its shim, fails.
+	// Wait until the executor removed the directory of prepare: a removal after
+	// the disk is full would free space, and a task launched then would fail for
+	// lack of space for its shim.
 	testenv.Await(t, time.Minute, func() (bool, string) {
 		tasks, err := os.ReadDir(filepath.Join(disk, "executor", "tasks"))
 		require.NoError(t, err)
@@ -171,7 +172,7 @@ func TestLoss_disk_full(t *testing.T) {
 	}
 }
 
-// fill makes a file that leaves no room beside it.
+// fill creates a file that takes all free space of its file system.
 func fill(t *testing.T, path string) {
 	t.Helper()
 	f, err := os.Create(path)
@@ -185,8 +186,9 @@ func fill(t *testing.T, path string) {
 	}
 }
 
-// startOnHost starts all parts, with the executor as the first process of a
-// PID namespace: it and all that it started end together, as on a host.
+// startOnHost starts all parts, with the executor as the first process of a PID
+// namespace. When the executor ends, all processes that it started end too, as on
+// a host that reboots.
 func startOnHost(t *testing.T, slots string) (*harness.Parts, *harness.Process) {
 	t.Helper()
 	host := harness.HostCommand("true")
@@ -200,7 +202,7 @@ func startOnHost(t *testing.T, slots string) (*harness.Parts, *harness.Process) 
 	return parts, process
 }
 
-// descendants returns all processes below one, and itself.
+// descendants returns the ids of a process and of all its descendants.
 func descendants(t *testing.T, pid int) []int {
 	t.Helper()
 	all := []int{pid}
@@ -210,7 +212,7 @@ func descendants(t *testing.T, pid int) []int {
 		for _, list := range lists {
 			children, err := os.ReadFile(list)
 			if err != nil {
-				continue // it ended
+				continue // the process has ended
 			}
 			for child := range strings.FieldsSeq(string(children)) {
 				n, err := strconv.Atoi(child)
@@ -222,8 +224,9 @@ func descendants(t *testing.T, pid int) []int {
 	return all
 }
 
-// awaitBegun waits until so many steps of a tally, or more, have begun. A task shows as
-// running before that, and may be started anew.
+// awaitBegun waits until at least the given number of steps of a tally have
+// begun. The status running is not enough: a task has it before its first step
+// begins, and may still be started again.
 func awaitBegun(t *testing.T, dir string, steps int) {
 	t.Helper()
 	testenv.Await(t, 2*time.Minute, func() (bool, string) {
@@ -231,7 +234,7 @@ func awaitBegun(t *testing.T, dir string, steps int) {
 		require.NoError(t, err)
 		begun := 0
 		for _, f := range files {
-			if info, err := f.Info(); err == nil && info.Size() > 0 { // a step makes its file before it writes to it
+			if info, err := f.Info(); err == nil && info.Size() > 0 { // a step creates its file before it writes to it
 				begun++
 			}
 		}
@@ -249,7 +252,7 @@ func outOfContact(r api.Run) int {
 	return n
 }
 
-// endedOf returns the tasks of the tally that are final, but for the first.
+// endedOf returns the ended tasks of a tally, except prepare.
 func endedOf(r api.Run) []string {
 	var names []string
 	for name, task := range r.Tasks {
@@ -264,7 +267,7 @@ func endedOf(r api.Run) []string {
 	return names
 }
 
-// requireRanOnce checks that as many steps as wanted ran, each once.
+// requireRanOnce checks that the given number of steps ran, each once.
 func requireRanOnce(t *testing.T, dir string, wanted int) {
 	t.Helper()
 	files, err := os.ReadDir(dir)

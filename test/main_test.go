@@ -1,5 +1,5 @@
-// Package test runs whole processes: scenarios through the HTTP API, and what
-// happens when any of them is killed or frozen.
+// Package test tests whole processes: scenarios through the HTTP API, and
+// recovery after processes were killed or frozen.
 package test
 
 import (
@@ -11,13 +11,13 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if !soak() { // the long forms leave no processor idle
-		testenv.Parallel(3) // they wait for processes to start, and for timeouts to pass
+	if !soak() { // the long forms keep all processors busy
+		testenv.Parallel(3) // the tests mostly wait for processes to start and for timeouts
 	}
 	code := m.Run()
 	harness.Cleanup()
 	os.Exit(code)
 }
 
-// soak reports whether the long forms are wanted (`make soak`).
+// soak reports whether to run the long forms of the tests (`make soak`).
 func soak() bool { return os.Getenv("DROVER_SOAK") != "" }

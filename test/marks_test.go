@@ -11,16 +11,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// marks counts how often the steps of each task began. They say so themselves,
-// by a call from wherever they run, so that a second time is seen whatever
-// Drover knows of it.
+// marks counts how often the steps of each task began. Each step reports its
+// start to the test over HTTP, so the count does not depend on Drover's own
+// records.
 type marks struct {
 	mu    sync.Mutex
-	count map[string]int // by run and task
+	count map[string]int // by the URL path /RUN/TASK
 }
 
-// listen listens at an address of this host, which must be one that the steps
-// reach, and returns the command by which a step marks its task.
+// listen listens on an address of this host that the steps must be able to
+// reach. It returns the shell command with which a step reports its start.
 func (m *marks) listen(t *testing.T, host string) string {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(host, "0"))
@@ -48,13 +48,13 @@ func (m *marks) listen(t *testing.T, host string) string {
 	return fmt.Sprintf("wget -q -O /dev/null http://%s/$DROVER_RUN_ID/$DROVER_TASK_NAME", listener.Addr())
 }
 
-// requireOnce checks that so many tasks began, and none of them twice.
+// requireOnce checks that the given number of tasks began, each once.
 func (m *marks) requireOnce(t *testing.T, tasks int) {
 	t.Helper()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for task, n := range m.count {
-		require.Equal(t, 1, n, "the steps of %s began so often", task)
+		require.Equal(t, 1, n, "starts of the steps of %s", task)
 	}
 	require.Len(t, m.count, tasks)
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// member is an executor that chaos befalls.
+// member is an executor into which a test injects faults.
 type member struct {
 	name  string
 	start func() *harness.Process
@@ -33,7 +33,8 @@ type member struct {
 	process *harness.Process
 }
 
-// newMember starts an executor that reaches the servers by wires of its own.
+// newMember starts an executor that reaches Temporal and the gateway through
+// proxies of its own.
 func newMember(t *testing.T, parts *harness.Parts, name string, env ...string) *member {
 	t.Helper()
 	wires, common := newWires(t, parts)
@@ -47,8 +48,8 @@ func newMember(t *testing.T, parts *harness.Parts, name string, env ...string) *
 	return m
 }
 
-// newWires returns wires to Temporal and to the gateway, and the environment of
-// an executor that is to use them.
+// newWires returns proxies to Temporal and to the gateway, and the environment
+// variables of an executor that uses them.
 func newWires(t *testing.T, parts *harness.Parts) (wires []*harness.Wire, env []string) {
 	t.Helper()
 	temporal, gateway := harness.NewWire(t, parts.Temporal()), harness.NewWire(t, strings.TrimPrefix(parts.Server, "http://"))
@@ -59,7 +60,8 @@ func newWires(t *testing.T, parts *harness.Parts) (wires []*harness.Wire, env []
 	}
 }
 
-// befall does one thing to the member and puts it right again.
+// befall injects one random fault into the member, repairs it, and returns the
+// name of the fault.
 func (m *member) befall(t *testing.T, during context.Context) string {
 	t.Helper()
 	things := []string{"kill", "kill", "restart", "cut from temporal", "cut from the gateway", "cut off", "freeze"}
@@ -95,15 +97,15 @@ func (m *member) befall(t *testing.T, during context.Context) string {
 	return what
 }
 
-// revive starts the member again where it has ended, as a Deployment does: one
-// that can not reach its set when it starts does so.
+// revive starts the member again if it has ended, as a Deployment does. A member
+// ends by itself if it cannot reach its set at the start.
 func (m *member) revive() {
 	if !m.process.Running() {
 		m.process = m.start()
 	}
 }
 
-// awaitReady waits until the member has come so far as to hear signals.
+// awaitReady waits until the member is ready, and so handles signals.
 func (m *member) awaitReady(t *testing.T) {
 	t.Helper()
 	testenv.Await(t, 5*time.Minute, func() (bool, string) {
@@ -119,7 +121,8 @@ func (m *member) stop(t *testing.T) {
 	require.NoError(t, m.process.Stop(), "executor %s", m.name)
 }
 
-// somewhile lasts up to longer than the heartbeat timeout, mostly much shorter.
+// somewhile sleeps for 1 to 8 s, or in one of five cases for longer than the
+// heartbeat timeout.
 func somewhile(during context.Context) {
 	span := time.Duration(1+rand.IntN(8)) * time.Second
 	if rand.IntN(5) == 0 {
@@ -127,11 +130,12 @@ func somewhile(during context.Context) {
 	}
 	select {
 	case <-during.Done():
-	case <-time.After(span): // how long it is away, not what is waited for
+	case <-time.After(span): // the length of the fault; no condition depends on it
 	}
 }
 
-// torment has things befall the members at random, each by itself.
+// torment injects random faults into each member, independently of the others,
+// until during ends.
 func torment(t *testing.T, during context.Context, members []*member) {
 	t.Helper()
 	var mu sync.Mutex
@@ -143,7 +147,7 @@ func torment(t *testing.T, during context.Context, members []*member) {
 				select {
 				case <-during.Done():
 					return nil
-				case <-time.After(time.Duration(1+rand.IntN(6)) * time.Second): // between two blows
+				case <-time.After(time.Duration(1+rand.IntN(6)) * time.Second): // between two faults
 				}
 				what := m.befall(t, during)
 				mu.Lock()
@@ -153,21 +157,21 @@ func torment(t *testing.T, during context.Context, members []*member) {
 		})
 	}
 	require.NoError(t, all.Wait())
-	t.Logf("what befell %d executors: %v", len(members), count)
+	t.Logf("faults of %d executors: %v", len(members), count)
 }
 
-// TestMembers_chaos has tasks run in containers of several executors, and in pods
-// of a set where there is a cluster, that are killed, restarted, frozen and cut
-// off at random. The steps of each run once, every run ends with its true result,
-// and nothing is left in the end.
+// TestMembers_chaos runs tasks in containers of several executors, and with a
+// cluster also in pods of an executor set. It kills, restarts, freezes and cuts
+// off the executors at random. The steps of each task run once, every run ends
+// with the correct result, and no resource is left.
 func TestMembers_chaos(t *testing.T) {
 	t.Parallel()
 	daemon := testenv.RequireDocker(t)
 	image := testenv.BusyboxImage(t, daemon)
 	length, runs, tasks, patience := 100*time.Second, 6, 12, 5*time.Minute
 	if soak() {
-		// What was given back goes to the end of the line, so that even the first
-		// run ends late.
+		// A requeued task goes to the end of the queue, so even the first run ends
+		// late.
 		length, runs, tasks, patience = 10*time.Minute, 20, 25, 20*time.Minute
 	}
 	parts := harness.StartPartsWithout(t, "1")
@@ -220,7 +224,7 @@ func TestMembers_chaos(t *testing.T) {
 		pods.requireCleanBut(len(tormented) - len(members))
 	}
 	for _, m := range members {
-		// Keys that were given back are remembered until a sweep finds them closed.
+		// The journal keeps requeued keys until garbage collection finds them closed.
 		testenv.Await(t, 2*time.Minute, func() (bool, string) {
 			left, err := filepath.Glob(filepath.Join(parts.Dir, m.name, "journal", "*.jsonl"))
 			require.NoError(t, err)
@@ -235,15 +239,15 @@ func TestMembers_chaos(t *testing.T) {
 	}
 }
 
-// works is what the runs of a torment do.
+// works describes the runs of TestMembers_chaos.
 type works struct {
 	image, podImage string
-	mark, podMark   string // commands
-	tasks, pods     int    // of each image
+	mark, podMark   string // commands that report a start, see marks.listen
+	tasks, pods     int    // number of tasks with image and with podImage
 }
 
-// spec is a run of tasks of 2 to 20 seconds, 5 to 30 in a soak, and of one that
-// fails.
+// spec returns a run with tasks of 2 to 19 s, 5 to 30 s in a soak, and one task
+// that fails.
 func (w works) spec(name string) string {
 	seconds := func() int { return 2 + rand.IntN(18) }
 	if soak() {
@@ -261,8 +265,7 @@ func (w works) spec(name string) string {
 	return b.String()
 }
 
-// requireNothingLeft waits until no container, network or volume of the
-// members is there.
+// requireNothingLeft waits until no container or volume of the members exists.
 func requireNothingLeft(t *testing.T, daemon *dockerclient.Client, members []*member) {
 	t.Helper()
 	testenv.Await(t, 2*time.Minute, func() (bool, string) {
@@ -281,6 +284,6 @@ func requireNothingLeft(t *testing.T, daemon *dockerclient.Client, members []*me
 			}
 		}
 		text, _ := json.Marshal(left)
-		return len(left) == 0, "there is left: " + string(text)
+		return len(left) == 0, "resources are left: " + string(text)
 	})
 }

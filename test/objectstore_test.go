@@ -15,9 +15,9 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// TestObjectStore runs Drover with its blobs in a real S3-compatible server: a
-// log is followed while it is written, and read back by a gateway that was
-// killed and started anew.
+// TestObjectStore runs Drover with its blobs in a real S3-compatible server. It
+// reads a log while a task writes it, and again after the gateway was killed and
+// restarted.
 func TestObjectStore(t *testing.T) {
 	t.Parallel()
 	bucket := testenv.RequireS3(t)
@@ -44,6 +44,6 @@ func TestObjectStore(t *testing.T) {
 	p.Processes[harness.Gateway].Kill()
 	p.Launch(harness.Gateway).AwaitReady()
 	require.Equal(t, whole, p.Logs(id, "talk"))
-	require.DirExists(t, filepath.Join(bucket.Dir, "logs", id), "the server has them")
+	require.DirExists(t, filepath.Join(bucket.Dir, "logs", id), "the server stores the logs")
 	require.NoDirExists(t, filepath.Join(p.Dir, "blobs"))
 }

@@ -21,18 +21,18 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// TestOutbox_kill kills all of Drover once, at an exact point: between what a
-// client's call writes and what a workflow is told of it, or between the grant
-// of a slot and the run that it is for. A run that was being made is absent, or
-// goes on by itself; to ask again with its key gives the same run; and all that
-// was asked comes to its end, once.
+// TestOutbox_kill kills all of Drover once, at an exact point: between the
+// transaction of a client's call and its delivery to a workflow, or between the
+// grant of a slot and the start of its run. A run that was being created does not
+// exist, or continues by itself. A retry with the same key returns the same run.
+// Every run ends once, with the expected result.
 func TestOutbox_kill(t *testing.T) {
 	t.Parallel()
 	points := []string{
 		"creating", "created", "changed", "begun", "granting", "granted", "ending", "ended",
 		"closed:start", "closed:admit", "closed:grant", "closed:stop", "closed:approve", "closed:cancel",
 	}
-	// What was taken is due again when its lease ends.
+	// An outbox row that was taken is due again when its lease expires.
 	if kinds := []string{"start", "admit", "grant", "stop", "approve", "cancel"}; soak() {
 		for _, kind := range kinds {
 			points = append(points, "taken:"+kind, "delivered:"+kind)
@@ -48,9 +48,9 @@ func TestOutbox_kill(t *testing.T) {
 	}
 }
 
-// asked is a run that a client asked for.
+// asked is a run that a client creates, and its expected outcome.
 type asked struct {
-	name   string // and key
+	name   string // also the idempotency key
 	spec   string
 	id     string
 	result api.Result
@@ -82,7 +82,7 @@ func killAt(t *testing.T, point string) {
 	for _, r := range runs {
 		c.create(r, point == "creating")
 	}
-	// A call whose answer was lost is made again: it may have done its work.
+	// A call whose response was lost is repeated; it may have succeeded before.
 	c.ask(http.MethodPost, "/runs/"+runs[3].id+"/start", "", "{}")
 	c.ask(http.MethodPost, "/runs/"+runs[6].id+"/cancel", "", "{}")
 	c.await(runs[4].id, func(r api.Run) bool { return r.Tasks["t"].Status == "waiting_approval" })
@@ -102,20 +102,20 @@ func killAt(t *testing.T, point string) {
 		require.Equal(t, r.phase, got.Phase, "%s: %s", r.name, harness.Describe(got))
 		require.Equal(t, r.result, got.Result, "%s: %s", r.name, harness.Describe(got))
 	}
-	require.Equal(t, 1, c.deaths, "it was killed once at %s", point)
+	require.Equal(t, 1, c.deaths, "drover was killed once at %s", point)
 	c.check(dir, runs)
 }
 
-// survivor is a client of a drover that is killed: whoever finds it dead starts
-// it again.
+// survivor is a client of a drover that kills itself. The client restarts drover
+// when it finds it dead.
 type survivor struct {
 	t      *testing.T
 	dev    *harness.Dev
 	deaths int
 }
 
-// once makes a call, and reports false where drover is gone before it answers.
-// It is back then.
+// once makes a call. It returns false if drover ended before it responded; drover
+// is restarted then.
 func (c *survivor) once(method, path, key, body string) (int, http.Header, string, bool) {
 	c.t.Helper()
 	status, header, text, err := c.try(method, path, key, body)
@@ -135,11 +135,11 @@ func (c *survivor) revive() {
 }
 
 func (c *survivor) try(method, path, key, body string) (int, http.Header, string, error) {
-	ctx, cancel := context.WithTimeoutCause(c.t.Context(), patience, errors.New("no answer came"))
+	ctx, cancel := context.WithTimeoutCause(c.t.Context(), patience, errors.New("no response in time"))
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, c.dev.Server+"/api/v1"+path, strings.NewReader(body))
 	if err != nil {
-		return 0, nil, "", fmt.Errorf("making the request: %w", err)
+		return 0, nil, "", fmt.Errorf("create the request: %w", err)
 	}
 	if method != http.MethodGet {
 		req.Header.Set("Content-Type", map[bool]string{true: "application/json", false: "application/yaml"}[strings.HasPrefix(body, "{")])
@@ -150,18 +150,18 @@ func (c *survivor) try(method, path, key, body string) (int, http.Header, string
 	req.Header.Set("Authorization", "Bearer "+c.dev.Token)
 	resp, err := scriptClient.Do(req)
 	if err != nil {
-		return 0, nil, "", fmt.Errorf("calling %s: %w", path, err)
+		return 0, nil, "", fmt.Errorf("call %s: %w", path, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return 0, nil, "", fmt.Errorf("reading the answer to %s: %w", path, err)
+		return 0, nil, "", fmt.Errorf("read the response to %s: %w", path, err)
 	}
 	return resp.StatusCode, resp.Header, string(text), nil
 }
 
-// ask makes a call until it is answered. Only where the first answer was lost
-// may it be refused.
+// ask repeats a call until drover responds, and returns the body. A conflict is
+// accepted only after a lost response.
 func (c *survivor) ask(method, path, key, body string) string {
 	c.t.Helper()
 	for lost := false; ; lost = true {
@@ -176,8 +176,8 @@ func (c *survivor) ask(method, path, key, body string) string {
 	}
 }
 
-// create makes a run. Where the answer is lost, it looks what there is first:
-// nothing, if absent, else a run that needs no second call.
+// create creates a run. If the response is lost, it checks first whether the run
+// exists, which it must not if absent is true, and then repeats the call.
 func (c *survivor) create(r *asked, absent bool) {
 	c.t.Helper()
 	status, _, text, ok := c.once(http.MethodPost, "/runs", r.name, r.spec)
@@ -189,13 +189,13 @@ func (c *survivor) create(r *asked, absent bool) {
 			}
 		}
 		if absent {
-			require.Empty(c.t, made, "nothing of it was stored")
+			require.Empty(c.t, made, "the run was not stored")
 		}
 		if made != "" && r.name == "alone" {
 			c.await(made, func(r api.Run) bool { return r.Phase == api.PhaseFinished })
 		}
 		status, _, text, ok = c.once(http.MethodPost, "/runs", r.name, r.spec)
-		require.True(c.t, ok, "it is killed once")
+		require.True(c.t, ok, "drover is killed once")
 		if made != "" {
 			require.Contains(c.t, text, made, "the same key gives the same run")
 		}
@@ -231,8 +231,8 @@ func (c *survivor) await(id string, wanted func(api.Run) bool) api.Run {
 	return r
 }
 
-// check demands that there are these runs and no others, that the keys still
-// stand for them, that no step ran twice and no slot is held.
+// check requires that exactly these runs exist, that the idempotency keys still
+// return them, that no step ran twice, and that no slot is held.
 func (c *survivor) check(dir string, runs []*asked) {
 	c.t.Helper()
 	for _, r := range runs {
@@ -243,7 +243,7 @@ func (c *survivor) check(dir string, runs []*asked) {
 		require.Contains(c.t, text, r.id)
 		data, err := os.ReadFile(filepath.Join(dir, r.name))
 		if r.phase == api.PhaseCancelled {
-			require.ErrorIs(c.t, err, os.ErrNotExist, "it never ran")
+			require.ErrorIs(c.t, err, os.ErrNotExist, "the run never started")
 			continue
 		}
 		require.NoError(c.t, err)
@@ -264,9 +264,9 @@ func (c *survivor) check(dir string, runs []*asked) {
 	}))
 }
 
-// TestOutbox_without_temporal makes runs while Temporal is away, and has the
-// gateway killed after it stored one: they are there, wait, and go on by
-// themselves, once Temporal is back; a key gives the same run all the while.
+// TestOutbox_without_temporal creates runs while Temporal is down, and kills the
+// gateway after it stored one. The runs exist, stay queued, and start once
+// Temporal is back. An idempotency key returns the same run throughout.
 func TestOutbox_without_temporal(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -286,10 +286,10 @@ func TestOutbox_without_temporal(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(text), &r))
 		return r
 	}
-	// The gateway is killed once it has stored the first.
+	// The gateway kills itself once it has stored the first run.
 	_, _, err := c.once(t.Context(), parts.Client, http.MethodPost, "/runs", "first", spec("first"))
 	require.Error(t, err)
-	testenv.Await(t, patience, func() (bool, string) { return !parts.Processes[harness.Gateway].Running(), "the gateway lives" })
+	testenv.Await(t, patience, func() (bool, string) { return !parts.Processes[harness.Gateway].Running(), "the gateway is running" })
 	parts.Launch(harness.Gateway).AwaitReady()
 	ids := map[string]string{}
 	for _, name := range []string{"first", "second", "third"} {
@@ -297,7 +297,7 @@ func TestOutbox_without_temporal(t *testing.T) {
 		require.Equal(t, ids[name], create(name).ID, "the same key gives the same run")
 	}
 	require.Len(t, c.list(t.Context(), "phase=queued"), 3)
-	// Long enough for every process to have tried in vain.
+	// Long enough for every process to have retried.
 	since := time.Now()
 	testenv.Await(t, patience, func() (bool, string) { return time.Since(since) > 3*time.Second, "waiting" })
 	parts.Processes[harness.Control].Kill()

@@ -20,8 +20,8 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// TestDeleted_from_outside deletes a run's workflow, so that Temporal knows
-// nothing of it any more: the run is closed all the same.
+// TestDeleted_from_outside deletes a run's workflow from Temporal. Drover still
+// closes the run.
 func TestDeleted_from_outside(t *testing.T) {
 	t.Parallel()
 	address := harness.FreeAddress(t)
@@ -37,12 +37,12 @@ func TestDeleted_from_outside(t *testing.T) {
 	require.NoError(t, err)
 	r := dev.AwaitPhase(id, "finished", time.Minute)
 	require.Equal(t, "failed", string(r.Result))
-	require.Regexp(t, "deleted|terminated", r.Reason, "it is terminated before it is deleted")
+	require.Regexp(t, "deleted|terminated", r.Reason, "Temporal terminates the workflow before it deletes it")
 	requireNoTasks(t, dev)
 }
 
 // TestReset_from_outside resets the workflow of a run to its beginning while a
-// task runs: the task goes on, and its steps run once.
+// task runs. The task continues, and its steps run once.
 func TestReset_from_outside(t *testing.T) {
 	t.Parallel()
 	address := harness.FreeAddress(t)
@@ -73,8 +73,8 @@ func requireNoTasks(t *testing.T, dev *harness.Dev) {
 }
 
 // TestTerminated_from_outside terminates a run's workflow as an operator can in
-// Temporal's own web UI: the run is closed with the reason, and what it
-// executed is stopped and removed.
+// Temporal's own web UI. Drover closes the run with the reason, and stops and
+// removes its environments.
 func TestTerminated_from_outside(t *testing.T) {
 	t.Parallel()
 	address := harness.FreeAddress(t)
@@ -94,9 +94,9 @@ func TestTerminated_from_outside(t *testing.T) {
 	requireNoTasks(t, dev)
 }
 
-// TestWaiting_and_ended_from_outside ends and resets the workflows of runs that
-// wait for a change group, and that of the group itself: no slot is lost, and
-// who waits is let in.
+// TestWaiting_and_ended_from_outside terminates and resets the workflows of runs
+// that wait for a change group, and terminates the workflow of the group itself.
+// No slot is lost, and the waiting runs are admitted.
 func TestWaiting_and_ended_from_outside(t *testing.T) {
 	t.Parallel()
 	address := harness.FreeAddress(t)
@@ -121,7 +121,7 @@ func TestWaiting_and_ended_from_outside(t *testing.T) {
 	first := submit("sleep 600")
 	dev.Await(first, time.Minute, func(r api.Run) bool { return running(r) == 1 })
 	lost, reset, last := submit("true"), submit("true"), submit("true")
-	// A workflow is there to be ended once it waits.
+	// Wait until each workflow exists and is idle.
 	for _, id := range []string{lost, reset, last} {
 		testenv.Await(t, time.Minute, func() (bool, string) {
 			d, err := c.DescribeWorkflowExecution(t.Context(), contract.RunWorkflowID(run.ID(id)), "")
@@ -144,7 +144,7 @@ func TestWaiting_and_ended_from_outside(t *testing.T) {
 	})
 	require.NoError(t, err)
 
-	// Its slots are granted when somebody ends the workflow that does so.
+	// Slots are still granted after the change-group workflow was terminated.
 	granter := func() (execution string, open bool) {
 		d, err := c.DescribeWorkflowExecution(t.Context(), contract.ChangeGroupWorkflowID("deploy"), "")
 		if err != nil {
@@ -154,11 +154,11 @@ func TestWaiting_and_ended_from_outside(t *testing.T) {
 		return info.GetExecution().GetRunId(), info.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
 	}
 	ended, open := granter()
-	require.True(t, open, "the run that was closed had waited, and others do")
+	require.True(t, open, "the change-group workflow runs while runs wait")
 	require.NoError(t, c.TerminateWorkflow(t.Context(), contract.ChangeGroupWorkflowID("deploy"), "", "by hand"))
 	testenv.Await(t, time.Minute, func() (bool, string) {
 		execution, open := granter()
-		return open && execution != ended, "nobody grants the slots"
+		return open && execution != ended, "the change-group workflow was not started again"
 	})
 
 	dev.Post(first + "/stop")

@@ -23,7 +23,8 @@ import (
 )
 
 // TestTwoOfEach kills one of two gateways and one of two control workers, on
-// PostgreSQL, while runs come in: nothing is lost, doubled or out of order.
+// PostgreSQL, while clients create runs. No run or event is lost, duplicated or
+// out of order.
 func TestTwoOfEach(t *testing.T) {
 	t.Parallel()
 	total := 400
@@ -59,7 +60,7 @@ func TestTwoOfEach(t *testing.T) {
 	for i, part := range []harness.Part{harness.Gateway2, harness.Control} {
 		testenv.Await(t, 4*time.Minute, func() (bool, string) {
 			n := made.Load()
-			return n >= int64(total*(i+1)/3), fmt.Sprintf("%d runs were made", n)
+			return n >= int64(total*(i+1)/3), fmt.Sprintf("%d runs were created", n)
 		})
 		t.Logf("killing %s after %d runs", part, made.Load())
 		parts.Processes[part].Kill()
@@ -68,14 +69,14 @@ func TestTwoOfEach(t *testing.T) {
 	c.settle(ctx, nil)
 
 	runs := c.list(ctx, "")
-	require.Len(t, runs, total, "none is lost, and none was made twice")
+	require.Len(t, runs, total, "no run is lost or duplicated")
 	known := map[string]bool{}
 	for _, r := range runs {
 		known[r.ID] = true
 		require.Equal(t, "success", string(r.Result), r.ID)
 	}
 	for i, id := range ids {
-		require.True(t, known[id], "run %d (%s) is there", i, id)
+		require.True(t, known[id], "run %d (%s) exists", i, id)
 	}
 	data, err := os.ReadFile(tally)
 	require.NoError(t, err)

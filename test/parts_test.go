@@ -10,14 +10,15 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// TestKill_each_part kills every part in turn while tasks run, with the other
-// parts going on.
+// TestKill_each_part kills each part in turn while tasks run and the other parts
+// continue.
 func TestKill_each_part(t *testing.T) {
 	t.Parallel()
 	parts := harness.StartParts(t, "20", nil)
 	graphs := map[string]tally{}
 	for _, part := range []harness.Part{harness.Executor, harness.Control, harness.Gateway, harness.Temporal} {
-		// Tasks of its own for each kill: whatever the others left, some run.
+		// A run for each kill, so that tasks run even if those of the runs before
+		// have ended.
 		graph := tally{dir: t.TempDir(), tasks: 15, steps: 3, pause: "1"}
 		graphs[parts.Submit(graph.spec("without-"+string(part))).ID] = graph
 		awaitBegun(t, graph.dir, 1+1+rand.IntN(graph.tasks))

@@ -24,21 +24,23 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// planted is a secret of one kind: what it is, and what a task does with it.
+// planted is one kind of seeded secret: the form of its value, and the way in
+// which a task exposes it.
 type planted struct {
-	form   func(string) string // of the value, of a random text; nil: itself
-	file   bool                // $SECRET is the path of a file that holds it
-	script string              // reads it from $SECRET
-	// then are steps after the script; %VAR% in a key is the variable.
+	form   func(string) string // makes the value from a random text; nil: the text itself
+	file   bool                // $SECRET is the path of a file with the value
+	script string              // uses $SECRET
+	// then are steps after the script. They may use %VAR% for the name of the
+	// variable.
 	then []run.ArchiveStep
-	// kept says that the task itself puts it into an archive, which is its own
-	// affair.
+	// kept reports that the task itself saves the secret in an archive, where it
+	// is allowed.
 	kept bool
-	// silent says that nothing of it is to be seen in the log, not even masked.
+	// silent reports that the log does not show the secret, not even masked.
 	silent bool
 }
 
-// plantedKinds are ways for a secret to get where it must not be.
+// plantedKinds returns the ways in which a task may leak a secret.
 func plantedKinds() map[string]planted {
 	lines := func(x string) string { return "-----BEGIN\n" + x + "\n" + x + "\n-----END\n" }
 	key := func(template string) []run.ArchiveStep {
@@ -63,11 +65,11 @@ func plantedKinds() map[string]planted {
 		"in JSON":             {form: func(x string) string { return x + "\"\\" }, script: `printf '{"a": "%s"}\n' "$(printf %s "$SECRET" | sed -e 's/\\/\\\\/g' -e 's/"/\\"/g')"`},
 		"beside bytes":        {script: `printf '\001\377%s\000\376' "$SECRET"`},
 		"traced":              {script: `set -x; test -n "$SECRET"`},
-		"put out":             {script: `echo "told=$SECRET" >> $DROVER_OUTPUT`, silent: true},
+		"as an output":        {script: `echo "value=$SECRET" >> $DROVER_OUTPUT`, silent: true},
 		"a command not found": {script: `"/nowhere/$SECRET"`},
 		"a file's name":       {script: `cat "/nowhere/$SECRET"`},
-		"ended by":            {script: `echo "$SECRET"; kill -9 $$`},
-		"in a packed log":     {script: `for i in $(seq 5000); do echo "$i $SECRET and more"; done`},
+		"before a kill":       {script: `echo "$SECRET"; kill -9 $$`},
+		"in a compacted log":  {script: `for i in $(seq 5000); do echo "$i $SECRET and more"; done`},
 
 		"a file":             {file: true, script: `cat "$SECRET"`},
 		"a file of lines":    {file: true, form: lines, script: `while read -r line; do echo "[$line]"; done < "$SECRET"`},
@@ -75,8 +77,8 @@ func plantedKinds() map[string]planted {
 		"a file saved by it": {file: true, script: `cp "$SECRET" copy; cat copy`, kept: true, then: []run.ArchiveStep{{SaveWorkspace: &run.SaveWorkspace{}}}},
 		"a file left behind": {file: true, script: `true`, silent: true},
 
-		"a key of a cache":        {script: `true`, then: key(`{{ env "%VAR%" }}`), silent: true},
-		"a file that a key is of": {script: `true`, then: key(`{{ sha256 (env "%VAR%") }}`), silent: true},
+		"a key of a cache":      {script: `true`, then: key(`{{ env "%VAR%" }}`), silent: true},
+		"a hash in a cache key": {script: `true`, then: key(`{{ sha256 (env "%VAR%") }}`), silent: true},
 		"a report of tests": {
 			script: `mkdir out; printf '<testsuite><testcase classname="c" name="of %s"><failure/></testcase></testsuite>' "$SECRET" > out/a.xml; ` +
 				`printf '<%s></b>' "$SECRET" > "out/$SECRET.xml"; echo "$SECRET"`,
@@ -87,21 +89,21 @@ func plantedKinds() map[string]planted {
 			script: `mkdir out; echo x > "out/$SECRET"`, kept: true, silent: true,
 			then: []run.ArchiveStep{
 				{SaveCache: &run.SaveCache{Key: "%VAR%", ArchivePaths: run.ArchivePaths{Root: "out"}}},
-				{RestoreCache: &run.RestoreCache{Keys: []string{"%VAR%"}, To: "/proc"}}, // where no file can be made
+				{RestoreCache: &run.RestoreCache{Keys: []string{"%VAR%"}, To: "/proc"}}, // in which no file can be created
 			},
 		},
 	}
 }
 
-// plants are the kinds with a text of each, as one run that does them all.
+// plants is a run with one task for each kind of seeded secret.
 type plants struct {
 	kinds map[string]planted
-	texts map[string]string // that are looked for, by kind
-	tasks map[string]string // by kind
+	texts map[string]string // the texts to search for, by kind
+	tasks map[string]string // the names of the tasks, by kind
 }
 
-// plant makes the run of all kinds. Where it does not hide them, what would be
-// secrets are plain variables.
+// plant submits the run with all kinds and waits for its end. If hide is false,
+// the values are plain variables instead of secrets.
 func plant(t *testing.T, client *harness.Client, name string, hide bool) (plants, api.Run) {
 	t.Helper()
 	p := plants{kinds: plantedKinds(), texts: map[string]string{}, tasks: map[string]string{}}
@@ -111,7 +113,7 @@ func plant(t *testing.T, client *harness.Client, name string, hide bool) (plants
 	for i, kind := range slices.Sorted(maps.Keys(p.kinds)) {
 		k := p.kinds[kind]
 		p.texts[kind], p.tasks[kind] = rand.Text(), fmt.Sprintf("kind-%d", i)
-		variable, value := fmt.Sprintf("PLANTED_%d", i), p.texts[kind]
+		variable, value := fmt.Sprintf("SEEDED_%d", i), p.texts[kind]
 		if k.form != nil {
 			value = k.form(value)
 		}
@@ -140,8 +142,8 @@ func plant(t *testing.T, client *harness.Client, name string, hide bool) (plants
 	return p, client.AwaitPhase(id, api.PhaseFinished, patience)
 }
 
-// named puts a variable into the keys of a step. A literal key, which would be
-// the same for two runs, gets the name of the run too.
+// named replaces %VAR% in a step by the name of the variable. A key that consists
+// of %VAR% alone also gets the name of the run, since two runs share the cache.
 func named(t *testing.T, step run.ArchiveStep, of, variable string) run.ArchiveStep {
 	t.Helper()
 	text, err := json.Marshal(step)
@@ -152,10 +154,10 @@ func named(t *testing.T, step run.ArchiveStep, of, variable string) run.ArchiveS
 	return out
 }
 
-// TestSecrets_planted has a task do each of these with a secret of its own.
-// Neither what is told, nor what is kept, nor what processes log or have as
-// arguments has it, or what it is in base64, but the records, where it is sealed.
-// The same is done with what is no secret, to show that it would be found.
+// TestSecrets_planted runs one task for each kind of leak, with a secret of its
+// own. No response, stored file, log or process argument may contain a secret or
+// its base64. Only the records contain them, encrypted. A second run with plain
+// variables shows that the scan would find the values.
 func TestSecrets_planted(t *testing.T) {
 	t.Parallel()
 	dev := harness.StartDev(t, []string{"DROVER_LOG__LEVEL=debug"}, "--executor", "shell")
@@ -165,7 +167,7 @@ func TestSecrets_planted(t *testing.T) {
 	watched, argument := watchProcesses(t), rand.Text()
 	control(t, argument)
 
-	hidden, ran := plant(t, client, "planted", true)
+	hidden, ran := plant(t, client, "seeded", true)
 	open, shown := plant(t, client, "shown", false)
 	watched(hay)
 	refused, echoed := refusals(t, client, hay)
@@ -180,15 +182,15 @@ func TestSecrets_planted(t *testing.T) {
 			place := "answer of " + of.run.Name + " " + kind
 			hay.add(place, client.Logs(of.run.ID, task))
 			hay.add(place, of.run.Tasks[task].Reason)
-			hay.add(place, of.run.Tasks[task].Outputs["told"])
+			hay.add(place, of.run.Tasks[task].Outputs["value"])
 			require.NotEmpty(t, of.run.Tasks[task].Status)
 		}
 	}
 	for kind, task := range hidden.tasks {
 		log := client.Logs(ran.ID, task)
-		require.True(t, hidden.kinds[kind].silent || strings.Contains(log, "***"), "%s: it reached the step, and is masked: %s", kind, log)
+		require.True(t, hidden.kinds[kind].silent || strings.Contains(log, "***"), "%s: the step got the secret, and the log masks it: %s", kind, log)
 	}
-	require.Equal(t, "***", ran.Tasks[hidden.tasks["put out"]].Outputs["told"])
+	require.Equal(t, "***", ran.Tasks[hidden.tasks["as an output"]].Outputs["value"])
 	hay.add("answer events", eventsUntil(t, client, 2))
 	status, metrics, err := client.Do(t.Context(), http.MethodGet, "/metrics", "", "")
 	require.NoError(t, err)
@@ -210,15 +212,15 @@ func TestSecrets_planted(t *testing.T) {
 		require.Empty(t, hay.places(text))
 	}
 	requireFound(t, hay, open, shown.ID)
-	require.NotEmpty(t, within(hay.places(argument), "arguments"), "arguments are looked at")
-	require.NotEmpty(t, within(hay.places(echoed), "answer"), "refusals are looked at")
-	require.NotEmpty(t, within(hay.places("/secrets/planted"), "rows of data/records.db"))
+	require.NotEmpty(t, within(hay.places(argument), "arguments"), "the scan reads arguments")
+	require.NotEmpty(t, within(hay.places(echoed), "answer"), "the scan reads refusals")
+	require.NotEmpty(t, within(hay.places("/secrets/seeded"), "rows of data/records.db"))
 	require.NotEmpty(t, within(hay.places(ran.ID), "rows of data/temporal.db"))
 	require.NotEmpty(t, within(hay.places("drover-sealed:1:dev:"), "rows of data/records.db"))
 }
 
-// requireFound checks that the search finds what is really there: each kind of
-// what was no secret, where a secret of that kind would come out.
+// requireFound checks that the scan finds the plain values of each kind, in all
+// sources in which a secret of that kind could leak.
 func requireFound(t *testing.T, hay *haystack, open plants, id string) {
 	t.Helper()
 	for kind, text := range open.texts {
@@ -226,35 +228,35 @@ func requireFound(t *testing.T, hay *haystack, open plants, id string) {
 		told := within(found, "answer of shown "+kind)
 		kept := slices.Concat(within(found, "frames of data/blobs/logs/"+id), within(found, "packed data/blobs/logs/"+id), within(found, "rows of data/temporal.db"))
 		if kind == "a file left behind" {
-			continue // of what is no secret nobody has a file
+			continue // a plain variable has no file
 		}
-		require.NotEmpty(t, told, "%s: it would be found in what is told; it is in %v", kind, found)
-		if kind != "put out" && kind != "a key of a cache" { // which reach the records alone
-			require.NotEmpty(t, kept, "%s: it would be found in what is kept; it is in %v", kind, found)
+		require.NotEmpty(t, told, "%s: the scan does not find it in responses, only in %v", kind, found)
+		if kind != "as an output" && kind != "a key of a cache" { // only the records contain these
+			require.NotEmpty(t, kept, "%s: the scan does not find it in stored files, only in %v", kind, found)
 		}
 		if kind == "a report of tests" {
-			require.NotEmpty(t, within(found, "rows of data/records.db"), "summaries are looked at")
+			require.NotEmpty(t, within(found, "rows of data/records.db"), "the scan reads summaries")
 		}
 		if open.kinds[kind].kept {
-			require.NotEmpty(t, within(found, "packed data/blobs/archives/"), "%s: archives are looked at", kind)
+			require.NotEmpty(t, within(found, "packed data/blobs/archives/"), "%s: the scan reads archives", kind)
 		}
 	}
-	require.NotEmpty(t, within(hay.places(open.texts["in a packed log"]), "packed data/blobs/logs/"), "packed logs are unpacked")
+	require.NotEmpty(t, within(hay.places(open.texts["in a compacted log"]), "packed data/blobs/logs/"), "the scan decompresses compacted logs")
 }
 
-// awaitPacked waits until the logs of runs that are due are packed.
+// awaitPacked waits until each of the runs has a compacted log.
 func awaitPacked(t *testing.T, dev *harness.Dev, ids ...string) {
 	t.Helper()
 	for _, id := range ids {
 		testenv.Await(t, patience, func() (bool, string) {
 			packed, err := filepath.Glob(filepath.Join(dev.Dir, "data/blobs/logs", id, "*/*/packed.*"))
-			return err == nil && len(packed) > 0, "no log of " + id + " is packed"
+			return err == nil && len(packed) > 0, "no log of " + id + " is compacted"
 		})
 	}
 }
 
-// refusals makes calls that are refused, each with a secret where it is wrong,
-// and returns these, and a text that a refusal does show.
+// refusals makes invalid calls, each with a secret in the invalid place. It
+// returns the secrets, and a text that is no secret and that a problem shows.
 func refusals(t *testing.T, client *harness.Client, hay *haystack) (secrets []string, echoed string) {
 	t.Helper()
 	call := func(method, path, media, body string) {
@@ -298,12 +300,12 @@ func refusals(t *testing.T, client *harness.Client, hay *haystack) (secrets []st
 	return secrets, echoed
 }
 
-// ours begins the names of the programs whose arguments and environments are
-// looked at. Those of the tasks are their own affair.
+// ours is the prefix of the names of Drover's programs. watchProcesses reads
+// their arguments and environments, and not those of tasks.
 const ours = "drover"
 
-// control starts a process that is taken for one of ours and has an argument
-// that must be found.
+// control starts a process that has a name like Drover's own and an argument that
+// the scan must find.
 func control(t *testing.T, argument string) {
 	t.Helper()
 	shell, err := exec.LookPath("bash")
@@ -318,12 +320,12 @@ func control(t *testing.T, argument string) {
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = in.Close()
-		_ = cmd.Wait() // it fails, at the end of what it reads
+		_ = cmd.Wait() // read fails at the end of its input
 	})
 }
 
-// watchProcesses looks at the arguments and environments of our processes again
-// and again, until it is told to say what it saw.
+// watchProcesses samples the arguments and environments of Drover's processes
+// until the returned function is called, which adds them to a scan.
 func watchProcesses(t *testing.T) (told func(*haystack)) {
 	t.Helper()
 	seen, stop, done := map[string]bool{}, make(chan struct{}), make(chan struct{})
@@ -332,10 +334,10 @@ func watchProcesses(t *testing.T) (told func(*haystack)) {
 		for _, link := range programs {
 			program, err := os.Readlink(link)
 			if err != nil || !strings.HasPrefix(filepath.Base(program), ours) {
-				continue // it ended, or is another's
+				continue // the process has ended, or belongs to another user
 			}
 			for _, of := range []string{"cmdline", "environ"} {
-				text, _ := os.ReadFile(filepath.Join(filepath.Dir(link), of)) // likewise
+				text, _ := os.ReadFile(filepath.Join(filepath.Dir(link), of)) // the process may have ended
 				seen[string(text)] = true
 			}
 		}
@@ -371,7 +373,7 @@ func watchProcesses(t *testing.T) (told func(*haystack)) {
 					return
 				}
 			}
-		}), "shims were looked at while they ran")
+		}), "no running shim was sampled")
 		for text := range seen {
 			hay.add("arguments", text)
 		}

@@ -21,7 +21,8 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// powerSpec is a run whose steps mark that they began outside of the disk.
+// powerSpec is a run whose steps append a line to a file outside of the disk when
+// they begin.
 const powerSpec = `name: power
 group: /test/power
 environment: {MARKS: %q}
@@ -40,7 +41,7 @@ tasks:
 `
 
 // TestPowerLoss keeps all state of `drover dev` on a disk that loses power at
-// random moments. What clients and executors were told is there afterwards, no
+// random moments. Afterwards all state that a client has read is still there, no
 // steps begin twice, and all runs end.
 func TestPowerLoss(t *testing.T) {
 	t.Parallel()
@@ -63,7 +64,7 @@ func TestPowerLoss(t *testing.T) {
 			n := told.count()
 			return n >= facts, fmt.Sprintf("%d facts of %d", n, facts)
 		})
-		dev.Kill() // first: what the kernel answers while the power goes is not to be believed
+		dev.Kill() // first: a sync during the loss of power may succeed without effect
 		disk.CutPower()
 		stop()
 		disk.RestorePower()
@@ -74,7 +75,7 @@ func TestPowerLoss(t *testing.T) {
 	}
 }
 
-// requireMarkedOnce checks that no steps began twice. None is retried.
+// requireMarkedOnce checks that no steps began twice. The tasks have no retries.
 func requireMarkedOnce(t *testing.T, dir string) {
 	t.Helper()
 	files, err := os.ReadDir(dir)
@@ -87,10 +88,11 @@ func requireMarkedOnce(t *testing.T, dir string) {
 	}
 }
 
-// fact is what a client was told of a run, or of one of its tasks.
+// fact names a piece of state of a run, or of one of its tasks, that a client has
+// read.
 type fact struct{ run, task, kind string }
 
-// told is what clients were told.
+// told holds the state that clients have read. It must survive a loss of power.
 type told struct {
 	mu    sync.Mutex
 	facts map[fact]string
@@ -108,7 +110,7 @@ func (w *told) count() int {
 	return len(w.facts)
 }
 
-// watch lets clients create runs and read all of them until stop is called.
+// watch starts clients that create runs and read them until stop is called.
 func (w *told) watch(t *testing.T, c *harness.Client, spec string) (stop func()) {
 	t.Helper()
 	const clients = 4
@@ -134,7 +136,8 @@ func (w *told) watch(t *testing.T, c *harness.Client, spec string) (stop func())
 	}
 }
 
-// read notes what a client is told of a run, and reports whether it goes on.
+// read records the state of a run that a client reads. It returns false if the
+// run has finished or a call failed.
 func (w *told) read(ctx context.Context, c *harness.Client, id string) bool {
 	get := func(path string) (string, bool) {
 		status, body, err := c.Do(ctx, http.MethodGet, "/api/v1/runs/"+id+path, "", "")
@@ -168,8 +171,8 @@ func (w *told) read(ctx context.Context, c *harness.Client, id string) bool {
 	return r.Phase != "finished"
 }
 
-// check waits until all runs have ended, and fails the test unless everything
-// that clients were told still holds.
+// check waits until all runs have ended, and fails the test unless all recorded
+// state still holds.
 func (w *told) check(t *testing.T, c *harness.Client) {
 	t.Helper()
 	runs := map[string]api.Run{}

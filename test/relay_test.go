@@ -28,8 +28,8 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// TestRelay_kill runs a graph on an executor that reaches Temporal through a
-// relay alone, and kills the relay, the executor and Temporal meanwhile.
+// TestRelay_kill runs a graph on an executor that reaches Temporal only through a
+// relay, and kills the relay, the executor and Temporal while it runs.
 func TestRelay_kill(t *testing.T) {
 	t.Parallel()
 	parts := harness.StartRelayed(t, "host-7", "shell", "15")
@@ -37,7 +37,8 @@ func TestRelay_kill(t *testing.T) {
 	for round, victims := range [][]harness.Part{
 		{harness.Relay}, {harness.Executor}, {harness.Relay, harness.Executor}, {harness.Temporal}, {harness.Relay},
 	} {
-		// Tasks of its own for each kill: whatever the others left, some run.
+		// A run for each kill, so that tasks run even if those of the runs before
+		// have ended.
 		graph := tally{dir: t.TempDir(), tasks: 12, steps: 3, pause: "1"}
 		graphs[parts.Submit(graph.spec(fmt.Sprintf("through-a-relay-%d", round))).ID] = graph
 		awaitBegun(t, graph.dir, 1+5)
@@ -60,11 +61,11 @@ func TestRelay_kill(t *testing.T) {
 	parts.Post(r.ID + "/stop")
 	r = parts.AwaitPhase(r.ID, "finished", time.Minute)
 	require.Equal(t, api.Result("stopped"), r.Result)
-	require.Less(t, time.Since(begin), 20*time.Second, "the order went to the executor's own queue, and no heartbeat was waited for")
+	require.Less(t, time.Since(begin), 20*time.Second, "the stop request comes through the executor's own queue and not with a heartbeat")
 
 	metrics := get(t, "http://"+parts.Telemetry+"/metrics")
 	require.Contains(t, metrics, `drover_relay_tasks_total{queue="pool"}`)
-	require.NotContains(t, metrics, `code="PermissionDenied"`, "an executor asks for nothing that the relay does not admit")
+	require.NotContains(t, metrics, `code="PermissionDenied"`, "the relay admits every call of an executor")
 	require.Contains(t, metrics, "drover_relay_bad_task_tokens_total 0")
 	for _, part := range []harness.Part{harness.Executor, harness.Relay, harness.Control, harness.Gateway, harness.Temporal} {
 		require.NoError(t, parts.Processes[part].Stop(), part)
@@ -83,13 +84,14 @@ func get(t *testing.T, url string) string {
 	return string(body)
 }
 
-// thief has the credential of an executor, and the addresses that it needs.
+// thief holds clients of the relay and of the gateway that use the stolen
+// credential of another executor.
 type thief struct {
 	temporal client.Client
 	gateway  *harness.Client
 }
 
-// bearer is a header of each call.
+// bearer sends a token as the authorization header of each call.
 type bearer string
 
 func (b bearer) GetHeaders(context.Context) (map[string]string, error) {
@@ -103,7 +105,7 @@ func newThief(t *testing.T, parts *harness.Relayed, token string) thief {
 	pool := x509.NewCertPool()
 	require.True(t, pool.AppendCertsFromPEM(pem))
 	th := thief{gateway: harness.NewClient(t, parts.Server, token)}
-	// The relay and the gateway read the file of tokens again after a while.
+	// The relay and the gateway reload the token file periodically.
 	testenv.Await(t, 20*time.Second, func() (bool, string) {
 		c, err := client.DialContext(t.Context(), client.Options{
 			HostPort: parts.Address, Namespace: contract.Namespace, HeadersProvider: bearer(token),
@@ -120,9 +122,9 @@ func newThief(t *testing.T, parts *harness.Relayed, token string) thief {
 	return th
 }
 
-// TestRelay_stolen_credential does with the credentials of executors what a
-// thief would: nothing of another executor's tasks can be read or changed, be it
-// one of the same pool or of another.
+// TestRelay_stolen_credential attacks a task with the credentials of other
+// executors, one of the same pool and one of another pool. Neither can read or
+// change anything of the task.
 func TestRelay_stolen_credential(t *testing.T) {
 	t.Parallel()
 	parts := harness.StartRelayed(t, "host-7", "shell", "2")
@@ -185,7 +187,7 @@ func (th thief) reachesNoWorkflow(t *testing.T, id string) {
 	denied(t, th.temporal.RecordActivityHeartbeatByID(ctx, contract.Namespace, workflow, "", "1"), "by id")
 }
 
-// pollsNothing starts no worker of a queue that is not its own.
+// pollsNothing checks that the credential cannot poll the queues of others.
 func (th thief) pollsNothing(t *testing.T, pool string) {
 	t.Helper()
 	for _, queue := range []string{contract.ControlQueue, "pool:shell", "executor:host-7", "set:s"} {
@@ -204,12 +206,13 @@ func (th thief) pollsNothing(t *testing.T, pool string) {
 	}
 }
 
-// hasNoTask heartbeats and completes with the token of another's task.
+// hasNoTask checks that the credential cannot heartbeat or complete with the
+// token of another executor's task.
 func (th thief) hasNoTask(t *testing.T, token []byte) {
 	t.Helper()
 	altered := append([]byte(nil), token...)
 	altered[len(altered)-1] ^= 1
-	for _, token := range [][]byte{token, altered, token[36:], []byte("made up")} {
+	for _, token := range [][]byte{token, altered, token[36:], []byte("invalid")} {
 		var unknown *serviceerror.NotFound
 		require.ErrorAs(t, th.temporal.RecordActivityHeartbeat(t.Context(), token), &unknown)
 		result := contract.ExecuteResult{Ended: &run.TaskResult{Status: run.StatusSuccess}}
@@ -217,7 +220,8 @@ func (th thief) hasNoTask(t *testing.T, token []byte) {
 	}
 }
 
-// readsNothing asks the gateway for what is another's.
+// readsNothing checks that the gateway refuses reads and writes of another
+// executor's tasks.
 func (th thief) readsNothing(t *testing.T, self string, key run.Key) {
 	t.Helper()
 	call := func(want int, method, path, body string) {

@@ -20,17 +20,17 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// removalTime is how long the tasks of a removed executor may take to end, from
-// the call on.
+// removalTime bounds the time from the removal of an executor until its tasks
+// have ended.
 const removalTime = 2 * time.Second
 
-// TestRemove_executor_out_of_contact kills an executor and removes it: its tasks
-// end as their policies say, at once, and its process that comes back later
-// stops and removes what it holds.
+// TestRemove_executor_out_of_contact kills an executor and removes it. Its tasks
+// end at once, as their on_executor_lost says. When its process is started again,
+// it removes its environments and exits.
 func TestRemove_executor_out_of_contact(t *testing.T) {
 	t.Parallel()
 	for name, lost := range map[string]func(parts *harness.Parts, id, executor string){
-		// Its sign of life has run out, and Temporal waits for its heartbeat still.
+		// The registration has expired, and the heartbeat timeout has not.
 		"offline": func(parts *harness.Parts, _, executor string) {
 			awaitExecutor(parts, executor, func(e api.Executor) bool { return e.State == "offline" })
 		},
@@ -49,8 +49,8 @@ func TestRemove_executor_out_of_contact(t *testing.T) {
 	}
 }
 
-// lostSpec has tasks of each policy that go on for ever in their first attempt, and write
-// down by which process.
+// lostSpec returns a run with a task for each on_executor_lost. Their first
+// attempts never end, and write the id of their process to a file.
 func lostSpec(dir string) string {
 	step := fmt.Sprintf(`echo $$ > %s/$DROVER_TASK_NAME.$DROVER_TASK_ATTEMPT; [ $DROVER_TASK_ATTEMPT = 2 ] || while :; do sleep 0.1; done`, dir)
 	return fmt.Sprintf(`
@@ -78,13 +78,13 @@ func removeExecutor(t *testing.T, lost func(parts *harness.Parts, id, executor s
 	require.Len(t, e.Held, 3)
 	require.Equal(t, id, e.Held[0].Run)
 	status, body := removal(t, parts, executor, "")
-	require.Equal(t, http.StatusConflict, status, "it is in contact and has tasks: %s", body)
+	require.Equal(t, http.StatusConflict, status, "the executor is in contact and has tasks: %s", body)
 
 	parts.Processes[harness.Executor].Kill()
 	parts.AddExecutor("second", "4").AwaitReady()
 	lost(parts, id, executor)
 	for _, task := range []string{"fails", "default", "retries"} {
-		require.Equal(t, api.Status("running"), parts.Get(id).Tasks[task].Status, "nobody but an operator ends what nobody has told the end of")
+		require.Equal(t, api.Status("running"), parts.Get(id).Tasks[task].Status, "only a removal ends a task without a result")
 	}
 	begin := time.Now()
 	status, body = removal(t, parts, executor, "its disk burnt")
@@ -107,17 +107,18 @@ func removeExecutor(t *testing.T, lost func(parts *harness.Parts, id, executor s
 	comesBack(t, parts, dir, executor)
 }
 
-// comesBack starts the process of a removed executor again.
+// comesBack starts the process of a removed executor again, and checks that it
+// removes its environments and exits.
 func comesBack(t *testing.T, parts *harness.Parts, dir, executor string) {
 	t.Helper()
 	for _, task := range []string{"fails.1", "default.1", "retries.1"} {
-		require.True(t, alive(t, dir, task), "the environments outlive their executor")
+		require.True(t, alive(t, dir, task), "the environments survive their executor")
 	}
 	log, err := parts.Launch(harness.Executor).AwaitEnd()
-	require.Error(t, err, "an executor that was removed does not come back")
+	require.Error(t, err, "a removed executor does not register again")
 	require.Contains(t, log, "executor was removed")
 	for _, task := range []string{"fails.1", "default.1", "retries.1"} {
-		testenv.Await(t, time.Minute, func() (bool, string) { return !alive(t, dir, task), task + " goes on" })
+		testenv.Await(t, time.Minute, func() (bool, string) { return !alive(t, dir, task), task + " still runs" })
 	}
 	left, err := filepath.Glob(filepath.Join(parts.Dir, "executor", "tasks", "*"))
 	require.NoError(t, err)
@@ -127,7 +128,7 @@ func comesBack(t *testing.T, parts *harness.Parts, dir, executor string) {
 	require.Equal(t, "its disk burnt", e.Reason)
 	status, body := removal(t, parts, executor, "again")
 	require.Equal(t, http.StatusOK, status, body)
-	require.Contains(t, body, "its disk burnt", "the first removal counts")
+	require.Contains(t, body, "its disk burnt", "the reason of the first removal stays")
 }
 
 func removal(t *testing.T, parts *harness.Parts, executor, reason string) (status int, body string) {
@@ -154,7 +155,7 @@ func written(dir, name string) bool {
 	return err == nil && len(data) > 0
 }
 
-// alive reports whether the process that a step wrote down is there.
+// alive reports whether the process whose id a step wrote to a file exists.
 func alive(t *testing.T, dir, name string) bool {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, name))

@@ -14,7 +14,7 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// TestReseal replaces the key that secrets are sealed with.
+// TestReseal replaces the key with which secrets are encrypted at rest.
 func TestReseal(t *testing.T) {
 	t.Parallel()
 	dev := harness.StartDev(t, nil, "--executor", "shell")
@@ -34,13 +34,13 @@ func TestReseal(t *testing.T) {
 		return log
 	}
 	drover("records", "key", "--id", "k2", "--file", keys)
-	require.Contains(t, drover("records", "reseal"), "1 secrets were sealed anew")
-	require.Contains(t, drover("records", "reseal"), "0 secrets were sealed anew")
+	require.Contains(t, drover("records", "reseal"), "1 secrets were encrypted again")
+	require.Contains(t, drover("records", "reseal"), "0 secrets were encrypted again")
 	log, err := harness.Start(t, dev.Dir, env, "records", "key", "--id", "k2", "--file", keys).AwaitEnd()
 	require.ErrorContains(t, err, "exit status 2")
 	require.Contains(t, log, "there is a key k2 already")
 
-	// The old key can go.
+	// The old key is not needed any more.
 	lines, err := os.ReadFile(keys)
 	require.NoError(t, err)
 	first, _, _ := strings.Cut(string(lines), "\n")

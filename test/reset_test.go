@@ -26,11 +26,11 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// threeTasks is a run of three tasks, one after the other, the second of which
-// succeeds in its second attempt. Each start of the steps of an attempt leaves a
-// line in a file of that attempt. The backoff puts a workflow task between the
-// moment when an attempt is noted and the one when it is scheduled: a reset in
-// between forgets the second alone.
+// threeTasks is a run of three sequential tasks, the second of which succeeds in
+// its second attempt. Each start of an attempt appends a line to a file of that
+// attempt. The backoff puts a workflow task between the event that records an
+// attempt and the event that schedules it: a reset in between loses only the
+// second event.
 type threeTasks struct{ dir string }
 
 func (g threeTasks) spec(pause string) string {
@@ -41,7 +41,7 @@ func (g threeTasks) spec(pause string) string {
 		"  c: {depends: [b], steps: [{run: '" + mark + pause + "'}]}\n"
 }
 
-// requireOnce checks that each attempt ran, and began once.
+// requireOnce checks that the steps of each attempt began exactly once.
 func (g threeTasks) requireOnce(t *testing.T, r api.Run) {
 	t.Helper()
 	require.Equal(t, api.Result("success"), r.Result, harness.Describe(r))
@@ -58,7 +58,8 @@ func (g threeTasks) requireOnce(t *testing.T, r api.Run) {
 	}
 }
 
-// resetting resets the workflows of runs of a Drover.
+// resetting is a Drover and a Temporal client that resets the workflows of its
+// runs.
 type resetting struct {
 	*harness.Parts
 	t testing.TB
@@ -82,8 +83,9 @@ func dialTemporal(t *testing.T, address string) client.Client {
 	return c
 }
 
-// awaitEvent waits until the history of a run's workflow has so many events, or
-// the workflow is closed, and returns it.
+// awaitEvent waits until the history of a run's workflow has n events or the
+// workflow has completed. It returns the history and whether the workflow has
+// completed.
 func (r *resetting) awaitEvent(id string, n int) (events []*historypb.HistoryEvent, closed bool) {
 	r.t.Helper()
 	testenv.Await(r.t, time.Minute, func() (bool, string) {
@@ -102,8 +104,9 @@ func (r *resetting) awaitEvent(id string, n int) (events []*historypb.HistoryEve
 	return events, closed
 }
 
-// reset resets the workflow to the last workflow task that ends at or before
-// event n; false means that it has closed.
+// reset resets the workflow to the last workflow task that completed at or before
+// event n. It returns false if Temporal refused the reset, as it does once the
+// workflow has closed.
 func (r *resetting) reset(id string, events []*historypb.HistoryEvent, n int) bool {
 	r.t.Helper()
 	at := int64(0)
@@ -122,9 +125,9 @@ func (r *resetting) reset(id string, events []*historypb.HistoryEvent, n int) bo
 	return err == nil
 }
 
-// play submits a run, resets its workflow as soon as it has n events to the
-// workflow task before event back, and sees it end. It reports whether the
-// history was long enough.
+// play submits a run, resets its workflow to the workflow task before event back
+// as soon as the history has n events, and waits for the end of the run. It
+// returns false if the workflow completed before it had n events.
 func (r *resetting) play(t *testing.T, n, back int) bool {
 	t.Helper()
 	g := threeTasks{dir: t.TempDir()}
@@ -137,11 +140,10 @@ func (r *resetting) play(t *testing.T, n, back int) bool {
 	return !closed
 }
 
-// TestReset_at_any_event resets the workflow of a run while it is as far as its
-// n-th event, to that event and to earlier ones: each attempt's steps begin once,
-// the run ends well, and no slot is lost. The short form takes some dozen
-// moments around dispatch and claim; the long form takes each event, for twenty
-// minutes.
+// TestReset_at_any_event resets the workflow of a run at its n-th event, to that
+// event and to earlier ones. The steps of each attempt begin once, the run
+// succeeds, and no slot is lost. The short form tries twelve events around
+// dispatch and claim; the long form tries every event, for twenty minutes.
 func TestReset_at_any_event(t *testing.T) {
 	t.Parallel()
 	r := newResetting(t)
@@ -160,7 +162,8 @@ func TestReset_at_any_event(t *testing.T) {
 	r.requireIdle()
 }
 
-// requireIdle waits until no executor has a task or counts a slot.
+// requireIdle waits until no executor uses a slot and the journals of both
+// executors are empty.
 func (r *resetting) requireIdle() {
 	r.t.Helper()
 	r.AwaitPath("/api/v1/executors", time.Minute, func(body string) bool {
@@ -174,8 +177,8 @@ func (r *resetting) requireIdle() {
 	}
 }
 
-// TestReset_while_the_executor_drains is an attempt that runs on an executor
-// that takes no more tasks, so that another executor is delivered it.
+// TestReset_while_the_executor_drains resets a workflow while its task runs on a
+// draining executor. Temporal then delivers the task to another executor.
 func TestReset_while_the_executor_drains(t *testing.T) {
 	t.Parallel()
 	parts := harness.StartParts(t, "1", nil)
@@ -196,7 +199,7 @@ func awaitFile(t *testing.T, path string) {
 	t.Helper()
 	testenv.Await(t, time.Minute, func() (bool, string) {
 		_, err := os.Stat(path)
-		return err == nil, path + " is not there"
+		return err == nil, path + " does not exist"
 	})
 }
 
@@ -219,7 +222,7 @@ func (r *resetting) executors() []string {
 	return ids
 }
 
-// drainAll drains each executor there is.
+// drainAll drains all executors.
 func (r *resetting) drainAll() {
 	r.t.Helper()
 	for _, id := range r.executors() {
@@ -229,9 +232,9 @@ func (r *resetting) drainAll() {
 	}
 }
 
-// TestReset_of_an_activity delivers a task again by a reset of its activity, with
-// its heartbeats forgotten, while its executor runs it and while that is
-// frozen.
+// TestReset_of_an_activity resets the activity of a task and its heartbeats, so
+// that Temporal delivers the task again. It does so while the executor runs the
+// task, and while the executor is frozen.
 func TestReset_of_an_activity(t *testing.T) {
 	t.Parallel()
 	r := newResetting(t)
@@ -257,8 +260,8 @@ func TestReset_of_an_activity(t *testing.T) {
 	r.requireIdle()
 }
 
-// awaitSilence waits until Temporal has noticed the missing heartbeats, or
-// the activity is over.
+// awaitSilence waits until the heartbeat timeout of the activity has passed or
+// the activity is closed.
 func awaitSilence(t *testing.T, c client.Client, id string) {
 	t.Helper()
 	begin := time.Now()
@@ -267,13 +270,13 @@ func awaitSilence(t *testing.T, c client.Client, id string) {
 		if err != nil {
 			return false, err.Error()
 		}
-		// Whichever executor has it: the timeout of the heartbeat has passed.
-		return time.Since(begin) > 35*time.Second || len(d.GetPendingActivities()) == 0, "the silence is not noticed"
+		// The heartbeat timeout is 30 s, for every executor.
+		return time.Since(begin) > 35*time.Second || len(d.GetPendingActivities()) == 0, "the heartbeat timeout has not passed"
 	})
 }
 
-// TestReset_by_an_older_database puts an older copy of Temporal's database in
-// the place of the newest, while tasks run and after they ended.
+// TestReset_by_an_older_database replaces Temporal's database by an older copy,
+// while tasks run and after they have ended.
 func TestReset_by_an_older_database(t *testing.T) {
 	t.Parallel()
 	r := newResetting(t)
@@ -303,7 +306,7 @@ func (r *resetting) startTemporal() {
 	r.Launch(harness.Temporal).AwaitReady()
 }
 
-// copyDatabase copies Temporal's database, whose server does not run.
+// copyDatabase copies the database of a stopped Temporal server.
 func copyDatabase(t *testing.T, from, to string) {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(to, 0o700))

@@ -16,9 +16,8 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// TestRetention_kill has all of Drover killed while it deletes runs that are
-// kept no longer. What was due, by the dry run before, is gone in the end, and
-// nothing else.
+// TestRetention_kill kills all of Drover while it deletes expired runs. In the
+// end exactly the objects that the preview listed are deleted.
 func TestRetention_kill(t *testing.T) {
 	t.Parallel()
 	temporal := harness.FreeAddress(t)
@@ -37,10 +36,10 @@ func TestRetention_kill(t *testing.T) {
 		t.Helper()
 		testenv.Await(t, patience, func() (bool, string) {
 			v := status()
-			return !v.NextLookAt.IsZero(), "it removes " + string(v.Removing)
+			return !v.NextLookAt.IsZero(), "drover is removing " + string(v.Removing)
 		})
 	}
-	asleep() // after the first look, at nothing
+	asleep() // after the first round, which removes nothing
 	var ids []string
 	for i := range 5 {
 		ids = append(ids, dev.Submit(fmt.Sprintf(
@@ -49,7 +48,7 @@ func TestRetention_kill(t *testing.T) {
 	for _, id := range ids {
 		require.Equal(t, api.ResultSuccess, dev.AwaitPhase(id, api.PhaseFinished, patience).Result)
 	}
-	// They are due a second after their end.
+	// Logs and artifacts are due a second after the end of their run.
 	var due map[api.RetentionKind]api.RetentionDue
 	dev.AwaitPath("/api/v1/retention/preview?limit=100", patience, func(body string) bool {
 		var preview api.RetentionPreview
@@ -74,9 +73,9 @@ func TestRetention_kill(t *testing.T) {
 	require.NoError(t, err)
 	defer c.Close()
 	require.NoError(t, c.SignalWorkflow(t.Context(), contract.RetentionWorkflowID, "", contract.SignalForceContinue, nil))
-	testenv.Await(t, patience, func() (bool, string) { return !dev.Running(), "it was not killed" })
+	testenv.Await(t, patience, func() (bool, string) { return !dev.Running(), "drover was not killed" })
 	dev.Restart()
-	require.NotEqual(t, was.Removed, status().Removed, "the logs and artifacts went before")
+	require.NotEqual(t, was.Removed, status().Removed, "the logs and artifacts were removed before the kill")
 	for i, id := range ids {
 		if i >= 3 {
 			dev.Get(id)

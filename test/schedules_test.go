@@ -14,7 +14,7 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// schedules is a client's view of the schedules of a `drover dev`.
+// schedules is a client of the schedules of a `drover dev`.
 type schedules struct {
 	t   *testing.T
 	dev *harness.Client
@@ -25,7 +25,7 @@ func newSchedules(t *testing.T, dev *harness.Dev) schedules {
 	return schedules{t: t, dev: harness.NewClient(t, dev.Server, dev.Token)}
 }
 
-// stop stops a run once it runs.
+// stop waits until a run is running, and stops it.
 func (s schedules) stop(id string) {
 	s.t.Helper()
 	s.dev.AwaitPhase(id, api.PhaseRunning, 30*time.Second)
@@ -48,7 +48,7 @@ func (s schedules) call(method, path, body string, want int) api.Schedule {
 	return x
 }
 
-// put makes a schedule of runs of one step.
+// put creates a schedule of runs with one step.
 func (s schedules) put(name, script, times string) {
 	s.t.Helper()
 	s.call(http.MethodPut, name, fmt.Sprintf(`
@@ -65,7 +65,7 @@ func (s schedules) act(name, verb, body string) {
 	s.call(http.MethodPost, name+"/"+verb, body, http.StatusOK)
 }
 
-// await waits until the schedule is as wanted.
+// await waits until the condition is true of the schedule, and returns it.
 func (s schedules) await(name string, wanted func(api.Schedule) bool) api.Schedule {
 	s.t.Helper()
 	var x api.Schedule
@@ -76,7 +76,8 @@ func (s schedules) await(name string, wanted func(api.Schedule) bool) api.Schedu
 	return x
 }
 
-// ended returns a condition: n firings or more, all of whose runs have ended.
+// ended returns a condition for await: the schedule has at least n recent
+// firings, and all their runs have finished.
 func ended(n int) func(api.Schedule) bool {
 	return func(x api.Schedule) bool {
 		for _, f := range x.Recent {
@@ -88,20 +89,21 @@ func ended(n int) func(api.Schedule) bool {
 	}
 }
 
-// TestSchedules has the behaviours of schedules, against the scheduler of an
-// embedded Temporal server.
+// TestSchedules checks schedules against the scheduler of an embedded Temporal
+// server.
 func TestSchedules(t *testing.T) {
 	t.Parallel()
 	dev := harness.StartDev(t, []string{"DROVER_DEV__SLOTS=20"}, "--executor", "shell")
 	const never = "cron: ['0 0 1 1 * 2099']"
 	for name, play := range map[string]func(t *testing.T, s schedules){
 		"an_interval_fires": func(t *testing.T, s schedules) {
-			// On a busy machine a run may take its second, and the next time be skipped.
+			// On a busy machine a run may last longer than the interval, and the default
+			// overlap policy would skip the next firing.
 			s.put("interval", "true", "intervals: [{every: 1s}]\noverlap: allow_all")
 			x := s.await("interval", ended(2))
 			require.NotEmpty(t, x.Next)
 			first, second := x.Recent[1], x.Recent[0]
-			require.Equal(t, time.Second, second.For.Sub(first.For), "each of its times once")
+			require.Equal(t, time.Second, second.For.Sub(first.For), "each scheduled time fires once")
 			require.NotEqual(t, first.Run, second.Run)
 			r := s.dev.Get(second.Run)
 			require.Equal(t, api.ResultSuccess, r.Result)
@@ -127,7 +129,7 @@ func TestSchedules(t *testing.T) {
 			require.Empty(t, x.Recent)
 			s.act("running", "pause", "")
 			require.Equal(t, "paused by admin", s.await("running", func(x api.Schedule) bool { return x.Paused }).Note)
-			// A trigger fires all the same.
+			// A trigger fires a paused schedule.
 			s.act("paused", "trigger", "")
 			s.await("paused", ended(1))
 		},
@@ -162,7 +164,7 @@ func TestSchedules(t *testing.T) {
 			s.act("buffer", "trigger", "")
 			x := s.await("buffer", ended(2))
 			first, second := s.dev.Get(x.Recent[1].Run), s.dev.Get(x.Recent[0].Run)
-			require.False(t, second.CreatedAt.Before(first.EndedAt), "it waited for the end of the one before")
+			require.False(t, second.CreatedAt.Before(first.EndedAt), "the firing waited for the end of the run before")
 		},
 		"overlap_cancel_other": func(t *testing.T, s schedules) {
 			s.put("cancel", "sleep 100", never+"\noverlap: cancel_other")
@@ -171,7 +173,7 @@ func TestSchedules(t *testing.T) {
 			x := s.await("cancel", func(x api.Schedule) bool { return len(x.Recent) == 2 })
 			stopped := s.dev.Get(first)
 			require.Equal(t, api.ResultStopped, stopped.Result)
-			require.False(t, s.dev.Get(x.Recent[0].Run).CreatedAt.Before(stopped.EndedAt), "it waited for the end of the one before")
+			require.False(t, s.dev.Get(x.Recent[0].Run).CreatedAt.Before(stopped.EndedAt), "the firing waited for the end of the run before")
 			s.stop(x.Recent[0].Run)
 		},
 		"overlap_terminate_other": func(_ *testing.T, s schedules) {
@@ -205,20 +207,20 @@ func TestSchedules(t *testing.T) {
 			s.put("change", "true", never+"\npaused: true\nnote: mine")
 			x := s.call(http.MethodPut, "change", `
 name: change
-spec: {name: changed, group: /test/change, secrets: {A: hush}, tasks: {b: {steps: [{run: 'test "$A" = hush'}]}}}
+spec: {name: changed, group: /test/change, secrets: {A: quiet}, tasks: {b: {steps: [{run: 'test "$A" = quiet'}]}}}
 cron: ['@hourly']`, http.StatusOK)
-			require.True(t, x.Paused, "what is not said stays")
+			require.True(t, x.Paused, "omitted fields keep their values")
 			require.Equal(t, "mine", x.Note)
 			require.Equal(t, []string{"@hourly"}, x.Cron)
 			s.call(http.MethodPut, "change", `
-spec: {name: again, group: /test/change, tasks: {b: {steps: [{run: 'test "$A" = hush'}]}}}
+spec: {name: again, group: /test/change, tasks: {b: {steps: [{run: 'test "$A" = quiet'}]}}}
 cron: ['@hourly']`, http.StatusOK)
 			s.act("change", "trigger", "")
 			r := s.dev.Get(s.await("change", ended(1)).Recent[0].Run)
 			require.Equal(t, "again", r.Name)
 			require.Equal(t, api.ResultSuccess, r.Result, "the secrets are kept")
 		},
-		"what_is_wrong_is_told": func(t *testing.T, s schedules) {
+		"faults_are_reported": func(t *testing.T, s schedules) {
 			for body, path := range map[string]string{
 				"spec: {name: x, group: /a/b, tasks: {a: {steps: [{run: x}]}}}\ncron: [x y]":                                 `"path":"cron[0]"`,
 				"spec: {name: x, group: /a/b, tasks: {a: {steps: [{run: x}]}}}\ncron: ['@daily']\ntimezone: Nowhere":         `"path":"timezone"`,
@@ -241,7 +243,7 @@ cron: ['@hourly']`, http.StatusOK)
 	}
 }
 
-// fire triggers a schedule and returns its n-th run once it runs.
+// fire triggers a schedule and returns its n-th run once that is running.
 func (s schedules) fire(name string, n int) string {
 	s.t.Helper()
 	s.act(name, "trigger", "")
@@ -249,8 +251,8 @@ func (s schedules) fire(name string, n int) string {
 	return x.Recent[0].Run
 }
 
-// TestSchedules_survive_a_kill: firings go on after all of Drover was killed,
-// and one that was under way is seen through.
+// TestSchedules_survive_a_kill kills all of Drover. The schedule continues to
+// fire, and the firing that the kill interrupted still produces its run.
 func TestSchedules_survive_a_kill(t *testing.T) {
 	t.Parallel()
 	dev := harness.StartDev(t, []string{"DROVER_DEV__SLOTS=20"}, "--executor", "shell")

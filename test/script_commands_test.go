@@ -18,7 +18,8 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// commands are what scripts have beside the usual; docs/testing.md lists them.
+// commands returns the commands that scripts have besides those of testscript.
+// docs/testing.md lists them.
 func commands() map[string]func(ts *testscript.TestScript, neg bool, args []string) {
 	return map[string]func(ts *testscript.TestScript, neg bool, args []string){
 		"submit": cmdSubmit, "call": cmdCall, "header": cmdHeader, "parallel": cmdParallel,
@@ -28,19 +29,19 @@ func commands() map[string]func(ts *testscript.TestScript, neg bool, args []stri
 	}
 }
 
-// submit VAR FILE: makes a run, whose id VAR has from then on.
+// submit VAR FILE: creates a run and sets VAR to its id.
 func cmdSubmit(ts *testscript.TestScript, _ bool, args []string) {
 	atLeast(ts, args, 2, "submit VAR FILE")
 	s := stageOf(ts)
 	s.do(ts, http.MethodPost, "/runs", s.input(ts, args, 1))
 	if s.status != http.StatusCreated {
-		ts.Fatalf("submit answered %d: %s", s.status, s.body)
+		ts.Fatalf("submit: status %d: %s", s.status, s.body)
 	}
 	s.set(ts, args[0], s.value.(map[string]any)["id"].(string))
 }
 
-// call STATUS METHOD PATH [FILE | {json}]: makes a call that must have the
-// status; a code after a colon must be that of the problem, as 409:wrong_phase.
+// call STATUS[:CODE] METHOD PATH [FILE | {json}]: makes a call, whose response
+// must have the status, and the problem code if one is given, as 409:wrong_phase.
 func cmdCall(ts *testscript.TestScript, _ bool, args []string) {
 	atLeast(ts, args, 3, "call STATUS[:CODE] METHOD PATH [FILE | {json}]")
 	s := stageOf(ts)
@@ -51,14 +52,14 @@ func cmdCall(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	s.do(ts, args[1], args[2], body)
 	if strconv.Itoa(s.status) != status {
-		ts.Fatalf("%s %s answered %d, not %s: %s", args[1], args[2], s.status, status, s.body)
+		ts.Fatalf("%s %s: status %d, want %s: %s", args[1], args[2], s.status, status, s.body)
 	}
 	if problem, _ := s.value.(map[string]any); code != "" && problem["code"] != code {
-		ts.Fatalf("%s %s has another code than %s: %s", args[1], args[2], code, s.body)
+		ts.Fatalf("%s %s: want problem code %s: %s", args[1], args[2], code, s.body)
 	}
 }
 
-// header NAME VALUE: a header of the next call.
+// header NAME VALUE: sets a header of the next call.
 func cmdHeader(ts *testscript.TestScript, _ bool, args []string) {
 	atLeast(ts, args, 2, "header NAME VALUE")
 	s := stageOf(ts)
@@ -69,7 +70,7 @@ func cmdHeader(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // parallel N METHOD PATH [FILE | {json}]: makes N calls at once. The last
-// answer is the list of theirs, each with status, body and header.
+// response becomes the list of their responses, each with status, body and header.
 func cmdParallel(ts *testscript.TestScript, _ bool, args []string) {
 	atLeast(ts, args, 3, "parallel N METHOD PATH [FILE | {json}]")
 	s := stageOf(ts)
@@ -96,7 +97,7 @@ func cmdParallel(ts *testscript.TestScript, _ bool, args []string) {
 	s.answer, s.headers = answer{value: answers, body: fmt.Sprint(answers)}, nil
 }
 
-// check EXPR: a jq expression on the last answer that must be true.
+// check EXPR: fails unless a jq expression is true of the last response.
 func cmdCheck(ts *testscript.TestScript, neg bool, args []string) {
 	s := stageOf(ts)
 	expr := strings.Join(args, " ")
@@ -105,15 +106,16 @@ func cmdCheck(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// let VAR EXPR: sets a variable to what an expression on the last answer yields.
+// let VAR EXPR: sets a variable to the value of an expression on the last
+// response.
 func cmdLet(ts *testscript.TestScript, _ bool, args []string) {
 	atLeast(ts, args, 2, "let VAR EXPR")
 	s := stageOf(ts)
 	s.set(ts, args[0], fmt.Sprint(s.query(ts, strings.Join(args[1:], " "))))
 }
 
-// await ID|PATH EXPR: reads a run, or what a path names, until the expression
-// is true of it.
+// await ID|PATH EXPR: reads a run, or a path, until the expression is true of the
+// response.
 func cmdAwait(ts *testscript.TestScript, _ bool, args []string) {
 	atLeast(ts, args, 2, "await ID|PATH EXPR")
 	s := stageOf(ts)
@@ -124,14 +126,14 @@ func cmdAwait(ts *testscript.TestScript, _ bool, args []string) {
 	s.until(ts, func() (bool, string) {
 		a, err := s.call(http.MethodGet, path, "")
 		if err != nil {
-			return false, err.Error() // away, where the script killed it
+			return false, err.Error() // the script may have killed the gateway
 		}
 		s.answer = a
 		return s.status == http.StatusOK && s.query(ts, expr) == true, expr + " is not true of " + s.body
 	})
 }
 
-// await-status STATUS PATH: reads what a path names until that is answered.
+// await-status STATUS PATH: reads a path until the response has the status.
 func cmdAwaitStatus(ts *testscript.TestScript, _ bool, args []string) {
 	atLeast(ts, args, 2, "await-status STATUS PATH")
 	s := stageOf(ts)
@@ -141,17 +143,18 @@ func cmdAwaitStatus(ts *testscript.TestScript, _ bool, args []string) {
 			return false, err.Error()
 		}
 		s.answer = a
-		return strconv.Itoa(s.status) == args[0], fmt.Sprintf("%s is answered %d: %s", args[1], s.status, s.body)
+		return strconv.Itoa(s.status) == args[0], fmt.Sprintf("%s: status %d: %s", args[1], s.status, s.body)
 	})
 }
 
-// log ID TASK QUERY LINE...: the log that the query selects must be the lines.
+// log ID TASK QUERY LINE...: fails unless the log that the query selects consists
+// of the lines.
 func cmdLog(ts *testscript.TestScript, _ bool, args []string) {
 	atLeast(ts, args, 3, "log ID TASK QUERY LINE...")
 	s := stageOf(ts)
 	s.do(ts, http.MethodGet, "/runs/"+args[0]+"/tasks/"+args[1]+"/logs"+args[2], "")
 	if want := lines(args[3:]); s.status != http.StatusOK || s.body != want {
-		ts.Fatalf("the log is (%d)\n%s\nand not\n%s", s.status, s.body, want)
+		ts.Fatalf("the log is (status %d)\n%s\nwant\n%s", s.status, s.body, want)
 	}
 }
 
@@ -163,9 +166,9 @@ func lines(of []string) string {
 	return b.String()
 }
 
-// follow ID TASK QUERY FILE LINE...: follows the log that the query selects.
-// FILE is made when the first line has come, and not before: what makes the
-// others may wait for it. The log must end by itself, and be the lines.
+// follow ID TASK QUERY FILE LINE...: follows the log that the query selects. It
+// creates FILE when it has read the first line, so that a step can wait for that
+// before it writes more. The log must end by itself and consist of the lines.
 func cmdFollow(ts *testscript.TestScript, _ bool, args []string) {
 	atLeast(ts, args, 5, "follow ID TASK QUERY FILE LINE...")
 	s := stageOf(ts)
@@ -184,7 +187,7 @@ func cmdFollow(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	ts.Check(scanner.Err())
 	if want := lines(args[4:]); resp.StatusCode != http.StatusOK || got.String() != want {
-		ts.Fatalf("the followed log is (%d)\n%s\nand not\n%s", resp.StatusCode, got.String(), want)
+		ts.Fatalf("the followed log is (status %d)\n%s\nwant\n%s", resp.StatusCode, got.String(), want)
 	}
 }
 
@@ -213,11 +216,12 @@ func cmdEvents(ts *testscript.TestScript, _ bool, args []string) {
 			return
 		}
 	}
-	ts.Fatalf("the events ended (%d) before %s was true of %v", resp.StatusCode, expr, list)
+	ts.Fatalf("the events ended (status %d) before %s was true of %v", resp.StatusCode, expr, list)
 }
 
-// workflow ID: the last answer is how the workflow of a run stands: open,
-// idle (it has nothing to do), and events, the length of its history.
+// workflow ID: the last response becomes the state of the workflow of a run:
+// open, idle (no pending workflow task or activity), and events, the length of
+// its history.
 func cmdWorkflow(ts *testscript.TestScript, _ bool, args []string) {
 	atLeast(ts, args, 1, "workflow ID")
 	s := stageOf(ts)
@@ -226,7 +230,7 @@ func cmdWorkflow(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(s.askWorkflow(c, args[0]))
 }
 
-// await-workflow ID EXPR: asks until the expression is true of it.
+// await-workflow ID EXPR: repeats workflow until the expression is true.
 func cmdAwaitWorkflow(ts *testscript.TestScript, _ bool, args []string) {
 	atLeast(ts, args, 2, "await-workflow ID EXPR")
 	s := stageOf(ts)
@@ -261,8 +265,8 @@ func (s *stage) askWorkflow(c client.Client, id string) error {
 	return nil
 }
 
-// parts [PART:VARIABLE=VALUE]...: from here on the script plays on a Drover of
-// its own, in parts, whose executor has 4 slots.
+// parts [PART:VARIABLE=VALUE]...: from here on the script uses a Drover of its
+// own, in separate processes, whose executor has 4 slots.
 func cmdParts(ts *testscript.TestScript, _ bool, args []string) {
 	s := stageOf(ts)
 	env := map[harness.Part][]string{}
@@ -275,7 +279,7 @@ func cmdParts(ts *testscript.TestScript, _ bool, args []string) {
 	s.server, s.token, s.temporal = s.parts.Server, s.parts.Token, s.parts.Temporal()
 }
 
-// executor NAME: starts one more executor, a part of that name from then on.
+// executor NAME: starts another executor, which becomes the part NAME.
 func cmdExecutor(ts *testscript.TestScript, _ bool, args []string) {
 	atLeast(ts, args, 1, "executor NAME")
 	parts := stageOf(ts).parts
@@ -284,7 +288,7 @@ func cmdExecutor(ts *testscript.TestScript, _ bool, args []string) {
 	parts.Processes[harness.Part(args[0])] = p
 }
 
-// crash PART...: ends parts with SIGKILL.
+// crash PART...: kills parts with SIGKILL.
 func cmdCrash(ts *testscript.TestScript, _ bool, args []string) {
 	for _, part := range args {
 		stageOf(ts).parts.Processes[harness.Part(part)].Kill()
@@ -298,12 +302,12 @@ func cmdLaunch(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// as NAME SCOPE: the next calls are another client's. It takes parts.
+// as NAME SCOPE: makes the next calls as another client. It requires parts.
 func cmdAs(ts *testscript.TestScript, _ bool, args []string) {
 	atLeast(ts, args, 2, "as NAME SCOPE")
 	s := stageOf(ts)
 	s.token = s.parts.TokenFor(args[0], args[1])
-	// The gateway looks at its file once a second.
+	// The gateway checks its token file once a second.
 	s.until(ts, func() (bool, string) {
 		a, err := s.call(http.MethodGet, "/runs?limit=1", "")
 		return err == nil && a.status != http.StatusUnauthorized, "the token is not known yet"

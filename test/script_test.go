@@ -17,32 +17,33 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// patience bounds every wait of a script: long enough for a machine that is
-// busy with all other tests.
+// patience bounds every wait of a script. It is long enough for a machine that
+// runs all other tests at the same time.
 const patience = 2 * time.Minute
 
 var scriptClient = &http.Client{Timeout: patience}
 
 type stageKey struct{}
 
-// stage is what a script plays on.
+// stage is the environment of a script: the Drover that it uses, its variables
+// and its last response.
 type stage struct {
 	t             testing.TB
 	dir           string
 	server, token string
 	temporal      string
-	parts         *harness.Parts    // once the script asked for its own
-	vars          map[string]string // what $NAME and $ENV.NAME stand for
+	parts         *harness.Parts    // nil until the command parts
+	vars          map[string]string // the values of $NAME and $ENV.NAME
 	headers       map[string]string // of the next call
 	answer
 }
 
-// answer is what came of the last call.
+// answer is the response to the last call.
 type answer struct {
 	status int
 	header http.Header
 	body   string
-	value  any // the body from JSON; the text of any other
+	value  any // the decoded body if it is JSON, else its text
 }
 
 func stageOf(ts *testscript.TestScript) *stage { return ts.Value(stageKey{}).(*stage) }
@@ -51,13 +52,13 @@ func (s *stage) context() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(s.t.Context(), patience)
 }
 
-// set makes a variable.
+// set sets a variable of the script.
 func (s *stage) set(ts *testscript.TestScript, name, value string) {
 	s.vars[name] = value
 	ts.Setenv(name, value)
 }
 
-// send makes a call and returns its answer, whose body is still to be read.
+// send makes a call and returns the response with an unread body.
 func (s *stage) send(ctx context.Context, method, path, body string) (*http.Response, error) {
 	media := "application/yaml"
 	if strings.HasPrefix(strings.TrimSpace(body), "{") {
@@ -65,7 +66,7 @@ func (s *stage) send(ctx context.Context, method, path, body string) (*http.Resp
 	}
 	req, err := http.NewRequestWithContext(ctx, method, s.server+"/api/v1"+path, strings.NewReader(body))
 	if err != nil {
-		return nil, fmt.Errorf("making the request: %w", err)
+		return nil, fmt.Errorf("create the request: %w", err)
 	}
 	if method != http.MethodGet {
 		req.Header.Set("Content-Type", media)
@@ -76,12 +77,12 @@ func (s *stage) send(ctx context.Context, method, path, body string) (*http.Resp
 	}
 	resp, err := scriptClient.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("calling %s: %w", path, err)
+		return nil, fmt.Errorf("call %s: %w", path, err)
 	}
 	return resp, nil
 }
 
-// call makes a call with the headers set for it, and returns the answer.
+// call makes a call with the headers set for it, and returns the response.
 func (s *stage) call(method, path, body string) (answer, error) {
 	ctx, cancel := s.context()
 	defer cancel()
@@ -92,26 +93,26 @@ func (s *stage) call(method, path, body string) (answer, error) {
 	defer func() { _ = resp.Body.Close() }()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return answer{}, fmt.Errorf("reading the answer to %s: %w", path, err)
+		return answer{}, fmt.Errorf("read the response to %s: %w", path, err)
 	}
 	a := answer{status: resp.StatusCode, header: resp.Header, body: string(text), value: string(text)}
 	if strings.Contains(resp.Header.Get("Content-Type"), "json") {
 		if err := json.Unmarshal(text, &a.value); err != nil {
-			return answer{}, fmt.Errorf("reading the answer to %s: %w: %s", path, err, text)
+			return answer{}, fmt.Errorf("read the response to %s: %w: %s", path, err, text)
 		}
 	}
 	return a, nil
 }
 
-// do makes a call, which uses the headers up, and keeps its answer.
+// do makes a call, stores its response and clears the headers.
 func (s *stage) do(ts *testscript.TestScript, method, path, body string) {
 	a, err := s.call(method, path, body)
 	ts.Check(err)
 	s.answer, s.headers = a, nil
 }
 
-// query evaluates a jq expression on the last answer. Variables of the script
-// are $ENV.NAME in it.
+// query evaluates a jq expression on the last response. The expression reads
+// variables of the script as $ENV.NAME.
 func (s *stage) query(ts *testscript.TestScript, expr string) any {
 	q, err := gojq.Parse(expr)
 	ts.Check(err)
@@ -133,8 +134,8 @@ func (s *stage) query(ts *testscript.TestScript, expr string) any {
 	return value
 }
 
-// input returns the body that argument i names: JSON as it stands, or a file
-// of the script, with the script's variables filled in.
+// input returns the request body that argument i gives: JSON, used unchanged, or
+// the name of a file of the script, in which variables are expanded.
 func (s *stage) input(ts *testscript.TestScript, args []string, i int) string {
 	if len(args) <= i {
 		return ""
@@ -146,18 +147,18 @@ func (s *stage) input(ts *testscript.TestScript, args []string, i int) string {
 		if value, ok := s.vars[name]; ok {
 			return value
 		}
-		return "$" + name // of the shell of a step
+		return "$" + name // a variable of the shell that runs the step
 	})
 }
 
-// atLeast ends a script whose command has too few arguments.
+// atLeast fails the script if a command has fewer than n arguments.
 func atLeast(ts *testscript.TestScript, args []string, n int, usage string) {
 	if len(args) < n {
 		ts.Fatalf("usage: %s", usage)
 	}
 }
 
-// until calls try until it says that it is done.
+// until calls try until it returns true.
 func (s *stage) until(ts *testscript.TestScript, try func() (done bool, state string)) {
 	deadline := time.Now().Add(patience)
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {

@@ -18,16 +18,16 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// secretsAreToldNowhere plants a secret wherever a client may give one, uses
-// it, and then asks for everything that can be asked, and reads all that is
-// kept: the records alone have it, sealed.
+// secretsAreToldNowhere seeds a secret through every call that accepts one and
+// uses it in tasks. It then reads every path of the API and every stored file.
+// Only the records contain the secrets, encrypted.
 func secretsAreToldNowhere(t *testing.T, _ *harness.Dev) {
 	dev := harness.StartDev(t, []string{"DROVER_LOG__LEVEL=debug"}, "--executor", "shell")
 	client := harness.NewClient(t, dev.Server, dev.Token)
-	secret := func() string { return "planted-" + rand.Text() }
+	secret := func() string { return "seeded-" + rand.Text() }
 	ofRun, ofRestart, ofHook, ofSchedule, ofWrong := secret(), secret(), secret(), secret(), secret()
 	planted := []string{ofRun, ofRestart, ofHook, ofSchedule, ofWrong}
-	var told []string // all that was answered
+	var told []string // all response bodies
 	call := func(method, path, body string, want int) string {
 		t.Helper()
 		status, answer, err := client.Do(t.Context(), method, "/api/v1"+path, "application/yaml", body)
@@ -37,17 +37,18 @@ func secretsAreToldNowhere(t *testing.T, _ *harness.Dev) {
 		return answer
 	}
 	spec := func(secret string) string {
-		// It is printed, put out, and the name of what fails.
+		// The steps print the secret, write it to an output, and run a command of
+		// that name, which fails.
 		return fmt.Sprintf(`{name: secrets, group: /behaviours/secrets, secrets: {TOKEN: %s}, tasks: {
-  use: {steps: [{run: 'echo "[$TOKEN]"'}, {run: 'echo "$TOKEN" >&2; echo "told=$TOKEN" >> $DROVER_OUTPUT'}]},
+  use: {steps: [{run: 'echo "[$TOKEN]"'}, {run: 'echo "$TOKEN" >&2; echo "output=$TOKEN" >> $DROVER_OUTPUT'}]},
   fail: {steps: [{name: fails, run: '"/nowhere/$TOKEN"', when: always}]},
   approve: {approval: true, steps: [{run: 'true'}]}}}`, secret)
 	}
 	receiver := newHookReceiver(t)
-	receiver.answers(http.StatusTeapot) // so that an error is told
-	call(http.MethodPut, "/webhooks/planted", fmt.Sprintf("{url: 'http://%s', secret: %s}", receiver.address, ofHook), http.StatusCreated)
-	call(http.MethodPut, "/schedules/planted", fmt.Sprintf("{spec: %s, cron: ['@yearly']}", spec(ofSchedule)), http.StatusCreated)
-	call(http.MethodPost, "/schedules/planted/trigger", "", http.StatusOK)
+	receiver.answers(http.StatusTeapot) // so that the API reports an error
+	call(http.MethodPut, "/webhooks/seeded", fmt.Sprintf("{url: 'http://%s', secret: %s}", receiver.address, ofHook), http.StatusCreated)
+	call(http.MethodPut, "/schedules/seeded", fmt.Sprintf("{spec: %s, cron: ['@yearly']}", spec(ofSchedule)), http.StatusCreated)
+	call(http.MethodPost, "/schedules/seeded/trigger", "", http.StatusOK)
 	call(http.MethodPost, "/runs", strings.Replace(spec(ofWrong), "steps:", "stepps:", 1), http.StatusUnprocessableEntity)
 	id := client.Submit(spec(ofRun)).ID
 	finish := func(id string) {
@@ -57,18 +58,18 @@ func secretsAreToldNowhere(t *testing.T, _ *harness.Dev) {
 	}
 	finish(id)
 	call(http.MethodPost, "/runs/"+id+"/restart", "{from: start, secrets: {TOKEN: "+ofRestart+"}}", http.StatusCreated)
-	fired := newSchedules(t, dev).await("planted", func(s api.Schedule) bool { return len(s.Recent) == 1 && s.Recent[0].Run != "" }).Recent[0].Run
+	fired := newSchedules(t, dev).await("seeded", func(s api.Schedule) bool { return len(s.Recent) == 1 && s.Recent[0].Run != "" }).Recent[0].Run
 	finish(client.Get(id).RestartedAs[0])
 	finish(fired)
 
 	for _, id := range []string{id, client.Get(id).RestartedAs[0], fired} {
-		require.Equal(t, "[***]\n***\n", client.Logs(id, "use"), "the secret reached the step, and is masked")
-		told = append(told, everything(t, client, map[string]string{"id": id, "task": "use", "name": "planted"})...)
+		require.Equal(t, "[***]\n***\n", client.Logs(id, "use"), "the step got the secret, and the log masks it")
+		told = append(told, everything(t, client, map[string]string{"id": id, "task": "use", "name": "seeded"})...)
 		told = append(told, client.Logs(id, "fail"))
 	}
 	told = append(told, eventsUntil(t, client, 3))
 	testenv.Await(t, patience, func() (bool, string) {
-		w := call(http.MethodGet, "/webhooks/planted", "", http.StatusOK)
+		w := call(http.MethodGet, "/webhooks/seeded", "", http.StatusOK)
 		return strings.Contains(w, "418"), w
 	})
 	require.NoError(t, dev.Stop())
@@ -82,11 +83,12 @@ func secretsAreToldNowhere(t *testing.T, _ *harness.Dev) {
 	for _, secret := range planted {
 		require.Empty(t, kept.places(secret))
 	}
-	require.NotEmpty(t, kept.places("/behaviours/secrets"), "what is looked for can be found")
+	require.NotEmpty(t, kept.places("/behaviours/secrets"), "the scan finds text that is there")
 	require.NotEmpty(t, kept.places("drover-sealed:1:dev:"))
 }
 
-// everything makes each GET that the API has, and returns what was answered.
+// everything calls every GET operation of the API and returns the response
+// bodies.
 func everything(t *testing.T, client *harness.Client, names map[string]string) []string {
 	t.Helper()
 	data, err := os.ReadFile("../api/openapi.yaml")
@@ -107,18 +109,18 @@ func everything(t *testing.T, client *harness.Client, names map[string]string) [
 			path = "/api/v1/executors/none"
 		}
 		if path == "/api/v1/events" {
-			continue // it has no end
+			continue // the event stream does not end
 		}
 		status, body, err := client.Do(t.Context(), http.MethodGet, path, "", "")
 		require.NoError(t, err)
 		require.Less(t, status, 500, "%s: %s", path, body)
 		answers = append(answers, body)
 	}
-	require.Greater(t, len(answers), 15, "the contract was read")
+	require.Greater(t, len(answers), 15, "the OpenAPI document lists the operations")
 	return answers
 }
 
-// eventsUntil reads the stream of events, as it comes, until so many runs have
+// eventsUntil returns the raw event stream until the given number of runs has
 // finished.
 func eventsUntil(t *testing.T, client *harness.Client, finished int) string {
 	t.Helper()

@@ -14,15 +14,16 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// TestSecrets_of_services has a service in a container show a secret and end: its
-// lines are in the log of the setup, and in the reason.
+// TestSecrets_of_services starts a service in a container that prints a secret
+// and exits. Its output is in the setup log and in the reason of the task, and
+// both mask the secret.
 func TestSecrets_of_services(t *testing.T) {
 	t.Parallel()
 	image := testenv.BusyboxImage(t, testenv.RequireDocker(t))
 	dev := harness.StartDev(t, nil, "--executor", "docker")
 	client := harness.NewClient(t, dev.Server, dev.Token)
 	secret := rand.Text()
-	encoded := base64.StdEncoding.EncodeToString([]byte(secret)) // here: the service is to end soon
+	encoded := base64.StdEncoding.EncodeToString([]byte(secret)) // computed here, so that the service exits soon
 	id := client.Submit(fmt.Sprintf(`name: services
 group: /test/services
 secrets: {PASSWORD: %s}

@@ -35,7 +35,8 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// herd is a namespace with the members of an executor set, as processes.
+// herd is an executor set in a namespace of its own. Its members are processes of
+// this host.
 type herd struct {
 	t         *testing.T
 	parts     *harness.Parts
@@ -46,11 +47,12 @@ type herd struct {
 	members   []*harness.Process
 
 	mu      sync.Mutex
-	watched map[types.UID]bool
-	lives   map[run.Key]int // pods in which steps ran
+	watched map[types.UID]bool // pods whose logs are read
+	lives   map[run.Key]int    // number of pods in which steps ran
 }
 
-// newHerd starts a Drover and the members; more is added to their environment.
+// newHerd starts a Drover and the members of a set. It adds more to their
+// environment.
 func newHerd(t *testing.T, members int, slots string, more ...string) *herd {
 	t.Helper()
 	testenv.RequireKubernetes(t)
@@ -65,13 +67,13 @@ func newHerd(t *testing.T, members int, slots string, more ...string) *herd {
 	return h
 }
 
-// openHerd returns one without members.
+// openHerd returns a set without members.
 func openHerd(t *testing.T, parts *harness.Parts, slots string) *herd {
 	t.Helper()
 	cluster := testenv.RequireKubernetes(t)
 	config, err := clientcmd.BuildConfigFromFlags("", cluster.Kubeconfig)
 	require.NoError(t, err)
-	config.QPS = -1 // it looks at every pod
+	config.QPS = -1 // no limit: follow reads every pod
 	client, err := clientset.NewForConfig(config)
 	require.NoError(t, err)
 	h := &herd{
@@ -91,7 +93,7 @@ func openHerd(t *testing.T, parts *harness.Parts, slots string) *herd {
 	return h
 }
 
-// join starts a member; more is added to its environment.
+// join starts a member and adds more to its environment.
 func (h *herd) join(more ...string) *harness.Process {
 	h.t.Helper()
 	return h.parts.AddMember("blue", h.slots, append([]string{
@@ -102,8 +104,8 @@ func (h *herd) join(more ...string) *harness.Process {
 	}, more...)...)
 }
 
-// newMember starts a member that reaches the servers and the cluster by wires of
-// its own.
+// newMember starts a member that reaches Temporal, the gateway and the cluster
+// through proxies of its own.
 func (h *herd) newMember(name string) *member {
 	h.t.Helper()
 	wires, env := newWires(h.t, h.parts)
@@ -127,26 +129,26 @@ func (h *herd) newMember(name string) *member {
 	return m
 }
 
-// host returns the address of this host that pods reach: that at which it
-// reaches the cluster.
+// host returns the address of this host that pods can reach: the local address
+// of its connections to the cluster.
 func (h *herd) host() string {
 	h.t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", h.cluster.Kubeconfig)
 	require.NoError(h.t, err)
 	server, _, err := rest.DefaultServerUrlFor(config)
 	require.NoError(h.t, err)
-	way, err := (&net.Dialer{}).DialContext(h.t.Context(), "udp", net.JoinHostPort(server.Hostname(), "443")) // which sends nothing
+	way, err := (&net.Dialer{}).DialContext(h.t.Context(), "udp", net.JoinHostPort(server.Hostname(), "443")) // sends no packet
 	require.NoError(h.t, err)
 	defer func() { _ = way.Close() }()
 	host, _, err := net.SplitHostPort(way.LocalAddr().String())
 	require.NoError(h.t, err)
-	require.False(h.t, net.ParseIP(host).IsLoopback(), "pods can not reach this host by the way to their cluster, %s", server)
+	require.False(h.t, net.ParseIP(host).IsLoopback(), "pods cannot reach this host: its connection to the cluster at %s is over loopback", server)
 	return host
 }
 
-// count counts the pods in which steps run: those whose shim writes. A member
-// that was frozen may make the pod of a key that is another's by now; nothing
-// begins in it.
+// count counts the pods in which steps run: those whose shim writes frames. A
+// member that was frozen may create a pod for a key that another member holds by
+// now; no step begins in such a pod.
 func (h *herd) count() {
 	h.t.Helper()
 	pods := informers.NewSharedInformerFactoryWithOptions(h.client, 0, informers.WithNamespace(h.namespace)).Core().V1().Pods().Informer()
@@ -179,11 +181,12 @@ func (h *herd) count() {
 	require.True(h.t, cache.WaitForCacheSync(h.t.Context().Done(), pods.HasSynced))
 }
 
-// taskContainer is the container in which the shim runs the steps, and copies
-// its frames to the log.
+// taskContainer is the container in which the shim runs the steps and copies its
+// frames to the log.
 const taskContainer = "task"
 
-// follow waits until the shim of a pod writes, or the pod ends.
+// follow waits until the shim of a pod writes a frame, and counts the pod. It
+// returns without that if the pod ends.
 func (h *herd) follow(pod *corev1.Pod) {
 	for {
 		now, err := h.client.CoreV1().Pods(h.namespace).Get(h.t.Context(), pod.Name, metav1.GetOptions{})
@@ -204,8 +207,8 @@ func (h *herd) follow(pod *corev1.Pod) {
 	h.lives[key]++
 }
 
-// writes reads the log of a pod until there is a frame in it, or its end. A node
-// that does not have the log any more says so in its place.
+// writes reads the first line of a pod's log and reports whether it is a frame.
+// A node that has removed the log returns an error message in its place.
 func (h *herd) writes(pod *corev1.Pod) bool {
 	log, err := h.client.CoreV1().Pods(h.namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Container: taskContainer, Follow: true}).Stream(h.t.Context())
 	if err != nil {
@@ -220,15 +223,15 @@ func (h *herd) writes(pod *corev1.Pod) bool {
 	return err == nil && json.Valid(frame)
 }
 
-// spec returns tasks that print a line a second.
+// spec returns a run with tasks that print a line each second.
 func (h *herd) spec(tasks, seconds int) string {
 	numbers := make([]string, tasks)
 	for i := range numbers {
 		numbers[i] = fmt.Sprintf("%q", fmt.Sprint(i))
 	}
 	return fmt.Sprintf(`
-name: herd
-group: /test/herd
+name: executor-set
+group: /test/executor-set
 tasks:
   work:
     pool: blue
@@ -246,7 +249,7 @@ tasks:
 `, h.cluster.Image, strings.Join(numbers, ", "), seconds, h.cluster.Image)
 }
 
-// check fails the test unless all tasks ran once, with whole logs.
+// check fails the test unless all tasks ran once and their logs are complete.
 func (h *herd) check(r api.Run, tasks, seconds int) {
 	h.t.Helper()
 	require.Equal(h.t, api.Result("success"), r.Result, harness.Describe(r))
@@ -279,11 +282,10 @@ func (h *herd) requireOnce() {
 	}
 }
 
-// requireClean waits until nothing is left of any task, nor of members that
-// vanished.
+// requireClean waits until no resource of a task or of a killed member is left.
 func (h *herd) requireClean() { h.t.Helper(); h.requireCleanBut(len(h.members)) }
 
-// requireCleanBut does the same where so many members are there.
+// requireCleanBut does the same for a set with the given number of members.
 func (h *herd) requireCleanBut(members int) {
 	h.t.Helper()
 	testenv.Await(h.t, 3*time.Minute, func() (bool, string) {
@@ -296,7 +298,7 @@ func (h *herd) requireCleanBut(members int) {
 		pages, err := h.client.CoreV1().ConfigMaps(h.namespace).List(h.t.Context(), metav1.ListOptions{LabelSelector: "drover.run/key"})
 		require.NoError(h.t, err)
 		for i := range pages.Items {
-			left = append(left, "page "+pages.Items[i].Name)
+			left = append(left, "entry "+pages.Items[i].Name)
 		}
 		secrets, err := h.client.CoreV1().Secrets(h.namespace).List(h.t.Context(), metav1.ListOptions{})
 		require.NoError(h.t, err)
@@ -312,8 +314,8 @@ func (h *herd) requireCleanBut(members int) {
 	})
 }
 
-// TestSet_members_killed_in_turn kills the members of a set one after the other
-// while they run tasks, and has others come in their place.
+// TestSet_members_killed_in_turn kills the members of a set in turn while they
+// run tasks, and replaces each by a new member.
 func TestSet_members_killed_in_turn(t *testing.T) {
 	t.Parallel()
 	tasks, seconds, rounds := 16, 12, 3
@@ -330,7 +332,7 @@ func TestSet_members_killed_in_turn(t *testing.T) {
 		h.members[m].AwaitReady()
 		until := time.Now().Add(6 * time.Second)
 		r := h.parts.Await(id, time.Minute, func(r api.Run) bool {
-			require.Zero(t, outOfContact(r), "a sibling takes a task over before that: %s", harness.Describe(r))
+			require.Zero(t, outOfContact(r), "another member adopts the task before the heartbeat timeout: %s", harness.Describe(r))
 			return time.Now().After(until) || r.Phase == "finished"
 		})
 		if r.Phase == "finished" {
@@ -342,7 +344,7 @@ func TestSet_members_killed_in_turn(t *testing.T) {
 	h.requireClean()
 }
 
-// TestSet_rollout ends all members one after the other as a Deployment's rollout
+// TestSet_rollout replaces all members in turn, as the rollout of a Deployment
 // does.
 func TestSet_rollout(t *testing.T) {
 	t.Parallel()
@@ -361,8 +363,8 @@ func TestSet_rollout(t *testing.T) {
 	h.requireClean()
 }
 
-// TestSet_stop stops a run whose tasks are spread over a set, within a second or
-// so.
+// TestSet_stop stops a run whose tasks are spread over a set. It usually takes
+// about a second.
 func TestSet_stop(t *testing.T) {
 	t.Parallel()
 	h := newHerd(t, 2, "3")

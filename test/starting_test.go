@@ -10,8 +10,8 @@ import (
 	"github.com/drover-run/drover/test/harness"
 )
 
-// TestStop_while_starting tells processes to end that wait for others to be
-// there: they end well.
+// TestStop_while_starting stops processes that wait for others at their start.
+// They exit without an error.
 func TestStop_while_starting(t *testing.T) {
 	t.Parallel()
 	for part, env := range map[string]func(dir string) []string{

@@ -12,16 +12,16 @@ import (
 	"github.com/drover-run/drover/api"
 )
 
-// tally is a graph whose every step appends a line to a file of its own, so
-// that a step that ran twice, or never, is seen.
+// tally is a graph whose steps each append a line to a file of their own, so that
+// the test detects steps that ran twice or never.
 type tally struct {
 	dir   string
 	tasks int
 	steps int
-	pause string // how long each step sleeps, as sleep takes it
+	pause string // the argument of each step's sleep
 }
 
-// spec returns the graph: a prepare, the tasks in parallel, a join.
+// spec returns the graph: a task prepare, the parallel tasks, a task join.
 func (g tally) spec(name string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "name: %s\ngroup: /test/tally\nenvironment: {DIR: %q}\ntasks:\n", name, g.dir)
@@ -39,7 +39,7 @@ func (g tally) spec(name string) string {
 }
 
 // check fails the test unless every step ran exactly once and every log is
-// whole.
+// complete.
 func (g tally) check(t *testing.T, r api.Run, awaitLogs func(task, want string)) {
 	t.Helper()
 	require.Equal(t, api.Phase("finished"), r.Phase)

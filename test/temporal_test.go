@@ -13,21 +13,21 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// workflowStanding is how a run's workflow stands in Temporal.
+// workflowStanding is the state of a run's workflow in Temporal.
 type workflowStanding struct {
 	open   bool
 	idle   bool
-	events int // the length of its history, 0 where it was never started
+	events int // the length of its history, 0 if it was never started
 }
 
-// workflowOf asks Temporal for the workflow of a run.
+// workflowOf returns the state of the workflow of a run.
 func workflowOf(ctx context.Context, c client.Client, id string) (workflowStanding, error) {
 	d, err := c.DescribeWorkflowExecution(ctx, contract.RunWorkflowID(run.ID(id)), "")
 	if _, ok := errors.AsType[*serviceerror.NotFound](err); ok {
 		return workflowStanding{}, nil
 	}
 	if err != nil {
-		return workflowStanding{}, fmt.Errorf("asking for the workflow of run %s: %w", id, err)
+		return workflowStanding{}, fmt.Errorf("describe the workflow of run %s: %w", id, err)
 	}
 	info := d.GetWorkflowExecutionInfo()
 	return workflowStanding{

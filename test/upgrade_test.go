@@ -16,7 +16,7 @@ import (
 )
 
 // TestUpgrade_control replaces the control worker by one of another build while
-// runs go on: all of them go on with the new one.
+// runs are running. All of them continue on the new worker.
 func TestUpgrade_control(t *testing.T) {
 	t.Parallel()
 	build := func(id string) []string {
@@ -61,8 +61,8 @@ func awaitCurrent(t *testing.T, c client.Client, build string) {
 	})
 }
 
-// TestUpgrade_executor ends an executor that has tasks, as an upgrade does, and
-// starts the next one on its state dir.
+// TestUpgrade_executor stops an executor that has tasks, as an upgrade does, and
+// starts a new one on the same state dir.
 func TestUpgrade_executor(t *testing.T) {
 	t.Parallel()
 	for name, env := range map[string][]string{
@@ -77,11 +77,11 @@ func TestUpgrade_executor(t *testing.T) {
 			awaitBegun(t, graph.dir, 1+3)
 			old := parts.Processes[harness.Executor]
 			require.NoError(t, old.Stop())
-			want := 0 // in the middle: it has ended after its tasks
+			want := 0 // the executor finished its tasks before it stopped
 			if env == nil {
-				want = 3 // they go on without it
+				want = 3 // the tasks continue without the executor
 			}
-			parts.Await(id, time.Minute, func(r api.Run) bool { // what was told may be on its way to the records
+			parts.Await(id, time.Minute, func(r api.Run) bool { // results may not be in the records yet
 				n := 0
 				for name, task := range r.Tasks {
 					if strings.HasPrefix(name, "work") && task.Status == "running" {

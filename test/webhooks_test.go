@@ -22,7 +22,8 @@ import (
 
 const hookSecret = "correct horse battery staple"
 
-// hookReceiver is a receiver that can die and come back on its address.
+// hookReceiver is a webhook receiver that can stop and start again on the same
+// address.
 type hookReceiver struct {
 	t       *testing.T
 	address string
@@ -30,7 +31,7 @@ type hookReceiver struct {
 
 	mu      sync.Mutex
 	status  int
-	seen    int64 // the events up to here were taken
+	seen    int64 // number of the last event that the receiver accepted
 	batches []string
 	faults  []string
 }
@@ -62,7 +63,7 @@ func (r *hookReceiver) answers(status int) {
 func (r *hookReceiver) serve(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
-		return // it broke off
+		return // the sender closed the connection
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,7 +88,7 @@ func (r *hookReceiver) serve(w http.ResponseWriter, req *http.Request) {
 	w.WriteHeader(r.status)
 }
 
-// await waits until all events up to a number were taken.
+// await waits until the receiver has accepted all events up to a number.
 func (r *hookReceiver) await(number int64) {
 	r.t.Helper()
 	testenv.Await(r.t, time.Minute, func() (bool, string) {
@@ -97,7 +98,8 @@ func (r *hookReceiver) await(number int64) {
 	})
 }
 
-// check demands that none was left out, and none came with a wrong signature.
+// check requires that no event was skipped and no delivery had a wrong
+// signature.
 func (r *hookReceiver) check() {
 	r.t.Helper()
 	r.mu.Lock()
@@ -123,7 +125,8 @@ func (r *hookReceiver) put(c *harness.Client) {
 
 const hooked = "name: hooked\ngroup: /test/hooked\ntasks: {a: {steps: [{run: 'true'}]}, b: {depends: [a], steps: [{run: 'true'}]}}\n"
 
-// last returns the number of the last event, once nothing happens any more.
+// last waits until the runs have finished and all events are delivered, and
+// returns the number of the last event.
 func last(t *testing.T, c *harness.Client, runs ...string) int64 {
 	t.Helper()
 	for _, id := range runs {
@@ -138,8 +141,8 @@ func last(t *testing.T, c *harness.Client, runs ...string) int64 {
 	return number
 }
 
-// TestWebhooks_lose_nothing: the receiver fails, dies and comes back, and all
-// of Drover is killed meanwhile. Every event comes, in order.
+// TestWebhooks_lose_nothing makes the receiver fail, stop and start again, and
+// kills all of Drover meanwhile. Every event is delivered, in order.
 func TestWebhooks_lose_nothing(t *testing.T) {
 	t.Parallel()
 	dev := harness.StartDev(t, nil, "--executor", "shell")
@@ -161,19 +164,19 @@ func TestWebhooks_lose_nothing(t *testing.T) {
 	}
 	r.answers(http.StatusOK)
 	r.live()
-	// The backoff may be long by now; to put it again tries at once.
+	// The backoff may be long by now; setting the webhook again delivers at once.
 	r.put(dev.Client)
 	runs = append(runs, dev.Submit(hooked).ID)
 	r.await(last(t, dev.Client, runs...))
 	r.check()
 	require.NoError(t, dev.Stop())
-	// Temporal was never told the secret.
+	// The secret is never in a Temporal payload.
 	history := harness.Grep(t, filepath.Join(dev.Dir, "data", "temporal.db"), hookSecret)
 	require.False(t, history, "the secret is in Temporal's database")
 }
 
-// TestWebhooks_survive_their_worker: the control worker that delivers is
-// killed while the receiver hangs, and another goes on.
+// TestWebhooks_survive_their_worker kills the control worker that delivers, and
+// starts another, which continues with the next event.
 func TestWebhooks_survive_their_worker(t *testing.T) {
 	t.Parallel()
 	p := harness.StartParts(t, "2", nil)

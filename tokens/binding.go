@@ -9,28 +9,29 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// wildcard at the end of Binding.Executor stands for any rest of an id.
+// wildcard at the end of Binding.Executor matches any rest of an id.
 const wildcard = "*"
 
-// Binding holds a token of the scope executor to one executor. The zero value
-// holds it to none: such a token may act as any executor, so whoever has it is
-// trusted with the tasks of all pools.
+// Binding restricts a token of the scope executor to one executor. The zero
+// value restricts it to none: such a token may act as any executor, so its
+// holder is trusted with the tasks of all pools.
 type Binding struct {
-	// Executor is the id of the executor, or the beginning of the ids of
-	// several that share the token, with a * at its end.
+	// Executor is the id of the executor, or a prefix of the ids of several
+	// executors that share the token, with a * at its end.
 	Executor string `yaml:"executor,omitempty"`
-	// Pool is the pool whose tasks it may take; "" is any.
+	// Pool is the pool whose tasks the executor may take; "" is any.
 	Pool string `yaml:"pool,omitempty"`
-	// Set is the executor set that it may be a member of; "" is none.
+	// Set is the executor set of which the executor may be a member; "" is
+	// none.
 	Set string `yaml:"set,omitempty"`
-	// Fleet is the fleet whose instances the executors are that it is for, and
-	// Instance the one instance; "" is none of a fleet, and any instance of it:
-	// then each executor says by a label which one it is.
+	// Fleet is the fleet and Instance the instance that the executor must be.
+	// If Fleet is "", the executor is of no fleet. If only Instance is "", it
+	// may be any instance of the fleet, and names it by a label.
 	Fleet    string `yaml:"fleet,omitempty"`
 	Instance string `yaml:"instance,omitempty"`
 }
 
-// Bound reports whether the binding holds the token to anything.
+// Bound reports whether the binding restricts the token at all.
 func (b Binding) Bound() bool { return b != Binding{} }
 
 // AllowsExecutor reports whether the token may act as the executor.
@@ -45,12 +46,13 @@ func (b Binding) AllowsExecutor(id string) bool {
 // AllowsPool reports whether the token may take tasks of the pool.
 func (b Binding) AllowsPool(pool string) bool { return b.Pool == "" || b.Pool == pool }
 
-// AllowsSet reports whether the token may belong to the set; "" is no set.
+// AllowsSet reports whether the executor may be a member of the set; "" is no
+// set.
 func (b Binding) AllowsSet(set string) bool { return !b.Bound() || set == "" || b.Set == set }
 
-// Owner names whom tasks are handed out to that the token takes: its set where
-// it has one, whose members go on with each other's tasks, else its executor.
-// It stays the same when a token is replaced by another of the same binding.
+// Owner names the owner of the tasks that are handed out for the token: the
+// set, whose members continue each other's tasks, or else the executor. It
+// stays the same if a token is replaced by another with the same binding.
 func (b Binding) Owner() string {
 	if b.Set != "" {
 		return "set:" + b.Set
@@ -58,7 +60,7 @@ func (b Binding) Owner() string {
 	return "executor:" + b.Executor
 }
 
-// validate returns what is wrong with the binding of a token of the scopes.
+// validate returns what is wrong with the binding of a token with the scopes.
 func (b Binding) validate(scopes []Scope) error {
 	if !b.Bound() {
 		return nil
@@ -69,7 +71,7 @@ func (b Binding) validate(scopes []Scope) error {
 	}
 	if b.Executor == "" {
 		errs = append(errs, errors.New("it is bound to a pool, a set or a fleet, but to no executor; executor: "+
-			"name-* binds it to all whose ids begin like that"))
+			"name-* binds it to all executors whose ids begin with name-"))
 	} else if prefix := strings.TrimSuffix(b.Executor, wildcard); !run.ValidName(prefix) {
 		errs = append(errs, fmt.Errorf("executor %q is neither an id nor the beginning of one and a *", b.Executor))
 	}

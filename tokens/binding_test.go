@@ -19,7 +19,7 @@ func TestBinding_AllowsExecutor(t *testing.T) {
 			require.Equal(t, want, tokens.Binding{Executor: executor}.AllowsExecutor(id), "%q %q", executor, id)
 		}
 	}
-	require.False(t, tokens.Binding{Pool: "p"}.AllowsExecutor("x"), "no such binding is read, and it allows nothing")
+	require.False(t, tokens.Binding{Pool: "p"}.AllowsExecutor("x"), "NewList rejects such a binding, and it allows nothing")
 }
 
 func TestBinding_pool_and_set(t *testing.T) {

@@ -13,13 +13,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// fileCheck is how often a token file is looked at for changes, at most:
-// a revoked token is good for no longer than this.
+// fileCheck is the shortest time between two checks of a token file for
+// changes: a revoked token is valid for at most this time.
 const fileCheck = time.Second
 
 // File is a YAML file that lists tokens, each a Token. A change of the file
-// takes effect within a second; a file that is no good any more is logged and
-// the tokens known before stay.
+// takes effect within a second. If the changed file is invalid, File logs the
+// error and keeps the previous tokens.
 type File struct {
 	path   string
 	logger *slog.Logger
@@ -33,7 +33,7 @@ type File struct {
 
 var _ Authenticator = (*File)(nil)
 
-// fileStamp tells versions of a file apart.
+// fileStamp identifies a version of a file.
 type fileStamp struct {
 	modified time.Time
 	size     int64
@@ -43,7 +43,7 @@ type fileStamp struct {
 func OpenFile(path string, logger *slog.Logger) (*File, error) {
 	f := &File{path: path, logger: logger, now: time.Now}
 	if err := f.load(); err != nil {
-		return nil, fmt.Errorf("reading token file %s: %w", path, err)
+		return nil, fmt.Errorf("read token file %s: %w", path, err)
 	}
 	f.checked = f.now()
 	return f, nil
@@ -60,13 +60,13 @@ func (f *File) current() *List {
 	if now := f.now(); now.Sub(f.checked) >= fileCheck {
 		f.checked = now
 		if err := f.load(); err != nil {
-			f.logger.Warn("token file not reloaded", "path", f.path, "error", err)
+			f.logger.Warn("failed to reload token file", "path", f.path, "error", err)
 		}
 	}
 	return f.list
 }
 
-// load reads the file if it has changed since the last time.
+// load reads the file if it has changed since the last call.
 func (f *File) load() error {
 	info, err := os.Stat(f.path)
 	if err != nil {
@@ -80,7 +80,7 @@ func (f *File) load() error {
 	if err != nil {
 		return err
 	}
-	f.stamp = stamp // a file that is no good is told once, not every second
+	f.stamp = stamp // an invalid file is logged once, not every second
 	list, err := readList(data)
 	if err != nil {
 		return err

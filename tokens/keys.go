@@ -15,34 +15,34 @@ import (
 )
 
 const (
-	// keyLength is that of a key in bytes, and of a proof.
+	// keyLength is the length of a key and of a proof, in bytes.
 	keyLength = sha256.Size
-	// wrapped begins a wrapped task token, so that another form can come, and
-	// no task token of Temporal's is taken for one.
+	// wrapped is the prefix of a wrapped task token. It distinguishes it from
+	// task tokens of Temporal's, and allows for other formats later.
 	wrapped = "drt1"
-	// What a proof is of, so that none is taken for one of something else.
+	// The purposes of proofs, so that a proof for one is not valid for another.
 	taskTokens, tickets = "task token", "ticket"
 )
 
-// ErrNotWrapped says that it is no task token that was handed to the owner.
-var ErrNotWrapped = errors.New("the task token was not handed out by a relay, or to another")
+// ErrNotWrapped says that no relay handed the task token out to the owner.
+var ErrNotWrapped = errors.New("the task token was not handed out by a relay, or was handed to another executor")
 
-// Keys prove whom a relay handed a task to. Several relays that stand for each
-// other have the same, and so have the gateways; the first proves, and all are
-// believed, so that a key can be replaced while tasks run.
+// Keys prove to which owner a relay handed a task. Relays that replace each
+// other have the same keys, and so have the gateways. The first key signs, and
+// all keys verify, so that a key can be replaced while tasks run.
 type Keys struct {
 	keys [][]byte
 }
 
-// NewKey returns a random key, as ParseKeys reads it.
+// NewKey returns a random key, in the format of ParseKeys.
 func NewKey() string {
 	key := make([]byte, keyLength)
 	_, _ = rand.Read(key) // it never fails
 	return base64.StdEncoding.EncodeToString(key)
 }
 
-// ParseKeys reads keys, one a line. Empty lines and those that begin with #
-// are left out. Errors never show a key.
+// ParseKeys reads keys, one on each line. Empty lines and lines that begin with
+// # are ignored. Errors never show a key.
 func ParseKeys(text string) (*Keys, error) {
 	k := &Keys{}
 	n := 0
@@ -68,16 +68,16 @@ func ParseKeys(text string) (*Keys, error) {
 func ReadKeys(path string) (*Keys, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("reading the keys of the relay: %w", err)
+		return nil, fmt.Errorf("read the keys of the relay: %w", err)
 	}
 	k, err := ParseKeys(string(data))
 	if err != nil {
-		return nil, fmt.Errorf("reading the keys of the relay from %s: %w", path, err)
+		return nil, fmt.Errorf("read the keys of the relay from %s: %w", path, err)
 	}
 	return k, nil
 }
 
-// Wrap returns a task token of a namespace with the proof that it was handed to
+// Wrap returns a task token of a namespace with a proof that it was handed to
 // the owner.
 func (k *Keys) Wrap(namespace, owner string, token []byte) []byte {
 	out := make([]byte, 0, len(wrapped)+keyLength+len(token))
@@ -86,7 +86,7 @@ func (k *Keys) Wrap(namespace, owner string, token []byte) []byte {
 	return append(out, token...)
 }
 
-// Unwrap returns the task token of a wrapped one, or ErrNotWrapped.
+// Unwrap returns the task token in a wrapped one, or ErrNotWrapped.
 func (k *Keys) Unwrap(namespace, owner string, from []byte) ([]byte, error) {
 	rest, ok := strings.CutPrefix(string(from), wrapped)
 	if !ok || len(rest) <= keyLength {
@@ -99,13 +99,13 @@ func (k *Keys) Unwrap(namespace, owner string, from []byte) ([]byte, error) {
 	return []byte(token), nil
 }
 
-// Ticket returns the proof that a key was handed to the owner, who shows it at
-// the gateway to claim the key.
+// Ticket returns the proof that a key was handed to the owner, who presents it
+// to the gateway to claim the key.
 func (k *Keys) Ticket(owner string, key run.Key) string {
 	return base64.RawURLEncoding.EncodeToString(proof(k.keys[0], tickets, owner, key.String()))
 }
 
-// CheckTicket reports whether a ticket proves that the key was handed to the
+// CheckTicket reports whether a proof shows that the key was handed to the
 // owner.
 func (k *Keys) CheckTicket(owner string, key run.Key, ticket string) bool {
 	given, err := base64.RawURLEncoding.DecodeString(ticket)
@@ -121,8 +121,8 @@ func (k *Keys) proves(given []byte, parts ...string) bool {
 	return false
 }
 
-// proof is a message authentication code of all parts; no two lists of parts
-// give the same message.
+// proof returns a message authentication code of all parts; different lists of
+// parts give different messages.
 func proof(key []byte, parts ...string) []byte {
 	mac := hmac.New(sha256.New, key)
 	for _, part := range parts {

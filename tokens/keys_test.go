@@ -66,7 +66,7 @@ func TestKeys_are_replaced(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, both.CheckTicket("o", run.Key{Run: "r"}, ticket))
 	_, err = keys(t, first).Unwrap("n", "o", both.Wrap("n", "o", []byte("x")))
-	require.ErrorIs(t, err, tokens.ErrNotWrapped, "the newest key proves")
+	require.ErrorIs(t, err, tokens.ErrNotWrapped, "the newest key signs")
 }
 
 func TestKeys_Ticket(t *testing.T) {

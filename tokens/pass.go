@@ -10,50 +10,52 @@ import (
 )
 
 const (
-	// passPrefix begins a pass, so that no listed token is taken for one.
+	// passPrefix is the prefix of a short-lived token; no listed token has it.
 	passPrefix = "drover_pass_"
-	// passes is what a proof of a pass is of.
+	// passes is the purpose of the proof of a short-lived token.
 	passes = "pass"
 )
 
-// pass is what a pass says, besides its proof.
+// pass is the content of a short-lived token, without its proof.
 type pass struct {
 	Executor string `json:"executor"`
 	Pool     string `json:"pool"`
 	Set      string `json:"set,omitempty"`
-	Fleet    string `json:"fleet,omitempty"` // "": of no fleet, or made before passes said it
+	Fleet    string `json:"fleet,omitempty"` // "": no fleet, or a token of a version without this field
 	Instance string `json:"instance,omitempty"`
 	Made     int64  `json:"made"` // Unix seconds
 	Expires  int64  `json:"expires"`
 }
 
-// Pass returns a bearer token that is bound and good from now for a time. It is
-// in no list: the keys alone prove that it was made, so whoever makes executors
-// of machines need not tell gateways and relays of each.
+// Pass returns a short-lived bearer token that is bound to one executor and
+// valid for lifetime from now on. It is in no list: the keys alone prove that
+// it is genuine, so an issuer of tokens need not register them with gateways
+// and relays.
 func (k *Keys) Pass(b Binding, now time.Time, life time.Duration) (string, error) {
 	if b.Executor == "" || b.Pool == "" || strings.HasSuffix(b.Executor, wildcard) {
-		return "", errors.New("a pass is bound to one executor and to its pool")
+		return "", errors.New("a short-lived token is bound to one executor and to its pool")
 	}
 	if (b.Fleet == "") != (b.Instance == "") {
-		return "", errors.New("a pass of a fleet is bound to one instance of it")
+		return "", errors.New("a short-lived token of a fleet is bound to one instance of it")
 	}
 	if err := b.validate([]Scope{Executor}); err != nil {
-		return "", fmt.Errorf("making a pass: %w", err)
+		return "", fmt.Errorf("issue a short-lived token: %w", err)
 	}
 	if life < time.Second {
-		return "", errors.New("a pass is good for a second at least")
+		return "", errors.New("a short-lived token is valid for at least a second")
 	}
 	text, err := json.Marshal(pass{
 		Executor: b.Executor, Pool: b.Pool, Set: b.Set, Fleet: b.Fleet, Instance: b.Instance, Made: now.Unix(), Expires: now.Add(life).Unix(),
 	})
 	if err != nil {
-		return "", fmt.Errorf("making a pass: %w", err)
+		return "", fmt.Errorf("issue a short-lived token: %w", err)
 	}
 	encode := base64.RawURLEncoding.EncodeToString
 	return passPrefix + encode(text) + "." + encode(proof(k.keys[0], passes, string(text))), nil
 }
 
-// PassAuthenticator knows passes, and what another Authenticator knows.
+// PassAuthenticator accepts short-lived tokens, and the tokens that another
+// Authenticator accepts.
 type PassAuthenticator struct {
 	keys *Keys
 	next Authenticator
@@ -62,8 +64,8 @@ type PassAuthenticator struct {
 
 var _ Authenticator = (*PassAuthenticator)(nil)
 
-// WithPasses returns an Authenticator that knows the passes made by the keys,
-// and the tokens that next knows.
+// WithPasses returns an Authenticator that accepts the short-lived tokens that
+// the keys signed, and the tokens that next accepts.
 func WithPasses(keys *Keys, next Authenticator) *PassAuthenticator {
 	return &PassAuthenticator{keys: keys, next: next, now: time.Now}
 }
@@ -81,7 +83,7 @@ func (a *PassAuthenticator) Authenticate(token string) (Principal, bool) {
 		return Principal{}, false
 	}
 	var p pass
-	if err := json.Unmarshal(text, &p); err != nil { // made by a version to come
+	if err := json.Unmarshal(text, &p); err != nil { // written by a newer version
 		return Principal{}, false
 	}
 	made, expires := time.Unix(p.Made, 0), time.Unix(p.Expires, 0)

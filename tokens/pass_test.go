@@ -19,7 +19,7 @@ func TestKeys_Pass(t *testing.T) {
 	auth := WithPasses(keys, listed)
 	auth.now = func() time.Time { return now }
 
-	binding := Binding{Executor: "host-7", Pool: "linux", Set: "s", Fleet: "farm", Instance: "vm-1"}
+	binding := Binding{Executor: "host-7", Pool: "linux", Set: "s", Fleet: "fleet-1", Instance: "vm-1"}
 	token, err := keys.Pass(binding, now, time.Hour)
 	require.NoError(t, err)
 	p, ok := auth.Authenticate(token)
@@ -33,7 +33,7 @@ func TestKeys_Pass(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, "admin", p.Name)
 
-	// Nobody makes one of another, nor one that is good for longer.
+	// No client can turn it into the token of another executor, or extend it.
 	body, mac, _ := strings.Cut(strings.TrimPrefix(token, passPrefix), ".")
 	text, err := base64.RawURLEncoding.DecodeString(body)
 	require.NoError(t, err)
@@ -53,7 +53,7 @@ func TestKeys_Pass(t *testing.T) {
 	old := WithPasses(rotated, listed)
 	old.now = auth.now
 	_, ok = old.Authenticate(token)
-	require.True(t, ok, "one that was made by an older key")
+	require.True(t, ok, "a token that an older key signed")
 
 	now = now.Add(time.Hour - time.Second)
 	_, ok = auth.Authenticate(token)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Scope is what a token may do.
+// Scope is a set of calls that a token allows.
 type Scope string
 
 // The scopes.
@@ -25,7 +25,8 @@ func (s Scope) Valid() bool {
 	return false
 }
 
-// allows reports whether a holder of s may do what needs the scope wanted.
+// allows reports whether a holder of s may make a call that needs the scope
+// required.
 func (s Scope) allows(wanted Scope) bool {
 	switch s {
 	case Admin:
@@ -38,16 +39,18 @@ func (s Scope) allows(wanted Scope) bool {
 	return false
 }
 
-// Principal is who makes a call.
+// Principal is the caller that a token identifies.
 type Principal struct {
 	Name    string
 	Scopes  []Scope
 	Binding Binding
-	// Made and Expires bound a pass; zero for tokens that are listed.
+	// Made and Expires bound a short-lived token; zero for tokens that are
+	// listed.
 	Made, Expires time.Time
 }
 
-// Allows reports whether the principal may do what needs the scope wanted.
+// Allows reports whether the principal may make a call that needs the scope
+// required.
 func (p Principal) Allows(wanted Scope) bool {
 	return slices.ContainsFunc(p.Scopes, func(s Scope) bool { return s.allows(wanted) })
 }

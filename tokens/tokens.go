@@ -1,5 +1,5 @@
-// Package tokens knows the bearer tokens that open Drover's doors: whose they
-// are, what they may do, and which executor they are held to.
+// Package tokens implements the bearer tokens of Drover's listeners: their
+// owners, their scopes, and the executor to which they are bound.
 package tokens
 
 import (
@@ -16,29 +16,30 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Authenticator knows bearer tokens. Implementations are safe for concurrent
-// use.
+// Authenticator authenticates bearer tokens. Implementations are safe for
+// concurrent use.
 type Authenticator interface {
-	// Authenticate returns whose token it is, and whether it is anybody's.
+	// Authenticate returns the principal of a token, and whether the token is
+	// valid.
 	Authenticate(token string) (Principal, bool)
 }
 
-// hashPrefix names the kind of hash, so that another can come.
+// hashPrefix names the hash algorithm, so that others can be added.
 const hashPrefix = "sha256:"
 
-// Token is what is kept of a bearer token: never the token itself.
+// Token is the entry for a bearer token: it never holds the token itself.
 type Token struct {
-	// Name says whose it is; approvals count by it.
+	// Name names the owner; approvals of the same name count once.
 	Name string `yaml:"name"`
-	// Hash is what the function Hash returns.
+	// Hash is the result of the function Hash.
 	Hash string `yaml:"hash"`
-	// Scopes is what it may do.
+	// Scopes is what the token allows.
 	Scopes []Scope `yaml:"scopes"`
-	// Binding holds a token of the scope executor to one executor.
+	// Binding restricts a token of the scope executor to one executor.
 	Binding `yaml:",inline"`
 }
 
-// New makes a bearer token of 256 random bits.
+// New returns a new bearer token of 256 random bits.
 func New() string {
 	secret := make([]byte, 32)
 	_, _ = rand.Read(secret) // it never fails
@@ -64,8 +65,8 @@ type hashedToken struct {
 	principal Principal
 }
 
-// NewList checks the tokens and returns them as a list, or all that is wrong
-// with them.
+// NewList checks the tokens and returns them as a list. The error has all
+// faults.
 func NewList(tokens []Token) (*List, error) {
 	list := &List{}
 	var errs []error
@@ -101,8 +102,8 @@ func NewList(tokens []Token) (*List, error) {
 	return list, nil
 }
 
-// Check returns whose bearer token the Authorization headers of a call hold.
-// Errors: unauthenticated.
+// Check returns the principal of the bearer token in the Authorization headers
+// of a call. Errors: unauthenticated.
 func Check(auth Authenticator, headers []string) (Principal, error) {
 	if len(headers) == 0 {
 		return Principal{}, run.Errorf(run.CodeUnauthenticated, "this call needs a bearer token")

@@ -73,8 +73,8 @@ func TestDeliver_only_what_is_selected(t *testing.T) {
 	}
 }
 
-// TestDeliver_place_of_what_is_not_selected: where nothing is selected, the
-// place moves on all the same.
+// TestDeliver_place_of_what_is_not_selected checks that the position advances
+// even if the webhook selects no event.
 func TestDeliver_place_of_what_is_not_selected(t *testing.T) {
 	t.Parallel()
 	w, r := newWorld(t), newReceiver(t)
@@ -134,7 +134,8 @@ func TestDeliver_goes_back(t *testing.T) {
 	})
 }
 
-// TestDeliver_events_are_removed: what was removed is left out, and told.
+// TestDeliver_events_are_removed checks that removed events are skipped and
+// reported.
 func TestDeliver_events_are_removed(t *testing.T) {
 	t.Parallel()
 	w, r := newWorld(t), newReceiver(t)
@@ -147,7 +148,7 @@ func TestDeliver_events_are_removed(t *testing.T) {
 	removed, err := w.store.RemoveEvents(t.Context(), records.KeepEvents{Newest: 2}, 100)
 	require.NoError(t, err)
 	require.Equal(t, 3, removed)
-	// A receiver that does not answer leaves what was told of the removal.
+	// While the receiver does not answer, the message about the removal stays.
 	r.does(func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() })
 	_, stop = w.deliver()
 	hook := w.await(func(h run.Webhook) bool { return h.Delivered == 3 })
@@ -157,11 +158,12 @@ func TestDeliver_events_are_removed(t *testing.T) {
 	r.does(nil)
 	w.deliver()
 	w.await(func(h run.Webhook) bool { return h.Delivered == 5 })
-	got := fmt.Sprint(r.taken()) // an attempt given up before may have arrived late
+	got := fmt.Sprint(r.taken()) // a canceled attempt may have arrived late
 	require.True(t, strings.HasSuffix(got, "4 5]"), got)
 }
 
-// TestDeliver_is_taken_over: of two only the one that came last goes on.
+// TestDeliver_is_taken_over checks that of two deliverers only the last one
+// continues.
 func TestDeliver_is_taken_over(t *testing.T) {
 	t.Parallel()
 	w, r := newWorld(t), newReceiver(t)
@@ -172,7 +174,7 @@ func TestDeliver_is_taken_over(t *testing.T) {
 	_, err := w.store.TakeWebhook(t.Context(), "ci")
 	require.NoError(t, err)
 	w.happen("/a/b", 1)
-	require.Equal(t, ending{why: "another delivers the webhook"}, <-first)
+	require.Equal(t, ending{why: "another deliverer took the webhook over"}, <-first)
 }
 
 func TestDeliver_never_existed(t *testing.T) {

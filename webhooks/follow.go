@@ -15,23 +15,25 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// The causes of the end of what is being done for a webhook.
+// Causes that end the delivery of a webhook.
 var (
 	errChanged = errors.New("the webhook was changed")
-	errTaken   = errors.New("another delivers the webhook")
+	errTaken   = errors.New("another deliverer took the webhook over")
 )
 
-// Where a webhook selects nothing of what happens, its place is written down
-// this often all the same, so that nobody looks through it all again.
+// If a webhook selects none of the events, the deliverer still saves its
+// position at these intervals, so that the next deliverer does not read all
+// events again.
 const (
 	idleSaveEvents = 1000
 	idleSaveTime   = time.Minute
 )
 
-// Deliver delivers the events of a webhook until there is nothing to deliver
-// to: it was deleted or disabled, or another delivers it; why says which. It
-// takes the webhook over from whoever delivered it. It fails where the records
-// do, and when ctx ends.
+// Deliver delivers the events of a webhook until there is no receiver any more:
+// the webhook was deleted or disabled, or another deliverer took it over. The
+// returned reason is that cause. Deliver takes the webhook over from the
+// previous deliverer. It returns an error if the records fail, or when ctx
+// ends.
 func (d *Deliverer) Deliver(ctx context.Context, name string) (why string, err error) {
 	changed, stop := d.store.WatchWebhook(name)
 	defer stop()
@@ -48,7 +50,7 @@ func (d *Deliverer) Deliver(ctx context.Context, name string) (why string, err e
 	}
 }
 
-// over says why there is nothing to deliver to.
+// over returns the reason to end the delivery, or "".
 func (d *Deliverer) over(w records.Delivery, err error) (why string, _ error) {
 	switch code := run.CodeOf(err); {
 	case code == run.CodeNotFound:
@@ -61,7 +63,8 @@ func (d *Deliverer) over(w records.Delivery, err error) (why string, _ error) {
 	return "", err
 }
 
-// serve delivers for a webhook as it is now, until it is changed (errChanged).
+// serve delivers a webhook with its current settings, until they are changed
+// (errChanged).
 func (d *Deliverer) serve(ctx context.Context, changed <-chan struct{}, w records.Delivery) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
@@ -87,16 +90,16 @@ func (d *Deliverer) serve(ctx context.Context, changed <-chan struct{}, w record
 	return err
 }
 
-// follower delivers for a webhook while it stays as it is.
+// follower delivers a webhook while its settings are unchanged.
 type follower struct {
 	d      *Deliverer
 	w      records.Delivery
 	client *http.Client
 	logger *slog.Logger
 
-	place  int64     // up to here all was looked at
-	saved  time.Time // when the place was written down
-	looked time.Time // for events
+	place  int64     // all events up to this number were read
+	saved  time.Time // when the position was saved
+	looked time.Time // when events were last read
 }
 
 func (f *follower) follow(ctx context.Context) error {
@@ -131,11 +134,11 @@ func (f *follower) follow(ctx context.Context) error {
 	}
 }
 
-// look returns the next events that the webhook selects, and moves its place
-// behind them. more says that there may be others at once.
+// look returns the next events that the webhook selects, and advances its
+// position past them. more reports that there may be others at once.
 func (f *follower) look(ctx context.Context) (events []run.Event, more bool, err error) {
 	f.looked = time.Now()
-	// Asked first: whatever is read after it holds all events up to it.
+	// LastEvent is called first: a later read includes all events up to it.
 	last, err := f.d.store.LastEvent(ctx)
 	if err != nil || last <= f.place {
 		return nil, false, err
@@ -156,7 +159,7 @@ func (f *follower) look(ctx context.Context) (events []run.Event, more bool, err
 	}
 	for _, e := range page {
 		if f.w.BatchEnd > 0 && e.Number > f.w.BatchEnd {
-			// A batch that failed is tried again as it was.
+			// A batch that failed is retried unchanged.
 			f.place, more = f.w.BatchEnd, true
 			break
 		}
@@ -168,8 +171,8 @@ func (f *follower) look(ctx context.Context) (events []run.Event, more bool, err
 	return events, more, nil
 }
 
-// skip goes on behind events that were removed before they were delivered, and
-// tells so.
+// skip continues after events that were removed before they were delivered, and
+// records that in the webhook's last error.
 func (f *follower) skip(ctx context.Context, floor int64) error {
 	text := fmt.Sprintf("events %d to %d were removed before they were delivered", f.w.Delivered+1, floor)
 	f.logger.WarnContext(ctx, "events were removed before they were delivered", "after", f.w.Delivered, "floor", floor)
@@ -181,7 +184,7 @@ func (f *follower) selects(e run.Event) bool {
 	return slices.Contains(f.w.Events, e.Type)
 }
 
-// deliver sends events until they are taken.
+// deliver sends events until the receiver accepts them.
 func (f *follower) deliver(ctx context.Context, events []run.Event) error {
 	b, err := newBatch(f.w.Name, events)
 	if err != nil {
@@ -205,7 +208,7 @@ func (f *follower) deliver(ctx context.Context, events []run.Event) error {
 		if refused, ok := errors.AsType[*notTakenError](err); ok {
 			pause = max(pause, refused.after)
 		}
-		f.logger.DebugContext(ctx, "a delivery failed", "delivery", b.id, "failures", f.w.Failures, "retry_in", pause, "error", err)
+		f.logger.DebugContext(ctx, "failed to deliver a batch", "delivery", b.id, "failures", f.w.Failures, "retry_in", pause, "error", err)
 		next := time.Now().Add(pause)
 		if err := f.move(ctx, records.Progression{
 			Delivered: f.w.Delivered, BatchEnd: b.last, LastError: err.Error(), LastAttempt: attempt, NextAttempt: next, Failures: f.w.Failures,
@@ -218,19 +221,19 @@ func (f *follower) deliver(ctx context.Context, events []run.Event) error {
 	}
 }
 
-// pauses returns the pauses that follow after the failures so far.
+// pauses returns the backoff, advanced past the failures so far.
 func (f *follower) pauses() *backoff.ExponentialBackOff {
 	b := &backoff.ExponentialBackOff{
 		InitialInterval: f.d.opts.FirstRetry, Multiplier: 2, RandomizationFactor: 0.2, MaxInterval: f.d.opts.LastRetry,
 	}
 	b.Reset()
-	for range min(f.w.Failures, 32) { // by then the longest is reached
+	for range min(f.w.Failures, 32) { // by then the pause has reached its maximum
 		b.NextBackOff()
 	}
 	return b
 }
 
-// saveIdle writes the place down where nothing was selected for a while.
+// saveIdle saves the position if no event was selected for a while.
 func (f *follower) saveIdle(ctx context.Context) error {
 	if f.place == f.w.Delivered || f.place < f.w.Delivered+idleSaveEvents && time.Since(f.saved) < idleSaveTime {
 		return nil
@@ -238,20 +241,20 @@ func (f *follower) saveIdle(ctx context.Context) error {
 	return f.move(ctx, records.Progression{Delivered: f.place})
 }
 
-// move writes down how far the webhook has come. That a client has changed it
-// meanwhile is told as errChanged.
+// move saves the webhook's position. It returns errChanged if a client has
+// changed the webhook meanwhile.
 func (f *follower) move(ctx context.Context, to records.Progression) error {
 	err := f.d.store.MoveWebhook(ctx, f.w.Name, f.w.Epoch, f.w.Version, to)
 	switch run.CodeOf(err) { //nolint:exhaustive // the others are failures
 	case "":
 		f.w.Delivered, f.saved = to.Delivered, time.Now()
 	case run.CodeConflict, run.CodeNotFound:
-		return errChanged // to look again tells what happened
+		return errChanged // the next read finds the cause
 	}
 	return err
 }
 
-// sleep waits, and fails when ctx ends first.
+// sleep waits for d, and returns an error if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		if ctx.Err() != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Metrics are the figures of the deliveries of one process. Register it once.
+// Metrics are the metrics of the deliveries of one process. Register it once.
 type Metrics struct {
 	attempts *prometheus.CounterVec
 	events   *prometheus.CounterVec
@@ -19,7 +19,7 @@ type Metrics struct {
 
 var _ prometheus.Collector = (*Metrics)(nil)
 
-// NewMetrics returns a set that is not registered.
+// NewMetrics returns Metrics that are not registered.
 func NewMetrics() *Metrics {
 	const label = "webhook"
 	return &Metrics{
@@ -61,14 +61,15 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// begun is called when this process delivers for a webhook; ended when no more.
+// begun adds the metrics of a webhook that this process starts to deliver;
+// ended removes them.
 func (m *Metrics) begun(webhook string, failures int) {
 	m.failures.WithLabelValues(webhook).Set(float64(failures))
 }
 
 func (m *Metrics) ended(webhook string) { m.failures.DeleteLabelValues(webhook) }
 
-// taken counts a batch that the receiver has taken.
+// taken counts a batch that the receiver accepted.
 func (m *Metrics) taken(webhook string, events []run.Event, began time.Time) {
 	now := time.Now()
 	m.attempts.WithLabelValues(webhook, "taken").Inc()
@@ -78,7 +79,7 @@ func (m *Metrics) taken(webhook string, events []run.Event, began time.Time) {
 	m.age.Observe(max(0, now.Sub(events[0].Time)).Seconds())
 }
 
-// failed counts an attempt after which so many in a row have failed.
+// failed counts a failed attempt. failures is the number of failures in a row.
 func (m *Metrics) failed(webhook string, failures int, began time.Time) {
 	m.attempts.WithLabelValues(webhook, "failed").Inc()
 	m.failures.WithLabelValues(webhook).Set(float64(failures))

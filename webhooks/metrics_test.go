@@ -21,7 +21,7 @@ func TestMetrics(t *testing.T) {
 		t.Helper()
 		testenv.Await(t, patience, func() (bool, string) {
 			err := testutil.CollectAndCompare(w.opts.Metrics, strings.NewReader(want), name)
-			return err == nil, "the figures differ: " + errorText(err)
+			return err == nil, "the metrics differ: " + errorText(err)
 		})
 	}
 	r.does(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
@@ -41,9 +41,9 @@ func TestMetrics(t *testing.T) {
 		# TYPE drover_webhook_events_total counter
 		drover_webhook_events_total{webhook="ci"} 1
 `)
-	require.Equal(t, 2, testutil.CollectAndCount(w.opts.Metrics, "drover_webhook_attempts_total"), "those that failed, and that which was taken")
+	require.Equal(t, 2, testutil.CollectAndCount(w.opts.Metrics, "drover_webhook_attempts_total"), "failed and accepted attempts")
 	stop()
-	require.Zero(t, testutil.CollectAndCount(w.opts.Metrics, "drover_webhook_failures"), "nobody delivers it here any more")
+	require.Zero(t, testutil.CollectAndCount(w.opts.Metrics, "drover_webhook_failures"), "this process does not deliver the webhook any more")
 }
 
 func errorText(err error) string {

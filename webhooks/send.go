@@ -18,17 +18,18 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Bounds of an attempt that nobody needs to set.
+// Fixed bounds of an attempt.
 const (
 	dialTimeout = 5 * time.Second
-	// maxAnswer is what is read of an answer, so that its connection can be
-	// used again; nothing looks at it.
+	// maxAnswer is how much of an answer is read, so that its connection can be
+	// reused. The content is ignored.
 	maxAnswer      = 64 << 10
 	maxHeaderBytes = 64 << 10
 )
 
-// newClient returns a client for one receiver. Redirects are answers like any
-// other: to follow one would send events where nobody told us to.
+// newClient returns a client for one receiver. It treats a redirect like any
+// other answer: following it would send events to an address that no admin
+// configured.
 func newClient() *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
@@ -45,16 +46,16 @@ func newClient() *http.Client {
 	}
 }
 
-// notTakenError says why a batch was not taken.
+// notTakenError reports why the receiver did not accept a batch.
 type notTakenError struct {
 	why   string
-	after time.Duration // for which the receiver asks to be left alone
+	after time.Duration // pause that the receiver requested
 }
 
 // Error implements error.
 func (e *notTakenError) Error() string { return e.why }
 
-// batch is what goes with one request.
+// batch is the content of one request.
 type batch struct {
 	id   string
 	body []byte
@@ -68,14 +69,14 @@ func newBatch(name string, events []run.Event) (batch, error) {
 	}
 	body, err := json.Marshal(payload)
 	if err != nil {
-		return batch{}, fmt.Errorf("encoding events: %w", err)
+		return batch{}, fmt.Errorf("encode events: %w", err)
 	}
 	first, last := events[0].Number, events[len(events)-1].Number
 	return batch{id: deliveryID(name, first, last), body: body, last: last}, nil
 }
 
-// send makes one attempt. Any error is one of the receiver, or of the way
-// there, unless ctx has ended.
+// send makes one attempt. Unless ctx has ended, an error comes from the
+// receiver or from the connection to it.
 func (d *Deliverer) send(ctx context.Context, client *http.Client, w records.Delivery, b batch) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, d.opts.Timeout, errSlow)
 	defer cancel()
@@ -107,9 +108,10 @@ func (d *Deliverer) send(ctx context.Context, client *http.Client, w records.Del
 	}
 }
 
-var errSlow = errors.New("it took too long")
+var errSlow = errors.New("timeout")
 
-// reason tells an error without the URL, which may have a password in its query.
+// reason returns the error's text without the URL, which may contain a password
+// in its query.
 func reason(ctx context.Context, err error) string {
 	if errors.Is(context.Cause(ctx), errSlow) {
 		return errSlow.Error()
@@ -120,7 +122,7 @@ func reason(ctx context.Context, err error) string {
 	return err.Error()
 }
 
-// retryAfter reads the header of that name: seconds, or a date.
+// retryAfter parses a Retry-After header: seconds, or a date.
 func retryAfter(value string, now time.Time) time.Duration {
 	if value == "" {
 		return 0

@@ -1,6 +1,6 @@
-// Package webhooks delivers events to receivers: it follows the events from
-// where a webhook stands, posts them in signed batches, at least once and in
-// order, and tries again what was not taken.
+// Package webhooks delivers events to receivers. It reads events from a
+// webhook's position, posts them in signed batches, in order and at least once,
+// and retries batches that the receiver did not accept.
 package webhooks
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Store is what deliveries need of the records.
+// Store is the part of the records that deliveries use.
 type Store interface {
 	TakeWebhook(ctx context.Context, name string) (records.Delivery, error)
 	ReadWebhook(ctx context.Context, name string, epoch int64) (records.Delivery, error)
@@ -25,23 +25,24 @@ type Store interface {
 
 var _ Store = records.Store(nil)
 
-// Options tune deliveries. Zero values mean the defaults.
+// Options configures deliveries. Zero values mean the defaults.
 type Options struct {
-	// Batch is how many events one request has at most: 100.
+	// Batch is the maximum number of events in one request: 100.
 	Batch int
-	// Pace is the shortest time between two looks for events, while there are
-	// fewer than make a batch: 100 ms. What happens meanwhile travels together.
+	// Pace is the minimum time between two reads of events while there are
+	// fewer than a batch: 100 ms. Events of that time go into one request.
 	Pace time.Duration
-	// Timeout is for a whole request: 15 s.
+	// Timeout bounds a whole request: 15 s.
 	Timeout time.Duration
-	// FirstRetry is the pause after the first failure: 1 s. Each is twice as
-	// long as the one before, up to LastRetry: 5 minutes.
+	// FirstRetry is the pause after the first failure: 1 s. Each further pause
+	// is twice as long, up to LastRetry: 5 minutes.
 	FirstRetry, LastRetry time.Duration
-	// MaxRetryAfter bounds the pause that a receiver may ask for: 1 hour.
+	// MaxRetryAfter bounds the pause that a receiver may request: 1 hour.
 	MaxRetryAfter time.Duration
 	// UserAgent of the requests; "" means drover.
 	UserAgent string
-	// Metrics count the deliveries; nil: nobody looks at them.
+	// Metrics receives the metrics of the deliveries; nil means metrics that
+	// are not registered.
 	Metrics *Metrics
 }
 

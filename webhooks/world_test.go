@@ -31,7 +31,7 @@ const (
 	secret   = "correct horse battery staple"
 )
 
-// receiver is a real HTTP server that does as it is told.
+// receiver is an HTTP server with a configurable answer.
 type receiver struct {
 	*httptest.Server
 	t testing.TB
@@ -68,7 +68,7 @@ func (r *receiver) does(answer http.HandlerFunc) {
 func (r *receiver) serve(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
-		return // it broke off
+		return // the connection broke
 	}
 	h := req.Header
 	if h.Get(webhooks.HeaderSignature) != webhooks.Sign(secret, h.Get(webhooks.HeaderTimestamp), body) {
@@ -100,7 +100,7 @@ func (r *receiver) deliveries() []delivery {
 	return append([]delivery(nil), r.got...)
 }
 
-// taken returns the numbers of the events that it took, in order.
+// taken returns the numbers of the accepted events, in order.
 func (r *receiver) taken() []int64 {
 	var all []int64
 	for _, d := range r.deliveries() {
@@ -115,7 +115,7 @@ func (r *receiver) awaitTaken(want ...int64) {
 	r.t.Helper()
 	testenv.Await(r.t, patience, func() (bool, string) {
 		got := r.taken()
-		return fmt.Sprint(got) == fmt.Sprint(want), fmt.Sprintf("taken %v, wanted %v", got, want)
+		return fmt.Sprint(got) == fmt.Sprint(want), fmt.Sprintf("accepted %v, want %v", got, want)
 	})
 }
 
@@ -127,7 +127,7 @@ func (r *receiver) awaitAttempts(n int) []delivery {
 	return r.deliveries()
 }
 
-// world is a store with events, and the deliveries from it.
+// world is a store with events and its deliveries.
 type world struct {
 	t     *testing.T
 	store records.Store
@@ -144,7 +144,7 @@ func newWorld(t *testing.T) *world {
 	}}
 }
 
-// happen makes events of runs of a group: one for each run.
+// happen creates n runs of a group, with one event each.
 func (w *world) happen(group string, n int) {
 	w.t.Helper()
 	for range n {
@@ -166,7 +166,7 @@ func (w *world) create(group string) run.ID {
 
 func (w *world) put(r *receiver, change func(*run.WebhookSpec)) run.Webhook {
 	w.t.Helper()
-	spec := run.WebhookSpec{Name: "ci", URL: r.URL + "/hook?token=hush", Secret: secret, Enabled: true}
+	spec := run.WebhookSpec{Name: "ci", URL: r.URL + "/hook?token=sesame", Secret: secret, Enabled: true}
 	if change != nil {
 		change(&spec)
 	}
@@ -193,13 +193,13 @@ func (w *world) await(wanted func(run.Webhook) bool) run.Webhook {
 	return hook
 }
 
-// ending is how Deliver returned.
+// ending is the result of Deliver.
 type ending struct {
 	why string
 	err error
 }
 
-// deliver delivers until the test or stop ends it.
+// deliver runs Deliver until the test or stop ends it.
 func (w *world) deliver() (ended <-chan ending, stop func()) {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

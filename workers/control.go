@@ -1,5 +1,5 @@
-// Package workers makes Temporal workers by role: what is registered on which
-// queue, with which options.
+// Package workers builds Temporal workers by role: which workflows and
+// activities are registered on which queue, with which options.
 package workers
 
 import (
@@ -15,15 +15,15 @@ import (
 	"github.com/drover-run/drover/workflows"
 )
 
-// ControlDeps are what a control worker works with. Every field is required but
-// Removed.
+// ControlDeps are the dependencies of a control worker. Every field is required
+// except Removed.
 type ControlDeps struct {
 	Progress activities.Progress
 	Groups   activities.Granter
 	Firings  activities.Firings
 	Registry activities.Expirer
-	// Retention removes what is kept no longer, and Removed counts it; nil: in a
-	// set that nobody reads.
+	// Retention removes data under the retention settings, and Removed counts
+	// it. If Removed is nil, an unregistered set is used.
 	Retention activities.RetentionStore
 	Removed   *activities.RetentionMetrics
 }
@@ -32,43 +32,44 @@ type ControlDeps struct {
 type ControlOptions struct {
 	// Identity names the process in Temporal; "" means the client's own.
 	Identity string
-	// Deployment and BuildID take part in worker versioning, where both are
-	// set: workflows go on with the newest version that is current.
+	// Deployment and BuildID enable worker versioning if both are set:
+	// workflows continue with the current version.
 	Deployment, BuildID string
-	// StopTimeout is how long what runs may take when the worker stops; 0
-	// means 10 seconds.
+	// StopTimeout is how long running activities may take when the worker
+	// stops; 0 means 10 seconds.
 	StopTimeout time.Duration
 	// Pollers is the number of concurrent polls for workflow tasks; 0 means 8.
 	Pollers int
-	// CachedWorkflows is how many workflows the process keeps in memory
-	// between their tasks; others replay their history. 0 means 2,000,
-	// negative none. It holds for all workers of the process, from the first
-	// one that is made on.
+	// CachedWorkflows is how many workflows the process keeps in memory between
+	// their tasks; others replay their history. 0 means 2,000, negative none.
+	// The first worker of the process sets it for all workers.
 	CachedWorkflows int
-	// OnFatalError is told why the worker stopped by itself; nil drops it.
+	// OnFatalError receives the reason why the worker stopped itself; nil
+	// ignores it.
 	OnFatalError func(error)
 }
 
-// The defaults of ControlOptions and what is not an option.
+// The defaults of ControlOptions, and constants without an option.
 const (
 	defaultStopTimeout = 10 * time.Second
-	// defaultPollers: a workflow task is short, so few at a time keep two
-	// cores busy; one poll in flight for each that may run at once, and as many
-	// for the queue that is the process's own.
+	// defaultPollers: a workflow task is short, so few at a time keep two cores
+	// busy. There is one poll for each task that may run at once, and as many
+	// for the process's own sticky queue.
 	defaultPollers = 8
-	// activityPollers: control activities are the exception, local activities
-	// need no poll.
+	// activityPollers is small: control activities are rare, and local
+	// activities need no poll.
 	activityPollers = 2
-	// cachedWorkflows: one that waits takes 50 KB, one with 20 open tasks some
-	// 300 KB.
+	// cachedWorkflows: a workflow that waits takes 50 KB, one with 20 open
+	// tasks some 300 KB.
 	cachedWorkflows = 2_000
-	// workflowTasks and localActivities bound what one process does at once;
-	// the records take writes one after the other anyway.
+	// workflowTasks and localActivities bound the concurrency of one process;
+	// the records serialize writes anyway.
 	workflowTasks   = 200
 	localActivities = 200
 	activityTasks   = 100
-	// deadlock is how long workflow code may run without yielding. It does so
-	// for milliseconds; a machine that is short of CPU makes that seconds.
+	// deadlock is how long workflow code may run without yielding. It normally
+	// takes milliseconds; on a machine that is short of CPU that becomes
+	// seconds.
 	deadlock = 10 * time.Second
 )
 
@@ -123,7 +124,7 @@ func controlOptions(opts ControlOptions) worker.Options {
 	o := worker.Options{
 		Identity:                                opts.Identity,
 		WorkerStopTimeout:                       opts.StopTimeout,
-		WorkflowPanicPolicy:                     worker.BlockWorkflow, // a fault is repaired by a deployment, not by losing runs
+		WorkflowPanicPolicy:                     worker.BlockWorkflow, // a deployment fixes a bug; failing the runs would lose them
 		DeadlockDetectionTimeout:                deadlock,
 		MaxConcurrentWorkflowTaskExecutionSize:  workflowTasks,
 		MaxConcurrentLocalActivityExecutionSize: localActivities,

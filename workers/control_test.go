@@ -40,7 +40,7 @@ func TestControl_cache(t *testing.T) {
 	require.Zero(t, cacheSize(ControlOptions{CachedWorkflows: -1}))
 }
 
-// registered notes the names of what is registered.
+// registered records the names of the registered workflows and activities.
 type registered struct {
 	worker.Registry
 	workflows, activities []string

@@ -17,36 +17,37 @@ import (
 )
 
 const (
-	// maxTaskPollers bounds the polls that wait at a time for tasks of a pool.
-	// Temporal answers polls in the order in which they came, so few of them are
-	// what spreads tasks over the executors: one with many would be handed as
-	// many before the next has its turn. A poll brings a task in about a
-	// millisecond, so any number of slots is filled fast enough.
+	// maxTaskPollers bounds the concurrent polls for tasks of a pool. Temporal
+	// answers polls in the order of their arrival, so few polls per executor
+	// spread the tasks: an executor with many polls would receive as many tasks
+	// before the next executor gets one. A poll brings a task in about a
+	// millisecond, which fills any number of slots fast enough.
 	maxTaskPollers = 2
-	// ordersAtOnce bounds how many orders to adopt or stop are dealt with at a
-	// time; they take milliseconds.
+	// ordersAtOnce bounds the concurrent adopt-task and stop-task activities;
+	// they take milliseconds.
 	ordersAtOnce = 100
-	// orderPollers is how many polls wait for such orders.
+	// orderPollers is the number of polls for such activities.
 	orderPollers = 2
 	// stopTimeout is how long a stopping worker waits for deliveries that are
-	// being claimed. It is above what a first heartbeat and a claim may take.
+	// being claimed. It is above the time of a first heartbeat and a claim.
 	stopTimeout = 15 * time.Second
-	// Pauses between two tries to start a worker while Temporal is away.
+	// Pauses between two attempts to start a worker while Temporal is
+	// unavailable.
 	startRetryFirst = 250 * time.Millisecond
 	startRetryLimit = 10 * time.Second
 )
 
-// Executor runs an agent with the workers that feed it: one takes tasks of
-// its pool while it has slots, the others take orders, for it alone and for any
-// member of its set.
+// Executor runs an agent with its workers: one polls for tasks of the pool
+// while slots are free, the others poll for adopt-task and stop-task, for this
+// executor alone and for any member of its set.
 type Executor struct {
 	client client.Client
 	agent  *executor.Agent
 	log    *slog.Logger
 }
 
-// NewExecutor returns the workers of an agent. The client is also what the
-// agent's tokens should use.
+// NewExecutor returns the workers of an agent. The agent's tokens should use
+// the same client.
 func NewExecutor(c client.Client, agent *executor.Agent, log *slog.Logger) *Executor {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -54,11 +55,12 @@ func NewExecutor(c client.Client, agent *executor.Agent, log *slog.Logger) *Exec
 	return &Executor{client: c, agent: agent, log: log.With(slog.String("executor", agent.ID()))}
 }
 
-// Run runs the agent and its workers until ctx ends, or the executor was
-// removed: see executor.Agent.Run. It needs Temporal at no moment: while it is
-// out of reach the agent goes on with what it has.
+// Run runs the agent and its workers until ctx ends, or the executor is
+// removed: see executor.Agent.Run. It does not need Temporal: while Temporal is
+// unavailable the agent continues its tasks.
 func (e *Executor) Run(ctx context.Context) error {
-	// The agent ends after the polls, and orders for it are taken until it has.
+	// The agent stops after the task polls. Polls for adopt-task and stop-task
+	// continue until the agent has stopped.
 	agentCtx, endAgent := context.WithCancelCause(context.WithoutCancel(ctx))
 	ordersCtx, endOrders := context.WithCancelCause(context.WithoutCancel(ctx))
 	tasksCtx, endTasks := context.WithCancelCause(ctx)
@@ -85,7 +87,7 @@ func (e *Executor) Run(ctx context.Context) error {
 
 var errStopping = errors.New("the executor is stopping")
 
-// taskWorker makes the worker of the pool's queue.
+// taskWorker creates the worker of the pool's queue.
 func (e *Executor) taskWorker(fatal func(error)) (worker.Worker, error) {
 	spare, err := worker.NewFixedSizeSlotSupplier(1)
 	if err != nil {
@@ -93,7 +95,7 @@ func (e *Executor) taskWorker(fatal func(error)) (worker.Worker, error) {
 	}
 	tuner, err := worker.NewCompositeTuner(worker.CompositeTunerOptions{
 		ActivitySlotSupplier: &slotSupplier{slots: e.agent},
-		// None of the others is used, but all must be there.
+		// None of the others is used, but the SDK requires all of them.
 		WorkflowSlotSupplier:        spare,
 		LocalActivitySlotSupplier:   spare,
 		NexusSlotSupplier:           spare,
@@ -111,8 +113,8 @@ func (e *Executor) taskWorker(fatal func(error)) (worker.Worker, error) {
 	return w, nil
 }
 
-// orderWorker makes the worker of a queue of orders: the executor's own, or its
-// set's.
+// orderWorker creates the worker of a queue for adopt-task and stop-task: the
+// executor's own, or its set's.
 func (e *Executor) orderWorker(queue string, fatal func(error)) (worker.Worker, error) {
 	o := e.options(fatal)
 	o.MaxConcurrentActivityExecutionSize = ordersAtOnce
@@ -135,8 +137,8 @@ func (e *Executor) options(fatal func(error)) worker.Options {
 	}
 }
 
-// serve keeps a worker running until ctx ends: one that can not start, or gave
-// up, is made anew.
+// serve keeps a worker running until ctx ends. If a worker cannot start, or
+// stopped itself, serve creates a new one.
 func (e *Executor) serve(ctx context.Context, newWorker func(fatal func(error)) (worker.Worker, error)) {
 	pause := startRetryFirst
 	for ctx.Err() == nil {
@@ -156,10 +158,10 @@ func (e *Executor) serve(ctx context.Context, newWorker func(fatal func(error)) 
 			case <-ctx.Done():
 				w.Stop()
 				return
-			case err = <-fatal: // the worker stops by itself
+			case err = <-fatal: // the worker stopped itself
 			}
 		}
-		e.log.Warn("worker is not running", slog.Any("error", err))
+		e.log.Warn("failed to run worker", slog.Any("error", err))
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:

@@ -42,13 +42,13 @@ func TestSlotSupplier(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = s.ReserveSlot(ctx, nil)
-	require.ErrorIs(t, err, context.Canceled, "a worker that stops is told so")
+	require.ErrorIs(t, err, context.Canceled, "a worker that stops gets a cancelled context")
 	s.ReleaseSlot(nil)
 	_, err = s.ReserveSlot(t.Context(), nil)
 	require.NoError(t, err)
 }
 
-// fakeWorker starts as it is told to.
+// fakeWorker is a scripted worker.
 type fakeWorker struct {
 	worker.Worker
 
@@ -88,7 +88,7 @@ func TestExecutor_serve_makes_a_worker_anew(t *testing.T) {
 		require.False(t, made[3].stopped)
 
 		last := fail
-		last(errors.New("the namespace is gone"))
+		last(errors.New("the namespace was deleted"))
 		last(errors.New("again"))
 		pass(time.Minute)
 		synctest.Wait()
@@ -100,5 +100,5 @@ func TestExecutor_serve_makes_a_worker_anew(t *testing.T) {
 	})
 }
 
-// pass lets virtual time pass.
+// pass advances virtual time.
 func pass(d time.Duration) { <-time.After(d) }

@@ -9,8 +9,8 @@ import (
 	"github.com/drover-run/drover/contract"
 )
 
-// fleetActivities bounds what a fleet's worker does at once: it watches, takes
-// a step, and makes executors of instances.
+// fleetActivities bounds the concurrent activities of a fleet worker: it
+// watches, takes steps, and bootstraps instances.
 const fleetActivities = 50
 
 // NewFleet returns the worker of a fleet's queue. It is not started.

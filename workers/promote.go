@@ -10,13 +10,13 @@ import (
 	"go.temporal.io/sdk/worker"
 )
 
-// promoteLimit is the longest pause between two tries to promote a build.
+// promoteLimit is the longest pause between two attempts to promote a build.
 const promoteLimit = 15 * time.Second
 
-// Promote makes a build the current one of its deployment, so that workflows
-// go on with it: new ones at once, those that run with their next task. Builds
-// before it should run until their last task was taken. It tries until that
-// succeeds, which takes a poll of the build, or until ctx ends.
+// Promote makes a build the current one of its deployment: new workflows start
+// with it, and running ones continue with it from their next task. Builds
+// before it should run until Temporal reports them drained. Promote retries
+// until it succeeds, which takes a poll of the build, or until ctx ends.
 func Promote(ctx context.Context, c client.Client, v worker.WorkerDeploymentVersion, log *slog.Logger) {
 	log = log.With(slog.String("deployment", v.DeploymentName), slog.String("build_id", v.BuildID))
 	pause := backoff.NewExponentialBackOff()
@@ -29,6 +29,6 @@ func Promote(ctx context.Context, c client.Client, v worker.WorkerDeploymentVers
 		log.DebugContext(ctx, "the build is not current yet", slog.Any("error", err))
 	}))
 	if err == nil {
-		log.InfoContext(ctx, "the build is current in its deployment")
+		log.InfoContext(ctx, "promoted build to the current version of its deployment")
 	}
 }

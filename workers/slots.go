@@ -6,16 +6,17 @@ import (
 	"go.temporal.io/sdk/worker"
 )
 
-// Reserver hands out the slots of an executor: see executor.Agent.
+// Reserver manages the slots of an executor: see executor.Agent.
 type Reserver interface {
-	// Reserve waits for a slot; it fails only with ctx.
+	// Reserve waits for a slot. It fails only if ctx ends.
 	Reserve(ctx context.Context) error
 	Unreserve()
 }
 
-// slotSupplier lets a worker poll only while its executor has a slot free and
-// can run tasks. The executor counts the tasks that it holds itself, longer
-// than the worker knows of them, so a permit covers the poll and the hand-over.
+// slotSupplier lets a worker poll only while its executor has a free slot and
+// can run tasks. The executor itself counts the tasks that it holds, longer
+// than the worker knows of them, so a permit covers only the poll and the
+// hand-over.
 type slotSupplier struct {
 	slots Reserver
 }
@@ -31,7 +32,7 @@ func (s *slotSupplier) ReserveSlot(ctx context.Context, _ worker.SlotReservation
 }
 
 // TryReserveSlot implements worker.SlotSupplier. It serves eager activities,
-// which executors do not take.
+// which executors do not accept.
 func (s *slotSupplier) TryReserveSlot(worker.SlotReservationInfo) *worker.SlotPermit { return nil }
 
 // MarkSlotUsed implements worker.SlotSupplier.
@@ -40,5 +41,6 @@ func (s *slotSupplier) MarkSlotUsed(worker.SlotMarkUsedInfo) {}
 // ReleaseSlot implements worker.SlotSupplier.
 func (s *slotSupplier) ReleaseSlot(worker.SlotReleaseInfo) { s.slots.Unreserve() }
 
-// MaxSlots implements worker.SlotSupplier: the executor publishes its own.
+// MaxSlots implements worker.SlotSupplier: the executor publishes its own
+// limit.
 func (s *slotSupplier) MaxSlots() int { return 0 }

@@ -9,18 +9,18 @@ import (
 	"github.com/drover-run/drover/contract"
 )
 
-// WaitDeps are what a worker of activities that wait works with. Every field
+// WaitDeps are the dependencies of a worker of waiting activities. Every field
 // is required.
 type WaitDeps struct {
 	Webhooks activities.EventDeliverer
 	Runs     activities.RunWatcher
 }
 
-// waitSlots is how many activities that wait one process has at once: each is
-// a goroutine or two that sleep.
+// waitSlots is how many waiting activities one process runs at once: each is a
+// goroutine or two that sleep.
 const waitSlots = 5_000
 
-// NewWait returns the worker of the activities that last, on queue wait. It is
+// NewWait returns the worker of the waiting activities, on queue wait. It is
 // not started.
 func NewWait(c client.Client, deps WaitDeps, opts ControlOptions) worker.Worker {
 	o := controlOptions(opts)
@@ -31,7 +31,7 @@ func NewWait(c client.Client, deps WaitDeps, opts ControlOptions) worker.Worker 
 	return w
 }
 
-// RegisterWait registers the activities that last by their contract names.
+// RegisterWait registers the waiting activities by their contract names.
 func RegisterWait(r worker.ActivityRegistry, deps WaitDeps) {
 	w := activities.NewWebhooks(deps.Webhooks)
 	r.RegisterActivityWithOptions(w.Deliver, activity.RegisterOptions{Name: contract.ActivityDeliver})

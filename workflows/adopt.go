@@ -12,12 +12,12 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// adopt follows a dispatch that an executor has, until that executor tells how
-// it ended or that it never began, or until the executor is removed. last is
-// the sign of life that names it.
+// adopt follows a dispatch that an executor holds, until the executor reports
+// how it ended or that it never began, or until the executor is removed. last
+// is the last heartbeat, which names the executor.
 func (j *job) adopt(ctx workflow.Context, last contract.Heartbeat) outcome {
 	if last.Executor == "" && last.Set == "" {
-		return j.lookUp(ctx, "it was handed out twice, and nobody had begun it")
+		return j.lookUp(ctx, "it was delivered twice, and no executor had begun it")
 	}
 	j.Adopt = &last
 	for n := 1; ; n++ {
@@ -40,8 +40,8 @@ func (j *job) adopt(ctx workflow.Context, last contract.Heartbeat) outcome {
 	}
 }
 
-// adoptOnce schedules adopt-task once. Where that did not tell the end, next
-// is who to ask now.
+// adoptOnce schedules adopt-task once. If the answer did not report the end,
+// next names the executor to ask next.
 func (j *job) adoptOnce(ctx workflow.Context, last contract.Heartbeat, n int) (out outcome, next contract.Heartbeat, done bool) {
 	var waiting workflow.Context
 	waiting, j.abandon = workflow.WithCancel(ctx)
@@ -60,7 +60,8 @@ func (j *job) adoptOnce(ctx workflow.Context, last contract.Heartbeat, n int) (o
 	case err == nil:
 		return answered(result, contract.Release{Executor: last.Executor, Set: last.Set}), last, true
 	case errors.As(err, &timeout) && timeout.TimeoutType() == enumspb.TIMEOUT_TYPE_HEARTBEAT:
-		// The adopter is gone as well; it had time enough, so no further pause.
+		// The adopting executor is gone as well. The heartbeat timeout was
+		// pause enough.
 		next = last
 		var details contract.Heartbeat
 		if timeout.HasLastHeartbeatDetails() && timeout.LastHeartbeatDetails(&details) == nil && details.Executor != "" {
@@ -77,7 +78,7 @@ func (j *job) adoptOnce(ctx workflow.Context, last contract.Heartbeat, n int) (o
 	return outcome{}, next, false
 }
 
-// outOfContact tells that nothing is known of the task's executor.
+// outOfContact records that the task's executor is out of contact.
 func (j *job) outOfContact(ctx workflow.Context, last contract.Heartbeat) {
 	who := "executor " + last.Executor
 	if last.Set != "" {

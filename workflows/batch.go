@@ -8,7 +8,8 @@ import (
 )
 
 // batchRunner is one execution of the batch workflow. It never continues as
-// new: when its history is long, it hands back what it would begin.
+// new: when its history is long, it returns the tasks that it would begin to
+// its run.
 type batchRunner struct {
 	in     contract.BatchInput
 	limits contract.Limits
@@ -20,7 +21,7 @@ type batchRunner struct {
 	inbox  inbox
 	report report
 
-	orphan bool // there is no run to report to
+	orphan bool // the run has no workflow to report to
 }
 
 func newBatchRunner(root workflow.Context, in contract.BatchInput) *batchRunner {
@@ -40,8 +41,8 @@ func newBatchRunner(root workflow.Context, in contract.BatchInput) *batchRunner 
 	return b
 }
 
-// run runs what it is given. A cancellation of the workflow stops that, on a
-// context that outlives it.
+// run runs the tasks of the batch. A cancellation of the workflow stops them,
+// on a context that outlives the cancellation.
 func (b *batchRunner) run(root workflow.Context) error {
 	ctx, _ := workflow.NewDisconnectedContext(root)
 	for _, e := range b.in.Removed {
@@ -66,7 +67,7 @@ func (b *batchRunner) run(root workflow.Context) error {
 	}
 }
 
-// turn takes what has come, writes it and then reports it.
+// turn handles signals and answers, writes the changes, and then reports them.
 func (b *batchRunner) turn(ctx workflow.Context) (again bool, err error) {
 	b.inbox.drain(ctx)
 	if b.root.Err() != nil {
@@ -91,7 +92,7 @@ func (b *batchRunner) turn(ctx workflow.Context) (again bool, err error) {
 	return again, nil
 }
 
-// stand goes on from how the run stands in the records.
+// stand applies the run's state in the records.
 func (b *batchRunner) stand(ctx workflow.Context, s contract.Standing) {
 	if s.Phase.Final() || s.StopWanted {
 		reason := stopReason
@@ -103,7 +104,7 @@ func (b *batchRunner) stand(ctx workflow.Context, s contract.Standing) {
 }
 
 func (b *batchRunner) await(ctx workflow.Context) {
-	// The context is never cancelled.
+	// ctx is disconnected and never cancelled.
 	_ = workflow.Await(ctx, func() bool {
 		idle := b.crew.idle()
 		return b.inbox.waiting() || len(b.crew.endings) > 0 || b.crew.answered() || !b.ledger.empty() ||
@@ -111,8 +112,8 @@ func (b *batchRunner) await(ctx workflow.Context) {
 	})
 }
 
-// over reports whether the batch has done its work: all is reported, and it
-// has waited long enough for more, or is given no more.
+// over reports whether the batch is complete: all results are reported, and the
+// batch has lingered for more tasks or accepts no more.
 func (b *batchRunner) over(ctx workflow.Context) bool {
 	if !b.crew.idle() || !b.report.empty() || b.inbox.waiting() {
 		b.report.busy()

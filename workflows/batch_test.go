@@ -12,7 +12,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// inBatches returns a world in which a run of more than two tasks needs
+// inBatches returns an environment in which a run of more than two tasks needs
 // batches, of at most size tasks.
 func inBatches(t *testing.T, size int, plan run.Plan) *world {
 	t.Helper()
@@ -139,7 +139,7 @@ func TestBatches_cancellation(t *testing.T) {
 	require.Equal(t, run.ResultStopped, w.run().Result)
 }
 
-// A batch that reports to a run that is gone stops what it has.
+// A batch whose run's workflow is gone stops its tasks.
 func TestBatch_without_a_run(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, newPlan(wide("a", 2)))
@@ -157,7 +157,7 @@ func TestBatch_without_a_run(t *testing.T) {
 	require.Equal(t, "the workflow of its run has ended", w.tasks[1].Reason)
 }
 
-// What another execution left behind is picked up from what the records say.
+// A new batch recovers the tasks of another execution from the records.
 func TestBatch_recovers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, newPlan(wide("a", 4)))

@@ -8,39 +8,39 @@ import (
 	"github.com/drover-run/drover/contract"
 )
 
-// batches is the run's side of its batches: which tasks are given to which,
-// and what becomes of them. A task that is ready joins the newest batch until
-// that is full, so that a long chain needs no batch for each of its links.
+// batches is the run's side of its batches: it assigns tasks to batches and
+// tracks their results. A ready task joins the newest batch until that is full,
+// so that a long chain does not need a batch for each link.
 type batches struct {
 	r     *runner
 	last  int            // number of the newest batch
-	open  map[int]*batch // with tasks that it has not reported, and the newest
+	open  map[int]*batch // batches with unreported tasks, and the newest batch
 	of    map[int]int    // task to batch
 	ready []contract.Assignment
-	busy  int  // batches being started or told
-	woken bool // something came back that handOut must look at
+	busy  int  // starts and signals in flight
+	woken bool // something came back that dispatch must handle
 	ping  workflow.Future
 }
 
-// batch is one of them.
+// batch is one batch workflow of the run.
 type batch struct {
 	n       int
-	given   int                         // tasks, ever
-	tasks   map[int]contract.Assignment // not reported; as they were given
+	given   int                         // tasks assigned in total
+	tasks   map[int]contract.Assignment // unreported tasks, as they were assigned
 	started bool
-	watched bool // this execution started it, and so learns of its end
-	closed  bool // it ended
+	watched bool // this execution started it, and so is notified of its end
+	closed  bool // its workflow ended
 }
 
 func newBatches(r *runner) *batches {
 	return &batches{r: r, open: map[int]*batch{}, of: map[int]int{}}
 }
 
-// queue takes tasks to be given to a batch.
+// queue adds tasks that wait for a batch.
 func (b *batches) queue(tasks ...contract.Assignment) { b.ready = append(b.ready, tasks...) }
 
-// ended forgets a task that a batch reported, and reports whether it was with
-// that batch.
+// ended removes a task that a batch reported, and reports whether the task was
+// assigned to that batch.
 func (b *batches) ended(n, task int) bool {
 	if has, ok := b.of[task]; !ok || has != n {
 		return false
@@ -53,14 +53,15 @@ func (b *batches) ended(n, task int) bool {
 // idle reports whether no batch has a task.
 func (b *batches) idle() bool { return len(b.of) == 0 && len(b.ready) == 0 && b.busy == 0 }
 
-// quiet reports whether nothing is under way between this execution and its
-// batches, which go on without it.
+// quiet reports whether no start and no signal to a batch is in flight. The
+// batches themselves continue without this execution.
 func (b *batches) quiet() bool { return b.busy == 0 && !b.woken }
 
-// news reports whether handOut has something to do. It is fit for conditions.
+// news reports whether dispatch has work. It has no side effects, so conditions
+// may call it.
 func (b *batches) news() bool { return b.woken || b.ping != nil && b.ping.IsReady() }
 
-// handOut gives what is ready to batches.
+// handOut assigns the ready tasks to batches.
 func (b *batches) handOut(ctx workflow.Context) {
 	b.woken = false
 	b.recoverLost()
@@ -81,14 +82,14 @@ func (b *batches) handOut(ctx workflow.Context) {
 	b.ready = slices.Clone(ready)
 }
 
-// sift returns what of the ready tasks may begin, and ends the others.
+// sift returns the ready tasks that may start, and ends the others.
 func (b *batches) sift() []contract.Assignment {
 	var out []contract.Assignment
 	for _, a := range b.ready {
 		if !b.r.graph.MayStart(a.Task) && b.r.plan.FailFast {
 			a.Withdrawn = failFastReason
 		}
-		// Somebody else may have the task: then it is followed in any case.
+		// An executor may hold the task. Such a task is always followed.
 		if (b.r.stopped != nil || a.Withdrawn != "") && a.Adopt == nil && !a.Recover {
 			c := dropped(a, b.r.stopped)
 			b.r.ledger.put(c)
@@ -111,7 +112,7 @@ func (b *batches) unclosed() int {
 	return n
 }
 
-// assign notes that a batch has tasks.
+// assign records that a batch has tasks.
 func (b *batches) assign(to *batch, tasks []contract.Assignment) {
 	to.given += len(tasks)
 	for _, a := range tasks {
@@ -140,20 +141,20 @@ func (b *batches) start(ctx workflow.Context, tasks []contract.Assignment) {
 			err = child.Get(ctx, nil)
 		}
 		if err != nil {
-			// It exists already, since somebody reset this workflow; or it was
-			// ended from outside.
-			b.r.log.Warn("a batch of the run is gone", "batch", n.n, "error", err)
+			// The workflow exists already because this workflow was reset, or
+			// it was terminated.
+			b.r.log.Warn("batch workflow not found or closed", "batch", n.n, "error", err)
 		}
 		n.closed, b.woken = true, true
 	})
 }
 
-// more gives further tasks to a batch.
+// more assigns further tasks to a batch that runs.
 func (b *batches) more(ctx workflow.Context, to *batch, tasks []contract.Assignment) {
 	b.assign(to, tasks)
 	given := slices.Clone(tasks)
 	b.tellOne(ctx, to, contract.SignalBatchMore, contract.BatchMore{Tasks: given}, func() {
-		// It ended meanwhile, and never saw these.
+		// The batch ended before it received these tasks.
 		for _, a := range given {
 			if b.ended(to.n, a.Task) {
 				b.queue(a)
@@ -171,8 +172,9 @@ func (b *batches) tell(ctx workflow.Context, signal string, payload any) {
 	}
 }
 
-// tellOne sends a signal to a batch without waiting. Where the batch is gone,
-// lost is called first, and what else it had is recovered.
+// tellOne sends a signal to a batch without waiting. If the batch is gone,
+// tellOne calls lost first, and then the other tasks of the batch are
+// recovered.
 func (b *batches) tellOne(ctx workflow.Context, to *batch, signal string, payload any, lost func()) {
 	b.busy++
 	workflow.Go(ctx, func(ctx workflow.Context) {
@@ -185,7 +187,7 @@ func (b *batches) tellOne(ctx workflow.Context, to *batch, signal string, payloa
 	})
 }
 
-// send sends a signal and reports whether the batch took it.
+// send sends a signal and reports whether the batch accepted it.
 func (b *batches) send(ctx workflow.Context, to *batch, signal string, payload any) bool {
 	id := contract.BatchWorkflowID(b.r.in.Run, to.n)
 	err := workflow.SignalExternalWorkflow(ctx, id, "", signal, payload).Get(ctx, nil)
@@ -195,12 +197,12 @@ func (b *batches) send(ctx workflow.Context, to *batch, signal string, payload a
 	return err == nil
 }
 
-// stop stops what batches have.
+// stop stops the tasks of all batches.
 func (b *batches) stop(ctx workflow.Context, why contract.Stop) {
 	b.tell(ctx, contract.SignalBatchStop, why)
 }
 
-// withdraw forbids tasks of batches to begin.
+// withdraw forbids tasks of batches to start.
 func (b *batches) withdraw(ctx workflow.Context, tasks []int) {
 	by := map[int][]int{}
 	for _, task := range tasks {
@@ -213,15 +215,15 @@ func (b *batches) withdraw(ctx workflow.Context, tasks []int) {
 	}
 }
 
-// recoverLost queues what batches had that ended without reporting it, and
-// forgets those that are of no more use. What a batch reported came before its
-// end, and is absorbed by now.
+// recoverLost queues the tasks of batches that ended without reporting them,
+// and removes batches without tasks. A batch sends its reports before it ends,
+// so applyReport has handled all of them by now.
 func (b *batches) recoverLost() {
 	for _, n := range workflow.DeterministicKeys(b.open) {
 		from := b.open[n]
 		if !from.closed {
 			if len(from.tasks) == 0 && n != b.last {
-				delete(b.open, n) // it ends by itself
+				delete(b.open, n) // its workflow ends by itself
 			}
 			continue
 		}
@@ -236,8 +238,8 @@ func (b *batches) recoverLost() {
 	}
 }
 
-// look finds out now and then whether the batches are there of whose end this
-// execution does not learn: those that an earlier one started.
+// look pings the batches that an earlier execution started, once per pingEvery.
+// This execution is not notified of their end.
 func (b *batches) look(ctx workflow.Context) {
 	due := b.ping != nil && b.ping.IsReady()
 	unwatched := false
@@ -257,7 +259,7 @@ func (b *batches) look(ctx workflow.Context) {
 	}
 }
 
-// save notes the batches in a state to be carried over.
+// save writes the batches into the state for the next execution.
 func (b *batches) save(s *contract.RunState) {
 	s.LastBatch, s.Ready = b.last, b.ready
 	for _, n := range workflow.DeterministicKeys(b.open) {
@@ -267,7 +269,7 @@ func (b *batches) save(s *contract.RunState) {
 	}
 }
 
-// restore goes on with the batches of an earlier execution.
+// restore reads the batches of an earlier execution.
 func (b *batches) restore(s *contract.RunState) {
 	b.last = s.LastBatch
 	b.queue(s.Ready...)
@@ -281,7 +283,7 @@ func (b *batches) restore(s *contract.RunState) {
 	}
 }
 
-// views lists the batches that are open.
+// views lists the batches that have tasks.
 func (b *batches) views() []int {
 	var out []int
 	for _, n := range workflow.DeterministicKeys(b.open) {

@@ -10,8 +10,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// begin waits until the run may begin, and loads what it is. Where it is
-// cancelled before, or final already, the phase says so.
+// begin waits until the run is admitted, and loads its plan. If the run is
+// cancelled before, or is final already, r.phase has that phase.
 func (r *runner) begin(ctx workflow.Context) error {
 	out, err := r.calls.begin(ctx, true)
 	if err != nil {
@@ -39,15 +39,15 @@ func (r *runner) begin(ctx workflow.Context) error {
 	return nil
 }
 
-// awaitAdmission waits until the records may tell another phase.
+// awaitAdmission waits until the records may have another phase.
 func (r *runner) awaitAdmission(ctx workflow.Context) (contract.BeginResult, error) {
 	r.publish(ctx)
 	for r.nudged = false; !r.nudged; {
 		if err := workflow.Await(ctx, r.inbox.waiting); err != nil {
 			return contract.BeginResult{}, err
 		}
-		// A stop has no meaning yet, nor has an approval; what only asks for
-		// another look is the same for all.
+		// Stops and approvals have no effect before the run begins. Signals
+		// that only ask for a recheck need no distinction.
 		r.inbox.drain(ctx)
 	}
 	return r.calls.begin(ctx, false)
@@ -61,7 +61,7 @@ func (r *runner) take(s contract.Standing) {
 	}
 }
 
-// load joins the pages of the plan and makes the graph of it.
+// load merges the pages of the plan and builds the graph.
 func (r *runner) load(ctx workflow.Context, page *contract.PlanPage) error {
 	if page == nil {
 		return temporal.NewNonRetryableApplicationError("the plan is missing", string(run.CodeInternal), nil)
@@ -80,15 +80,15 @@ func (r *runner) load(ctx workflow.Context, page *contract.PlanPage) error {
 	r.crew.calls = r.calls
 	graph, err := run.NewGraph(r.plan.Nodes, r.plan.FailFast)
 	if err != nil {
-		return temporal.NewNonRetryableApplicationError(fmt.Sprintf("the plan makes no graph: %v", err), string(run.CodeInternal), err)
+		return temporal.NewNonRetryableApplicationError(fmt.Sprintf("the plan is not a valid graph: %v", err), string(run.CodeInternal), err)
 	}
 	r.graph = graph
 	return nil
 }
 
-// restore goes on from the state that an earlier execution carried over, or
-// from the beginning: that of a run that was restarted is where the tasks ended
-// that it keeps.
+// restore continues from the state of an earlier execution, or starts at the
+// beginning. A run that is a restart begins with the tasks that the restart
+// kept.
 func (r *runner) restore(ctx workflow.Context) error {
 	r.started = workflow.Now(ctx)
 	if err := r.keep(); err != nil {
@@ -97,12 +97,12 @@ func (r *runner) restore(ctx workflow.Context) error {
 	if s := r.in.State; s != nil {
 		for _, x := range s.Grown {
 			if err := r.graph.Grow(x); err != nil {
-				return temporal.NewNonRetryableApplicationError(fmt.Sprintf("the carried state fits no graph: %v", err), string(run.CodeInternal), err)
+				return temporal.NewNonRetryableApplicationError(fmt.Sprintf("the carried state does not match the graph: %v", err), string(run.CodeInternal), err)
 			}
 			r.open += x.Width
 		}
 		if err := r.graph.Restore(s.Statuses); err != nil {
-			return temporal.NewNonRetryableApplicationError(fmt.Sprintf("the carried state fits no graph: %v", err), string(run.CodeInternal), err)
+			return temporal.NewNonRetryableApplicationError(fmt.Sprintf("the carried state does not match the graph: %v", err), string(run.CodeInternal), err)
 		}
 		r.started, r.cut, r.culprit = s.Started, s.Cut, s.Culprit
 		r.written.Result, r.written.Reason = s.Result, s.Reason
@@ -120,15 +120,15 @@ func (r *runner) restore(ctx workflow.Context) error {
 	return nil
 }
 
-// keep begins with the tasks that a restart kept. One that failed makes the
-// run fail again.
+// keep sets the statuses of the tasks that the restart kept. A kept task that
+// failed makes the run fail again.
 func (r *runner) keep() error {
 	r.open = r.graph.Len()
 	if len(r.plan.Kept) == 0 {
 		return nil
 	}
 	if err := r.graph.Keep(r.plan.Kept); err != nil {
-		return temporal.NewNonRetryableApplicationError(fmt.Sprintf("what is kept fits no graph: %v", err), string(run.CodeInternal), err)
+		return temporal.NewNonRetryableApplicationError(fmt.Sprintf("the kept tasks do not match the graph: %v", err), string(run.CodeInternal), err)
 	}
 	r.open = r.graph.Count(run.StatusNotStarted)
 	if r.graph.Result() == run.ResultFailed {
@@ -137,8 +137,7 @@ func (r *runner) keep() error {
 	return nil
 }
 
-// first returns the first task with a status that counts for the result, -1
-// where there is none.
+// first returns the first task with a status that counts for the result, or -1.
 func (r *runner) first(s run.Status) int {
 	for task := range r.graph.Len() {
 		if r.graph.Status(task) == s && (s != run.StatusFailed || !r.plan.Nodes[r.graph.NodeOf(task)].IgnoreFailure) {

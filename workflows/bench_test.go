@@ -18,8 +18,8 @@ import (
 )
 
 // The benchmarks measure the workflows alone: records in memory and executors
-// that answer at once, on the server of DROVER_TEST_TEMPORAL. BenchmarkBare is
-// the floor: a workflow of one activity.
+// that answer immediately, on the server of DROVER_TEST_TEMPORAL. BenchmarkBare
+// is the lower bound: a workflow of one activity.
 
 func bareWorkflow(ctx workflow.Context, n int) error {
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute, DisableEagerExecution: true})
@@ -98,7 +98,8 @@ func benchLimits() *contract.Limits {
 	return &contract.Limits{Open: n}
 }
 
-// BenchmarkRuns has eight clients with a run of one task each at a time.
+// BenchmarkRuns has eight clients that each execute runs of one task, one run
+// at a time.
 func BenchmarkRuns(b *testing.B) {
 	f := newFarm(b)
 	b.SetParallelism(4)
@@ -110,7 +111,7 @@ func BenchmarkRuns(b *testing.B) {
 	})
 }
 
-// BenchmarkBares is BenchmarkRuns of bare workflows.
+// BenchmarkBares is BenchmarkRuns with bare workflows.
 func BenchmarkBares(b *testing.B) {
 	f := newFarm(b)
 	defer startBare(b, f)()

@@ -11,10 +11,10 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// board is what Temporal's own search and user interface show of a run. A
-// search attribute costs an event and a write each time it is set, so it is
-// set only where it differs from what is there, which whoever starts the
-// workflow has set already.
+// board holds the run's state as Temporal's visibility store and web UI show
+// it. Setting a search attribute costs an event and a write, so it is set only
+// if it differs from the current value. The process that starts the workflow
+// sets the first values.
 type board struct {
 	phase  string
 	result string
@@ -26,14 +26,14 @@ var (
 	resultKey = temporal.NewSearchAttributeKeyKeyword(contract.AttributeResult)
 )
 
-// begin reads what is there.
+// begin reads the current values.
 func (b *board) begin(ctx workflow.Context) {
 	there := workflow.GetTypedSearchAttributes(ctx)
 	b.phase, _ = there.GetKeyword(phaseKey)
 	b.result, _ = there.GetKeyword(resultKey)
 }
 
-// publish shows how the run stands, where that has changed.
+// publish updates the attributes and details that have changed.
 func (r *runner) publish(ctx workflow.Context) {
 	var updates []temporal.SearchAttributeUpdate
 	if phase := string(r.phase); phase != r.board.phase {
@@ -46,7 +46,7 @@ func (r *runner) publish(ctx workflow.Context) {
 	}
 	if len(updates) > 0 {
 		if err := workflow.UpsertTypedSearchAttributes(ctx, updates...); err != nil {
-			r.log.Warn("publishing the state of the run failed", "error", err)
+			r.log.Warn("failed to publish the state of the run", "error", err)
 		}
 	}
 	if r.graph == nil {
@@ -58,7 +58,7 @@ func (r *runner) publish(ctx workflow.Context) {
 	}
 }
 
-// counts tells the state in a form that is cheap to compare.
+// counts returns the state in a form that is cheap to compare.
 func (r *runner) counts() string {
 	var s strings.Builder
 	s.WriteString(string(r.phase))
@@ -68,7 +68,7 @@ func (r *runner) counts() string {
 	return s.String()
 }
 
-// maxDetailTasks is how many failed tasks the details name.
+// maxDetailTasks limits the failed tasks that the details name.
 const maxDetailTasks = 20
 
 // details describes the run in Markdown.

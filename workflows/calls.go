@@ -11,7 +11,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// calls are the typed stubs of all activities: nothing else executes one.
+// calls has the typed stubs of all activities. No other code executes an
+// activity.
 type calls struct {
 	run      run.ID
 	priority temporal.Priority
@@ -38,12 +39,13 @@ func (c calls) holders(ctx workflow.Context, tasks ...int) (contract.HoldersResu
 	return progress[contract.HoldersResult](ctx, contract.ActivityHolders, contract.HoldersInput{Run: c.run, Tasks: tasks})
 }
 
-// ofExecutors is like holders, and asks which of the executors were removed.
+// ofExecutors is like holders, and also returns which of the executors were
+// removed.
 func (c calls) ofExecutors(ctx workflow.Context, executors []string, tasks ...int) (contract.HoldersResult, error) {
 	return progress[contract.HoldersResult](ctx, contract.ActivityHolders, contract.HoldersInput{Run: c.run, Tasks: tasks, Executors: executors})
 }
 
-// execute returns the future of a contract.ExecuteResult.
+// execute schedules execute-task. The future yields a contract.ExecuteResult.
 func (c calls) execute(ctx workflow.Context, a contract.Assignment) workflow.Future {
 	ctx = workflow.WithActivityOptions(ctx, taskOptions(contract.PoolQueue(a.Pool), a.Name, a.Attempt, c.priority))
 	return workflow.ExecuteActivity(ctx, contract.ActivityExecuteTask, contract.ExecuteInput{Key: c.key(a), Name: a.Name})
@@ -68,7 +70,7 @@ func (c calls) key(a contract.Assignment) run.Key {
 	return run.Key{Run: c.run, Task: a.Task, Attempt: a.Attempt, Dispatch: a.Dispatch}
 }
 
-// firing has the typed stubs of the activities of a firing.
+// firing has the typed stubs of the activities that fire a schedule.
 type firing struct{ schedule string }
 
 func (f firing) fire(ctx workflow.Context, in contract.FireInput) (out contract.FireResult, err error) {
@@ -88,18 +90,18 @@ func (f firing) end(ctx workflow.Context, id run.ID) error {
 	return workflow.ExecuteActivity(ctx, contract.ActivityEndRun, contract.EndRunInput{Run: id}).Get(ctx, nil)
 }
 
-// deliverEvents begins deliver.
+// deliverEvents schedules the deliver activity.
 func deliverEvents(ctx workflow.Context, name string) workflow.Future {
 	ctx = workflow.WithActivityOptions(ctx, waitOptions("deliver events to "+name))
 	return workflow.ExecuteActivity(ctx, contract.ActivityDeliver, contract.DeliverInput{Name: name})
 }
 
-// expireExecutor looks at an executor, and removes it where its time is over.
+// expireExecutor reads the state of an executor, and removes it if it expired.
 func expireExecutor(ctx workflow.Context, id string) (contract.ExecutorState, error) {
 	return progress[contract.ExecutorState](ctx, contract.ActivityExpireExecutor, contract.ExpireInput{Executor: id})
 }
 
-// watchFleet begins watch-fleet.
+// watchFleet schedules the watch-fleet activity.
 func watchFleet(ctx workflow.Context, in contract.WatchFleetInput) workflow.Future {
 	ctx = workflow.WithActivityOptions(ctx, fleetOptions(in.Fleet, "watch fleet "+in.Fleet))
 	return workflow.ExecuteActivity(ctx, contract.ActivityWatchFleet, in)
@@ -131,22 +133,22 @@ func removeEvents(ctx workflow.Context, in contract.RemoveEventsInput) (contract
 	return swept[contract.RemoveEventsResult](ctx, "remove old events", contract.ActivityRemoveEvents, in)
 }
 
-// removeSomeEvents is removeEvents for executions that began when it was a local
-// activity.
+// removeSomeEvents is removeEvents for executions that began when it was a
+// local activity.
 func removeSomeEvents(ctx workflow.Context, in contract.RemoveEventsInput) (contract.RemoveEventsResult, error) {
 	return progress[contract.RemoveEventsResult](ctx, contract.ActivityRemoveEvents, in)
 }
 
-// swept has an activity of the retention remove something.
+// swept executes an activity of the retention workflow.
 func swept[Out, In any](ctx workflow.Context, name, activity string, in In) (Out, error) {
 	var out Out
 	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, sweepOptions(name)), activity, in).Get(ctx, &out)
 	return out, err
 }
 
-// progress calls the records: by a local activity, which costs the history one
-// marker, and where that does not get through, by an activity that is tried
-// until it does. So an outage of the records delays a run and never fails it.
+// progress calls the records. It runs a local activity first, which costs the
+// history one marker, and falls back to an activity that retries until it
+// succeeds. An outage of the records therefore delays a run and never fails it.
 func progress[Out, In any](ctx workflow.Context, activity string, in In) (Out, error) {
 	var out Out
 	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, localOptions()), activity, in).Get(ctx, &out)
@@ -158,7 +160,8 @@ func progress[Out, In any](ctx workflow.Context, activity string, in In) (Out, e
 	return out, err
 }
 
-// refused reports whether the records answered and said no.
+// refused reports whether the records rejected the request, as opposed to being
+// unavailable.
 func refused(err error) bool {
 	var application *temporal.ApplicationError
 	return errors.As(err, &application) && application.NonRetryable()

@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	// groupEvents is the length of a history after which the workflow of a
-	// change group continues as new. The server lets it only when no signal
-	// came while it decided that; else it is asked again, from a history that
-	// has become no longer than this by much.
+	// groupEvents is the history length after which the change-group workflow
+	// continues as new. The server rejects the command if a signal arrived
+	// during the workflow task; the workflow then retries with a slightly
+	// longer history.
 	groupEvents = 500
-	// groupLinger is how long it waits for more before it ends: the next
-	// signal starts it again.
+	// groupLinger is how long the workflow waits for signals before it ends.
+	// The next signal starts it again.
 	groupLinger = time.Minute
 )
 
-// ChangeGroup is the workflow of a change group: it grants the group's slots,
-// one transaction at a time, whenever it is told that one may be free. Who
-// holds and who waits is known to the records alone, so nothing is lost where
-// it ends, fails to be told twice, or is terminated: the next signal grants all
-// that is to be granted.
+// ChangeGroup is the change-group workflow: it grants the group's slots, one
+// transaction at a time, whenever a signal says that a slot may be free.
+// Holders and waiting runs are in the records alone. A lost signal, a failed
+// workflow or a terminated one therefore loses nothing: the next signal grants
+// all slots that are due.
 func ChangeGroup(ctx workflow.Context, in contract.ChangeGroupInput) error {
 	g := &granter{in: in, most: groupEvents, linger: groupLinger}
 	if l := in.Limits; l != nil && l.Events > 0 {
@@ -40,32 +40,32 @@ func ChangeGroup(ctx workflow.Context, in contract.ChangeGroupInput) error {
 		onBare(ctx, contract.SignalForceContinue, func(workflow.Context) { g.forced = true }),
 	}
 	err := workflow.SetQueryHandlerWithOptions(ctx, contract.QueryState, func() (contract.ChangeGroupState, error) { return g.state, nil },
-		workflow.QueryHandlerOptions{Description: "What this execution did. The records know who holds a slot and who waits."})
+		workflow.QueryHandlerOptions{Description: "What this execution did. The records list the runs that hold a slot and the runs that wait."})
 	if err != nil {
 		return err
 	}
 	return g.run(ctx)
 }
 
-// granter is one execution of the workflow of a change group.
+// granter is one execution of the change-group workflow.
 type granter struct {
 	in     contract.ChangeGroupInput
-	most   int // events of the history
+	most   int // maximum length of the history
 	linger time.Duration
 	inbox  inbox
 	told   bool
 	forced bool
 	state  contract.ChangeGroupState
-	active time.Time       // when it was told last
-	timer  workflow.Future // of the linger, kept while it was told: a new one costs two events
+	active time.Time       // time of the last signal
+	timer  workflow.Future // the linger timer, kept across signals: a new timer costs two events
 }
 
-// run grants until nothing has come for a while. A cancellation of the
-// workflow ends it at once, but not before all is granted that it was told of.
+// run grants slots until no signal arrives for the linger time. A cancellation
+// ends the workflow after it has handled the signals received so far.
 func (g *granter) run(root workflow.Context) error {
 	ctx, _ := workflow.NewDisconnectedContext(root)
 	for {
-		// What is told from here on may come too late for the grant below.
+		// A signal from here on may come too late for the grant below.
 		g.inbox.drain(ctx)
 		g.told = false
 		if err := g.grant(ctx); err != nil {
@@ -76,8 +76,8 @@ func (g *granter) run(root workflow.Context) error {
 		case g.told && !full:
 			continue
 		case full:
-			// The next execution begins with a grant, so what was told and not
-			// acted on is in it.
+			// The next execution begins with a grant, which covers signals that
+			// this one has not handled.
 			return workflow.NewContinueAsNewError(ctx, contract.ChangeGroupWorkflow, g.in)
 		case root.Err() != nil:
 			return root.Err()
@@ -89,8 +89,8 @@ func (g *granter) run(root workflow.Context) error {
 	}
 }
 
-// await waits for a signal, or a cancellation. over says that none has come for
-// the time of the linger.
+// await waits for a signal or a cancellation. over is true if none came for the
+// linger time.
 func (g *granter) await(ctx, root workflow.Context) (over bool) {
 	g.active = workflow.Now(ctx)
 	for {
@@ -98,7 +98,7 @@ func (g *granter) await(ctx, root workflow.Context) (over bool) {
 			left := g.active.Add(g.linger).Sub(workflow.Now(ctx))
 			g.timer = workflow.NewTimerWithOptions(ctx, left, workflow.TimerOptions{Summary: "nothing to grant"})
 		}
-		// The context is never cancelled.
+		// ctx is disconnected and never cancelled.
 		_ = workflow.Await(ctx, func() bool { return g.inbox.waiting() || g.timer.IsReady() || root.Err() != nil })
 		if g.timer.IsReady() {
 			g.timer = nil
@@ -107,13 +107,13 @@ func (g *granter) await(ctx, root workflow.Context) (over bool) {
 		case g.inbox.waiting() || root.Err() != nil:
 			return false
 		case g.active.Add(g.linger).After(workflow.Now(ctx)):
-			continue // it was told meanwhile
+			continue // a signal came since the timer started
 		}
 		return true
 	}
 }
 
-// grant lets in all that may be let in.
+// grant admits all runs that can be admitted.
 func (g *granter) grant(ctx workflow.Context) error {
 	for more := true; more; {
 		out, err := progress[contract.GrantResult](ctx, contract.ActivityGrant, contract.GrantInput{Name: g.in.Name})
@@ -130,9 +130,9 @@ func (g *granter) grant(ctx workflow.Context) error {
 	return nil
 }
 
-// show tells Temporal's own user interface what was done.
+// show updates the details in Temporal's web UI.
 func (g *granter) show(ctx workflow.Context) {
-	workflow.SetCurrentDetails(ctx, fmt.Sprintf("Let %d runs in, in %d looks since %s.", g.state.Granted, g.state.Rounds,
+	workflow.SetCurrentDetails(ctx, fmt.Sprintf("Admitted %d runs, in %d checks since %s.", g.state.Granted, g.state.Rounds,
 		clock(workflow.GetInfo(ctx).WorkflowStartTime)))
 }
 

@@ -16,16 +16,16 @@ import (
 	"github.com/drover-run/drover/workers"
 )
 
-// line stands for the runs that wait in a change group.
+// line is a fake of the runs that wait in a change group.
 type line struct {
 	mu      sync.Mutex
 	waiting int
-	batch   int // let in by one call; 0: one
+	batch   int // runs admitted by one call; 0: one
 	down    int // calls that fail before it answers
 	calls   int
 	granted int
 	onGrant func(call int)
-	after   func() // called once, when a call has looked
+	after   func() // called once, after a call has read the queue
 }
 
 func (l *line) Grant(context.Context, string) ([]run.ID, bool, error) {
@@ -108,8 +108,8 @@ func TestChangeGroup_many_signals_are_answered_by_few_grants(t *testing.T) {
 	require.Less(t, l.calls, 10)
 }
 
-// TestChangeGroup_told_while_it_grants: what joined after the grant had looked
-// is let in by the next.
+// TestChangeGroup_told_while_it_grants: a run that joins during a grant is
+// admitted by the next grant.
 func TestChangeGroup_told_while_it_grants(t *testing.T) {
 	t.Parallel()
 	l := &line{}
@@ -140,8 +140,8 @@ func TestChangeGroup_lingers_after_the_last_signal(t *testing.T) {
 	require.Less(t, timers, 9, "a timer is used up before there is another")
 }
 
-// TestChangeGroup_outage: the records are away for longer than a local activity
-// tries.
+// TestChangeGroup_outage: the records are unavailable for longer than a local
+// activity retries.
 func TestChangeGroup_outage(t *testing.T) {
 	t.Parallel()
 	l := &line{waiting: 1, down: 15}
@@ -179,8 +179,8 @@ func TestChangeGroup_continues_as_new(t *testing.T) {
 	}
 }
 
-// TestChangeGroup_cancelled: it ends, but not before it granted what it was
-// told of.
+// TestChangeGroup_cancelled: the workflow ends, but only after it has handled
+// all signals received before.
 func TestChangeGroup_cancelled(t *testing.T) {
 	t.Parallel()
 	l := &line{}
@@ -194,7 +194,7 @@ func TestChangeGroup_cancelled(t *testing.T) {
 	require.Equal(t, 1, l.granted)
 }
 
-// A run waits until its groups let it in, whatever else comes.
+// A run waits until its groups admit it. Other signals have no effect.
 func TestRun_waits_for_its_change_groups(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, newPlan(node("a")))
@@ -204,7 +204,7 @@ func TestRun_waits_for_its_change_groups(t *testing.T) {
 		defer w.fakeRecords.mu.Unlock()
 		w.phase = p
 	}
-	w.signal(time.Minute, contract.SignalAdmit, nil) // too early, or not for it
+	w.signal(time.Minute, contract.SignalAdmit, nil) // too early, or not for this run
 	w.at(time.Hour, func() { require.Empty(t, w.requests()); phase(run.PhaseRunning) })
 	w.signal(time.Hour+time.Second, contract.SignalAdmit, nil)
 	w.signal(time.Hour+2*time.Second, contract.SignalAdmit, nil)
@@ -212,7 +212,7 @@ func TestRun_waits_for_its_change_groups(t *testing.T) {
 	require.Len(t, w.requests(), 1)
 }
 
-// A run that was let in before its workflow had begun just goes on.
+// A run that was admitted before its workflow started begins immediately.
 func TestRun_was_let_in_before_it_began(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, newPlan(node("a")))
@@ -220,7 +220,7 @@ func TestRun_was_let_in_before_it_began(t *testing.T) {
 	require.Equal(t, run.ResultSuccess, w.run().Result)
 }
 
-// A run that another displaced while it waited ends without a trace.
+// A run that another run displaced while it waited ends without a trace.
 func TestRun_displaced_while_it_waits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, newPlan(node("a")))

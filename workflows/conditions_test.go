@@ -149,7 +149,7 @@ func TestAdmission_manual(t *testing.T) {
 	w.admitted = false
 	w.at(time.Hour, func() {
 		require.Equal(t, run.PhaseQueued, w.phase)
-		w.env.SignalWorkflow(contract.SignalAdmit, nil) // too early: it asks, and waits on
+		w.env.SignalWorkflow(contract.SignalAdmit, nil) // too early: the run reads the records, and continues to wait
 	})
 	w.at(2*time.Hour, func() {
 		w.fakeRecords.mu.Lock()
@@ -194,7 +194,7 @@ func TestRecords_outage(t *testing.T) {
 	w.onApply = func(c records.Changes) {
 		if len(c.Tasks) > 0 && c.Tasks[0].Status == run.StatusSuccess {
 			w.onApply = nil
-			w.down = 15 // longer than a local activity tries
+			w.down = 15 // longer than a local activity retries
 		}
 	}
 	require.Equal(t, run.ResultSuccess, w.run().Result)

@@ -183,5 +183,5 @@ func TestStop_out_of_contact_waits_for_an_answer(t *testing.T) {
 	})
 	require.Equal(t, run.ResultStopped, w.run().Result)
 	require.Equal(t, []run.Status{run.StatusStopped}, w.statuses())
-	require.Less(t, len(w.stops), 40, "a stop that is not heeded is told seldom")
+	require.Less(t, len(w.stops), 40, "a stop that is not acknowledged is repeated rarely")
 }

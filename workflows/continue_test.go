@@ -25,8 +25,8 @@ func (w *world) continued() contract.RunInput {
 	return in
 }
 
-// A run with batches continues as new while they go on, and hears of their
-// tasks in its next execution.
+// A run with open batches continues as new, and its next execution receives
+// their reports.
 func TestContinueAsNew_with_open_batches(t *testing.T) {
 	t.Parallel()
 	p := newPlan(wide("a", 3), node("b", 0))
@@ -96,8 +96,8 @@ func TestContinueAsNew_keeps_the_timeout(t *testing.T) {
 	require.Equal(t, run.ResultFailed, next.result)
 }
 
-// A batch that was ended from outside is noticed, also by an execution that
-// did not start it, and what it had goes on.
+// A terminated batch is noticed, also by an execution that did not start it,
+// and its tasks continue.
 func TestContinueAsNew_finds_a_lost_batch(t *testing.T) {
 	t.Parallel()
 	p := newPlan(wide("a", 3))
@@ -117,8 +117,8 @@ func TestContinueAsNew_finds_a_lost_batch(t *testing.T) {
 	require.ElementsMatch(t, []string{"adopt a[I=0] 1.1 on executor:host-1", "execute a[I=1] 1.2 on pool:linux"}, next.requests())
 }
 
-// A small run whose history is long gives what it would begin to a batch, and
-// continues as new once it runs nothing itself.
+// A small run whose history is long hands new tasks to a batch, and continues
+// as new once it runs no task itself.
 func TestSpent_history_of_a_small_run(t *testing.T) {
 	t.Parallel()
 	p := newPlan(node("a"), retrying("b", run.Retry{MaxAttempts: 3, Backoff: run.Duration(time.Hour)}), node("c", 1))
@@ -133,14 +133,14 @@ func TestSpent_history_of_a_small_run(t *testing.T) {
 	})
 	w.env.ExecuteWorkflow(contract.RunWorkflow, contract.RunInput{Run: runID})
 	asked := w.requests()
-	slices.Sort(asked[:2]) // they are handed out at the same moment
+	slices.Sort(asked[:2]) // they are scheduled at the same moment
 	require.Equal(t, []string{"execute a 1.1 on pool:linux", "execute b 1.1 on pool:linux", "execute b 2.1 on pool:linux", "execute c 1.1 on pool:linux"}, asked)
 	in := w.continued()
 	require.Len(t, in.State.Batches, 1)
 	require.Equal(t, []int{2}, in.State.Batches[0].Tasks)
 }
 
-// A batch whose history is long hands back what it would begin anew.
+// A batch whose history is long returns the tasks that it would start again.
 func TestSpent_history_of_a_batch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, newPlan(retrying("a", run.Retry{MaxAttempts: 3, Backoff: run.Duration(time.Minute)})))
@@ -166,7 +166,7 @@ func TestSpent_history_of_a_batch(t *testing.T) {
 	require.Equal(t, "step 1 exited with code 3", back.Last.Reason)
 }
 
-// adopted returns a world with the records of another.
+// adopted returns an environment with the records of another.
 func adopted(t *testing.T, w *world) *world {
 	t.Helper()
 	next := newWorldOf(t, w.fakeRecords)

@@ -7,27 +7,27 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// crew runs tasks within one execution. Its owner, a run or a batch, gives it
-// tasks, wakes it, writes its ledger and takes the endings.
+// crew runs tasks within one execution. Its owner, a run or a batch, adds
+// tasks, wakes it, flushes its pending writes and takes the endings.
 type crew struct {
 	calls   calls
 	ledger  *ledger
 	limits  contract.Limits
-	jobs    map[int]*job // by task; those that did not end
+	jobs    map[int]*job // tasks that did not end, by number
 	endings []ending
 	stopped *contract.Stop
-	removed map[string]string // executors, and why
-	given   int               // tasks, ever
-	// pursuing says that a coroutine sees to it that a stop arrives.
+	removed map[string]string // removed executors, with the reason
+	given   int               // tasks started in total
+	// pursuing is true while a coroutine propagates a stop.
 	pursuing bool
 }
 
-// ending is how the crew got rid of a task.
+// ending is a task that left the task set.
 type ending struct {
 	task   int
 	status run.Status
-	// back is set where the task did not end: this execution's history is
-	// long, and another must run it from there on.
+	// back is set if the task did not end: this execution's history is long,
+	// and another execution must continue the task.
 	back *contract.Assignment
 }
 
@@ -35,7 +35,7 @@ func newCrew(c calls, l *ledger, limits contract.Limits) *crew {
 	return &crew{calls: c, ledger: l, limits: limits, jobs: map[int]*job{}, removed: map[string]string{}}
 }
 
-// start takes tasks. One that the crew has already is left out.
+// start adds tasks. It ignores tasks that the set has already.
 func (c *crew) start(ctx workflow.Context, tasks ...contract.Assignment) {
 	for _, a := range tasks {
 		if c.jobs[a.Task] != nil {
@@ -47,9 +47,10 @@ func (c *crew) start(ctx workflow.Context, tasks ...contract.Assignment) {
 	c.pursueIfStopped(ctx)
 }
 
-// answered reports whether there is a task to wake. It is fit for conditions.
+// answered reports whether wake has work. It has no side effects, so conditions
+// may call it.
 func (c *crew) answered() bool {
-	// In whatever order, the answer is the same.
+	// The result does not depend on the order.
 	//workflowcheck:ignore
 	for _, j := range c.jobs {
 		if j.answered() {
@@ -59,7 +60,7 @@ func (c *crew) answered() bool {
 	return false
 }
 
-// wake goes on with the tasks whose executors have answered.
+// wake continues the tasks whose executors have answered.
 func (c *crew) wake(ctx workflow.Context) {
 	if !c.answered() {
 		return
@@ -80,15 +81,15 @@ func (c *crew) take() []ending {
 
 func (c *crew) idle() bool { return len(c.jobs) == 0 && len(c.endings) == 0 }
 
-// each calls f for every task that did not end, ascending.
+// each calls f for every task that did not end, in ascending order.
 func (c *crew) each(f func(*job)) {
 	for _, task := range workflow.DeterministicKeys(c.jobs) {
 		f(c.jobs[task])
 	}
 }
 
-// stop ends every task as soon as nobody executes it. Once is enough, a
-// further call changes nothing.
+// stop ends every task as soon as no executor runs it. Further calls have no
+// effect.
 func (c *crew) stop(ctx workflow.Context, why contract.Stop) {
 	if c.stopped != nil {
 		return
@@ -105,8 +106,8 @@ func (c *crew) pursueIfStopped(ctx workflow.Context) {
 	}
 }
 
-// withdraw forbids tasks to begin, or to begin anew; one that an executor has
-// already goes on.
+// withdraw forbids tasks to start a first or another attempt. A task that an
+// executor holds continues.
 func (c *crew) withdraw(ctx workflow.Context, tasks []int, reason string) {
 	for _, task := range tasks {
 		if j := c.jobs[task]; j != nil {
@@ -115,7 +116,7 @@ func (c *crew) withdraw(ctx workflow.Context, tasks []int, reason string) {
 	}
 }
 
-// remove ends the wait for tasks of an executor that was removed.
+// remove ends the wait for tasks of a removed executor.
 func (c *crew) remove(ctx workflow.Context, gone contract.ExecutorRemoved) {
 	if _, known := c.removed[gone.Executor]; known {
 		return
@@ -126,7 +127,7 @@ func (c *crew) remove(ctx workflow.Context, gone contract.ExecutorRemoved) {
 	c.loseSets(ctx, gone)
 }
 
-// removals returns what remove was told, sorted.
+// removals returns the removed executors, sorted.
 func (c *crew) removals() []contract.ExecutorRemoved {
 	var out []contract.ExecutorRemoved
 	for _, id := range workflow.DeterministicKeys(c.removed) {
@@ -135,8 +136,8 @@ func (c *crew) removals() []contract.ExecutorRemoved {
 	return out
 }
 
-// spent reports whether the execution's history is long enough that nothing
-// new should begin in it.
+// spent reports whether the history is so long that no further task should
+// start in this execution.
 func (c *crew) spent(ctx workflow.Context) bool { return spent(ctx, c.limits) }
 
 func spent(ctx workflow.Context, l contract.Limits) bool {

@@ -13,7 +13,7 @@ const (
 	failFastReason = "fail_fast is set and a task has failed"
 )
 
-// absorb takes what became of the crew's tasks.
+// absorb applies the results of the execution's own tasks.
 func (r *runner) absorb() {
 	for _, e := range r.crew.take() {
 		if e.back != nil {
@@ -24,7 +24,7 @@ func (r *runner) absorb() {
 	}
 }
 
-// absorbReport takes what a batch tells. Hearing it again changes nothing.
+// absorbReport applies a report of a batch. It is idempotent.
 func (r *runner) absorbReport(rep contract.Report) {
 	for _, e := range rep.Ended {
 		if r.batches.ended(rep.Batch, e.Task) {
@@ -38,7 +38,7 @@ func (r *runner) absorbReport(rep contract.Report) {
 	}
 }
 
-// ended notes the end of a task.
+// ended records the end of a task.
 func (r *runner) ended(task int, status run.Status) {
 	before := r.graph.Result()
 	if !r.graph.Set(task, status) {
@@ -58,8 +58,8 @@ func (r *runner) approve(task int) {
 	}
 }
 
-// decide notes what follows for tasks from the ends of others, and gives those
-// that are to run to the crew or to batches.
+// decide records which tasks follow from the ends of others, and starts the
+// ready tasks inline or in batches.
 func (r *runner) decide(ctx workflow.Context) {
 	r.withdraw(ctx)
 	var start []contract.Assignment
@@ -83,10 +83,10 @@ func (r *runner) decide(ctx workflow.Context) {
 	r.batches.handOut(ctx)
 }
 
-// inline reports whether this execution itself runs the tasks that are to
-// start now. In a small run it does. In a large one it does where all else
-// waits for a single task: no batch would be faster, and nothing can fill the
-// history while the task keeps this execution from continuing as new.
+// inline reports whether this execution itself runs the tasks that are ready. A
+// small run always does. A large run does while everything else waits for a
+// single task: a batch would not be faster, and nothing can fill the history
+// while the task keeps this execution from continuing as new.
 func (r *runner) inline(ctx workflow.Context, tasks int) bool {
 	if r.crew.spent(ctx) {
 		return false
@@ -94,7 +94,7 @@ func (r *runner) inline(ctx workflow.Context, tasks int) bool {
 	return r.open <= r.limits.Inline || tasks == 1 && r.crew.idle() && r.batches.idle()
 }
 
-// withdraw takes back, once, what fail fast forbids to begin.
+// withdraw withdraws, once, the tasks that fail fast forbids to start.
 func (r *runner) withdraw(ctx workflow.Context) {
 	if r.unwanted || !r.graph.FailingFast() {
 		return

@@ -12,14 +12,14 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// executorEvents is the length of a history after which the workflow of an
-// executor continues as new: a look takes three events, and a timer two.
+// executorEvents is the history length after which the executor workflow
+// continues as new. A check takes three events, a timer two.
 const executorEvents = 500
 
-// Executor is the workflow of an executor: it removes a temporary one that
-// stays offline past its time, and shows how it stands. Everything that it
-// knows it asks the records for, so nothing is lost where it is terminated: the
-// next signal starts it again.
+// Executor is the executor workflow: it removes a temporary executor that stays
+// offline past its time, and shows the executor's state. It reads all state
+// from the records, so nothing is lost if it is terminated: the next signal
+// starts it again.
 func Executor(ctx workflow.Context, in contract.ExecutorInput) error {
 	w := &warden{in: in, most: executorEvents, state: contract.ExecutorState{Executor: in.Executor}}
 	if in.Limits != nil && in.Limits.Events > 0 {
@@ -30,33 +30,33 @@ func Executor(ctx workflow.Context, in contract.ExecutorInput) error {
 		onBare(ctx, contract.SignalForceContinue, func(workflow.Context) { w.forced = true }),
 	}
 	err := workflow.SetQueryHandlerWithOptions(ctx, contract.QueryState, func() (contract.ExecutorState, error) { return w.state, nil },
-		workflow.QueryHandlerOptions{Description: "How the executor stood when it was looked at last. The records know how it stands."})
+		workflow.QueryHandlerOptions{Description: "The executor's state at the last check. The records have the current state."})
 	if err != nil {
 		return err
 	}
 	return w.run(ctx)
 }
 
-// warden is one execution of the workflow of an executor.
+// warden is one execution of the executor workflow.
 type warden struct {
 	in     contract.ExecutorInput
-	most   int // events of the history
+	most   int // maximum length of the history
 	inbox  inbox
 	told   bool
 	forced bool
 	state  contract.ExecutorState
 
-	timer  workflow.Future // of the next look, nil for none
-	due    time.Time       // when it fires
+	timer  workflow.Future // of the next check; nil for none
+	due    time.Time       // when timer fires
 	cancel workflow.CancelFunc
 }
 
-// run looks after the executor until that is removed. A cancellation of the
-// workflow ends it.
+// run watches the executor until it is removed. A cancellation of the workflow
+// ends it.
 func (w *warden) run(root workflow.Context) error {
 	ctx, _ := workflow.NewDisconnectedContext(root)
 	for {
-		// What is told from here on may come too late for the look below.
+		// A signal from here on may come too late for the check below.
 		w.inbox.drain(ctx)
 		w.told = false
 		known, err := w.look(ctx)
@@ -64,7 +64,7 @@ func (w *warden) run(root workflow.Context) error {
 			return err
 		}
 		if !known || w.state.State == run.ExecutorRemoved {
-			w.inbox.drain(ctx) // of the removal, which the look told already
+			w.inbox.drain(ctx) // discards the signal of the removal, which the check has seen
 			return nil
 		}
 		w.inbox.drain(ctx)
@@ -72,7 +72,7 @@ func (w *warden) run(root workflow.Context) error {
 		case w.told && !full:
 			continue
 		case full:
-			// The next execution begins with a look.
+			// The next execution begins with a check.
 			return workflow.NewContinueAsNewError(ctx, contract.ExecutorWorkflow, w.in)
 		case root.Err() != nil:
 			return root.Err()
@@ -81,8 +81,8 @@ func (w *warden) run(root workflow.Context) error {
 	}
 }
 
-// look asks how the executor stands, and has it removed where its time is over.
-// known is false where nobody has heard of it.
+// look reads the executor's state, and removes the executor if it expired.
+// known is false if the records have no such executor.
 func (w *warden) look(ctx workflow.Context) (known bool, err error) {
 	state, err := expireExecutor(ctx, w.in.Executor)
 	switch {
@@ -90,7 +90,7 @@ func (w *warden) look(ctx workflow.Context) (known bool, err error) {
 	case isCode(err, run.CodeNotFound):
 		return false, nil
 	case refused(err):
-		return false, temporal.NewNonRetryableApplicationError("the records refuse to tell how the executor stands", string(run.CodeInternal), err)
+		return false, temporal.NewNonRetryableApplicationError("the records refuse to report the state of the executor", string(run.CodeInternal), err)
 	default:
 		return false, err
 	}
@@ -99,10 +99,10 @@ func (w *warden) look(ctx workflow.Context) (known bool, err error) {
 	return true, nil
 }
 
-// await waits for a signal, a cancellation, or the time of the next look.
+// await waits for a signal, a cancellation, or the time of the next check.
 func (w *warden) await(ctx, root workflow.Context) {
 	w.setTimer(ctx)
-	// The context is never cancelled.
+	// ctx is disconnected and never cancelled.
 	_ = workflow.Await(ctx, func() bool {
 		return w.inbox.waiting() || root.Err() != nil || w.timer != nil && w.timer.IsReady()
 	})
@@ -111,8 +111,8 @@ func (w *warden) await(ctx, root workflow.Context) {
 	}
 }
 
-// setTimer sets the timer of the next look. One that is set and fires no later
-// is as good: a look too many does no harm, and a new timer costs events.
+// setTimer sets the timer of the next check. It keeps a timer that fires no
+// later: an extra check does no harm, and a new timer costs events.
 func (w *warden) setTimer(ctx workflow.Context) {
 	wait := w.state.Again.Std()
 	due := workflow.Now(ctx).Add(wait)
@@ -126,13 +126,13 @@ func (w *warden) setTimer(ctx workflow.Context) {
 	var timing workflow.Context
 	timing, w.cancel = workflow.WithCancel(ctx)
 	w.due = due
-	w.timer = workflow.NewTimerWithOptions(timing, wait, workflow.TimerOptions{Summary: "look whether it is offline"})
+	w.timer = workflow.NewTimerWithOptions(timing, wait, workflow.TimerOptions{Summary: "check whether it is offline"})
 }
 
-// show tells Temporal's own user interface how the executor stands.
+// show updates the details in Temporal's web UI.
 func (w *warden) show(ctx workflow.Context) {
 	s := w.state
-	text := fmt.Sprintf("Executor of pool `%s`, %s, %d tasks, last heard of at %s.", s.Pool, s.State, s.Tasks, clock(s.LastContact))
+	text := fmt.Sprintf("Executor of pool `%s`, %s, %d tasks, last contact at %s.", s.Pool, s.State, s.Tasks, clock(s.LastContact))
 	if s.Reason != "" {
 		text += " Reason: " + s.Reason
 	}
@@ -144,7 +144,7 @@ func (w *warden) full(ctx workflow.Context) bool {
 	return w.forced || info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() > w.most
 }
 
-// isCode reports whether the records answered with the code.
+// isCode reports whether the records answered with the error code.
 func isCode(err error, code run.Code) bool {
 	var application *temporal.ApplicationError
 	return errors.As(err, &application) && application.Type() == string(code)

@@ -16,7 +16,7 @@ import (
 	"github.com/drover-run/drover/workers"
 )
 
-// herd is the records of one executor.
+// herd is a fake of the records of one executor.
 type herd struct {
 	mu    sync.Mutex
 	e     run.Executor
@@ -63,7 +63,7 @@ func executeExecutor(env *testsuite.TestWorkflowEnvironment, limits *contract.Li
 	env.ExecuteWorkflow(contract.ExecutorWorkflow, contract.ExecutorInput{Executor: "host-7", Limits: limits})
 }
 
-// A durable executor is looked at when something is told of it, and never else.
+// A durable executor is checked after a signal only.
 func TestExecutor_durable(t *testing.T) {
 	t.Parallel()
 	h, env := newHerd(t)
@@ -87,7 +87,7 @@ func TestExecutor_durable(t *testing.T) {
 	require.Equal(t, 3, h.count())
 }
 
-// A temporary one is looked at when its time may be over.
+// A temporary executor is checked when its time may be over.
 func TestExecutor_temporary(t *testing.T) {
 	t.Parallel()
 	h, env := newHerd(t)
@@ -100,8 +100,8 @@ func TestExecutor_temporary(t *testing.T) {
 	require.Equal(t, 15*time.Minute, env.Now().Sub(begin))
 }
 
-// What is told meanwhile may make the time shorter, and needs no new timer
-// where it makes it longer.
+// A signal while the workflow waits may make the time shorter. If it makes the
+// time longer, no new timer is needed.
 func TestExecutor_told_while_it_waits(t *testing.T) {
 	t.Parallel()
 	h, env := newHerd(t)
@@ -133,7 +133,7 @@ func TestExecutor_continues_as_new(t *testing.T) {
 		limits *contract.Limits
 		do     func(env *testsuite.TestWorkflowEnvironment)
 	}{
-		"when told to": {nil, func(env *testsuite.TestWorkflowEnvironment) { env.SignalWorkflow(contract.SignalForceContinue, nil) }},
+		"on request": {nil, func(env *testsuite.TestWorkflowEnvironment) { env.SignalWorkflow(contract.SignalForceContinue, nil) }},
 		"when its history is long": {&contract.Limits{Events: 5}, func(env *testsuite.TestWorkflowEnvironment) {
 			env.SetCurrentHistoryLength(6)
 			env.SignalWorkflow(contract.SignalExecutor, nil)

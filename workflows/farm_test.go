@@ -26,15 +26,15 @@ import (
 	"github.com/drover-run/drover/workers"
 )
 
-// uncachedVariable names the environment variable that, set to anything, makes
-// every workflow task replay the history so far.
+// uncachedVariable names the environment variable that, if set, makes every
+// workflow task replay the whole history.
 const uncachedVariable = "DROVER_TEST_UNCACHED"
 
-// goneExecutor is one that was removed before anything happened.
+// goneExecutor is an executor that was removed before the tests began.
 const goneExecutor = "host-gone"
 
-// farm is a control worker, and executors that do as tests say, on a real
-// server. All scenarios share it.
+// farm is a control worker and scripted executors on a real server. All
+// scenarios share it.
 type farm struct {
 	client  client.Client
 	mu      sync.Mutex
@@ -47,13 +47,13 @@ type farm struct {
 	lines   map[string]*line // by change group
 	archive *archive
 	herds   map[string]*herd  // by executor
-	lost    map[string]string // executors that were removed, and why
+	lost    map[string]string // removed executors, with the reason
 }
 
-// duty is what an executor does with one dispatch of a task, or one adoption.
+// duty is what an executor does for one dispatch or one adoption of a task.
 type duty func(ctx context.Context, f *farm, in contract.ExecuteInput) (contract.ExecuteResult, error)
 
-// newFarm starts the workers, or skips the test where there is no server.
+// newFarm starts the workers, or skips the test if there is no server.
 func newFarm(t testing.TB) *farm {
 	t.Helper()
 	address := testenv.RequireTemporal(t)
@@ -98,7 +98,7 @@ func (f *farm) of(id run.ID) *fakeRecords {
 	return f.records[id]
 }
 
-// The farm is the records of all runs.
+// The cluster implements the records for all runs.
 
 func (f *farm) LoadPlan(ctx context.Context, id run.ID, page int) (run.Plan, bool, error) {
 	return f.of(id).LoadPlan(ctx, id, page)
@@ -120,7 +120,7 @@ func (f *farm) Holders(ctx context.Context, id run.ID) (map[int]records.Holder, 
 	return f.of(id).Holders(ctx, id)
 }
 
-// LostExecutors implements activities.Progress: it is asked of all runs.
+// LostExecutors implements activities.Progress for all runs.
 func (f *farm) LostExecutors(_ context.Context, ids []string) (map[string]string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -146,7 +146,7 @@ func (f *farm) next(kind string, in contract.ExecuteInput) duty {
 	return list[min(n, len(list)-1)]
 }
 
-// count returns how often executors were asked for something.
+// count returns how often executors were called with call.
 func (f *farm) count(id run.ID, call string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -199,7 +199,7 @@ func doGiveBack(context.Context, *farm, contract.ExecuteInput) (contract.Execute
 	return contract.ExecuteResult{}, givenBack("host-1", "its disk is full")
 }
 
-// doVanish claims the task and falls silent.
+// doVanish claims the task and then sends no heartbeats.
 func doVanish(executor string) duty {
 	return func(ctx context.Context, f *farm, in contract.ExecuteInput) (contract.ExecuteResult, error) {
 		f.claim(ctx, in, executor)
@@ -207,11 +207,11 @@ func doVanish(executor string) duty {
 	}
 }
 
-// doVanishOf does so as a member of an executor set.
+// doVanishOf does the same as a member of an executor set.
 func doVanishOf(executor, set string) duty { return doVanishLast(executor, executor, set) }
 
-// doVanishLast claims the task for one executor and falls silent as another one,
-// of a set or of none.
+// doVanishLast claims the task for one executor, and sends its last heartbeat
+// as another one, of a set or of none.
 func doVanishLast(claimant, last, set string) duty {
 	return func(ctx context.Context, f *farm, in contract.ExecuteInput) (contract.ExecuteResult, error) {
 		beat := contract.Heartbeat{Executor: last, Set: set, JournalID: "j-" + set, Key: in.Key.String()}
@@ -222,7 +222,7 @@ func doVanishLast(claimant, last, set string) duty {
 	}
 }
 
-// doTakeOnly vanishes before it claims.
+// doTakeOnly sends a heartbeat and vanishes before it claims.
 func doTakeOnly(executor string) duty {
 	return func(ctx context.Context, _ *farm, in contract.ExecuteInput) (contract.ExecuteResult, error) {
 		activity.RecordHeartbeat(ctx, contract.Heartbeat{Executor: executor, JournalID: "j", Key: in.Key.String()})
@@ -236,8 +236,8 @@ func doAnswer(result contract.ExecuteResult) duty {
 	}
 }
 
-// doUntil runs the task until a condition holds, or until it is stopped by a
-// heartbeat or by stop-task; deaf tasks only hear the heartbeat.
+// doUntil runs the task until a condition holds, or until a heartbeat or
+// stop-task stops it. A deaf task ignores stop-task.
 func doUntil(deaf bool, over func() bool) duty {
 	return doThenOr(deaf, over, ended(run.StatusSuccess, "", ""))
 }
@@ -268,8 +268,8 @@ func (f *farm) beat(ctx context.Context, key run.Key, token []byte, deaf bool, o
 		switch {
 		case over():
 		case f.isStopped(key) && !deaf:
-			result = ended(run.StatusStopped, "", "it was told to stop")
-		case n%20 != 19: // the claim was a sign of life, and a word to stop may be quicker than the next
+			result = ended(run.StatusStopped, "", "it received a stop")
+		case n%20 != 19: // the claim was a heartbeat, and stop-task may arrive before the next one
 			continue
 		default:
 			err := f.client.RecordActivityHeartbeat(ctx, token, contract.Heartbeat{Executor: "host-1", Key: key.String(), Frame: int64(n)})
@@ -286,7 +286,7 @@ func (f *farm) beat(ctx context.Context, key run.Key, token []byte, deaf bool, o
 // never is a condition that never holds.
 func never() bool { return false }
 
-// game is one scenario under way.
+// game is one scenario in progress.
 type game struct {
 	t  testing.TB
 	f  *farm
@@ -294,7 +294,7 @@ type game struct {
 	*fakeRecords
 }
 
-// play starts a run.
+// play starts the run of a scenario.
 func (f *farm) play(t testing.TB, s scenario) *game {
 	t.Helper()
 	g := &game{t: t, f: f, id: newRunID(), fakeRecords: newFakeRecords(s.plan)}
@@ -329,7 +329,7 @@ func (g *game) signal(name string, payload any) {
 	require.NoError(g.t, g.f.client.SignalWorkflow(g.t.Context(), contract.RunWorkflowID(g.id), "", name, payload))
 }
 
-// await waits until the records are as wanted.
+// await waits until the records meet a condition.
 func (g *game) await(what string, cond func(f *fakeRecords) bool) {
 	g.t.Helper()
 	testenv.Await(g.t, 90*time.Second, func() (bool, string) {
@@ -361,8 +361,8 @@ func (g *game) finished(result run.Result, statuses ...run.Status) {
 	}
 }
 
-// histories returns the histories of the run's workflow, oldest first, once it
-// has closed, or of one of its batches.
+// histories returns the histories of a run's workflow, or of one of its
+// batches, oldest first, once the workflow has closed.
 func (f *farm) histories(t testing.TB, workflowID string) []*historypb.History {
 	t.Helper()
 	var out []*historypb.History

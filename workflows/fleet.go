@@ -10,25 +10,27 @@ import (
 	"github.com/drover-run/drover/contract"
 )
 
-// fleetEvents is the length of a history after which the workflow of a fleet
-// continues as new: a step takes a dozen.
+// fleetEvents is the history length after which the fleet workflow continues as
+// new. A step takes a dozen events.
 const fleetEvents = 2000
 
-// changeBeside is that the step that makes and deletes machines runs beside the
-// watch. It may go when no fleet's execution is left that began without it.
+// changeBeside is the change that runs the step that creates and deletes
+// machines concurrently with the watch. It can be removed once no execution of
+// a fleet that began without it is left.
 const changeBeside = "fleet-change-beside"
 
-// Fleet is the workflow of a fleet: a worker watches it, and does what is found
-// to be done, one step after the other. The steps that have the plugin make and
-// delete machines may take long: one at a time runs beside the watch. A history
-// grows with what is done and not with time. Everything that it knows is in
-// the records, so nothing is lost where it is terminated.
+// Fleet is the fleet workflow. A fleet worker watches the fleet and returns a
+// plan, and the workflow executes the plan as steps, one after the other. A
+// step that asks the plugin to create or delete machines may take long: one
+// such step at a time runs concurrently with the watch. The history grows with
+// steps and not with time. All state is in the records, so nothing is lost if
+// the workflow is terminated.
 func Fleet(ctx workflow.Context, in contract.FleetInput) error {
 	f := &shepherd{in: in, most: fleetEvents}
 	if in.State != nil {
 		f.state = *in.State
 	}
-	f.state.Bootstrapping, f.state.Change = nil, "" // of the execution before
+	f.state.Bootstrapping, f.state.Change = nil, "" // they belong to the execution before
 	if in.Limits != nil && in.Limits.Events > 0 {
 		f.most = in.Limits.Events
 	}
@@ -37,22 +39,22 @@ func Fleet(ctx workflow.Context, in contract.FleetInput) error {
 		onBare(ctx, contract.SignalForceContinue, func(workflow.Context) { f.forced = true }),
 	}
 	err := workflow.SetQueryHandlerWithOptions(ctx, contract.QueryState, func() (contract.FleetState, error) { return f.state, nil },
-		workflow.QueryHandlerOptions{Description: "What was done with the fleet. The records have the ledger of its instances."})
+		workflow.QueryHandlerOptions{Description: "The steps done for the fleet. The records have the ledger of its instances."})
 	if err != nil {
 		return err
 	}
 	return f.run(ctx)
 }
 
-// shepherd is one execution of the workflow of a fleet.
+// shepherd is one execution of the fleet workflow.
 type shepherd struct {
 	in     contract.FleetInput
-	most   int // events of the history
+	most   int // maximum length of the history
 	inbox  inbox
 	told   bool // a client changed the fleet after the watch began
 	forced bool
 	state  contract.FleetState
-	failed error // of the step beside the watch
+	failed error // error of the concurrent step
 }
 
 func (f *shepherd) run(ctx workflow.Context) error {
@@ -75,7 +77,7 @@ func (f *shepherd) run(ctx workflow.Context) error {
 		if err := f.act(ctx, out, change); err != nil {
 			return err
 		}
-		// A client may have made it anew meanwhile.
+		// A client may have created the fleet again meanwhile.
 		f.inbox.drain(ctx)
 		if (out.Gone || out.Plan.End) && !f.told && !f.forced {
 			return f.settled(ctx)
@@ -83,9 +85,9 @@ func (f *shepherd) run(ctx workflow.Context) error {
 	}
 }
 
-// watch has the fleet watched until there is something to do. Whoever does it
-// hears of clients' changes by itself. Where the history is full it is left to
-// the next execution.
+// watch runs the watch activity until it returns a plan. The activity itself
+// notices clients' changes. If the history is full, the next execution starts
+// the watch again.
 func (f *shepherd) watch(ctx workflow.Context) (out contract.WatchFleetResult, err error) {
 	ctx, cancel := workflow.WithCancel(ctx)
 	defer cancel()
@@ -105,8 +107,8 @@ func (f *shepherd) watch(ctx workflow.Context) (out contract.WatchFleetResult, e
 	return out, watching.Get(ctx, &out)
 }
 
-// act does what was found to be done, by a watch that began while the change
-// was under way.
+// act executes the plan of a watch. change is the concurrent step that was
+// running when the watch began.
 func (f *shepherd) act(ctx workflow.Context, out contract.WatchFleetResult, change string) error {
 	p := out.Plan
 	for _, number := range p.Bootstrap {
@@ -137,7 +139,7 @@ func (f *shepherd) act(ctx workflow.Context, out contract.WatchFleetResult, chan
 	if err := f.settled(ctx); err != nil {
 		return err
 	}
-	if out.After != change { // it was planned without regard to what the change led to
+	if out.After != change { // the plan does not include the effects of the change
 		return nil
 	}
 	id := f.next(ctx)
@@ -149,7 +151,7 @@ func (f *shepherd) act(ctx workflow.Context, out contract.WatchFleetResult, chan
 	return nil
 }
 
-// settled waits for the step that runs beside the watch.
+// settled waits for the concurrent step.
 func (f *shepherd) settled(ctx workflow.Context) error {
 	if err := workflow.Await(ctx, func() bool { return f.state.Change == "" }); err != nil {
 		return err
@@ -161,8 +163,8 @@ func idle(p contract.FleetPlan) bool {
 	return p.Request == nil && len(p.GiveUp)+len(p.Drain)+len(p.Delete)+len(p.Lost) == 0 && !p.End
 }
 
-// next returns the id of the next step. No other execution has it, so that a
-// step that is repeated asks for nothing twice.
+// next returns the id of the next step. No other execution uses the id, so a
+// repeated step requests nothing twice.
 func (f *shepherd) next(ctx workflow.Context) string {
 	f.state.Steps++
 	return fmt.Sprintf("%s.%d", workflow.GetInfo(ctx).WorkflowExecution.RunID, f.state.Steps)
@@ -176,7 +178,7 @@ func (f *shepherd) step(ctx workflow.Context, id string, p contract.FleetPlan) e
 	return nil
 }
 
-// bootstrap has an executor made of an instance, beside all else.
+// bootstrap bootstraps an instance, concurrently with everything else.
 func (f *shepherd) bootstrap(ctx workflow.Context, number int) {
 	if slices.Contains(f.state.Bootstrapping, number) {
 		return
@@ -185,13 +187,13 @@ func (f *shepherd) bootstrap(ctx workflow.Context, number int) {
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		err := bootstrapInstance(ctx, contract.BootstrapInstanceInput{Fleet: f.in.Fleet, Number: number})
 		if err != nil && ctx.Err() == nil {
-			workflow.GetLogger(ctx).Warn("an instance was not bootstrapped", "fleet", f.in.Fleet, "number", number, "error", err)
+			workflow.GetLogger(ctx).Warn("failed to bootstrap instance", "fleet", f.in.Fleet, "number", number, "error", err)
 		}
 		f.state.Bootstrapping = slices.DeleteFunc(f.state.Bootstrapping, func(n int) bool { return n == number })
 	})
 }
 
-// count notes a step that was done, for people.
+// count records a completed step, for display.
 func (f *shepherd) count(ctx workflow.Context, p contract.FleetPlan) {
 	if p.Request != nil {
 		f.state.Requested += p.Request.Count
@@ -201,19 +203,20 @@ func (f *shepherd) count(ctx workflow.Context, p contract.FleetPlan) {
 	f.state.Lost += len(p.Lost)
 	f.state.GivenUp += len(p.GiveUp)
 	f.state.Last = p
-	workflow.SetCurrentDetails(ctx, fmt.Sprintf("Fleet of %d steps: %d instances asked for, %d drained, %d deletions, %d vanished, %d requests given up.",
+	workflow.SetCurrentDetails(ctx, fmt.Sprintf("%d steps: %d instances requested, %d drained, %d deletions, %d vanished, %d requests abandoned.",
 		f.state.Steps, f.state.Requested, f.state.Drained, f.state.Deleted, f.state.Lost, f.state.GivenUp))
 }
 
 func (f *shepherd) full(ctx workflow.Context) bool {
 	info := workflow.GetInfo(ctx)
 	full := info.GetContinueAsNewSuggested() || info.GetCurrentHistoryLength() > f.most
-	// A bootstrap would have to begin anew; so it is waited for, within reason.
+	// A bootstrap would have to begin again, so continue-as-new waits for it,
+	// within a limit.
 	return f.forced || full && (len(f.state.Bootstrapping) == 0 && f.state.Change == "" || info.GetCurrentHistoryLength() > 4*f.most)
 }
 
-// continueAsNew waits for a step that the plugin takes its time over: cut off,
-// it would leave it unknown how far it came.
+// continueAsNew waits for the concurrent step first: if it were cut off, its
+// progress would be unknown.
 func (f *shepherd) continueAsNew(ctx workflow.Context) error {
 	if err := f.settled(ctx); err != nil {
 		return err

@@ -22,26 +22,27 @@ import (
 	"github.com/drover-run/drover/workers"
 )
 
-// flock is the worker of a fleet that does as tests say.
+// flock is a scripted fleet worker.
 type flock struct {
 	mu      sync.Mutex
-	plans   []fleets.Plan // what one watch after the other finds; then nothing
-	gone    bool          // there is no such fleet any more, once nothing is found
+	plans   []fleets.Plan // the plans of the watches, one after the other; then empty ones
+	gone    bool          // the fleet no longer exists, once the plans are used up
 	steps   []string
 	done    []fleets.Plan
-	watches [][]int  // what each was told to leave alone
-	changes []string // that were under way when each began
-	// late, where it is set, holds steps that make machines up until it is closed.
+	watches [][]int  // the instances that each watch must leave alone
+	changes []string // the change in progress when each watch began
+	// late, if set, blocks steps that create machines until it is closed.
 	late chan struct{}
-	old  bool // of before changes ran beside the watch
-	// onWatch, where it is set, is called as each watch begins.
+	old  bool // a worker of a version without changes beside the watch
+	// onWatch, if set, is called as each watch begins.
 	onWatch func(n int)
-	made    []int // executors
-	fail    int   // steps that break off first
-	// release lets executors be made from the third watch on, where it is set.
+	made    []int // bootstrapped instances
+	fail    int   // number of first steps that fail
+	// release, if set, is closed to let bootstraps finish from the third watch
+	// on.
 	release chan struct{}
-	over    <-chan struct{} // ends with the test
-	ending  chan struct{}   // closed where the fleet is to end; nil: never
+	over    <-chan struct{} // closed at the end of the test
+	ending  chan struct{}   // closed if the fleet is to end; nil: never
 }
 
 func (f *flock) Watch(ctx context.Context, _ string, u fleets.UnderWay) (fleets.Watched, error) {
@@ -101,8 +102,8 @@ func (f *flock) Bootstrap(_ context.Context, _ string, number int) error {
 	return nil
 }
 
-// newFlock returns an environment for the workflow. meanwhile is called while
-// the first step is done.
+// newFlock returns an environment for the workflow. meanwhile is called during
+// the first step.
 func newFlock(t *testing.T, f *flock, meanwhile func(*testsuite.TestWorkflowEnvironment)) *testsuite.TestWorkflowEnvironment {
 	t.Helper()
 	over := make(chan struct{})
@@ -134,7 +135,7 @@ func TestFleet_does_what_is_found(t *testing.T) {
 	env := newFlock(t, f, nil)
 	env.ExecuteWorkflow(contract.FleetWorkflow, contract.FleetInput{Fleet: "linux"})
 	require.NoError(t, env.GetWorkflowError())
-	// What makes and deletes machines is a step of its own, beside the others.
+	// The step that creates and deletes machines is separate from the others.
 	require.ElementsMatch(t, []fleets.Plan{
 		{Request: fleets.Request{Count: 2, Reason: "demand", Why: "two wait"}}, {Drain: order(1)}, {Lost: order(2), GiveUp: order(3)}, {Delete: order(1)}, {End: true},
 	}, f.done)
@@ -168,7 +169,7 @@ func TestFleet_watches_while_the_plugin_takes_its_time(t *testing.T) {
 		{Request: request.Request, Drain: order(1)}, {Drain: order(2)}, {Bootstrap: order(3)}, {Lost: order(4)},
 	}}
 	f.onWatch = func(n int) {
-		if n == 4 { // all but the last came while the plugin was asked
+		if n == 4 { // all but the last ran while the plugin was being called
 			close(f.late)
 		}
 	}
@@ -218,7 +219,7 @@ func TestFleet_continues_as_new(t *testing.T) {
 		limits *contract.Limits
 		do     func(env *testsuite.TestWorkflowEnvironment)
 	}{
-		"when told to": {nil, func(env *testsuite.TestWorkflowEnvironment) { env.SignalWorkflow(contract.SignalForceContinue, nil) }},
+		"on request": {nil, func(env *testsuite.TestWorkflowEnvironment) { env.SignalWorkflow(contract.SignalForceContinue, nil) }},
 		"when its history is long": {&contract.Limits{Events: 5}, func(env *testsuite.TestWorkflowEnvironment) {
 			env.SetCurrentHistoryLength(6)
 			env.SignalWorkflow(contract.SignalFleet, nil)

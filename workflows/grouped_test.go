@@ -24,7 +24,7 @@ func grouped() []scenario {
 		{
 			name: "group-waits", groups: []string{"deploy", "disk"}, plan: newPlan(node("a")),
 			drive: func(g *game) {
-				g.signal(contract.SignalAdmit, nil) // it has no slot yet
+				g.signal(contract.SignalAdmit, nil) // the run has no slot yet
 				g.awaitQueued()
 				g.letIn()
 				g.signal(contract.SignalAdmit, nil)
@@ -46,7 +46,7 @@ func grouped() []scenario {
 			},
 		},
 		{
-			// Somebody resets the workflow while it waits.
+			// The workflow is reset while it waits.
 			name: "group-reset", groups: []string{"deploy"}, plan: newPlan(node("a")),
 			drive: func(g *game) {
 				g.awaitQueued()
@@ -63,15 +63,15 @@ func grouped() []scenario {
 	}
 }
 
-// letIn is what a grant writes.
+// letIn writes what a grant writes.
 func (g *game) letIn() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.phase = run.PhaseRunning
 }
 
-// awaitQueued waits until the workflow waits for its admission, as it tells
-// itself.
+// awaitQueued waits until the workflow's own state says that it waits for
+// admission.
 func (g *game) awaitQueued() {
 	g.t.Helper()
 	testenv.Await(g.t, 30*time.Second, func() (bool, string) {
@@ -85,7 +85,7 @@ func (g *game) awaitQueued() {
 	})
 }
 
-// restarts are runs that keep tasks of the run that they were made of.
+// restarts are runs that keep tasks of the runs that they restart.
 func restarts() []scenario {
 	failed := keeping(newPlan(node("a"), node("b"), node("c", 1), node("d", 0)), map[int]run.Status{0: run.StatusFailed})
 	failed.FailFast = true
@@ -121,7 +121,7 @@ func restarts() []scenario {
 	}
 }
 
-// Grant is that of the farm's change groups.
+// Grant admits runs of the cluster's change groups.
 func (f *farm) Grant(ctx context.Context, name string) ([]run.ID, bool, error) {
 	f.mu.Lock()
 	l := f.lines[name]
@@ -129,7 +129,8 @@ func (f *farm) Grant(ctx context.Context, name string) ([]run.ID, bool, error) {
 	return l.Grant(ctx, name)
 }
 
-// newLine makes a change group. tell tells its workflow, as the outbox does.
+// newLine creates a change group. trigger signals its workflow, as the outbox
+// does.
 func (f *farm) newLine(t *testing.T, limits *contract.Limits) (l *line, id string, tell func(signal string)) {
 	t.Helper()
 	name := string(newRunID())
@@ -148,7 +149,7 @@ func (f *farm) newLine(t *testing.T, limits *contract.Limits) (l *line, id strin
 	}
 }
 
-// awaitGranted waits until n runs were let in.
+// awaitGranted waits until n runs were admitted.
 func (l *line) awaitGranted(t *testing.T, n int) {
 	t.Helper()
 	testenv.Await(t, 60*time.Second, func() (bool, string) {
@@ -158,7 +159,7 @@ func (l *line) awaitGranted(t *testing.T, n int) {
 	})
 }
 
-// playGroups plays the workflow of change groups.
+// playGroups plays change-group workflows.
 func (f *farm) playGroups(t *testing.T) {
 	t.Run("grants", func(t *testing.T) {
 		t.Parallel()
@@ -199,8 +200,8 @@ func (f *farm) playGroups(t *testing.T) {
 		t.Logf("%d signals, %d grants", n, l.calls)
 		require.Less(t, l.calls, n)
 	})
-	// The server lets a workflow end only where no signal came while it decided
-	// so. Here one comes after the last grant has looked.
+	// The server lets a workflow end only if no signal arrived during its last
+	// workflow task. Here a signal arrives after the last grant.
 	t.Run("signal-while-it-ends", func(t *testing.T) {
 		t.Parallel()
 		l, id, tell := f.newLine(t, nil)
@@ -223,8 +224,9 @@ func (f *farm) playGroups(t *testing.T) {
 			t.Parallel()
 			clients, n := 2, 200
 			if name == "signals-all-the-time" {
-				// With many more clients the server, which serves calls before its
-				// own work, would hand out no task of the workflow before the end.
+				// With many more clients, the server would schedule no task of
+				// the workflow before the end: it serves calls before its own
+				// work.
 				clients, n = 4, 1_500
 			}
 			l, id, tell := f.newLine(t, limits)
@@ -239,7 +241,7 @@ func (f *farm) playGroups(t *testing.T) {
 	}
 }
 
-// crowd does something n times, by some at once.
+// crowd runs do n times, from a number of concurrent clients.
 func (f *farm) crowd(t *testing.T, clients, n int, do func()) {
 	t.Helper()
 	jobs := make(chan struct{})
@@ -261,8 +263,8 @@ func (f *farm) crowd(t *testing.T, clients, n int, do func()) {
 	}
 }
 
-// executions counts the executions of a workflow, and the events of the longest,
-// once there are some.
+// executions returns the number of executions of a workflow, and the events of
+// the longest, once there are at least some.
 func (f *farm) executions(t *testing.T, id string, some int) (n, longest int) {
 	t.Helper()
 	testenv.Await(t, 30*time.Second, func() (bool, string) {

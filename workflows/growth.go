@@ -10,14 +10,14 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// growth is the run's side of the tasks that are made of lists at run time: an
-// activity makes them in the records, and tells how many they are.
+// growth is the run's side of the tasks that are expanded from lists at run
+// time. An activity creates them in the records and returns their number.
 type growth struct {
 	r       *runner
-	queue   []int // tasks that stand for a list, in the order of their turn
+	queue   []int // tasks that stand for a list, in order
 	asking  bool
 	answers []growthAnswer
-	fresh   bool // there are answers that take has not seen
+	fresh   bool // answers has entries that apply has not seen
 }
 
 type growthAnswer struct {
@@ -25,8 +25,8 @@ type growthAnswer struct {
 	contract.ExpandResult
 }
 
-// ask has the tasks made of the next list: of one after the other, since the
-// records number them in the order in which they are asked.
+// ask expands the next list. Expansions run one after the other, because the
+// records number the tasks in the order of the requests.
 func (g *growth) ask(ctx workflow.Context) {
 	if g.asking || len(g.queue) == 0 {
 		return
@@ -44,16 +44,16 @@ func (g *growth) ask(ctx workflow.Context) {
 	g.queue = g.queue[1:]
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		out, err := g.r.calls.expand(ctx, task)
-		if err != nil { // the records refuse: what is written next tells why
-			out = contract.ExpandResult{Fault: "its tasks could not be made: " + err.Error()}
+		if err != nil { // the records refuse: the next write returns the reason
+			out = contract.ExpandResult{Fault: "failed to create its tasks: " + err.Error()}
 		}
 		g.answers = append(g.answers, growthAnswer{task, out})
 		g.asking, g.fresh = false, true
 	})
 }
 
-// take lets the graph grow by what was answered. Where an earlier execution,
-// which was reset, had asked in another order, an answer waits for its turn.
+// take adds the expanded tasks to the graph. If an earlier execution, which was
+// reset, requested the lists in another order, an answer waits for its turn.
 func (g *growth) take() {
 	g.fresh = false
 	for i := 0; i < len(g.answers); {
@@ -80,22 +80,22 @@ func (g *growth) takeOne(a growthAnswer) bool {
 		return true
 	}
 	r.open += a.Width
-	r.ledger.put(contract.TaskChange{Task: a.task, Status: run.StatusSuccess, Reason: fmt.Sprintf("tasks made of its list: %d", a.Width)})
+	r.ledger.put(contract.TaskChange{Task: a.task, Status: run.StatusSuccess, Reason: fmt.Sprintf("tasks created from its list: %d", a.Width)})
 	if r.stopped != nil {
 		r.skipUnstarted(*r.stopped)
 	}
 	return true
 }
 
-// fail ends a task whose list is none.
+// fail ends a task that has no valid list.
 func (g *growth) fail(task int, why string) {
 	g.r.ledger.put(contract.TaskChange{Task: task, Status: run.StatusFailed, Reason: why})
 	g.r.ended(task, run.StatusFailed)
 }
 
-// news reports whether take or ask has something to do. It is fit for
-// conditions.
+// news reports whether apply or expandNext has work. It has no side effects, so
+// conditions may call it.
 func (g *growth) news() bool { return g.fresh || !g.asking && len(g.queue) > 0 }
 
-// idle reports whether no list is waited for.
+// idle reports whether no expansion is pending.
 func (g *growth) idle() bool { return !g.asking && len(g.queue) == 0 && len(g.answers) == 0 }

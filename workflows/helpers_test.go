@@ -20,8 +20,9 @@ const anything = mock.Anything
 
 func errGone() error { return &temporal.UnknownExternalWorkflowExecutionError{} }
 
-// newEnvironment returns a test environment for a workflow of an id. A machine
-// that is short of CPU makes seconds of milliseconds: no test is about that.
+// newEnvironment returns a test environment for a workflow ID. It extends the
+// timeouts: on a machine that is short of CPU, milliseconds take seconds, and
+// no test depends on that.
 func newEnvironment(id string) *testsuite.TestWorkflowEnvironment {
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(log.NewStructuredLogger(quiet()))

@@ -21,7 +21,7 @@ func (f *farm) ExpireExecutor(ctx context.Context, id string) (run.Executor, tim
 	return h.ExpireExecutor(ctx, id)
 }
 
-// playExecutors plays the workflow of executors on the server.
+// playExecutors plays executor workflows on the server.
 func (f *farm) playExecutors(t *testing.T) {
 	for name, signal := range map[string]string{"temporary": contract.SignalExecutor, "continued": contract.SignalForceContinue} {
 		t.Run(name, func(t *testing.T) {
@@ -38,7 +38,7 @@ func (f *farm) playExecutors(t *testing.T) {
 				require.NoError(t, err)
 			}
 			looked := func(n int) {
-				testenv.Await(t, 30*time.Second, func() (bool, string) { return h.count() >= n, "nobody looks" })
+				testenv.Await(t, 30*time.Second, func() (bool, string) { return h.count() >= n, "too few checks" })
 			}
 			tell(contract.SignalExecutor)
 			looked(2)

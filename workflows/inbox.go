@@ -6,18 +6,19 @@ import (
 	"github.com/drover-run/drover/contract"
 )
 
-// inbox holds the signal channels of an execution. They are read by the main
-// coroutine alone, so that it never ends, or continues as new, over a signal.
+// inbox holds the signal channels of an execution. Only the main coroutine
+// reads them, so that it never ends, or continues as new, with an unread
+// signal.
 type inbox []signal
 
-// signal is a channel and what its signals mean.
+// signal is a channel and the handler of its signals.
 type signal struct {
 	channel workflow.ReceiveChannel
 	take    func(workflow.Context)
 }
 
-// on adds a signal with a payload. One that cannot be decoded is logged and
-// left out by the SDK.
+// on adds a signal with a payload. The SDK logs and skips a payload that it
+// cannot decode.
 func on[T any](ctx workflow.Context, name string, do func(workflow.Context, T)) signal {
 	channel := workflow.GetSignalChannel(ctx, name)
 	return signal{channel: channel, take: func(ctx workflow.Context) {
@@ -38,7 +39,8 @@ func onBare(ctx workflow.Context, name string, do func(workflow.Context)) signal
 	}}
 }
 
-// waiting reports whether there are signals to read. It is fit for conditions.
+// waiting reports whether there are unread signals. It has no side effects, so
+// conditions may call it.
 func (b inbox) waiting() bool {
 	for _, s := range b {
 		if s.channel.Len() > 0 {
@@ -48,7 +50,7 @@ func (b inbox) waiting() bool {
 	return false
 }
 
-// drain acts on all signals that are there.
+// drain handles all signals that have arrived.
 func (b inbox) drain(ctx workflow.Context) {
 	for _, s := range b {
 		for s.channel.Len() > 0 {

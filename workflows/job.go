@@ -10,37 +10,37 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// job is one task in the hands of a crew. The assignment in it says how far
-// the task has come, so that another execution can go on from there.
+// job is one run of a task in a task set. Its assignment records the progress,
+// so that another execution can continue from there.
 //
-// It has a coroutine of its own while it does anything but wait for the answer
-// to execute-task: then the crew wakes it. Every coroutine is resumed at every
-// event of the workflow, and most jobs of a crew wait so most of their time.
+// It has a coroutine of its own except while it waits for the answer to
+// execute-task; then the task set wakes it. The SDK resumes every coroutine at
+// every event of the workflow, and most task runs wait most of the time.
 type job struct {
 	contract.Assignment
 	crew *crew
 
-	// ctx and cancel are of all that a wish to stop may cut short: waiting,
-	// and execute-task. ctx is of the coroutine, base has none.
+	// ctx and cancel cover everything that a stop interrupts: waiting, and
+	// execute-task. ctx belongs to the coroutine, base to none.
 	ctx    workflow.Context
 	base   workflow.Context
 	cancel workflow.CancelFunc
-	// abandon ends the wait for adopt-task; nil while there is none.
+	// abandon ends the wait for adopt-task; nil if there is none.
 	abandon workflow.CancelFunc
 
 	recorded workflow.Future // of the change to queued
-	answer   workflow.Future // to execute-task; nil while that is not scheduled
+	answer   workflow.Future // of execute-task; nil while it is not scheduled
 	holder   string          // executor that fell out of contact, "" before
-	set      string          // that it is a member of, "" for none
-	forsaken string          // why nobody is left who could adopt it, "" before
+	set      string          // the executor set that holder belongs to, "" for none
+	forsaken string          // why no executor can adopt it any more, "" before
 	gone     bool            // the records have it as skipped
 	ended    bool
-	released *contract.Release   // who vouches that nothing of the dispatch before ran; nil for none
-	told     bool                // whoever has it knows that it is to stop
-	hush     workflow.CancelFunc // ends the telling; nil while there is none
+	released *contract.Release   // the journal that confirms that no step of the previous dispatch ran; nil for none
+	told     bool                // the holder has acknowledged the stop
+	hush     workflow.CancelFunc // ends the retries of stop-task; nil if there are none
 }
 
-// newJob notes the task as queued, and sets off its coroutine.
+// newJob records the task as queued and starts its coroutine.
 func newJob(ctx workflow.Context, c *crew, a contract.Assignment) *job {
 	j := &job{Assignment: a, crew: c}
 	j.Attempt, j.Dispatch = max(1, j.Attempt), max(1, j.Dispatch)
@@ -52,8 +52,8 @@ func newJob(ctx workflow.Context, c *crew, a contract.Assignment) *job {
 	return j
 }
 
-// proceed sets off a coroutine that brings the task to its end, or to where it
-// waits for an answer. Its context outlives a wish to stop.
+// proceed starts a coroutine that brings the task to its end, or to where it
+// waits for an answer. Its context outlives a stop.
 func (j *job) proceed(from func(workflow.Context) outcome) {
 	workflow.Go(j.base, func(ctx workflow.Context) {
 		j.ctx = ctx
@@ -62,10 +62,11 @@ func (j *job) proceed(from func(workflow.Context) outcome) {
 	})
 }
 
-// enqueue notes the dispatch as queued. What is noted is written before the
-// dispatch is scheduled, so that a claim finds it. The records leave it out
+// enqueue records the dispatch as queued. The change is written before the
+// dispatch is scheduled, so that a claim finds it. The records skip the change
 // while another dispatch of the attempt is claimed, unless the journal of that
-// claim has released it: this execution may have been reset, and not know.
+// claim has released it: this execution may have been reset and not know of the
+// claim.
 func (j *job) enqueue(ctx workflow.Context) {
 	j.recorded = j.crew.ledger.putAndTell(ctx, contract.TaskChange{
 		Task: j.Task, Attempt: j.Attempt, Dispatch: j.Dispatch, Status: run.StatusQueued, Reason: j.Reason,
@@ -74,8 +75,8 @@ func (j *job) enqueue(ctx workflow.Context) {
 	j.released = nil
 }
 
-// run brings the task to its end, through as many dispatches and attempts as
-// that takes, or to where it waits for an answer.
+// run brings the task to its end, through all necessary dispatches and
+// attempts, or to where it waits for an answer.
 func (j *job) run(ctx workflow.Context, out outcome) {
 	for j.follow(ctx, out) {
 		if out = j.dispatch(ctx); j.answer != nil {
@@ -85,11 +86,11 @@ func (j *job) run(ctx workflow.Context, out outcome) {
 	j.cancel()
 }
 
-// answered reports whether execute-task has its answer.
+// answered reports whether execute-task has returned.
 func (j *job) answered() bool { return j.answer != nil && j.answer.IsReady() }
 
-// wake goes on from the answer to execute-task. The plain end of a task, which
-// needs no waiting, needs no coroutine either.
+// wake handles the result of execute-task. A task that simply ends needs no
+// wait, and so no coroutine either.
 func (j *job) wake(ctx workflow.Context) {
 	var result contract.ExecuteResult
 	err := j.answer.Get(ctx, &result)
@@ -103,7 +104,8 @@ func (j *job) wake(ctx workflow.Context) {
 	j.proceed(func(ctx workflow.Context) outcome { return j.read(ctx, result, err) })
 }
 
-// first returns what is known of a task before anything was dispatched here.
+// first returns the first outcome of a task, before this execution dispatches
+// it.
 func (j *job) first(ctx workflow.Context) outcome {
 	switch {
 	case j.Adopt != nil:
@@ -115,8 +117,8 @@ func (j *job) first(ctx workflow.Context) outcome {
 }
 
 // dispatch waits until the task is recorded as queued and its backoff is over,
-// and schedules execute-task. Where that is not to be, it returns what is
-// instead.
+// and schedules execute-task. If the task must not be dispatched, it returns
+// the outcome instead.
 func (j *job) dispatch(ctx workflow.Context) outcome {
 	var standing contract.TaskStanding
 	_ = j.recorded.Get(ctx, &standing) // never fails: it is settled by value
@@ -124,7 +126,7 @@ func (j *job) dispatch(ctx workflow.Context) outcome {
 		return out
 	}
 	if j.Wait > 0 && !j.unwanted() {
-		_ = workflow.Sleep(j.ctx, j.Wait.Std()) // cut short where it is unwanted
+		_ = workflow.Sleep(j.ctx, j.Wait.Std()) // cut short by a stop or withdrawal
 	}
 	j.Wait = 0
 	if j.unwanted() {
@@ -134,9 +136,9 @@ func (j *job) dispatch(ctx workflow.Context) outcome {
 	return outcome{}
 }
 
-// compare goes on from how the task stands in the records. ok is false where
-// that is not as this execution wrote it: somebody reset the workflow, or
-// closed the run.
+// compare handles the task's state in the records. ok is false if the state is
+// not the one that this execution wrote: the workflow was reset, or the run was
+// closed.
 func (j *job) compare(ctx workflow.Context, s contract.TaskStanding) (out outcome, ok bool) {
 	switch {
 	case s.Status.Final():
@@ -145,12 +147,12 @@ func (j *job) compare(ctx workflow.Context, s contract.TaskStanding) (out outcom
 		return outcome{}, true
 	}
 	j.Attempt, j.Dispatch = max(1, s.Attempt), s.Dispatch
-	return j.lookUp(ctx, "another execution of its workflow had queued it"), false
+	return j.lookUp(ctx, "another execution of its workflow queued it"), false
 }
 
-// recover finds out how far another execution, which is gone, brought the
-// task. The change that it writes for that is older than any other, so that
-// nothing comes of it but the answer.
+// recover finds out how far another execution, which is gone, brought the task.
+// The change that it writes is older than any other, so it has no effect except
+// the answer.
 func (j *job) recover(ctx workflow.Context) outcome {
 	j.Recover = false
 	var s contract.TaskStanding
@@ -159,21 +161,22 @@ func (j *job) recover(ctx workflow.Context) outcome {
 		return outcome{kind: outcomeStands, status: s.Status}
 	}
 	j.Attempt, j.Dispatch = max(1, s.Attempt), s.Dispatch
-	return j.lookUp(ctx, "the workflow that had queued it is gone")
+	return j.lookUp(ctx, "the workflow that queued it is gone")
 }
 
-// changeHolders is that a task is adopted from the executor that has another
-// dispatch of it claimed than this execution knows of. It may go when no run is
-// left that began without it.
+// changeHolders is the change that adopts a task from the executor that holds a
+// claim for another dispatch than this execution knows. It can be removed once
+// no run that began without it is left.
 const changeHolders = "adopt-any-dispatch"
 
-// lookUp asks the records who has the task, and goes on with them. Where no
-// executor has claimed it, it is queued again: the claim comes before any step.
-// The records may be ahead of an execution that was reset.
+// lookUp reads the holder of the task from the records, and adopts the task
+// from it. If no executor has claimed the task, it is queued again: the claim
+// comes before any step. The records may be ahead of an execution that was
+// reset.
 func (j *job) lookUp(ctx workflow.Context, reason string) outcome {
 	out, err := j.crew.calls.holders(ctx, j.Task)
-	if err != nil { // the records refuse: the next thing written tells the owner
-		workflow.GetLogger(ctx).Warn("asking who has a task failed", "task", j.Name, "error", err)
+	if err != nil { // the records refuse: the next write reports it to the owner
+		workflow.GetLogger(ctx).Warn("failed to read the holder of a task", "task", j.Name, "error", err)
 	}
 	for _, h := range out.Holders {
 		if h.Task != j.Task || h.Attempt < j.Attempt {
@@ -190,18 +193,18 @@ func (j *job) lookUp(ctx workflow.Context, reason string) outcome {
 	return outcome{kind: outcomeUnbegun, reason: reason}
 }
 
-// unwanted reports whether the task must not begin any more.
+// unwanted reports whether the task must not start any more.
 func (j *job) unwanted() bool { return j.crew.stopped != nil || j.Withdrawn != "" }
 
-// withdraw forbids the task to begin. Whether somebody has it already is for
-// the records to say.
+// withdraw forbids the task to start. The records decide whether an executor
+// already holds it.
 func (j *job) withdraw(ctx workflow.Context, reason string) {
 	if j.Withdrawn != "" || j.ended {
 		return
 	}
 	j.Withdrawn = reason
 	if j.answer == nil {
-		j.cancel() // it waits; an adopted one goes on
+		j.cancel() // ends a wait; adoption continues
 		return
 	}
 	written := j.crew.ledger.putAndTell(ctx, contract.TaskChange{
@@ -217,21 +220,21 @@ func (j *job) withdraw(ctx workflow.Context, reason string) {
 	})
 }
 
-// executorRemoved ends the wait for an executor that was removed.
+// executorRemoved ends the wait for a removed executor.
 func (j *job) executorRemoved(id string) {
 	if j.abandon != nil && j.holder == id {
 		j.abandon()
 	}
 }
 
-// end tells how the task ended.
+// end records how the task ended.
 func (j *job) end(c contract.TaskChange) {
 	c.Task, c.Attempt, c.Dispatch = j.Task, j.Attempt, j.Dispatch
 	j.crew.ledger.put(c)
 	j.leave(ending{task: j.Task, status: c.Status})
 }
 
-// leave takes the task from the crew.
+// leave removes the task from the task set.
 func (j *job) leave(e ending) {
 	j.ended = true
 	if j.hush != nil {
@@ -241,13 +244,13 @@ func (j *job) leave(e ending) {
 	j.crew.endings = append(j.crew.endings, e)
 }
 
-// handBack gives the task to another execution.
+// handBack returns the task to the owner, for another execution.
 func (j *job) handBack() {
 	back := j.Assignment
 	j.leave(ending{task: j.Task, back: &back})
 }
 
-// again queues the task anew, as the attempt and dispatch that it has now.
+// again queues the task again, with its current attempt and dispatch.
 func (j *job) again(ctx workflow.Context, reason string, wait time.Duration) (more bool) {
 	j.Reason, j.Wait = trimReason(reason), run.Duration(wait)
 	j.holder, j.set, j.Adopt, j.told = "", "", nil, false
@@ -259,7 +262,7 @@ func (j *job) again(ctx workflow.Context, reason string, wait time.Duration) (mo
 	return true
 }
 
-// retryReason says why there is another attempt.
+// retryReason returns the reason of another attempt.
 func retryReason(attempt int, why string, wait time.Duration) string {
 	s := fmt.Sprintf("attempt %d failed", attempt)
 	if why != "" {

@@ -11,7 +11,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// keeping makes a plan one of a restart; tasks that are left out run again.
+// keeping makes a plan that of a restart. Tasks that are left out of kept run
+// again.
 func keeping(plan run.Plan, kept map[int]run.Status) run.Plan {
 	tasks := 0
 	for _, n := range plan.Nodes {
@@ -57,7 +58,7 @@ func TestKept_failure(t *testing.T) {
 			w := newWorld(t, plan)
 			w.on("b", hold)
 			w.at(time.Minute, func() {
-				require.Equal(t, run.ResultFailed, w.result, "it is told at once")
+				require.Equal(t, run.ResultFailed, w.result, "the result is written immediately")
 				w.complete(1, 1, 1, ended(run.StatusSuccess, "", ""), nil)
 			})
 			out := w.run()
@@ -68,7 +69,7 @@ func TestKept_failure(t *testing.T) {
 	}
 }
 
-// Fail fast sets in by what fails now, also where something had failed before.
+// Fail fast reacts to new failures, also if a kept task had failed.
 func TestKept_failure_and_another(t *testing.T) {
 	t.Parallel()
 	plan := keeping(newPlan(node("a"), node("b"), node("queued"), node("c", 1)), map[int]run.Status{0: run.StatusFailed})
@@ -100,7 +101,7 @@ func TestKept_stopped(t *testing.T) {
 	require.Equal(t, "task a was stopped before the run was restarted", out.Reason)
 }
 
-// What is kept is all: the run has nothing to do and ends.
+// All tasks are kept: the run has nothing to do and ends.
 func TestKept_everything(t *testing.T) {
 	t.Parallel()
 	skipped := node("c")
@@ -122,7 +123,7 @@ func TestKept_in_batches(t *testing.T) {
 	require.Equal(t, "execute c 1.1 on pool:linux", requests[7])
 }
 
-// A large run of which little is left needs no batches.
+// A large run with few remaining tasks needs no batches.
 func TestKept_needs_no_batches(t *testing.T) {
 	t.Parallel()
 	w := inBatches(t, 3, keeping(newPlan(wide("a", 20), node("b", 0)), allBut(21, run.StatusSuccess, 4, 20)))

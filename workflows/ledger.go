@@ -7,22 +7,22 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// The measures of one transaction: what it holds must also pass as the input
-// of an activity (2 MB), and a step's result takes some 150 bytes.
+// The limits of one transaction: its changes must also fit the input of an
+// activity (2 MB). The result of a step takes some 150 bytes.
 const (
 	maxChanges = 500
 	maxSteps   = 4_000
 )
 
-// ledger collects what is to be written to the records until the main
-// coroutine writes it: whatever one workflow task decides goes in one
-// transaction.
+// ledger collects changes to the records until the main coroutine writes them:
+// all changes of one workflow task go into one transaction.
 type ledger struct {
 	entries []*entry
 	of      map[int]*entry // by task
 }
 
-// entry is the newest change of a task, and who waits for it to be written.
+// entry is the newest change of a task, with the futures that wait until it is
+// written.
 type entry struct {
 	change  contract.TaskChange
 	waiting []workflow.Settable
@@ -30,7 +30,7 @@ type entry struct {
 
 func newLedger() *ledger { return &ledger{of: map[int]*entry{}} }
 
-// put takes a change; one of the same task that was not written is replaced.
+// put adds a change. It replaces an unwritten change of the same task.
 func (l *ledger) put(c contract.TaskChange) *entry {
 	c.Reason = trimReason(c.Reason)
 	e := l.of[c.Task]
@@ -43,8 +43,8 @@ func (l *ledger) put(c contract.TaskChange) *entry {
 	return e
 }
 
-// putAndTell is like put; the future yields how the task stands (a
-// contract.TaskStanding) once the change was written or refused.
+// putAndTell is like put. The future yields the state of the task (a
+// contract.TaskStatus) once the change is written or refused.
 func (l *ledger) putAndTell(ctx workflow.Context, c contract.TaskChange) workflow.Future {
 	future, settable := workflow.NewFuture(ctx)
 	e := l.put(c)
@@ -52,8 +52,8 @@ func (l *ledger) putAndTell(ctx workflow.Context, c contract.TaskChange) workflo
 	return future
 }
 
-// noteAndTell is like putAndTell, but what waits to be written of the task is
-// not replaced: then the future is of that.
+// noteAndTell is like putWithFuture, but keeps an unwritten change of the task.
+// The future is then that of the kept change.
 func (l *ledger) noteAndTell(ctx workflow.Context, c contract.TaskChange) workflow.Future {
 	if e := l.of[c.Task]; e != nil {
 		c = e.change
@@ -63,10 +63,10 @@ func (l *ledger) noteAndTell(ctx workflow.Context, c contract.TaskChange) workfl
 
 func (l *ledger) empty() bool { return len(l.entries) == 0 }
 
-// fits reports whether one transaction takes all that there is.
+// fits reports whether one transaction takes all changes.
 func (l *ledger) fits() bool { return l.next() == len(l.entries) }
 
-// next returns how many changes, oldest first, one transaction takes.
+// next returns the number of changes that one transaction takes, oldest first.
 func (l *ledger) next() int {
 	steps, n := 0, 0
 	for n < min(len(l.entries), maxChanges) {
@@ -81,7 +81,7 @@ func (l *ledger) next() int {
 	return n
 }
 
-// take removes what one transaction takes.
+// take removes and returns the changes of one transaction.
 func (l *ledger) take() []*entry {
 	n := l.next()
 	taken := l.entries[:n:n]
@@ -92,8 +92,8 @@ func (l *ledger) take() []*entry {
 	return taken
 }
 
-// flush writes one transaction, and tells those who wait for it. in says what
-// of the run itself is written.
+// flush writes one transaction and resolves the futures of its changes. in has
+// the changes of the run itself.
 func (l *ledger) flush(ctx workflow.Context, c calls, in contract.ApplyInput) (contract.Standing, error) {
 	taken := l.take()
 	in.Tasks = make([]contract.TaskChange, len(taken))

@@ -7,40 +7,41 @@ import (
 )
 
 // The default limits. Histories that began without limits of their own replay
-// by these, so a change of one needs workflow.GetVersion.
+// with these, so a change of a default needs workflow.GetVersion.
 const (
-	// inlineTasks is how many tasks a run may have to need no batches: about
-	// 1,500 events, and no more pending activities than a tenth of the
-	// server's limit.
+	// inlineTasks is the largest number of tasks that a run executes without
+	// batches: about 1,500 events, and no more pending activities than a tenth
+	// of the server's limit.
 	inlineTasks = 250
 	batchTasks  = 250
 	// openBatches is well below the 2,000 children that a server allows.
 	openBatches = 500
-	// historyEvents is where an execution seeks its end: the server warns at
-	// 10,240, and what is under way then still needs room.
+	// historyEvents is the history length from which an execution starts
+	// nothing new. The server warns at 10,240, and operations in flight still
+	// need room.
 	historyEvents = 4_000
 )
 
-// The measures of time.
+// The default intervals.
 const (
-	// reportEvery throttles a batch: the first end is reported at once,
-	// further ones together this much later.
+	// reportEvery throttles a batch: it reports the first end immediately, and
+	// further ends together after this interval.
 	reportEvery = 150 * time.Millisecond
-	// reportAtOnce is how many ends are reported without waiting.
+	// reportAtOnce is the number of ends that are reported without waiting.
 	reportAtOnce = 50
-	// lingerTime is how long a batch without tasks waits for more, longer than
-	// its parent needs to decide what follows.
+	// lingerTime is how long a batch without tasks waits for more. It is longer
+	// than its parent needs to decide which tasks follow.
 	lingerTime = 2 * time.Second
-	// firstPause and longestPause bound the backoff of tasks given back.
+	// firstPause and longestPause bound the backoff of requeued tasks.
 	firstPause   = time.Second
 	longestPause = 30 * time.Second
-	// longestPursuit bounds the backoff of repeating a stop: a task that does
-	// not end for days must not fill the history.
+	// longestPursuit bounds the backoff of repeated stops: a task that does not
+	// end for days must not fill the history.
 	longestPursuit = time.Hour
-	// tellAgain is well above the grace of a stop.
+	// tellAgain is well above the grace period of a stop.
 	tellAgain = 30 * time.Second
-	// pingEvery is how often batches are looked after of which this execution
-	// would not learn that somebody terminated them.
+	// pingEvery is how often a run pings the batches whose termination it would
+	// not notice.
 	pingEvery = 10 * time.Minute
 )
 

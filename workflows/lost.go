@@ -9,28 +9,29 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// changeRemovals is that the records are asked about executors that were
-// removed. It may go when no run is left that began without it.
+// changeRemovals is the change that asks the records about removed executors.
+// It can be removed once no run that began without it is left.
 const changeRemovals = "executor-removals"
 
-// changeSets is that a task of a set is the whole set's to adopt also where the
-// records name who has it, and that the removal of a set ends the wait for any
-// of its members. It may go when no run is left that began without it.
+// changeSets is the change by which any member of an executor set may adopt a
+// task of the set, also if the records name the holder, and by which the
+// removal of a set ends the wait for each of its members. It can be removed
+// once no run that began without it is left.
 const changeSets = "set-removals"
 
-// knowsSets reports whether this execution knows that of sets.
+// knowsSets reports whether this execution has changeSets.
 func knowsSets(ctx workflow.Context) bool {
 	return workflow.GetVersion(ctx, changeSets, workflow.DefaultVersion, 1) != workflow.DefaultVersion
 }
 
-// asksRemovals reports whether this execution asks the records.
+// asksRemovals reports whether this execution has changeRemovals.
 func asksRemovals(ctx workflow.Context) bool {
 	return workflow.GetVersion(ctx, changeRemovals, workflow.DefaultVersion, 1) != workflow.DefaultVersion
 }
 
-// askRemoved finds out whether the executor that is to adopt the task was
-// removed before the records knew that this run waits for it. From when they
-// know it on, a removal is told by a signal.
+// askRemoved checks whether the executor that is to adopt the task was removed
+// before the records listed this run as waiting for it. After that, a signal
+// reports a removal.
 func (j *job) askRemoved(ctx workflow.Context, executor string) {
 	if !asksRemovals(ctx) {
 		return
@@ -45,7 +46,7 @@ func (j *job) askRemoved(ctx workflow.Context, executor string) {
 		}
 		out, err := j.crew.calls.ofExecutors(ctx, []string{executor}, j.Task)
 		if err != nil {
-			workflow.GetLogger(ctx).Warn("asking whether an executor was removed failed", "task", j.Name, "executor", executor, "error", err)
+			workflow.GetLogger(ctx).Warn("failed to check whether an executor was removed", "task", j.Name, "executor", executor, "error", err)
 		}
 		for _, gone := range out.Removed {
 			j.crew.remove(ctx, gone)
@@ -53,8 +54,9 @@ func (j *job) askRemoved(ctx workflow.Context, executor string) {
 	})
 }
 
-// lost tells what becomes of a dispatch whose executor was removed. Where that
-// one had not claimed it, it can not any more, and nothing has begun.
+// lost returns the outcome of a dispatch whose executor was removed. If that
+// executor had not claimed the dispatch, it can no longer do so, and no step
+// has run.
 func (j *job) lost(ctx workflow.Context, executor, why string) outcome {
 	reason := lostReason(executor, why)
 	if !asksRemovals(ctx) {
@@ -70,18 +72,18 @@ func (j *job) lost(ctx workflow.Context, executor, why string) outcome {
 		}
 		next := contract.Heartbeat{Executor: h.Executor}
 		if h.Set != "" && knowsSets(ctx) {
-			next.Set = h.Set // whichever member has it by now
+			next.Set = h.Set // any member may have it by now
 		}
 		return j.adopt(ctx, next)
 	}
-	if err != nil { // the records refuse: there is no such run any more
+	if err != nil { // the records refuse: the run no longer exists
 		return outcome{kind: outcomeLost, reason: reason}
 	}
 	return outcome{kind: outcomeUnbegun, reason: "executor " + executor + " was removed before it began"}
 }
 
-// loseRunning ends the wait for the answers to execute-task of an executor that
-// was removed: its silence may not have been noticed yet.
+// loseRunning ends the wait for answers to execute-task from a removed
+// executor, whose heartbeats may not have timed out yet.
 func (c *crew) loseRunning(ctx workflow.Context, gone contract.ExecutorRemoved) {
 	var tasks []int
 	c.each(func(j *job) {
@@ -95,7 +97,7 @@ func (c *crew) loseRunning(ctx workflow.Context, gone contract.ExecutorRemoved) 
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		out, err := c.calls.holders(ctx, tasks...)
 		if err != nil {
-			workflow.GetLogger(ctx).Warn("asking who has the tasks failed", "error", err)
+			workflow.GetLogger(ctx).Warn("failed to read the holders of tasks", "error", err)
 		}
 		for _, h := range out.Holders {
 			j := c.jobs[h.Task]
@@ -107,9 +109,9 @@ func (c *crew) loseRunning(ctx workflow.Context, gone contract.ExecutorRemoved) 
 	})
 }
 
-// loseSets ends the wait for sets that are gone. A removal is told with the member
-// that had the task as far as the records know; the run may wait for another
-// one, which took the task over later, or for whichever comes.
+// loseSets ends the wait for removed executor sets. The signal of a removal
+// names the member that held the task according to the records. The run may
+// wait for another member, which adopted the task later, or for any member.
 func (c *crew) loseSets(ctx workflow.Context, gone contract.ExecutorRemoved) {
 	var tasks []int
 	c.each(func(j *job) {
@@ -133,7 +135,7 @@ func (c *crew) loseSets(ctx workflow.Context, gone contract.ExecutorRemoved) {
 			out, err = c.calls.ofExecutors(ctx, members, tasks...)
 		}
 		if err != nil {
-			workflow.GetLogger(ctx).Warn("asking whether sets are gone failed", "error", err)
+			workflow.GetLogger(ctx).Warn("failed to check whether executor sets were removed", "error", err)
 		}
 		for _, member := range out.Removed {
 			for _, h := range had.Holders {
@@ -148,8 +150,8 @@ func (c *crew) loseSets(ctx workflow.Context, gone contract.ExecutorRemoved) {
 	})
 }
 
-// lose goes on as if the executor had answered that the task is lost. What it
-// answers later is not heard any more.
+// lose continues as if the executor had reported that the task is lost. It
+// ignores a later answer.
 func (j *job) lose(ctx workflow.Context, reason string) {
 	j.answer = nil
 	j.cancel()

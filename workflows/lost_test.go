@@ -11,15 +11,15 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// silentBefore falls silent on an executor before it claimed anything.
+// silentBefore loses contact with an executor before it claimed the task.
 func silentBefore(executor string) behaviour {
 	return func(_ *world, key run.Key) (contract.ExecuteResult, error) {
 		return contract.ExecuteResult{}, temporal.NewHeartbeatTimeoutError(contract.Heartbeat{Executor: executor, JournalID: "j", Key: key.String()})
 	}
 }
 
-// An executor that is removed takes with it what Temporal still awaits of it,
-// and nothing that others have.
+// The removal of an executor ends the deliveries that Temporal still awaits
+// from it, and no delivery of other executors.
 func TestExecutor_removed_while_nobody_knows_its_silence(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, newPlan(wide("a", 4)))
@@ -37,7 +37,7 @@ func TestExecutor_removed_while_nobody_knows_its_silence(t *testing.T) {
 	require.Equal(t, []run.Status{run.StatusFailed, run.StatusSuccess, run.StatusSuccess, run.StatusSuccess}, w.statuses())
 }
 
-// What a removed executor answers in the end is not heard.
+// A late answer of a removed executor is ignored.
 func TestExecutor_removed_answers_late(t *testing.T) {
 	t.Parallel()
 	n := retrying("a", run.Retry{MaxAttempts: 2})
@@ -56,8 +56,8 @@ func TestExecutor_removed_answers_late(t *testing.T) {
 	require.Equal(t, []string{"execute a 1.1 on pool:linux", "execute a 2.1 on pool:linux"}, w.requests())
 }
 
-// A stop that is under way ends with the removal too. (The scenarios have one
-// whose silence was not noticed.)
+// A removal also ends a stop in progress. (The scenarios have a case whose
+// heartbeats had not timed out.)
 func TestExecutor_removed_while_stopping(t *testing.T) {
 	t.Parallel()
 	n := retrying("a", run.Retry{MaxAttempts: 2})
@@ -72,8 +72,8 @@ func TestExecutor_removed_while_stopping(t *testing.T) {
 	require.Equal(t, []run.Status{run.StatusFailed}, w.statuses(), "there is no other attempt")
 }
 
-// A removal that came before the records knew that the run waits for the
-// executor is told by nobody, so the run asks.
+// If an executor was removed before the records listed the run as waiting for
+// it, no signal reports the removal, so the run asks the records.
 func TestExecutor_removed_before_it_was_awaited(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, newPlan(node("a")))
@@ -85,8 +85,8 @@ func TestExecutor_removed_before_it_was_awaited(t *testing.T) {
 	require.Equal(t, "host-7", w.noted[0], "and the records know from then on")
 }
 
-// What a removed executor had not claimed has not begun, and it cannot claim it
-// any more.
+// A task that a removed executor had not claimed has not begun, and the
+// executor can no longer claim it.
 func TestExecutor_removed_before_it_claimed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, newPlan(node("a")))
@@ -97,7 +97,7 @@ func TestExecutor_removed_before_it_claimed(t *testing.T) {
 	require.Equal(t, []string{"execute a 1.1 on pool:linux", "adopt a 1.1 on executor:host-7", "execute a 1.2 on pool:linux"}, w.requests())
 }
 
-// Another may have claimed what Temporal handed out twice.
+// Another executor may have claimed a task that Temporal delivered twice.
 func TestExecutor_removed_that_another_claimed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, newPlan(node("a")))

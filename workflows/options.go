@@ -10,36 +10,37 @@ import (
 	"github.com/drover-run/drover/contract"
 )
 
-// forever is the start-to-close timeout of tasks, which the server demands:
-// the shim enforces the one that the user set.
+// forever is the start-to-close timeout of tasks, which the server requires.
+// The shim enforces the user's timeout.
 const forever = 10 * 365 * 24 * time.Hour
 
 // heartbeatTimeout is when an executor counts as out of contact with its task.
-// It restarts within that time in all but a disaster.
+// Except in a disaster, an executor restarts within that time.
 const heartbeatTimeout = 30 * time.Second
 
-// An activity that waits is done by another worker this long after its own was
-// killed, and tried again this soon after it failed.
+// Another worker takes over an activity that waits waitHeartbeat after its
+// worker was killed. An activity that failed is retried after waitRetry.
 const (
 	waitHeartbeat = 15 * time.Second
 	waitRetry     = 200 * time.Millisecond
 )
 
-// An activity that removes comes back after ten seconds, if its last call of
-// the records does; sweepTimeout is much longer. sweepHeartbeat is after how
-// long another worker goes on for one that was killed.
+// An activity that removes data returns after ten seconds if its last call of
+// the records returns; retentionTimeout is much longer. After retentionHeartbeat
+// another worker takes over from one that was killed.
 const (
 	sweepTimeout   = 2 * time.Minute
 	sweepHeartbeat = 20 * time.Second
 )
 
-// maxSummary is how much of a name the summary of an activity shows, in bytes;
-// the server refuses 400.
+// maxSummary limits the name in the summary of an activity, in bytes; the
+// server refuses 400.
 const maxSummary = 200
 
-// localOptions are those of a local activity that reads or writes the records:
-// a few milliseconds, tried again at once. All of it must end well before the
-// timeout of a workflow task (10 s), or the history fills with renewals.
+// localOptions returns the options of a local activity that reads or writes the
+// records: it takes a few milliseconds, and retries are immediate. All attempts
+// must end well before the workflow task timeout (10 s), or renewals fill the
+// history.
 func localOptions() workflow.LocalActivityOptions {
 	return workflow.LocalActivityOptions{
 		ScheduleToCloseTimeout: 6 * time.Second,
@@ -50,8 +51,9 @@ func localOptions() workflow.LocalActivityOptions {
 	}
 }
 
-// patientOptions are those of the same as an activity, for the outages that a
-// local activity does not outlast: it is tried until the records are back.
+// patientOptions returns the options of the same as an activity, for outages
+// that a local activity does not outlast: it retries until the records are
+// back.
 func patientOptions() workflow.ActivityOptions {
 	return workflow.ActivityOptions{
 		TaskQueue:           contract.ControlQueue,
@@ -62,8 +64,8 @@ func patientOptions() workflow.ActivityOptions {
 	}
 }
 
-// sweepOptions are those of an activity that deletes: what it did stands when
-// it is tried again.
+// sweepOptions returns the options of an activity that removes data: its
+// deletions remain when it is retried.
 func sweepOptions(name string) workflow.ActivityOptions {
 	o := patientOptions()
 	o.StartToCloseTimeout = sweepTimeout
@@ -73,8 +75,8 @@ func sweepOptions(name string) workflow.ActivityOptions {
 	return o
 }
 
-// taskOptions are those of execute-task: one attempt, no limit but the sign of
-// life, and a wish to stop is answered by whoever has it.
+// taskOptions returns the options of execute-task: one attempt, no limit except
+// the heartbeat timeout, and the holder itself answers a cancellation.
 func taskOptions(queue, name string, attempt int, priority temporal.Priority) workflow.ActivityOptions {
 	return workflow.ActivityOptions{
 		TaskQueue:             queue,
@@ -88,8 +90,8 @@ func taskOptions(queue, name string, attempt int, priority temporal.Priority) wo
 	}
 }
 
-// adoptOptions are those of adopt-task. It is cancelled only where its
-// executor was removed, and then nobody is left to wait for.
+// adoptOptions returns the options of adopt-task. The workflow cancels it only
+// if its executor was removed, and then no worker can answer.
 func adoptOptions(queue, name string, attempt int, priority temporal.Priority) workflow.ActivityOptions {
 	o := taskOptions(queue, name, attempt, priority)
 	o.WaitForCancellation = false
@@ -97,8 +99,8 @@ func adoptOptions(queue, name string, attempt int, priority temporal.Priority) w
 	return o
 }
 
-// stopOptions are those of stop-task: out of contact, it waits in the
-// queue for as long as that takes.
+// stopOptions returns the options of stop-task. While the executor is out of
+// contact, stop-task waits in its queue without a limit.
 func stopOptions(queue, name string) workflow.ActivityOptions {
 	return workflow.ActivityOptions{
 		TaskQueue:             queue,
@@ -106,20 +108,21 @@ func stopOptions(queue, name string) workflow.ActivityOptions {
 		RetryPolicy:           &temporal.RetryPolicy{InitialInterval: 100 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 30 * time.Second},
 		DisableEagerExecution: true,
 		Summary:               shorten("stop " + name),
-		// A stop is never behind the tasks of others.
+		// A stop never waits behind tasks of other runs.
 		Priority: temporal.Priority{PriorityKey: 1},
 	}
 }
 
-// fleetOptions are those of what the worker of a fleet does. It tells by
-// heartbeats that it is there; where it is not, the next one goes on.
+// fleetOptions returns the options of an activity of a fleet worker. If its
+// heartbeats stop, another fleet worker continues it.
 func fleetOptions(fleet, name string) workflow.ActivityOptions {
 	o := waitOptions(name)
 	o.TaskQueue = contract.FleetQueue(fleet)
 	return o
 }
 
-// batchOptions are those of a batch: it outlives this execution of its parent.
+// batchOptions returns the options of a batch, which outlives this execution of
+// its parent.
 func batchOptions(in contract.BatchInput) workflow.ChildWorkflowOptions {
 	return workflow.ChildWorkflowOptions{
 		WorkflowID:            contract.BatchWorkflowID(in.Run, in.Batch),

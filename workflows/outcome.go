@@ -14,32 +14,33 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// outcomeKind is what became of a dispatch.
+// outcomeKind is the kind of a dispatch's outcome.
 type outcomeKind int
 
 const (
-	outcomeQueued     outcomeKind = iota // nothing yet: it is noted as queued
+	outcomeQueued     outcomeKind = iota // none yet: it is recorded as queued
 	outcomeEnded                         // the task ended: result
-	outcomeUnbegun                       // no step ran or will run, unless the records say that it is claimed: a new dispatch
-	outcomeUntaken                       // it was withdrawn, or stopped, and nobody had it
+	outcomeUnbegun                       // no step ran or will run, unless the records have a claim: dispatch again
+	outcomeUntaken                       // it was withdrawn or stopped before any executor claimed it
 	outcomeLost                          // its executor was removed: reason
 	outcomeStands                        // the records have it as final: status
-	outcomeHandedBack                    // another execution goes on with it
+	outcomeHandedBack                    // another execution continues it
 )
 
-// outcome is what became of a dispatch.
+// outcome is the outcome of a dispatch.
 type outcome struct {
 	kind   outcomeKind
 	result *run.TaskResult
 	status run.Status
 	reason string
-	// released is, of outcomeUnbegun, who vouches for that; nil where it is not
-	// known that the claim's own journal does: then the records are asked.
+	// released belongs to outcomeNotStarted: the journal that confirms it. It
+	// is nil if it is not known to be the claim's own journal; then the records
+	// decide.
 	released *contract.Release
 }
 
-// read tells what the answer to execute-task means. Where it leaves open
-// whether the task began, whoever has it is asked until that is known.
+// read interprets the result of execute-task. If the result does not say
+// whether the task began, read asks the holder until that is known.
 func (j *job) read(ctx workflow.Context, result contract.ExecuteResult, err error) outcome {
 	var timeout *temporal.TimeoutError
 	switch {
@@ -48,34 +49,34 @@ func (j *job) read(ctx workflow.Context, result contract.ExecuteResult, err erro
 	case err == nil:
 		return answered(result, contract.Release{})
 	case temporal.IsCanceledError(err):
-		return outcome{kind: outcomeUntaken} // whoever has a task answers with its end
+		return outcome{kind: outcomeUntaken} // the holder of a task answers with its end
 	case errors.As(err, &timeout) && timeout.TimeoutType() == enumspb.TIMEOUT_TYPE_HEARTBEAT:
 		var last contract.Heartbeat
 		if !timeout.HasLastHeartbeatDetails() || timeout.LastHeartbeatDetails(&last) != nil {
-			// The first heartbeat comes before the claim, so nothing began of
-			// this delivery.
-			return outcome{kind: outcomeUnbegun, reason: "the executor that took it fell silent before it began"}
+			// The first heartbeat comes before the claim, so nothing of this
+			// delivery began.
+			return outcome{kind: outcomeUnbegun, reason: "the executor that received it lost contact before it began"}
 		}
 		j.outOfContact(ctx, last)
 		return j.adopt(ctx, last)
 	}
 	if back, ok := givenBack(err); ok {
 		return outcome{
-			kind: outcomeUnbegun, reason: fmt.Sprintf("executor %s gave it back: %s", back.Executor, back.Reason),
+			kind: outcomeUnbegun, reason: fmt.Sprintf("executor %s requeued it: %s", back.Executor, back.Reason),
 			released: release(contract.Release{JournalID: back.JournalID}),
 		}
 	}
-	workflow.GetLogger(ctx).Warn("a task was answered with an unknown error", "task", j.Name, "error", err)
+	workflow.GetLogger(ctx).Warn("execute-task failed with an unknown error", "task", j.Name, "error", err)
 	return j.lookUp(ctx, "its executor failed before it began: "+err.Error())
 }
 
-// answered reads an answer without claim. asked is who was asked about the
-// claim that it has: the word of one that names no journal is taken for it.
+// answered interprets a result without a claim. asked is the holder that was
+// asked about its claim; its answer is trusted even if it names no journal.
 func answered(r contract.ExecuteResult, asked contract.Release) outcome {
 	switch {
 	case r.Ended != nil:
 		return outcome{kind: outcomeEnded, result: r.Ended}
-	case r.NeverStarted == "": // an operator completed the activity by hand
+	case r.NeverStarted == "": // an operator completed the activity manually
 		return outcome{kind: outcomeUnbegun, reason: "its executor had not begun it"}
 	case r.JournalID != "":
 		asked = contract.Release{JournalID: r.JournalID}
@@ -83,7 +84,7 @@ func answered(r contract.ExecuteResult, asked contract.Release) outcome {
 	return outcome{kind: outcomeUnbegun, reason: r.NeverStarted, released: release(asked)}
 }
 
-// release returns nil where a release names no journal and no executor.
+// release returns nil if a release names neither a journal nor an executor.
 func release(r contract.Release) *contract.Release {
 	if r == (contract.Release{}) {
 		return nil
@@ -91,7 +92,8 @@ func release(r contract.Release) *contract.Release {
 	return &r
 }
 
-// givenBack returns the details of an error that gives a task back.
+// givenBack returns the details of an error by which an executor requeues a
+// task.
 func givenBack(err error) (contract.GiveBack, bool) {
 	var application *temporal.ApplicationError
 	if !errors.As(err, &application) || application.Type() != contract.ErrorGivenBack {
@@ -104,8 +106,8 @@ func givenBack(err error) (contract.GiveBack, bool) {
 	return back, true
 }
 
-// follow does what follows from an outcome. more says that the task is noted
-// as queued and is to be dispatched.
+// follow acts on an outcome. more is true if the task is recorded as queued and
+// is to be dispatched.
 func (j *job) follow(ctx workflow.Context, out outcome) (more bool) {
 	if j.gone {
 		j.drop()
@@ -113,7 +115,7 @@ func (j *job) follow(ctx workflow.Context, out outcome) (more bool) {
 	}
 	switch out.kind {
 	case outcomeQueued:
-		if j.recorded == nil { // it was not noted, since the crew had stopped before
+		if j.recorded == nil { // it was not recorded, because the task set was stopped before
 			j.drop()
 			return false
 		}
@@ -148,7 +150,7 @@ func (j *job) follow(ctx workflow.Context, out outcome) (more bool) {
 // followEnd ends the task, or begins its next attempt.
 func (j *job) followEnd(ctx workflow.Context, result run.TaskResult, retry bool) (more bool) {
 	if !result.Status.Final() {
-		result.Status, result.Reason = run.StatusFailed, fmt.Sprintf("its executor told the status %q as its end", result.Status)
+		result.Status, result.Reason = run.StatusFailed, fmt.Sprintf("its executor reported the status %q as its end", result.Status)
 	}
 	if result.Status != run.StatusFailed || !retry || j.unwanted() || j.Attempt >= max(1, j.Retry.MaxAttempts) {
 		j.end(contract.TaskChange{Status: result.Status, Reason: result.Reason, Result: &result})
@@ -156,14 +158,15 @@ func (j *job) followEnd(ctx workflow.Context, result run.TaskResult, retry bool)
 	}
 	wait := j.Retry.Backoff.Std()
 	reason := retryReason(j.Attempt, result.Reason, wait)
-	result.Steps = nil // the attempt's own are in the records; this copy may travel
+	result.Steps = nil // the records have the attempt's steps; this copy may move to another execution
 	j.Last = &result
 	j.Attempt++
 	j.Dispatch, j.GivenBack = 1, 0
 	return j.again(ctx, reason, wait)
 }
 
-// retries reports whether the user wants another attempt after a failure.
+// retries reports whether the retry policy allows another attempt after a
+// failure.
 func (j *job) retries(r run.TaskResult) bool {
 	on := j.Retry.On
 	if on == nil {
@@ -181,7 +184,7 @@ func (j *job) retries(r run.TaskResult) bool {
 	return slices.Contains(on, run.RetryFailed)
 }
 
-// drop ends a task that nobody has and that must not begin.
+// drop ends a task that no executor holds and that must not start.
 func (j *job) drop() {
 	if j.gone {
 		j.leave(ending{task: j.Task, status: run.StatusSkipped})
@@ -190,8 +193,8 @@ func (j *job) drop() {
 	j.end(dropped(j.Assignment, j.crew.stopped))
 }
 
-// dropped says how a task ends that must not begin. If an earlier attempt ran,
-// it is not one that never began.
+// dropped returns the last change of a task that must not start. If an earlier
+// attempt ran, the task keeps that attempt's result.
 func dropped(a contract.Assignment, stopped *contract.Stop) contract.TaskChange {
 	c := contract.TaskChange{Task: a.Task, Attempt: a.Attempt, Dispatch: a.Dispatch, Status: run.StatusSkipped}
 	switch {
@@ -209,9 +212,9 @@ func dropped(a contract.Assignment, stopped *contract.Stop) contract.TaskChange 
 	return c
 }
 
-// pause is how long a task waits after it was given back for the n-th time in
-// a row: not at all at first, then longer and longer. No jitter is needed,
-// since the executors' polls spread what comes due together.
+// pause returns how long a task waits after its n-th requeue in a row: not at
+// all at first, then longer each time. It needs no jitter, because the
+// executors' polls spread tasks that become due together.
 func pause(n int) time.Duration {
 	if n <= 1 {
 		return 0

@@ -15,14 +15,14 @@ import (
 	"github.com/drover-run/drover/workers"
 )
 
-// playFleets plays the workflow of fleets on the server.
+// playFleets plays fleet workflows on the server.
 func (f *farm) playFleets(t *testing.T) {
 	grow, drain := fleets.Plan{Request: fleets.Request{Count: 2, Reason: "demand", Why: "two tasks wait"}}, fleets.Plan{Drain: order(1)}
 	for name, c := range map[string]struct {
 		plans  []fleets.Plan
-		signal string // once they are done
-		more   int    // watches that it leads to
-		late   bool   // the plugin takes its time over the request
+		signal string // sent once the plans are done
+		more   int    // watches that follow the signal
+		late   bool   // the plugin takes long for the request
 	}{
 		"life":      {[]fleets.Plan{grow, {Bootstrap: []fleets.Order{{Number: 1}, {Number: 2}}}, drain, {Delete: order(1), Lost: order(2)}}, contract.SignalFleet, 0, false},
 		"continued": {[]fleets.Plan{grow, drain}, contract.SignalForceContinue, 1, false},
@@ -52,7 +52,7 @@ func (f *farm) playFleets(t *testing.T) {
 				testenv.Await(t, 30*time.Second, func() (bool, string) {
 					w.mu.Lock()
 					defer w.mu.Unlock()
-					return len(w.watches) >= n, "nobody watches"
+					return len(w.watches) >= n, "too few watches"
 				})
 			}
 			tell(contract.SignalFleet)

@@ -11,13 +11,13 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// fate is what happens to a task on its way, and how it ends.
+// fate is the path of a task through dispatches and attempts, and its end.
 type fate struct {
 	path []behaviour
 	end  run.Status
 }
 
-// draw makes up a plan, and a fate for each of its nodes.
+// draw returns a random plan, and a path for each of its nodes.
 func draw(r *rand.Rand) (run.Plan, []fate) {
 	nodes := make([]run.Node, 1+r.IntN(12))
 	fates := make([]fate, len(nodes))
@@ -48,7 +48,7 @@ func drawFate(r *rand.Rand, attempts int) fate {
 		if r.IntN(3) > 0 {
 			f.end = run.StatusSuccess
 			if r.IntN(4) == 0 {
-				f.path = append(f.path, silent("host-7")) // its adopter tells the success
+				f.path = append(f.path, silent("host-7")) // the adopting executor reports the success
 			} else {
 				f.path = append(f.path, succeed)
 			}
@@ -59,7 +59,7 @@ func drawFate(r *rand.Rand, attempts int) fate {
 	return f
 }
 
-// expect tells how a plan ends by the graph alone.
+// expect returns the expected end of a plan, computed from the graph alone.
 func expect(t *testing.T, p run.Plan, fates []fate) (statuses []run.Status, result run.Result) {
 	t.Helper()
 	g, err := run.NewGraph(p.Nodes, p.FailFast)
@@ -80,8 +80,8 @@ func expect(t *testing.T, p run.Plan, fates []fate) (statuses []run.Status, resu
 	return statuses, g.Result()
 }
 
-// Whatever the graph and whatever happens on the way, a run ends as its graph
-// says, in one execution and in batches alike, and no attempt is made twice.
+// For any graph and any faults, a run ends as its graph requires, in one
+// execution and in batches alike, and no attempt starts twice.
 func TestRun_ends_as_its_graph_says(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(40) {
@@ -95,7 +95,7 @@ func TestRun_ends_as_its_graph_says(t *testing.T) {
 	}
 }
 
-// So does one that was made of another, and keeps some of its tasks.
+// The same holds for a restart that keeps some of the tasks.
 func TestRun_restarted_ends_as_its_graph_says(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(40) {

@@ -8,17 +8,17 @@ import (
 	"github.com/drover-run/drover/contract"
 )
 
-// pursue tells whoever has a task of a stopped crew to stop it, and goes on
-// until every task ended. It only hastens what the cancellation of execute-task
-// brings by the executor's next heartbeat, and it is what reaches an executor
-// that comes back after it was out of contact. A holder may show late: a claim
-// can be under way while the run is stopped.
+// pursue sends a stop to the holders of the tasks of a stopped task set until
+// every task has ended. The cancellation of execute-task would reach an
+// executor with its next heartbeat anyway; this is faster, and it also reaches
+// an executor that returns after it was out of contact. A holder may appear
+// late: a claim can be in flight while the run is stopped.
 func (c *crew) pursue(ctx workflow.Context) {
 	defer func() { c.pursuing = false }()
 	for wait := time.Second; len(c.jobs) > 0; wait = min(2*wait, longestPursuit) {
 		found, err := c.calls.holders(ctx, workflow.DeterministicKeys(c.jobs)...)
-		if err != nil { // the records refuse: there is no such run any more
-			workflow.GetLogger(ctx).Warn("asking who has the tasks failed", "error", err)
+		if err != nil { // the records refuse: the run no longer exists
+			workflow.GetLogger(ctx).Warn("failed to read the holders of tasks", "error", err)
 		}
 		holders := make(map[int]contract.Holder, len(found.Holders))
 		for _, h := range found.Holders {
@@ -37,14 +37,15 @@ func (c *crew) pursue(ctx workflow.Context) {
 	}
 }
 
-// tellStop sends stop-task to the queue of who has the task. One that knows
-// the task is told again much later, since its process may have died over it.
+// tellStop sends stop-task to the queue of the holder. It is sent again to a
+// holder that acknowledged it, but much later: the holder's process may have
+// died meanwhile.
 func (j *job) tellStop(ctx workflow.Context, queue string) {
 	ctx, j.hush = workflow.WithCancel(ctx)
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		out, err := j.crew.calls.stop(ctx, queue, j.Assignment)
 		if err != nil && !j.ended {
-			workflow.GetLogger(ctx).Warn("telling an executor to stop failed", "task", j.Name, "queue", queue, "error", err)
+			workflow.GetLogger(ctx).Warn("failed to send a stop to an executor", "task", j.Name, "queue", queue, "error", err)
 		}
 		j.told, j.hush = out.Known, nil
 	})

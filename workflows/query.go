@@ -11,7 +11,7 @@ import (
 func (r *runner) setQuery(ctx workflow.Context) error {
 	return workflow.SetQueryHandlerWithOptions(ctx, contract.QueryState, func() (contract.StateView, error) {
 		return r.view(), nil
-	}, workflow.QueryHandlerOptions{Description: "How the run stands."})
+	}, workflow.QueryHandlerOptions{Description: "The state of the run."})
 }
 
 func (r *runner) view() contract.StateView {
@@ -34,7 +34,7 @@ func (r *runner) view() contract.StateView {
 	return v
 }
 
-// view describes a task, by what its job knows where there is one.
+// view describes a task, with the state of its task run if there is one.
 func (c *crew) view(task int, name string, status run.Status) contract.TaskView {
 	v := contract.TaskView{Task: task, Name: name, Status: status}
 	if j := c.jobs[task]; j != nil {

@@ -13,11 +13,11 @@ import (
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// fakeRecords keeps one run as records.Progress says.
+// fakeRecords keeps one run as records.Progress specifies.
 type fakeRecords struct {
 	mu       sync.Mutex
 	plan     run.Plan
-	pageSize int // nodes of a page of the plan; 0: all
+	pageSize int // nodes in a page of the plan; 0: all
 	phase    run.Phase
 	result   run.Result
 	reason   string
@@ -25,16 +25,16 @@ type fakeRecords struct {
 	stop     bool
 	approved []int
 	tasks    map[int]*fakeTask
-	history  []change // what was written
+	history  []change // the changes that were written
 	applies  int
 	down     int       // calls that fail before it answers
-	back     time.Time // when it answers again
+	back     time.Time // end of the outage
 	onApply  func(records.Changes)
 	over     chan struct{}     // closed when the run is finished
-	noted    map[int]string    // who the workflow says that it waits for
-	lost     map[string]string // executors that were removed, and why
-	sets     map[string]string // of executors
-	lists    map[int]int       // how many items there are for a task with a foreach
+	noted    map[int]string    // executors that the workflow waits for, by task
+	lost     map[string]string // removed executors, with the reason
+	sets     map[string]string // set of each executor
+	lists    map[int]int       // number of items of the list of a foreach task
 	expanded map[int]records.Expanded
 	expands  int
 }
@@ -57,7 +57,7 @@ func (t *fakeTask) releasedBy(r records.Release) bool {
 	return r.Executor == t.executor
 }
 
-// change is a change that was written, in short.
+// change is the short form of a written change.
 type change struct {
 	Task, Attempt, Dispatch int
 	Status                  run.Status
@@ -178,7 +178,7 @@ func (f *fakeRecords) Apply(_ context.Context, _ run.ID, c records.Changes) (rec
 	return f.standing(), out, nil
 }
 
-// Expand makes the tasks that the list says; a list of none is a fault.
+// Expand creates the tasks of a list. A task without a list is a fault.
 func (f *fakeRecords) Expand(_ context.Context, _ run.ID, task int) (records.Expanded, error) {
 	unlock, err := f.lock()
 	defer unlock()
@@ -227,13 +227,14 @@ func (f *fakeRecords) LostExecutors(_ context.Context, ids []string) (map[string
 	return out, err
 }
 
-// claim claims a key for an executor, and reports whether it got it.
+// claim claims a key for an executor, and reports whether the executor now
+// holds it.
 func (f *fakeRecords) claim(key run.Key, executor string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t := f.tasks[key.Task]
 	if t.Status == run.StatusRunning && t.executor == executor && t.claimed == key {
-		return true // it asks again
+		return true // a repeated claim
 	}
 	if t.Status != run.StatusQueued || t.Attempt != key.Attempt || t.Dispatch != key.Dispatch || f.stop {
 		return false
@@ -242,7 +243,7 @@ func (f *fakeRecords) claim(key run.Key, executor string) bool {
 	return true
 }
 
-// take has an executor claim a key, as it did before the workflow was reset.
+// take claims a key as an executor did before the workflow was reset.
 func (f *fakeRecords) take(key run.Key, executor string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -250,7 +251,7 @@ func (f *fakeRecords) take(key run.Key, executor string) {
 	t.Status, t.Attempt, t.Dispatch, t.executor, t.claimed = run.StatusRunning, key.Attempt, key.Dispatch, executor, key
 }
 
-// writes returns the changes that were written of a task.
+// writes returns the written changes of a task.
 func (f *fakeRecords) writes(task int) []change {
 	f.mu.Lock()
 	defer f.mu.Unlock()

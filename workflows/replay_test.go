@@ -25,12 +25,12 @@ import (
 	"github.com/drover-run/drover/workflows"
 )
 
-// version is that of the workflows' logic: the directory of new histories. It
-// grows with every change that stands behind workflow.GetVersion; the
-// histories of earlier versions stay and must replay for ever.
+// version is the version of the workflows' logic, and the directory of new
+// histories. It grows with every change that uses workflow.GetVersion. The
+// histories of earlier versions stay and must always replay.
 const version = "v2"
 
-// stored counts the histories, so that none is lost unnoticed.
+// stored counts the histories, so that a missing one is noticed.
 var stored = map[string]int{
 	"run/v1": 31, "task-batch/v1": 16, "webhook/v1": 3, "scheduled-run/v1": 4, "change-group/v1": 4, "retention/v1": 2,
 	"run/v2": 41, "task-batch/v2": 19, "webhook/v2": 3, "scheduled-run/v2": 4, "change-group/v2": 4, "retention/v2": 4, "executor/v2": 3,
@@ -42,8 +42,8 @@ var update = flag.Bool("update-histories", false, "store the histories of scenar
 const corpus = "testdata/replay"
 
 // TestServer plays the scenarios on a real server. With -update-histories it
-// stores what they leave behind, where that is not stored yet: to record one
-// anew, remove its file.
+// stores their histories if no file exists yet: to record a history again,
+// remove its file.
 func TestServer(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
@@ -68,8 +68,8 @@ func TestServer(t *testing.T) {
 	})
 }
 
-// keep checks the number of histories that a scenario left, that each of them
-// replays, and stores them where that is wanted.
+// keep checks the number of histories that a scenario left and that each of
+// them replays. With -update-histories it stores them.
 func (g *game) keep(s scenario) {
 	g.t.Helper()
 	histories := g.f.histories(g.t, contract.RunWorkflowID(g.id))
@@ -93,7 +93,8 @@ func (g *game) keepOne(workflowType, name string, h *historypb.History) {
 	g.t.Logf("%s %s: %d events", workflowType, name, len(h.Events))
 	plain, err := temporalproto.CustomJSONMarshalOptions{}.Marshal(h)
 	require.NoError(g.t, err)
-	// A replay writes into the history's first event, so it comes after.
+	// A replay modifies the history's first event, so the history is marshalled
+	// before.
 	require.NoError(g.t, newReplayer(g.t).ReplayWorkflowHistory(log.NewStructuredLogger(quiet()), h))
 	dir := filepath.Join(corpus, workflowType, version)
 	file := filepath.Join(dir, name+".json.gz")

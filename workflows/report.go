@@ -11,17 +11,17 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// report is what a batch has to tell its run, and when it tells it.
+// report holds the results that a batch has to report to its run, and when.
 type report struct {
 	run     run.ID
 	batch   int
 	pending contract.Report
 	sending bool
-	gone    bool // there is no run to tell
+	gone    bool // the run's workflow does not exist
 	last    time.Time
-	wait    workflow.Future // until the next may be sent; nil while none waits
+	wait    workflow.Future // until the next report may be sent; nil if none waits
 	linger  workflow.Future // until an idle batch ends; nil before it was idle
-	idle    time.Time       // since when it is; zero while it is not
+	idle    time.Time       // since when the batch is idle; zero while it has work
 }
 
 func (p *report) add(endings []ending) {
@@ -38,7 +38,8 @@ func (p *report) size() int { return len(p.pending.Ended) + len(p.pending.Return
 
 func (p *report) empty() bool { return p.gone || p.size() == 0 && !p.sending }
 
-// due reports whether send has something to do. It is fit for conditions.
+// due reports whether send has work. It has no side effects, so conditions may
+// call it.
 func (p *report) due(last bool) bool {
 	if p.gone || p.sending || p.size() == 0 {
 		return false
@@ -46,9 +47,10 @@ func (p *report) due(last bool) bool {
 	return last || p.size() >= reportAtOnce || p.wait == nil || p.wait.IsReady()
 }
 
-// send sends what there is, without waiting for the answer: the first at once,
-// then not before the last was taken and some time passed, unless nothing else
-// is to come or much has gathered.
+// send sends the pending results without waiting for the answer. It sends the
+// first immediately. Further ones wait until the last report was accepted and
+// reportEvery has passed, unless the batch has nothing else to report or
+// reportAtOnce results are pending.
 func (p *report) send(ctx workflow.Context, last bool) {
 	if !p.due(last) {
 		return
@@ -64,10 +66,10 @@ func (p *report) send(ctx workflow.Context, last bool) {
 	out.Batch = p.batch
 	p.pending, p.sending, p.last = contract.Report{}, true, workflow.Now(ctx)
 	workflow.Go(ctx, func(ctx workflow.Context) {
-		// Without an id of an execution it finds the run's newest one.
+		// A signal without a run ID goes to the workflow's newest execution.
 		err := workflow.SignalExternalWorkflow(ctx, contract.RunWorkflowID(p.run), "", contract.SignalReport, out).Get(ctx, nil)
 		p.sending, p.gone = false, isGone(err)
-		if err != nil && !p.gone { // it has more signals than it can take just now
+		if err != nil && !p.gone { // the workflow has too many pending signals
 			p.pending.Ended = append(out.Ended, p.pending.Ended...)
 			p.pending.Returned = append(out.Returned, p.pending.Returned...)
 			p.wait = workflow.NewTimer(ctx, firstPause)
@@ -75,11 +77,11 @@ func (p *report) send(ctx workflow.Context, last bool) {
 	})
 }
 
-// busy notes that the batch is not idle.
+// busy records that the batch is not idle.
 func (p *report) busy() { p.idle = time.Time{} }
 
-// lingered reports whether the batch was idle for long enough. Its timer runs
-// on while the batch has work, which costs less history than cancelling it.
+// lingered reports whether the batch was idle for lingerTime. The timer is not
+// cancelled when the batch gets work: cancelling costs more history.
 func (p *report) lingered(ctx workflow.Context) bool {
 	now := workflow.Now(ctx)
 	if p.idle.IsZero() {
@@ -95,12 +97,12 @@ func (p *report) lingered(ctx workflow.Context) bool {
 	return false
 }
 
-// restless reports whether an idle batch must look at the clock.
+// restless reports whether an idle batch must check its idle time.
 func (p *report) restless() bool {
 	return p.empty() && (p.idle.IsZero() || p.linger != nil && p.linger.IsReady())
 }
 
-// isGone reports whether a signal found no execution.
+// isGone reports whether the signalled workflow does not exist.
 func isGone(err error) bool {
 	var unknown *temporal.UnknownExternalWorkflowExecutionError
 	return errors.As(err, &unknown)

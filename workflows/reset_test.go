@@ -11,8 +11,9 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// A workflow that was reset has forgotten which executor has a task. After each
-// answer to its own delivery it adopts the task from the executor that claimed it.
+// A workflow that was reset no longer knows which executor holds a task. After
+// each answer to its own delivery it adopts the task from the executor that
+// claimed it.
 func TestReset_adopts_what_another_executor_has(t *testing.T) {
 	t.Parallel()
 	released := func(journal string) error {
@@ -23,10 +24,10 @@ func TestReset_adopts_what_another_executor_has(t *testing.T) {
 		return func(*world, run.Key) (contract.ExecuteResult, error) { return contract.ExecuteResult{}, err }
 	}
 	for name, answered := range map[string]behaviour{
-		"claim refused":                   claimedElsewhere,
-		"given back":                      fail(givenBack("host-8", "the claim was refused")),
-		"given back by the holder's name": fail(givenBack("host-7", "it shuts down")),
-		"released by another journal":     fail(released("j-host-8")),
+		"claim refused":                    claimedElsewhere,
+		"requeued":                         fail(givenBack("host-8", "the claim was refused")),
+		"requeued under the holder's name": fail(givenBack("host-7", "it shuts down")),
+		"released by another journal":      fail(released("j-host-8")),
 		"never started at another": func(*world, run.Key) (contract.ExecuteResult, error) {
 			return contract.ExecuteResult{NeverStarted: "the key is closed", JournalID: "j-host-8"}, nil
 		},
@@ -56,7 +57,7 @@ func TestReset_adopts_what_another_executor_has(t *testing.T) {
 	}
 }
 
-// The word of the claim's own journal is enough for another dispatch.
+// The release by the claim's own journal suffices for another dispatch.
 func TestReset_own_journal_releases(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, newPlan(node("a")))
@@ -69,8 +70,8 @@ func TestReset_own_journal_releases(t *testing.T) {
 	require.Equal(t, []string{"execute a 1.1 on pool:linux", "execute a 1.2 on pool:linux"}, w.requests())
 }
 
-// An executor whose word names no journal is asked about its claim, and then
-// believed.
+// An executor whose answer names no journal is asked about its claim, and then
+// trusted.
 func TestReset_holder_without_a_journal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, newPlan(node("a")))
@@ -85,8 +86,8 @@ func TestReset_holder_without_a_journal(t *testing.T) {
 	}, w.requests())
 }
 
-// An attempt that the records still have as running does not hold the next one
-// up: its end is known to the workflow.
+// An attempt that the records still have as running does not delay the next
+// attempt: the workflow knows its end.
 func TestReset_an_earlier_attempt_does_not_count(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, newPlan(retrying("a", run.Retry{MaxAttempts: 2, Backoff: run.Duration(time.Second)})))

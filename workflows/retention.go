@@ -13,18 +13,18 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// retentionEvents is the length of a history after which the workflow
-// continues as new: some dozens of looks.
+// retentionEvents is the history length after which the workflow continues as
+// new: a few dozen rounds.
 const retentionEvents = 1_000
 
-// changeArchives is that archives are removed by the workflow, and events by an
-// activity that keeps to a rate. Executions that began without it go on as they
-// were until they are told of it.
+// changeArchives is the change that lets the workflow remove archives, and
+// removes events by an activity with a rate limit. Executions that began
+// without it continue without it until a configuration with archives arrives.
 const changeArchives = "retention-archives"
 
-// Retention is the workflow that removes what the configuration keeps no
-// longer: it looks, sleeps, and looks again. It ends where it is told that
-// everything is kept.
+// Retention is the retention workflow: it removes data that the configuration
+// no longer keeps, sleeps, and checks again. It ends if the configuration keeps
+// everything.
 func Retention(ctx workflow.Context, in contract.RetentionInput) error {
 	s := &sweeper{in: in, most: retentionEvents}
 	if in.Limits != nil && in.Limits.Events > 0 {
@@ -47,7 +47,7 @@ func Retention(ctx workflow.Context, in contract.RetentionInput) error {
 		onBare(ctx, contract.SignalForceContinue, func(workflow.Context) { s.forced = true }),
 	}
 	err := workflow.SetQueryHandlerWithOptions(ctx, contract.QueryState, func() (run.RetentionStatus, error) { return s.status, nil },
-		workflow.QueryHandlerOptions{Description: "What is kept, and what was removed."})
+		workflow.QueryHandlerOptions{Description: "The retention settings, and the data that was removed."})
 	if err != nil {
 		return err
 	}
@@ -62,30 +62,31 @@ func Retention(ctx workflow.Context, in contract.RetentionInput) error {
 	}
 }
 
-// errEverythingKept ends the workflow.
+// errEverythingKept ends the workflow: the configuration removes nothing.
 var errEverythingKept = errors.New("everything is kept")
 
-// sweeper is one execution of the workflow.
+// sweeper is one execution of the retention workflow.
 type sweeper struct {
-	in       contract.RetentionInput // for the next execution: with what it was told last
-	wanted   run.Retention           // of that, what this execution heeds
+	in       contract.RetentionInput // for the next execution, with the newest configuration
+	wanted   run.Retention           // the part of the configuration that this execution applies
 	archives bool                    // see changeArchives
-	told     int                     // how often it was told of archives, where it began without them
-	most     int                     // events of the history
+	told     int                     // configurations with archives received by an execution that began without them
+	most     int                     // maximum length of the history
 	inbox    inbox
 	forced   bool
 	status   run.RetentionStatus
 }
 
-// known returns what a version before changeArchives understands.
+// known returns the part of a configuration that a version before
+// changeArchives supports.
 func known(r run.Retention) run.Retention {
 	r.Archives, r.PerSecond = run.ArchiveRetention{}, 0
 	return r
 }
 
-// configure takes what is kept from now on. While versions are mixed a worker of
-// the one before may have taken the same signal, without seeing all of it; so
-// each has a version of its own.
+// configure sets the configuration from a signal. During an upgrade, a worker
+// of the previous version may have received the same signal without
+// understanding all of it; so each signal has a version of its own.
 func (s *sweeper) configure(ctx workflow.Context, r run.Retention) {
 	s.in.Retention, s.wanted = r, r
 	if !s.archives && r != known(r) {
@@ -110,8 +111,8 @@ func (s *sweeper) run(ctx workflow.Context) error {
 	}
 }
 
-// heed reports by an error that this execution is to end. The next one begins
-// with a look.
+// heed handles the signals, and returns an error if this execution must end.
+// The next one begins with a round.
 func (s *sweeper) heed(ctx workflow.Context) error {
 	s.inbox.drain(ctx)
 	info := workflow.GetInfo(ctx)
@@ -124,7 +125,7 @@ func (s *sweeper) heed(ctx workflow.Context) error {
 	return nil
 }
 
-// sweep removes things of a kind as long as there are more.
+// sweep removes data of a kind until none is left.
 func (s *sweeper) sweep(ctx workflow.Context, kind run.RetentionKind, some func() (n int, bytes int64, more bool, err error)) error {
 	for more := true; more; {
 		if err := s.heed(ctx); err != nil {
@@ -142,7 +143,7 @@ func (s *sweeper) sweep(ctx workflow.Context, kind run.RetentionKind, some func(
 	return nil
 }
 
-// rate is how much is removed in a second, 0 for no bound.
+// rate returns the limit of removals per second, 0 for none.
 func (s *sweeper) rate() int {
 	return cmp.Or(s.status.Retention.PerSecond, s.status.Retention.Logs.PerSecond)
 }
@@ -159,8 +160,8 @@ func (s *sweeper) expireLogs(ctx workflow.Context) error {
 	})
 }
 
-// expireArchives comes before deleteRuns, so that what is due for itself counts
-// as that, and not as a part of its run.
+// expireArchives runs before deleteRuns, so that archives that expired
+// themselves are counted as archives and not as part of their run.
 func (s *sweeper) expireArchives(ctx workflow.Context) error {
 	keep := s.status.Retention.Archives
 	if !keep.On {
@@ -208,12 +209,12 @@ func (s *sweeper) removeEvents(ctx workflow.Context) error {
 	})
 }
 
-// sleep waits until it is time for the next look. To be told again what it
-// knows changes nothing.
+// sleep waits until the next round. A signal with the same configuration has no
+// effect.
 func (s *sweeper) sleep(ctx workflow.Context) error {
 	s.status.Doing, s.status.Next = "", workflow.Now(ctx).Add(s.status.Retention.Interval.Std())
 	workflow.SetCurrentDetails(ctx, s.details())
-	timer := workflow.NewTimerWithOptions(ctx, s.status.Retention.Interval.Std(), workflow.TimerOptions{Summary: "until the next look"})
+	timer := workflow.NewTimerWithOptions(ctx, s.status.Retention.Interval.Std(), workflow.TimerOptions{Summary: "until the next round"})
 	for !timer.IsReady() {
 		if err := workflow.Await(ctx, func() bool { return timer.IsReady() || s.inbox.waiting() }); err != nil {
 			return err
@@ -225,7 +226,7 @@ func (s *sweeper) sleep(ctx workflow.Context) error {
 	return nil
 }
 
-// details tells how it stands, for Temporal's own UI.
+// details describes the state for Temporal's web UI.
 func (s *sweeper) details() string {
 	var texts []string
 	for _, kind := range run.RetentionKinds() {
@@ -235,5 +236,5 @@ func (s *sweeper) details() string {
 		}
 		texts = append(texts, text)
 	}
-	return fmt.Sprintf("Removed %s since %s. It looks again at %s.", strings.Join(texts, ", "), clock(s.status.Since), clock(s.status.Next))
+	return fmt.Sprintf("Removed %s since %s. Next round at %s.", strings.Join(texts, ", "), clock(s.status.Since), clock(s.status.Next))
 }

@@ -20,21 +20,21 @@ import (
 	"github.com/drover-run/drover/workers"
 )
 
-// archive stands for what is deleted.
+// archive is a fake of the records that removes data.
 type archive struct {
 	mu       sync.Mutex
 	runs     int
 	events   int
 	down     int // calls that fail before it answers
 	asked    []run.DeleteQuery
-	looks    int // for events
-	logs     int // runs with logs that have expired
+	looks    int // calls of RemoveEvents
+	logs     int // runs with expired logs
 	archives map[run.ArchiveKind]int
-	order    []run.RetentionKind // of what was asked for
+	order    []run.RetentionKind // the kinds in the order of the calls
 }
 
-// note notes what is asked for, once where it is asked for again. The lock must
-// be held.
+// note records a call, once for repeated calls of one kind. The caller holds
+// the lock.
 func (a *archive) note(kind run.RetentionKind) {
 	if n := len(a.order); n == 0 || a.order[n-1] != kind {
 		a.order = append(a.order, kind)
@@ -124,7 +124,7 @@ func playRetention(env *testsuite.TestWorkflowEnvironment, r run.Retention, limi
 	return env.GetWorkflowError()
 }
 
-// turnOff tells the workflow that everything is kept.
+// turnOff sends a configuration that keeps everything.
 func turnOff(env *testsuite.TestWorkflowEnvironment, after time.Duration) {
 	env.RegisterDelayedCallback(func() {
 		env.SignalWorkflow(contract.SignalRetention, run.Retention{Interval: run.Duration(time.Hour)})
@@ -143,7 +143,7 @@ func TestRetention_looks_now_and_then(t *testing.T) {
 		require.Zero(t, a.events)
 		a.runs = 1
 		a.mu.Unlock()
-		env.SignalWorkflow(contract.SignalRetention, both) // what it knows
+		env.SignalWorkflow(contract.SignalRetention, both) // the current configuration
 	}, 30*time.Minute)
 	turnOff(env, 90*time.Minute)
 	require.NoError(t, playRetention(env, both, nil))
@@ -156,7 +156,7 @@ func TestRetention_looks_now_and_then(t *testing.T) {
 	require.Empty(t, status.Doing)
 }
 
-// keepAllKinds says something of all kinds.
+// keepAllKinds has settings for all kinds.
 func keepAllKinds() run.Retention {
 	return run.Retention{
 		Interval: run.Duration(time.Hour), Logs: run.LogRetention{MaxAge: 1}, Runs: run.RunsRetention{Keep: 3}, Events: run.EventRetention{Keep: 9},
@@ -165,7 +165,7 @@ func keepAllKinds() run.Retention {
 }
 
 // TestRetention_removes_all_kinds removes archives before their runs, so that
-// each counts as what it was due for.
+// each is counted as its own kind.
 func TestRetention_removes_all_kinds(t *testing.T) {
 	t.Parallel()
 	a := &archive{archives: map[run.ArchiveKind]int{run.ArchiveWorkspace: 120, run.ArchiveArtifact: 3, run.ArchiveCache: 2}, runs: 1}
@@ -179,8 +179,8 @@ func TestRetention_removes_all_kinds(t *testing.T) {
 	}, retentionStatus(t, env).Removed)
 }
 
-// TestRetention_begun_before has an execution of a version that left archives to
-// others: it goes on like that until it is told of them.
+// TestRetention_begun_before has an execution of a version that did not remove
+// archives: it continues like that until a configuration has archives.
 func TestRetention_begun_before(t *testing.T) {
 	t.Parallel()
 	for name, seen := range map[string]bool{"then_told": true, "told_while_versions_are_mixed": false} {
@@ -234,7 +234,7 @@ func TestRetention_deletes_what_is_configured_alone(t *testing.T) {
 	}
 }
 
-// TestRetention_configured_anew goes on with the new configuration at once.
+// TestRetention_configured_anew applies a new configuration immediately.
 func TestRetention_configured_anew(t *testing.T) {
 	t.Parallel()
 	env := newRetentionEnv(t, &archive{})
@@ -269,7 +269,7 @@ func TestRetention_cancelled(t *testing.T) {
 	require.True(t, temporal.IsCanceledError(playRetention(env, keepThree(), nil)))
 }
 
-// playRetention plays the workflow on the server: two looks, another
+// playRetention plays the workflow on the server: two rounds, another
 // configuration, and its end.
 func (f *farm) playRetention(t *testing.T) {
 	tell := func(r run.Retention) {
@@ -287,7 +287,7 @@ func (f *farm) playRetention(t *testing.T) {
 	}
 	r := run.Retention{Interval: run.Duration(time.Second), Runs: run.RunsRetention{Keep: 3}, Events: run.EventRetention{Keep: 100}}
 	tell(r)
-	asked(4) // 2,500 runs, and once more
+	asked(4) // 2,500 runs, and one more call
 	tell(r)
 	r.Interval = run.Duration(time.Hour)
 	tell(r)
@@ -296,8 +296,8 @@ func (f *farm) playRetention(t *testing.T) {
 	f.keep(t, contract.RetentionWorkflow, "configured-anew", contract.RetentionWorkflowID)
 }
 
-// playExpiry has all kinds removed, more than one call does, and then everything
-// kept.
+// playExpiry removes data of all kinds, more than one call removes, and then
+// keeps everything.
 func (f *farm) playExpiry(t *testing.T) {
 	tell := func(r run.Retention) {
 		_, err := f.client.SignalWithStartWorkflow(t.Context(), contract.RetentionWorkflowID, contract.SignalRetention, r,

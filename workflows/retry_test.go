@@ -50,13 +50,13 @@ func TestRetry_only_on_what_is_named(t *testing.T) {
 		first    behaviour
 		attempts int
 	}{
-		"a failed step, on failed":             {[]run.RetryOn{run.RetryFailed}, failStep, 2},
-		"a failed step, on start_failed":       {[]run.RetryOn{run.RetryStartFailed}, failStep, 1},
-		"a failed start, on failed":            {[]run.RetryOn{run.RetryFailed}, failStart, 1},
-		"a failed start, on start_failed":      {[]run.RetryOn{run.RetryStartFailed}, failStart, 2},
-		"an environment that vanished":         {[]run.RetryOn{run.RetryFailed}, answer(run.StatusFailed, run.CauseVanished, ""), 2},
-		"a removed executor, told by its own":  {nil, answer(run.StatusFailed, run.CauseExecutorLost, ""), 1},
-		"a task that was stopped from outside": {nil, answer(run.StatusStopped, "", ""), 1},
+		"a failed step, on failed":                {[]run.RetryOn{run.RetryFailed}, failStep, 2},
+		"a failed step, on start_failed":          {[]run.RetryOn{run.RetryStartFailed}, failStep, 1},
+		"a failed start, on failed":               {[]run.RetryOn{run.RetryFailed}, failStart, 1},
+		"a failed start, on start_failed":         {[]run.RetryOn{run.RetryStartFailed}, failStart, 2},
+		"an environment that vanished":            {[]run.RetryOn{run.RetryFailed}, answer(run.StatusFailed, run.CauseVanished, ""), 2},
+		"a removed executor, reported by its own": {nil, answer(run.StatusFailed, run.CauseExecutorLost, ""), 1},
+		"a task that was stopped from outside":    {nil, answer(run.StatusStopped, "", ""), 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -75,7 +75,7 @@ func TestGiveBack_is_no_attempt(t *testing.T) {
 	begin := w.env.Now()
 	require.Equal(t, run.ResultSuccess, w.run().Result)
 	require.Equal(t, 3*time.Second, w.env.Now().Sub(begin).Round(time.Second), "nothing, then 1 s, then 2 s")
-	reason := "executor host-1 gave it back: its disk is full"
+	reason := "executor host-1 requeued it: its disk is full"
 	require.Empty(t, cmp.Diff([]change{
 		{0, 1, 1, run.StatusQueued, ""},
 		{0, 1, 2, run.StatusQueued, reason},
@@ -90,5 +90,5 @@ func TestResult_that_is_none(t *testing.T) {
 	w := newWorld(t, newPlan(node("a")))
 	w.on("a", answer(run.StatusRunning, "", ""))
 	require.Equal(t, run.ResultFailed, w.run().Result)
-	require.Equal(t, `its executor told the status "running" as its end`, w.tasks[0].Reason)
+	require.Equal(t, `its executor reported the status "running" as its end`, w.tasks[0].Reason)
 }

@@ -16,11 +16,11 @@ type runner struct {
 	limits contract.Limits
 	log    log.Logger
 	calls  calls
-	root   workflow.Context // ends when somebody cancels the workflow
+	root   workflow.Context // cancelled when the workflow is cancelled
 
 	plan    run.Plan
 	graph   *run.Graph // nil until the plan is loaded
-	open    int        // tasks that a restart did not keep: all of them elsewhere
+	open    int        // tasks that a restart did not keep: all tasks of a run that is no restart
 	crew    *crew
 	ledger  *ledger
 	batches *batches
@@ -34,17 +34,17 @@ type runner struct {
 
 	stopped  *contract.Stop
 	cut      bool                // the stop, or the timeout, kept a task from its end
-	culprit  int                 // the task whose failure made the result failed, -1 for none
-	unwanted bool                // fail fast withdrew what was queued
+	culprit  int                 // the task that made the result failed, -1 for none
+	unwanted bool                // fail fast has withdrawn the queued tasks
 	written  contract.ApplyInput // result and reason as the records have them
-	closed   bool                // the records have the run as final
+	closed   bool                // the records have a final phase
 
-	nudged bool // the records may tell another phase
-	forced bool // somebody wants it to continue as new
+	nudged bool // the records may have another phase
+	forced bool // a signal asks it to continue as new
 }
 
-// newRunner returns a runner of what the input carries. It makes nothing that
-// a history would show.
+// newRunner returns a runner for the input. It creates no events in the
+// history.
 func newRunner(root workflow.Context, in contract.RunInput) *runner {
 	r := &runner{
 		in: in, limits: limits(in.Limits), log: workflow.GetLogger(root), root: root,
@@ -58,8 +58,8 @@ func newRunner(root workflow.Context, in contract.RunInput) *runner {
 	return r
 }
 
-// run sees the run through. A cancellation of the workflow is a wish to stop
-// the run, so all that is done is done on a context that outlives it.
+// run executes the run to its end. A cancellation of the workflow only requests
+// a stop, so everything happens on a context that outlives the cancellation.
 func (r *runner) run(root workflow.Context) (contract.RunOutput, error) {
 	ctx, _ := workflow.NewDisconnectedContext(root)
 	r.board.begin(ctx)
@@ -82,13 +82,13 @@ func (r *runner) run(root workflow.Context) (contract.RunOutput, error) {
 	}
 	r.publish(ctx)
 	if r.phase == run.PhaseCancelled {
-		r.inbox.drain(ctx) // of the cancellation, which the records told already
+		r.inbox.drain(ctx) // discards the signal of the cancellation, which the records have reported
 	}
 	return contract.RunOutput{Phase: r.phase, Result: r.written.Result, Reason: r.written.Reason}, nil
 }
 
-// turn takes what has come, decides what follows and writes it. again says
-// that it wrote, and so may have more to decide.
+// turn handles signals and results, decides which tasks follow, and writes the
+// changes. again is true if it wrote, because then more may have to be decided.
 func (r *runner) turn(ctx workflow.Context) (again bool, err error) {
 	r.inbox.drain(ctx)
 	r.heed(ctx)
@@ -105,25 +105,26 @@ func (r *runner) turn(ctx workflow.Context) (again bool, err error) {
 	return false, nil
 }
 
-// await sleeps until something came.
+// await blocks until there is work.
 func (r *runner) await(ctx workflow.Context) {
-	// The context is never cancelled.
+	// ctx is disconnected and never cancelled.
 	_ = workflow.Await(ctx, func() bool {
 		return r.inbox.waiting() || len(r.crew.endings) > 0 || r.crew.answered() || !r.ledger.empty() || r.batches.news() || r.growth.news() ||
 			r.timedOut() || (r.stopped == nil && r.root.Err() != nil)
 	})
 }
 
-// idle reports whether nothing is lost where the execution ends here: no
-// activity is open, no batch is being started or told, no signal is unread.
+// idle reports whether the execution can end here without losing anything: no
+// activity is open, no start of or signal to a batch is in flight, and no
+// signal is unread.
 func (r *runner) idle() bool {
 	return r.crew.idle() && r.ledger.empty() && r.batches.quiet() && r.growth.idle() && !r.inbox.waiting()
 }
 
-// dirty reports whether there is something to write.
+// dirty reports whether there are changes to write.
 func (r *runner) dirty() bool {
 	if r.closed {
-		return !r.ledger.empty() // it is refused, and those who wait for it learn how it stands
+		return !r.ledger.empty() // the records refuse it, and the waiting futures get the task's state
 	}
 	result, reason := r.result()
 	return !r.ledger.empty() || r.graph.Done() && r.crew.idle() || result != r.written.Result || reason != r.written.Reason
@@ -152,7 +153,7 @@ func (r *runner) write(ctx workflow.Context) error {
 	return nil
 }
 
-// stand goes on from how the run stands in the records.
+// stand applies the run's state in the records.
 func (r *runner) stand(ctx workflow.Context, s contract.Standing) {
 	for _, task := range s.Approved {
 		r.approve(task)
@@ -161,14 +162,14 @@ func (r *runner) stand(ctx workflow.Context, s contract.Standing) {
 		r.stop(ctx, contract.Stop{Reason: stopReason})
 	}
 	if s.Phase.Final() && !r.closed {
-		// Somebody closed the run from outside: end what is left of it.
+		// The run was closed from outside: end its remaining tasks.
 		r.closed = true
 		r.written.Result = s.Result
 		r.stop(ctx, contract.Stop{Reason: closedReason})
 	}
 }
 
-// continueAsNew begins a new execution with the state of this one.
+// continueAsNew starts a new execution with the state of this one.
 func (r *runner) continueAsNew(ctx workflow.Context) error {
 	state := &contract.RunState{
 		Statuses: r.graph.Statuses(), Grown: r.graph.Grown(), Started: r.started, Stop: r.stopped, Cut: r.cut, Culprit: r.culprit,

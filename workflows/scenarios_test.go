@@ -13,23 +13,23 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// scenario is a run on a real server. Those that are stored make the corpus of
+// scenario is a run on a real server. The stored ones make the corpus of
 // histories that every later build must replay.
 type scenario struct {
 	name   string
 	slow   bool // waits for heartbeats to time out
 	manual bool
-	groups []string // change groups that do not let it in at once
+	groups []string // change groups whose slots are not free at first
 	plan   run.Plan
 	limits *contract.Limits
 	duties map[string][]duty
 	before func(g *game) // before its workflow is started
 	drive  func(g *game)
-	// batches and executions say how many histories it leaves.
+	// batches and executions are the numbers of histories that the run leaves.
 	batches, executions int
 }
 
-// scenarios returns new ones: they have state.
+// scenarios returns new scenarios: they have state.
 func scenarios() []scenario {
 	return concat(simple(), grouped(), restarts(), stopping(), contacts(), batched(), growing(), outside())
 }
@@ -137,7 +137,7 @@ func stopping() []scenario {
 				g.wantStop()
 				g.finished(run.ResultStopped, run.StatusStopped, run.StatusSkipped, run.StatusSkipped)
 				require.Less(g.t, time.Since(begin), 5*time.Second)
-				require.Equal(g.t, "it was told to stop", g.tasks[0].Reason)
+				require.Equal(g.t, "it received a stop", g.tasks[0].Reason)
 			},
 		},
 		{
@@ -183,8 +183,8 @@ func contacts() []scenario {
 			},
 		},
 		{
-			// A member of a set vanishes with the one task, and another member has
-			// the other one already.
+			// A member of a set vanishes with one task, and another member
+			// already has the other task.
 			name: "adopted-by-a-set", slow: true, plan: newPlan(node("a"), node("b")),
 			duties: map[string][]duty{
 				"execute a": {doVanishOf("pod-1", "blue")}, "adopt a": {doAnswer(ended(run.StatusSuccess, "", ""))},
@@ -209,7 +209,7 @@ func contacts() []scenario {
 			},
 		},
 		{
-			// Its silence has not been noticed.
+			// Its heartbeats have not timed out yet.
 			name: "executor-removed-early", plan: newPlan(lost, node("b"), node("c")),
 			duties: map[string][]duty{
 				"execute a": {doVanish("host-9"), doSucceed}, "execute b": {doVanish("host-9")}, "execute c": {doUntil(false, never)},
@@ -237,7 +237,8 @@ func contacts() []scenario {
 			},
 		},
 		{
-			// It was removed before the run waited for it, which nobody tells.
+			// It was removed before the run waited for it, so no signal reports
+			// that.
 			name: "executor-removed-before", slow: true, plan: newPlan(node("a")),
 			duties: map[string][]duty{"execute a": {doVanish(goneExecutor)}},
 			drive: func(g *game) {
@@ -246,7 +247,7 @@ func contacts() []scenario {
 			},
 		},
 		{
-			// It had only said that it takes the task.
+			// It had only acknowledged the task, without a claim.
 			name: "executor-removed-unclaimed", slow: true, plan: newPlan(node("a")),
 			duties: map[string][]duty{"execute a": {doTakeOnly("host-9"), doSucceed}},
 			drive: func(g *game) {
@@ -257,9 +258,9 @@ func contacts() []scenario {
 			},
 		},
 		{
-			// A set is removed while the run waits for another member than the one
-			// that the removal names; and a member of one has a task that an
-			// executor was handed as well.
+			// A set is removed while the run waits for another member than the
+			// one that the signal names. A member of the set also has a task
+			// that was delivered to another executor too.
 			name: "set-removed", slow: true, plan: newPlan(node("a"), node("b")),
 			duties: map[string][]duty{
 				"execute a": {doVanishLast(goneExecutor, "pod-2", "red")},
@@ -336,7 +337,7 @@ func batched() []scenario {
 	}
 }
 
-// growing are runs whose tasks are made of lists.
+// growing are runs whose tasks are expanded from lists.
 func growing() []scenario {
 	listed := func(name string, depends ...int) run.Node {
 		n := node(name, depends...)
@@ -355,7 +356,7 @@ func growing() []scenario {
 				for task, want := range []run.Status{run.StatusSuccess, run.StatusSuccess, run.StatusFailed, run.StatusSuccess, run.StatusSuccess} {
 					require.Equal(g.t, want, g.tasks[task].Status)
 				}
-				require.Equal(g.t, "tasks made of its list: 7", g.tasks[1].Reason)
+				require.Equal(g.t, "tasks created from its list: 7", g.tasks[1].Reason)
 				require.Equal(g.t, "the list is empty", g.tasks[2].Reason)
 				require.Equal(g.t, run.StatusSuccess, g.tasks[11].Status)
 				require.Equal(g.t, 1, g.f.count(g.id, "execute build[6]"))
@@ -389,11 +390,12 @@ func growing() []scenario {
 	}
 }
 
-// outside are faults of what is around the workflows.
+// outside are faults outside of the workflows.
 func outside() []scenario {
 	return []scenario{
 		{
-			// The records are away for longer than a local activity tries.
+			// The records are unavailable for longer than a local activity
+			// retries.
 			name: "outage", slow: true, plan: newPlan(node("a"), node("b", 0)),
 			duties: map[string][]duty{"execute a": {func(ctx context.Context, f *farm, in contract.ExecuteInput) (contract.ExecuteResult, error) {
 				out, err := doSucceed(ctx, f, in)
@@ -406,7 +408,7 @@ func outside() []scenario {
 			drive: func(g *game) { g.finished(run.ResultSuccess, run.StatusSuccess, run.StatusSuccess) },
 		},
 		{
-			// The claim is refused, since an executor has a later attempt.
+			// The claim is refused, because an executor holds a later attempt.
 			name: "claimed-elsewhere", plan: newPlan(retrying("a", run.Retry{MaxAttempts: 3})),
 			duties: map[string][]duty{
 				"execute a": {func(_ context.Context, f *farm, in contract.ExecuteInput) (contract.ExecuteResult, error) {
@@ -422,7 +424,7 @@ func outside() []scenario {
 			},
 		},
 		{
-			// Somebody resets the workflow: what it did before stands.
+			// The workflow is reset: its earlier effects remain.
 			name: "reset", plan: newPlan(node("done"), node("running"), node("queued"), node("later", 0, 1, 2)),
 			duties: map[string][]duty{
 				"execute running": {doVanish("host-1")}, "adopt running": {doAnswer(ended(run.StatusSuccess, "", ""))},
@@ -445,7 +447,8 @@ func outside() []scenario {
 	}
 }
 
-// wantStop is what a client's stop does: the records first, then the signal.
+// wantStop does what a client's stop does: it changes the records first, then
+// sends the signal.
 func (g *game) wantStop() {
 	g.mu.Lock()
 	g.stop = true

@@ -10,11 +10,12 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// ScheduledRun is the workflow of one firing of a schedule. It fails where no
-// run can be made, and where the run fails. Where it is cancelled, it ends as
-// cancelled once the run, which is stopped, has ended.
+// ScheduledRun is the workflow that fires a schedule once. It fails if the run
+// cannot be created, and if the run fails. A cancellation stops the run, and
+// the workflow ends as cancelled once the run has ended.
 func ScheduledRun(ctx workflow.Context, in contract.ScheduledRunInput) (contract.ScheduledRunOutput, error) {
-	// What has begun is seen through, also when the workflow is cancelled.
+	// An operation that has begun completes, also when the workflow is
+	// cancelled.
 	lasting, _ := workflow.NewDisconnectedContext(ctx)
 	info := workflow.GetInfo(ctx)
 	f := firing{schedule: in.Schedule}
@@ -55,7 +56,7 @@ func ScheduledRun(ctx workflow.Context, in contract.ScheduledRunInput) (contract
 	return contract.ScheduledRunOutput{Run: made.Run, Phase: end.Phase, Result: end.Result}, nil
 }
 
-// scheduledFor returns the time that Temporal started this execution for.
+// scheduledFor returns the time that this execution was scheduled for.
 func scheduledFor(ctx workflow.Context) time.Time {
 	key := temporal.NewSearchAttributeKeyTime(contract.AttributeScheduledFor)
 	if at, ok := workflow.GetTypedSearchAttributes(ctx).GetTime(key); ok {

@@ -16,7 +16,7 @@ import (
 	"github.com/drover-run/drover/workers"
 )
 
-// runs stands for the engine and the records: runs that end when they are told.
+// runs is a fake of the engine and the records, with runs that end on request.
 type runs struct {
 	mu      sync.Mutex
 	made    contract.FireResult
@@ -25,7 +25,7 @@ type runs struct {
 	state   run.Run
 	gone    bool
 	ended   []run.ID
-	// obeys says that a run ends when it is told to.
+	// obeys lets a run end when it is stopped.
 	obeys   bool
 	signals []chan struct{}
 }
@@ -71,13 +71,13 @@ func (r *runs) Watch(run.ID) (signal <-chan struct{}, stop func()) {
 	return c, func() {}
 }
 
-// awaitWatched waits until somebody waits for the run.
+// awaitWatched waits until the workflow waits for the run.
 func (r *runs) awaitWatched(t *testing.T) {
 	t.Helper()
 	testenv.Await(t, 20*time.Second, func() (bool, string) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return len(r.signals) > 0, "nobody waits for the run"
+		return len(r.signals) > 0, "nothing waits for the run"
 	})
 }
 
@@ -187,7 +187,8 @@ func TestScheduledRun_makes_none(t *testing.T) {
 	}
 }
 
-// TestScheduledRun_cancelled: it stops its run, and ends when that has ended.
+// TestScheduledRun_cancelled: the workflow stops its run, and ends once the run
+// has ended.
 func TestScheduledRun_cancelled(t *testing.T) {
 	t.Parallel()
 	r := newRuns()
@@ -204,8 +205,8 @@ func TestScheduledRun_cancelled(t *testing.T) {
 	require.True(t, temporal.IsCanceledError(env.GetWorkflowError()), "%v", env.GetWorkflowError())
 }
 
-// TestScheduledRun_cancelled_while_it_fires: the run that is made all the same
-// is stopped.
+// TestScheduledRun_cancelled_while_it_fires: a run that was created in spite of
+// the cancellation is stopped.
 func TestScheduledRun_cancelled_while_it_fires(t *testing.T) {
 	t.Parallel()
 	r := newRuns()

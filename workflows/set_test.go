@@ -11,11 +11,11 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// silentMember claims the task on a member of a set that then falls silent.
+// silentMember claims the task on a member of a set that then loses contact.
 func silentMember(executor, set string) behaviour { return silentSibling(executor, executor, set) }
 
-// silentSibling claims it on one member, and falls silent on another one that
-// took it over.
+// silentSibling claims it on one member, and loses contact on another member
+// that adopted it.
 func silentSibling(claimant, last, set string) behaviour {
 	return func(w *world, key run.Key) (contract.ExecuteResult, error) {
 		w.claim(key, claimant)
@@ -25,7 +25,7 @@ func silentSibling(claimant, last, set string) behaviour {
 	}
 }
 
-// TestSet_adopts asks whichever member of the set comes for the task.
+// TestSet_adopts: any member of the set may adopt the task.
 func TestSet_adopts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, newPlan(node("a")))
@@ -43,8 +43,8 @@ func TestSet_adopts(t *testing.T) {
 	}, w.requests())
 }
 
-// TestSet_delivered_twice asks the set where a member says that another one has
-// the task.
+// TestSet_delivered_twice asks the set if a member answers that another member
+// holds the task.
 func TestSet_delivered_twice(t *testing.T) {
 	t.Parallel()
 	for name, claimed := range map[string]contract.Heartbeat{
@@ -66,7 +66,8 @@ func TestSet_delivered_twice(t *testing.T) {
 	}
 }
 
-// TestSet_stops tells the set, of tasks in contact and out of it.
+// TestSet_stops sends the stop to the set, for tasks in contact and out of
+// contact.
 func TestSet_stops(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, newPlan(node("a"), node("b")))
@@ -82,7 +83,7 @@ func TestSet_stops(t *testing.T) {
 	require.Contains(t, w.stops, "1.1.1 on set:green")
 }
 
-// TestSet_removed ends the wait for a set of which no member is left.
+// TestSet_removed ends the wait for a set that has no member left.
 func TestSet_removed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, newPlan(node("a")))
@@ -94,7 +95,7 @@ func TestSet_removed(t *testing.T) {
 }
 
 // TestSet_removed_that_waits_for_another_member ends the wait for a set whose
-// removal names the member that the records know of.
+// removal names the member in the records.
 func TestSet_removed_that_waits_for_another_member(t *testing.T) {
 	t.Parallel()
 	for name, execute := range map[string]behaviour{
@@ -118,8 +119,8 @@ func TestSet_removed_that_waits_for_another_member(t *testing.T) {
 	}
 }
 
-// TestSet_removed_that_is_back goes on waiting where a member of the set has come
-// meanwhile, or where another one was removed.
+// TestSet_removed_that_is_back continues to wait if a member of the set has
+// come back meanwhile, or if another set was removed.
 func TestSet_removed_that_is_back(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, newPlan(node("a")))
@@ -134,8 +135,8 @@ func TestSet_removed_that_is_back(t *testing.T) {
 	require.Equal(t, run.ResultSuccess, w.run().Result)
 }
 
-// TestSet_has_what_another_was_handed asks the whole set where a member has
-// claimed what was handed to an executor that was removed.
+// TestSet_has_what_another_was_handed asks the whole set if a member has
+// claimed a task that was delivered to a removed executor.
 func TestSet_has_what_another_was_handed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, newPlan(node("a")))

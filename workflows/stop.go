@@ -7,8 +7,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// heed acts on what asks for a stop without a signal: the run's timeout, and a
-// cancellation of the workflow.
+// heed handles the stop requests that come without a signal: the run's timeout,
+// and a cancellation of the workflow.
 func (r *runner) heed(ctx workflow.Context) {
 	if r.timedOut() {
 		r.stop(ctx, contract.Stop{Reason: timeoutReason(r.plan), TimedOut: true})
@@ -24,8 +24,9 @@ func (r *runner) timedOut() bool {
 
 func timeoutReason(p run.Plan) string { return "run timed out after " + span(p.Timeout.Std()) }
 
-// stop ends the run as soon as nobody executes a task of it: what did not
-// start is skipped, what runs is stopped. The first reason counts.
+// stop ends the run as soon as no executor runs a task of it: it skips the
+// tasks that have not started, and stops the others. Only the first reason
+// counts.
 func (r *runner) stop(ctx workflow.Context, why contract.Stop) {
 	if r.stopped != nil || r.phase != run.PhaseRunning || r.graph == nil {
 		return
@@ -44,8 +45,8 @@ func (r *runner) skipUnstarted(why contract.Stop) {
 	}
 }
 
-// result returns how the run stands: failed from the first failure or its
-// timeout on, and anything else at its end only.
+// result returns the run's result: failed as soon as a task has failed or the
+// run has timed out, and any other result only at its end.
 func (r *runner) result() (run.Result, string) {
 	result := r.graph.Result()
 	switch {

@@ -10,9 +10,9 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// The SDK's test environment answers a cancellation by itself, as the server
-// does for tasks that nobody took. Stops of tasks that run are tested against
-// a server (server_test.go).
+// The SDK's test environment answers a cancellation itself, as the server does
+// for tasks that no worker received. Stops of running tasks are tested against
+// a server (scenarios_test.go).
 
 func TestStop_skips_what_did_not_begin(t *testing.T) {
 	t.Parallel()

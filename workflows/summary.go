@@ -8,7 +8,7 @@ import (
 	"github.com/drover-run/drover/contract"
 )
 
-// summary is what Temporal's own user interface shows for a task.
+// summary returns what Temporal's web UI shows for a task.
 func summary(name string, attempt int) string {
 	if attempt > 1 {
 		return shorten(fmt.Sprintf("%s (attempt %d)", name, attempt))
@@ -16,7 +16,7 @@ func summary(name string, attempt int) string {
 	return shorten(name)
 }
 
-// batchSummary tells what a batch is of.
+// batchSummary returns the summary of a batch.
 func batchSummary(in contract.BatchInput) string {
 	return shorten(fmt.Sprintf("batch %d of %s", in.Batch, in.Name))
 }
@@ -28,7 +28,7 @@ func shorten(s string) string {
 	return strings.ToValidUTF8(s[:maxSummary-3], "") + "..."
 }
 
-// span writes a duration without the units that are zero: 2h, 1m30s.
+// span formats a duration without units that are zero: 2h, 1m30s.
 func span(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
@@ -40,7 +40,7 @@ func span(d time.Duration) string {
 	return s
 }
 
-// clock writes a time as reasons have it. It counts by itself: time's own
+// clock formats a time for reasons. It computes the digits itself: time's own
 // formats read the machine's time zones.
 func clock(t time.Time) string {
 	second := t.Unix() % (24 * 60 * 60)

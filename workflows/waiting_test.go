@@ -14,7 +14,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// waiting has what the waiting activities of a farm work with, by webhook,
+// waiting holds the fakes behind the cluster's waiting activities, by webhook,
 // schedule and run.
 type waiting struct {
 	mu    sync.Mutex
@@ -73,7 +73,7 @@ func (f *farm) playWaiting(t *testing.T) {
 			<-p.begun
 			tell(contract.SignalForceContinue)
 			<-p.begun
-			p.over <- "nobody waits for it"
+			p.over <- "nothing waits for it"
 		})
 	})
 	for name, play := range map[string]func(r *runs, cancel func()){
@@ -107,7 +107,7 @@ func (f *farm) playWebhook(t *testing.T, name string, p *post, drive func(p *pos
 	f.keep(t, contract.WebhookWorkflow, name, id)
 }
 
-// failOnce fails as when the records are away.
+// failOnce fails as if the records were unavailable.
 func failOnce(context.Context, *post) (string, error) {
 	return "", temporal.NewApplicationErrorWithOptions("the records are away", string(run.CodeUnavailable), temporal.ApplicationErrorOptions{
 		NextRetryDelay: time.Millisecond,

@@ -9,14 +9,14 @@ import (
 	"github.com/drover-run/drover/contract"
 )
 
-// webhookEvents is the length of a history after which the workflow of a
-// webhook continues as new: it grows by each change of the webhook, and each
+// webhookEvents is the history length after which the webhook workflow
+// continues as new. The history grows with each change of the webhook and each
 // restart of a worker.
 const webhookEvents = 1000
 
-// Webhook is the workflow of a webhook: it sees to it that somebody delivers
-// its events, for as long as there is something to deliver to. How far that
-// has come is known to the records alone.
+// Webhook is the webhook workflow: it keeps an activity running that delivers
+// the webhook's events, until no delivery is due. Only the records have the
+// position in the event log.
 func Webhook(ctx workflow.Context, in contract.WebhookInput) error {
 	w := &webhookRunner{in: in, most: webhookEvents}
 	if in.Limits != nil && in.Limits.Events > 0 {
@@ -29,10 +29,10 @@ func Webhook(ctx workflow.Context, in contract.WebhookInput) error {
 	return w.run(ctx)
 }
 
-// webhookRunner is one execution of the workflow of a webhook.
+// webhookRunner is one execution of the webhook workflow.
 type webhookRunner struct {
 	in     contract.WebhookInput
-	most   int // events of the history
+	most   int // maximum length of the history
 	inbox  inbox
 	told   bool // a client changed the webhook after the delivery began
 	forced bool
@@ -54,7 +54,8 @@ func (w *webhookRunner) run(ctx workflow.Context) error {
 		case err != nil:
 			return err
 		}
-		// What came while the delivery ended may have undone why it did.
+		// A signal that came while the delivery ended may have invalidated the
+		// reason of its end.
 		w.inbox.drain(ctx)
 		if !out.Again && !w.told && !w.forced {
 			return nil
@@ -64,9 +65,9 @@ func (w *webhookRunner) run(ctx workflow.Context) error {
 
 var errFull = errors.New("the history is full")
 
-// deliver has events delivered until that ends. Whoever does it watches the
-// webhook itself: what is told here matters only once it has ended. Where the
-// history is full it is left to the next execution, which takes it over.
+// deliver runs the delivery activity until it ends. The activity itself notices
+// changes of the webhook: a signal matters only once the activity has ended. If
+// the history is full, the next execution starts the activity again.
 func (w *webhookRunner) deliver(ctx workflow.Context) (contract.DeliverResult, error) {
 	ctx, cancel := workflow.WithCancel(ctx)
 	defer cancel()
@@ -93,9 +94,9 @@ func (w *webhookRunner) continueAsNew(ctx workflow.Context) error {
 	return workflow.NewContinueAsNewError(ctx, contract.WebhookWorkflow, contract.WebhookInput{Name: w.in.Name, Limits: w.in.Limits})
 }
 
-// waitOptions are those of an activity that lasts: its worker tells by
-// heartbeats that it is there, and where it is not another goes on. It is left
-// to itself when it is cancelled.
+// waitOptions returns the options of an activity that runs for long. If its
+// heartbeats stop, another worker continues it. After a cancellation the
+// workflow does not wait for its answer.
 func waitOptions(name string) workflow.ActivityOptions {
 	return workflow.ActivityOptions{
 		TaskQueue:             contract.WaitQueue,

@@ -16,16 +16,17 @@ import (
 	"github.com/drover-run/drover/workers"
 )
 
-// delivering is one call of deliver: it answers, or waits until it is told.
+// delivering is one call of deliver: it answers, or waits for a signal of the
+// test.
 type delivering func(ctx context.Context, p *post) (why string, err error)
 
-// post stands for what delivers events: it does as the test says.
+// post is a scripted fake of the webhook delivery.
 type post struct {
 	mu     sync.Mutex
 	script []delivering // the last one repeats
 	calls  int
-	begun  chan struct{} // signalled by each call
-	over   chan string   // why a delivery is over
+	begun  chan struct{} // receives a value with each call
+	over   chan string   // the reason why a delivery ends
 }
 
 func newPost(script ...delivering) *post {
@@ -76,8 +77,8 @@ func TestWebhook_ends_when_there_is_nothing_to_deliver_to(t *testing.T) {
 	require.Equal(t, 1, p.count())
 }
 
-// TestWebhook_told_while_it_ends: a change that comes while the delivery ends
-// is looked at, before the workflow does.
+// TestWebhook_told_while_it_ends: a change that arrives while the delivery ends
+// is handled before the workflow ends.
 func TestWebhook_told_while_it_ends(t *testing.T) {
 	t.Parallel()
 	p := newPost(deliverUntilOver, isDisabled)

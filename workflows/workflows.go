@@ -1,13 +1,14 @@
-// Package workflows holds Drover's deterministic code: the workflow of a run
-// and that of a batch of its tasks.
+// Package workflows holds Drover's deterministic code: the workflow of a run,
+// that of a batch of its tasks, and those of change groups, executors, fleets,
+// retention, schedules and webhooks.
 //
-// A run's graph is decided in one place (package run), its tasks are run by a
-// crew, and what both decide is written to the records through a ledger, one
-// transaction for each workflow task where that can be. Nothing is scheduled
-// before the records say so, and nothing is told as ended before they do.
+// Package run decides a run's graph, a task set runs its tasks, and the pending
+// writes collect the changes of both for the records, if possible one
+// transaction for each workflow task. The workflow schedules nothing before the
+// records have it, and reports no end before the records have it.
 //
 // Histories replay with the newest code: any change of the commands that a
-// history leads to stands behind workflow.GetVersion.
+// history leads to must use workflow.GetVersion.
 package workflows
 
 import (
@@ -17,8 +18,8 @@ import (
 )
 
 // Run is the workflow of one run, from its admission to its end. It completes
-// whatever becomes of the run; it fails only where the records say that there
-// is no such run, or refuse what it writes.
+// with any result of the run; it fails only if the records have no such run, or
+// refuse a write.
 func Run(ctx workflow.Context, in contract.RunInput) (contract.RunOutput, error) {
 	r := newRunner(ctx, in)
 	if err := r.setQuery(ctx); err != nil {
@@ -28,8 +29,8 @@ func Run(ctx workflow.Context, in contract.RunInput) (contract.RunOutput, error)
 }
 
 // Batch is the workflow of a batch of a run's tasks. It reports their ends to
-// the run's workflow, and ends when it has none and is given no more, or when
-// there is no one to report to.
+// the run's workflow. It ends when it has no tasks and accepts no more, or when
+// the run's workflow does not exist.
 func Batch(ctx workflow.Context, in contract.BatchInput) error {
 	b := newBatchRunner(ctx, in)
 	if err := b.setQuery(ctx); err != nil {

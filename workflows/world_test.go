@@ -23,11 +23,11 @@ import (
 
 const runID run.ID = "01k0000000000000000000000a"
 
-// behaviour is what becomes of one dispatch of a task.
+// behaviour is what an executor does for one dispatch of a task.
 type behaviour func(w *world, key run.Key) (contract.ExecuteResult, error)
 
-// world stands for everything around the workflows: the records, and executors
-// that do as the test says.
+// world is a fake of everything around the workflows: the records, and scripted
+// executors.
 type world struct {
 	t   testing.TB
 	env *testsuite.TestWorkflowEnvironment
@@ -38,8 +38,8 @@ type world struct {
 	script map[string][]behaviour // by task name; the last one repeats
 	adopts map[string][]behaviour
 	calls  map[string]int
-	tokens map[run.Key][]byte // of tasks that are held
-	log    []string           // what executors were asked, in order
+	tokens map[run.Key][]byte // of tasks that executors hold
+	log    []string           // the calls of executors, in order
 	stops  []string
 }
 
@@ -65,13 +65,13 @@ func register(r worker.Registry, records *fakeRecords, w *world) {
 	r.RegisterActivityWithOptions(w.stopTask, activity.RegisterOptions{Name: contract.ActivityStopTask})
 }
 
-// on says what becomes of a task's dispatches, one after the other.
+// on sets the behaviour of a task's dispatches, one after the other.
 func (w *world) on(task string, b ...behaviour) { w.script[task] = b }
 
-// onAdopt says the same of its adoptions.
+// onAdopt does the same for its adoptions.
 func (w *world) onAdopt(task string, b ...behaviour) { w.adopts[task] = b }
 
-// at does something at a time of the workflow.
+// at calls do at a time of the workflow.
 func (w *world) at(d time.Duration, do func()) { w.env.RegisterDelayedCallback(do, d) }
 
 func (w *world) signal(d time.Duration, name string, payload any) {
@@ -128,24 +128,24 @@ func (w *world) stopTask(ctx context.Context, in contract.StopInput) (contract.S
 	return contract.StopResult{Known: true}, nil
 }
 
-// complete answers for a task that is held.
+// complete completes a held task.
 func (w *world) complete(task, attempt, dispatch int, result contract.ExecuteResult, err error) {
 	key := run.Key{Run: runID, Task: task, Attempt: attempt, Dispatch: dispatch}
 	w.mu.Lock()
 	token := w.tokens[key]
 	w.mu.Unlock()
-	require.NotNil(w.t, token, "nobody holds task %s", key)
+	require.NotNil(w.t, token, "no executor holds task %s", key)
 	require.NoError(w.t, w.env.CompleteActivity(token, result, err))
 }
 
-// completeIn is complete for a task of a batch, which the test environment
-// does not wake by itself.
+// completeIn is complete for a task of a batch, which the test environment does
+// not wake itself.
 func (w *world) completeIn(batch, task, attempt, dispatch int, result contract.ExecuteResult) {
 	w.complete(task, attempt, dispatch, result, nil)
 	require.NoError(w.t, w.env.SignalWorkflowByID(contract.BatchWorkflowID(runID, batch), contract.SignalBatchMore, contract.BatchMore{}))
 }
 
-// requests returns what executors were asked, in order.
+// requests returns the calls of executors, in order.
 func (w *world) requests() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -199,12 +199,12 @@ func givenBack(executor, reason string) error {
 }
 
 // claimedElsewhere answers a delivery whose claim was refused: another executor
-// has the task.
+// holds the task.
 func claimedElsewhere(*world, run.Key) (contract.ExecuteResult, error) {
 	return contract.ExecuteResult{Claimed: &contract.Heartbeat{}}, nil
 }
 
-// silent claims the task on an executor that then falls silent.
+// silent claims the task on an executor that then loses contact.
 func silent(executor string) behaviour {
 	return func(w *world, key run.Key) (contract.ExecuteResult, error) {
 		w.claim(key, executor)
@@ -212,7 +212,7 @@ func silent(executor string) behaviour {
 	}
 }
 
-// neverStarted answers an adoption of a task that never began.
+// neverStarted answers the adoption of a task that never began.
 func neverStarted(*world, run.Key) (contract.ExecuteResult, error) {
 	return contract.ExecuteResult{NeverStarted: "the key is closed"}, nil
 }
@@ -255,7 +255,7 @@ func wide(name string, width int, depends ...int) run.Node {
 	return n
 }
 
-// statuses returns how the tasks stand in the records, in order.
+// statuses returns the statuses of the tasks in the records, in order.
 func (w *world) statuses() []run.Status {
 	w.fakeRecords.mu.Lock()
 	defer w.fakeRecords.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// book is what a Gateway knows beside its runs: enough for commands on change
-// groups, restarts and deletions. Nobody waits for a slot of it.
+// book is the state of a Gateway besides its runs, for the commands on change
+// groups, restarts and deletions. It has no queue: no run waits for a slot.
 type book struct {
 	limits   map[string]api.ChangeGroupSpec
 	versions map[string]int64
@@ -42,7 +42,7 @@ func (g *Gateway) serveChangeGroups(mux *http.ServeMux) {
 	mux.HandleFunc("DELETE /api/v1/runs", g.deleteRuns)
 }
 
-// token returns the update token of groups. The lock must be held.
+// token returns the update token of groups. The caller must hold the lock.
 func (g *Gateway) token(names []string) string {
 	if len(names) == 0 {
 		return ""
@@ -54,8 +54,8 @@ func (g *Gateway) token(names []string) string {
 	return token.String()
 }
 
-// use checks an update token and uses it up, and refuses the call where it is
-// stale. The lock must be held.
+// use checks an update token and invalidates it, and refuses the call if the
+// token is stale. The caller must hold the lock.
 func (g *Gateway) use(w http.ResponseWriter, text string, groups []string) bool {
 	token, err := run.ParseToken(text)
 	if err != nil {
@@ -74,7 +74,7 @@ func (g *Gateway) use(w http.ResponseWriter, text string, groups []string) bool 
 	return true
 }
 
-// useBody is use with the token of the body of an action on a run.
+// useBody is use with the token in the body of an action on a run.
 func (g *Gateway) useBody(w http.ResponseWriter, r *http.Request) bool {
 	var body api.RunAction
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
@@ -87,15 +87,15 @@ func (g *Gateway) useBody(w http.ResponseWriter, r *http.Request) bool {
 	return g.use(w, body.ChangegroupToken, known.Changegroups)
 }
 
-// replay answers a request that came before with its idempotency key, and
-// reports whether it did. The lock must be held.
+// replay repeats the answer to an earlier request with the same idempotency key,
+// and reports whether there was one. The caller must hold the lock.
 func (g *Gateway) replay(w http.ResponseWriter, key, request string) bool {
 	before, ok := g.book.keys[key]
 	switch {
 	case key == "" || !ok:
 		return false
 	case before.request != request:
-		problem(w, http.StatusUnprocessableEntity, "idempotency_mismatch", "the idempotency key came with another request before")
+		problem(w, http.StatusUnprocessableEntity, "idempotency_mismatch", "the idempotency key was used for another request")
 	default:
 		w.Header().Set("Idempotent-Replayed", "true")
 		answer(w, http.StatusCreated, g.find(before.run))
@@ -121,7 +121,8 @@ func (g *Gateway) changeGroup(name string) api.ChangeGroup {
 	return v
 }
 
-// pageSize makes lists of change groups and groups come in several pages.
+// pageSize is small, so that lists of change groups and groups have several
+// pages.
 const pageSize = 2
 
 func (g *Gateway) listChangeGroups(w http.ResponseWriter, r *http.Request) {
@@ -219,7 +220,8 @@ func (g *Gateway) listGroups(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, page)
 }
 
-// restart makes a new run of all of the old one, whatever is to be kept.
+// restart creates a new run in which all tasks run again, for any selection of
+// tasks.
 func (g *Gateway) restart(w http.ResponseWriter, r *http.Request) {
 	var body api.Restart
 	data, err := io.ReadAll(r.Body)
@@ -286,7 +288,7 @@ func (g *Gateway) deleteRun(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// deleteRuns deletes two runs at once, so that there are more.
+// deleteRuns deletes two runs in one call, so that a client must call again.
 func (g *Gateway) deleteRuns(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

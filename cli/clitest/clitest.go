@@ -1,5 +1,5 @@
-// Package clitest is a gateway for tests of the command line: it speaks the
-// HTTP contract over runs that live in memory, and pretends to run them.
+// Package clitest is a fake gateway for tests of the command line: it implements
+// the HTTP contract with runs in memory, and simulates their execution.
 package clitest
 
 import (
@@ -17,13 +17,13 @@ import (
 	"github.com/drover-run/drover/api"
 )
 
-// Token is the bearer token that a Gateway wants.
+// Token is the bearer token that a Gateway accepts.
 const Token = "drover_test-token"
 
-// Start is the time of the first event.
+// Start returns the time of the first event.
 func Start() time.Time { return time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC) }
 
-// Gateway is a pretended gateway. Its methods are safe for concurrent use.
+// Gateway is a fake gateway. Its methods are safe for concurrent use.
 type Gateway struct {
 	*httptest.Server
 	t testing.TB
@@ -78,13 +78,14 @@ func New(t testing.TB) *Gateway {
 	return g
 }
 
-// notify wakes whoever waits for a change. The lock must be held.
+// notify wakes all goroutines that wait for a change. The caller must hold the
+// lock.
 func (g *Gateway) notify() {
 	close(g.changed)
 	g.changed = make(chan struct{})
 }
 
-// Put adds a run, or replaces it.
+// Put adds or replaces a run.
 func (g *Gateway) Put(r api.Run) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -98,16 +99,16 @@ func (g *Gateway) Put(r api.Run) {
 	g.runs = append(g.runs, &r)
 }
 
-// Pause makes runs that are submitted stay as they are: the test tells their
-// events itself.
+// Pause stops the simulation of runs that are submitted later: the test emits
+// their events.
 func (g *Gateway) Pause() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.paused = true
 }
 
-// Emit appends an event, numbered and with a time if it has none (those of one
-// run are 100 ms apart), and changes the run as it says.
+// Emit appends an event, with a number and, if it has none, a time (events of one
+// run are 100 ms apart), and changes the run accordingly.
 func (g *Gateway) Emit(e api.Event) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -164,7 +165,7 @@ func (g *Gateway) Write(run, task string, attempt int, text string) {
 	l.size += int64(len(text))
 }
 
-// lastLines returns where the last n lines begin.
+// lastLines returns the offset of the last n lines.
 func (l *taskLog) lastLines(n int) int64 {
 	var all []byte
 	for _, chunk := range l.chunks {
@@ -177,7 +178,7 @@ func (l *taskLog) lastLines(n int) int64 {
 	return l.size - int64(len(all))
 }
 
-// EndLog says that the log of a task is complete.
+// EndLog marks the log of a task as complete.
 func (g *Gateway) EndLog(run, task string, attempt int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -192,8 +193,7 @@ func (g *Gateway) log(k logKey) *taskLog {
 	return g.logs[k]
 }
 
-// Away makes the gateway cut all connections, and go on doing so until it is
-// told otherwise.
+// Away makes the gateway cut all connections, until it is called with false.
 func (g *Gateway) Away(away bool) {
 	g.mu.Lock()
 	g.away = away
@@ -204,7 +204,8 @@ func (g *Gateway) Away(away bool) {
 	}
 }
 
-// Refuse makes a request, as in "GET /api/v1/runs", one for what does not exist.
+// Refuse makes the gateway answer a request, as in "GET /api/v1/runs", with
+// not_found.
 func (g *Gateway) Refuse(request string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -232,7 +233,7 @@ func (g *Gateway) AwaitRequest(request string, n int) bool {
 	})
 }
 
-// find returns a run. The lock must be held.
+// find returns a run. The caller must hold the lock.
 func (g *Gateway) find(id string) *api.Run {
 	for _, r := range g.runs {
 		if r.ID == id {
@@ -285,13 +286,13 @@ func (g *Gateway) handler() http.Handler {
 func answer(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) //nolint:errchkjson // a client that went away; the types can all be encoded
+	_ = json.NewEncoder(w).Encode(v) //nolint:errchkjson // the client disconnected; the types can all be encoded
 }
 
 func problem(w http.ResponseWriter, status int, code, detail string, faults ...api.Fault) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(api.Problem{ //nolint:errchkjson // a client that went away
+	_ = json.NewEncoder(w).Encode(api.Problem{ //nolint:errchkjson // the client disconnected
 		Type: "urn:drover:problem:" + code, Title: strings.ReplaceAll(code, "_", " "), Status: status, Code: code, Detail: detail, Errors: faults,
 	})
 }

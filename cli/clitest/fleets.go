@@ -35,7 +35,8 @@ func (g *Gateway) listFleets(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, list)
 }
 
-// changeFleet answers with a fleet, which change, where it is not nil, changes.
+// changeFleet returns a handler that answers with a fleet. If change is not nil,
+// it changes the fleet first.
 func (g *Gateway) changeFleet(change func(*http.Request, *api.Fleet)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		g.mu.Lock()
@@ -56,7 +57,7 @@ func (g *Gateway) changeFleet(change func(*http.Request, *api.Fleet)) http.Handl
 func (g *Gateway) putFleet(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		problem(w, http.StatusBadRequest, "unreadable", "the body broke off")
+		problem(w, http.StatusBadRequest, "unreadable", "the body was cut off")
 		return
 	}
 	x, err := spec.ReadFleet(body, spec.FormatYAML)

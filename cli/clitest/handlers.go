@@ -18,11 +18,11 @@ import (
 func (g *Gateway) create(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		problem(w, http.StatusBadRequest, "unreadable", "the body broke off")
+		problem(w, http.StatusBadRequest, "unreadable", "the body was cut off")
 		return
 	}
 	if len(body) > run.MaxRequestBytes {
-		problem(w, http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("a request may have %d bytes at most", run.MaxRequestBytes))
+		problem(w, http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("a request may have at most %d bytes", run.MaxRequestBytes))
 		return
 	}
 	format, ok := spec.Detect(r.Header.Get("Content-Type"))
@@ -38,7 +38,7 @@ func (g *Gateway) create(w http.ResponseWriter, r *http.Request) {
 	}
 	var faults []api.Fault
 	for name, t := range s.Tasks {
-		if t.Pool == "none" { // as the engine finds it, which knows no lines
+		if t.Pool == "none" { // a fault of the engine, which has no line
 			faults = append(faults, api.Fault{Path: "tasks." + name + ".pool", Code: "unknown_pool", Detail: "no executor has ever served a pool named none"})
 		}
 	}
@@ -154,7 +154,7 @@ func (g *Gateway) act(w http.ResponseWriter, r *http.Request) {
 	g.get(w, r)
 }
 
-// phase returns the phase of a run, and whether there is such a run.
+// phase returns the phase of a run, and whether the run exists.
 func (g *Gateway) phase(id string) (api.Phase, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -164,7 +164,7 @@ func (g *Gateway) phase(id string) (api.Phase, bool) {
 	return "", false
 }
 
-// task returns a task, and whether there is one.
+// task returns a task, and whether it exists.
 func (g *Gateway) task(id, name string) (api.Task, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -300,7 +300,7 @@ func (g *Gateway) streamLog(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// wait waits for a change, and reports whether the stream goes on.
+// wait waits for a change, and reports whether the stream continues.
 func (g *Gateway) wait(r *http.Request, changed <-chan struct{}) bool {
 	select {
 	case <-changed:

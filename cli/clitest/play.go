@@ -11,7 +11,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// add stores a run and begins to play it. The lock must be held.
+// add stores a run and begins its simulation. The caller must hold the lock.
 func (g *Gateway) add(s *run.Spec) api.Run {
 	r := RunOf(fmt.Sprintf("run-%d", len(g.book.specs)+1), s)
 	g.runs = append(g.runs, &r)
@@ -26,7 +26,7 @@ func (g *Gateway) add(s *run.Spec) api.Run {
 	return shown
 }
 
-// RunOf returns the run of a specification before it begins.
+// RunOf returns the run of a specification in its initial state.
 func RunOf(id string, s *run.Spec) api.Run {
 	r := api.Run{
 		ID: id, Counter: 1, Name: s.Name, Group: s.Group, Changegroups: slices.Concat([]string{}, s.ChangeGroups), Priority: 3, Admission: api.AdmissionAuto,
@@ -51,8 +51,8 @@ func RunOf(id string, s *run.Spec) api.Run {
 	return r
 }
 
-// play pretends to run a run: its tasks one after the other, whose scripts may
-// echo, exit, and wait until the run is stopped.
+// play simulates a run: its tasks one after the other. Their scripts may echo,
+// exit, and wait until the run is stopped.
 func (g *Gateway) play(id string, s *run.Spec) {
 	result := api.ResultSuccess
 	g.Emit(api.Event{Type: api.EventTypeRun, Run: id, Phase: api.PhaseRunning, Result: api.ResultUnknown})
@@ -83,7 +83,8 @@ func (g *Gateway) awaitApproval(id, task string) bool {
 	return g.until(func() bool { return g.approved[id+"/"+task] })
 }
 
-// until waits for a condition on what the lock guards; false: the test ended.
+// until waits for a condition on state that the lock guards, and returns false if
+// the test ends.
 func (g *Gateway) until(holds func() bool) bool {
 	for {
 		g.mu.Lock()
@@ -97,7 +98,7 @@ func (g *Gateway) until(holds func() bool) bool {
 		case <-g.closed:
 			return false
 		case <-time.After(time.Minute):
-			g.t.Error("the gateway waited in vain")
+			g.t.Error("the condition did not become true")
 			return false
 		}
 	}
@@ -140,7 +141,7 @@ func executorOf(s api.Status) string {
 	return "host-7"
 }
 
-// AwaitStatus waits until a task has a status, and reports whether it came.
+// AwaitStatus waits until a task has a status, and reports whether it has.
 func (g *Gateway) AwaitStatus(id, task, status string) bool {
 	return g.until(func() bool {
 		r := g.find(id)

@@ -43,7 +43,8 @@ func (g *Gateway) listExecutors(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, list)
 }
 
-// changeExecutor answers with an executor that change may refuse to change.
+// changeExecutor returns a handler that answers with an executor, or with the
+// error of change.
 func (g *Gateway) changeExecutor(change func(*http.Request, *api.Executor) (int, string)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		g.mu.Lock()

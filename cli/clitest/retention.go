@@ -7,8 +7,8 @@ import (
 	"github.com/drover-run/drover/api"
 )
 
-// serveRetention serves a retention with a policy for runs, of which some were
-// removed and some are due.
+// serveRetention serves a retention policy for runs: some runs were removed and
+// some are due.
 func (g *Gateway) serveRetention(mux *http.ServeMux) {
 	policy := api.RetentionPolicy{
 		Interval: "1h0m0s", PerSecond: 100, RunsMaxAge: "720h0m0s", RunsKeep: 10, WorkspaceMaxAge: "72h0m0s", CacheMaxAge: "336h0m0s",

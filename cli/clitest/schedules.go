@@ -55,7 +55,7 @@ func (g *Gateway) getSchedule(w http.ResponseWriter, r *http.Request) {
 func (g *Gateway) putSchedule(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		problem(w, http.StatusBadRequest, "unreadable", "the body broke off")
+		problem(w, http.StatusBadRequest, "unreadable", "the body was cut off")
 		return
 	}
 	format, _ := spec.Detect(r.Header.Get("Content-Type"))
@@ -106,7 +106,7 @@ func (g *Gateway) deleteSchedule(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// actOnSchedule fires a schedule by making runs of made up ids.
+// actOnSchedule fires a schedule and records a run with an invented id.
 func (g *Gateway) actOnSchedule(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		Note, Overlap string

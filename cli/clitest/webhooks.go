@@ -37,7 +37,7 @@ func (g *Gateway) getWebhook(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, hook)
 }
 
-// putWebhook makes the webhook "bad" one whose receiver is down.
+// putWebhook creates a webhook. The receiver of the webhook "bad" is unavailable.
 func (g *Gateway) putWebhook(w http.ResponseWriter, r *http.Request) {
 	var spec api.WebhookSpec
 	if err := json.NewDecoder(r.Body).Decode(&spec); err != nil {

@@ -1,5 +1,5 @@
-// Package follow shows people how a run goes: its tasks as they change and
-// what their steps write, until it has ended.
+// Package follow shows the progress of a run: its tasks as they change and the
+// output of their steps, until the run has ended.
 package follow
 
 import (
@@ -13,12 +13,12 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// ErrLost is in the chain of the error for a gateway that was away for too
+// ErrLost is in the chain of the error for a gateway that was unavailable for too
 // long.
-var ErrLost = errors.New("the gateway is lost")
+var ErrLost = errors.New("the gateway is unavailable")
 
-// Client is what a follower asks of the gateway; remote.Client has it. The
-// calls are patient with a gateway that is away.
+// Client is the part of the gateway's API that a follower uses; remote.Client
+// implements it. The calls retry while the gateway is unavailable.
 type Client interface {
 	// AwaitRun returns a run with its tasks.
 	AwaitRun(ctx context.Context, id string) (remote.Answer[api.Run], error)
@@ -28,49 +28,50 @@ type Client interface {
 	Log(ctx context.Context, q remote.LogQuery) iter.Seq2[api.LogChunk, error]
 }
 
-// How much is read at a time, and how often.
+// Bounds and intervals of reading.
 const (
-	plainLogs   = 64                     // logs of running tasks at once
-	liveLogs    = 8                      // likewise, where only their ends are shown
-	endedLogs   = 8                      // logs of ended tasks at once
-	redraw      = 100 * time.Millisecond // between two pictures
-	refreshSoon = time.Second            // after an event, reasons and steps are read again
-	refreshIdle = 5 * time.Second        // and without one
-	refreshCost = 20                     // times as long as a read took, nothing is read
-	plainWait   = 2 * time.Second        // without an event, the reasons for waiting are told
-	drain       = 15 * time.Second       // at the end, for the rest of the logs; the gateway waits 10 s for late frames
-	liveDrain   = time.Second            // likewise, where only their ends are shown
+	plainLogs   = 64                     // concurrent logs of running tasks
+	liveLogs    = 8                      // concurrent logs of running tasks, if only their ends are shown
+	endedLogs   = 8                      // concurrent logs of ended tasks
+	redraw      = 100 * time.Millisecond // between two frames
+	refreshSoon = time.Second            // from an event to the next read of reasons and steps
+	refreshIdle = 5 * time.Second        // between two reads of reasons and steps without an event
+	refreshCost = 20                     // minimum pause between two reads, in multiples of the duration of a read
+	plainWait   = 2 * time.Second        // without an event, until the reasons for waiting are printed
+	drain       = 15 * time.Second       // for the rest of the logs at the end; the gateway waits 10 s for late frames
+	liveDrain   = time.Second            // for the rest of the logs, if only their ends are shown
 )
 
-// view shows what happens. One goroutine calls it.
+// view displays a run. Only one goroutine calls its methods.
 type view interface {
-	// changed is called after an event. before is the task as it was, nil for
-	// events of the run.
+	// changed is called after an event. before is the previous state of the task,
+	// nil for events of the run.
 	changed(m *model, e api.Event, before, now *task)
-	// reads says that a log is, or will be, read.
+	// reads reports that the follower reads a log, or will read it.
 	reads(s source)
 	// output shows a piece of a log, or its end.
 	output(o output)
 	// refreshed is called after a snapshot brought reasons and steps.
 	refreshed(m *model)
-	// away says that the gateway is away and why, or with nil that it is back.
+	// away reports that the gateway is unavailable and why, or with nil that it is
+	// available again.
 	away(err error)
-	// tick is called every now and then, to draw what has changed.
+	// tick is called periodically, to draw changes.
 	tick(m *model)
-	// end is called last. settled says that m is how the run ended.
+	// end is called last. settled reports whether m is the final state of the run.
 	end(m *model, settled bool)
 }
 
-// Options say what is followed and how it is shown.
+// Options select a run and how to show it.
 type Options struct {
 	Client Client
-	Run    api.Run // as it was created, or read
+	Run    api.Run // the initial state
 	Screen Screen
 }
 
-// Follow shows a run until it has ended, and returns it. It returns the
-// cause when ctx ends, and an error with ErrLost when the gateway was away for
-// too long; the run goes on in both cases.
+// Follow shows a run until it has ended, and returns it. It returns the cause
+// when ctx ends, and an error with ErrLost when the gateway was unavailable for
+// too long; the run continues in both cases.
 func Follow(ctx context.Context, o Options) (remote.Answer[api.Run], error) {
 	f := &follower{client: o.Client, model: newModel(o.Run), live: o.Screen.Live}
 	if f.live {
@@ -94,9 +95,9 @@ type follower struct {
 	events    chan eventOr
 	away      chan error
 	snapshots chan snapshot
-	refresh   *time.Timer // fires when a snapshot is wanted
-	soon      bool        // it was already brought forward
-	reading   bool        // a snapshot is on its way
+	refresh   *time.Timer // fires when a snapshot is due
+	soon      bool        // refresh was already shortened
+	reading   bool        // a snapshot is being read
 	cost      time.Duration
 }
 
@@ -137,7 +138,7 @@ func (f *follower) run(parent context.Context) (remote.Answer[api.Run], error) {
 	return answer, nil
 }
 
-// lost marks the error of a gateway that is away.
+// lost marks the error of an unavailable gateway.
 func lost(ctx context.Context, err error) error {
 	if ctx.Err() == nil && run.CodeOf(err) == run.CodeUnavailable {
 		return &run.Error{Code: run.CodeUnavailable, Message: err.Error(), Err: errors.Join(ErrLost, err)}
@@ -161,7 +162,7 @@ func (f *follower) readEvents(ctx context.Context) {
 	}
 }
 
-// untilEnded goes on until the run is in a final phase.
+// untilEnded follows the run until it is in a final phase.
 func (f *follower) untilEnded(ctx context.Context) error {
 	ticker := time.NewTicker(redraw)
 	defer ticker.Stop()
@@ -191,7 +192,7 @@ func (f *follower) untilEnded(ctx context.Context) error {
 	}
 }
 
-// drainLogs reads the rest of the logs, as long as they go on.
+// drainLogs reads the rest of the logs.
 func (f *follower) drainLogs(ctx context.Context) error {
 	patience := drain
 	if f.live {
@@ -246,7 +247,7 @@ func (f *follower) wantLog(ctx context.Context, t *task) {
 		f.view.reads(s)
 		f.logs.followLive(ctx, s)
 	case f.live && t.status.Final() && t.status != run.StatusFailed:
-		f.logs.forget(s) // its log is in the gateway for those who ask
+		f.logs.forget(s) // its log stays available from the gateway
 	case t.status.Final():
 		if !f.logs.seen[s] {
 			f.view.reads(s)
@@ -262,8 +263,9 @@ func (f *follower) output(ctx context.Context, o output) {
 	f.view.output(o)
 }
 
-// idleRefresh is when to read the run although nothing happens: executors that
-// come and go change the reasons for waiting, and are no events of the run.
+// idleRefresh returns the interval at which the run is read without events: the
+// availability of executors changes the reasons for waiting, and causes no events
+// of the run.
 func (f *follower) idleRefresh() time.Duration {
 	if f.live {
 		return max(refreshIdle, refreshCost*f.cost)
@@ -294,7 +296,7 @@ func (f *follower) takeSnapshot(s snapshot) {
 	}
 	next := f.idleRefresh()
 	if !f.live {
-		next = max(drain, refreshCost*f.cost) // who reads a file needs no more
+		next = max(drain, refreshCost*f.cost) // enough for a reader of a file
 	}
 	f.refresh.Reset(next)
 }

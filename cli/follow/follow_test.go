@@ -22,7 +22,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// Connections that are kept for the next request belong to nobody.
+	// Idle connections in the pool of the HTTP transport are not a leak.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("net/http.(*persistConn).readLoop"),
 		goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"), goleak.IgnoreTopFunction("internal/poll.runtime_pollWait"))
 }
@@ -50,7 +50,7 @@ func (b *buffer) await(t *testing.T, text string) {
 	testenv.Await(t, 10*time.Second, func() (bool, string) { return strings.Contains(b.String(), text), b.String() })
 }
 
-// scene is a run on a gateway that a follower watches.
+// scene is a follower of a run on a fake gateway.
 type scene struct {
 	*clitest.Gateway
 	t    *testing.T
@@ -122,7 +122,7 @@ func TestFollow_over_restarts_of_the_gateway(t *testing.T) {
 		s.Write("r1", "a", 1, line[:3])
 		s.Away(true)
 		s.Write("r1", "a", 1, line[3:]+"\n")
-		s.out.await(t, "the gateway is away")
+		s.out.await(t, "the gateway is unavailable")
 		s.Away(false)
 		s.out.await(t, "a | "+line+"\n")
 	}
@@ -141,7 +141,7 @@ func TestFollow_over_restarts_of_the_gateway(t *testing.T) {
 			got = append(got, line)
 		}
 	}
-	require.Equal(t, want, got, "no line may be lost or repeated")
+	require.Equal(t, want, got, "the output must have every line once")
 	for _, text := range []string{" a running on host-7", " a success in ", " b skipped", " run r1 running", "run r1 finished: success in"} {
 		require.Equal(t, 1, strings.Count(s.out.String(), text), "%s in\n%s", text, s.out.String())
 	}
@@ -211,7 +211,7 @@ func TestFollow_more_logs_than_are_read_at_once(t *testing.T) {
 		s.task(name, api.StatusRunning, "")
 		s.Write("r1", name, 1, "from "+name+"\n")
 	}
-	// One that has no turn while others run is told when it ends.
+	// The log of a task without a reader is printed when the task ends.
 	s.out.await(t, "t149 running")
 	s.EndLog("r1", "t149", 1)
 	s.task("t149", api.StatusFailed, "exit code 1")
@@ -241,6 +241,6 @@ func TestFollow_a_log_that_is_refused(t *testing.T) {
 	s.phase(api.PhaseFinished, api.ResultSuccess)
 	s.await()
 	require.NoError(t, s.err)
-	require.Contains(t, s.out.String(), "a | (the log is not complete: there is no request GET /api/v1/runs/r1/tasks/a/logs)\n")
+	require.Contains(t, s.out.String(), "a | (the log is incomplete: there is no request GET /api/v1/runs/r1/tasks/a/logs)\n")
 	require.Contains(t, s.out.String(), "a success in ")
 }

@@ -11,26 +11,26 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// How a picture is laid out.
+// Layout of a frame.
 const (
 	minColumns = 20
 	minRows    = 6
-	maxColumns = 200 // of what is read with the eyes
-	keptLines  = 200 // of the log
-	nameShare  = 3   // of the columns: a third is for names at most
-	logShare   = 3   // of the rows: a third is for the log at least
+	maxColumns = 200 // of text
+	keptLines  = 200 // of the log in memory
+	nameShare  = 3   // divisor: names take at most a third of the columns
+	logShare   = 3   // divisor: the log takes at least a third of the rows
 	tail       = 15  // lines of the log of a failed task at the end
-	tails      = 3   // of so many tasks
+	tails      = 3   // failed tasks whose logs are shown at the end
 	tick       = time.Second
 )
 
-// live shows a run as a picture that is drawn again as it changes.
+// live shows a run as a frame that is redrawn when the run changes.
 type live struct {
 	screen  Screen
 	canvas  canvas
 	partial map[source]string
-	log     []logLine            // the last lines of all logs
-	tails   map[source][]logLine // of each log
+	log     []logLine            // the last lines of all logs together
+	tails   map[source][]logLine // the last lines of each log
 	away_   error
 	dirty   bool
 	drawn   time.Time
@@ -49,7 +49,7 @@ func (l *live) reads(source) {}
 func (l *live) changed(_ *model, _ api.Event, _, now *task) {
 	l.dirty = true
 	if now != nil && now.status == run.StatusSuccess {
-		delete(l.tails, source{task: now.name, attempt: now.attempt}) // nobody will ask for it
+		delete(l.tails, source{task: now.name, attempt: now.attempt}) // the task did not fail, so its log is not shown at the end
 	}
 }
 
@@ -101,14 +101,14 @@ func (l *live) tick(m *model) {
 	l.canvas.draw(l.picture(m, columns, rows), columns)
 }
 
-// size returns what may be drawn on: one column less than there is, since some
-// terminals wrap a line that fills them.
+// size returns the usable columns and rows. It leaves the last column empty,
+// because some terminals wrap a full line.
 func (l *live) size() (columns, rows int) {
 	columns, rows = l.screen.Size()
 	return max(minColumns, min(columns-1, maxColumns)), max(minRows, rows-1)
 }
 
-// picture is the header, the tasks, and the end of the log.
+// picture returns the header, the tasks, and the end of the log.
 func (l *live) picture(m *model, columns, rows int) []string {
 	lines := l.header(m, columns)
 	forLog := 0
@@ -116,7 +116,7 @@ func (l *live) picture(m *model, columns, rows int) []string {
 		forLog = (rows - len(lines)) / logShare
 	}
 	lines = append(lines, l.table(m, columns, rows-len(lines)-forLog)...)
-	// The log gets what the tasks leave.
+	// The log gets the rows that the tasks leave.
 	if room := rows - len(lines); len(l.log) > 0 && room > 1 {
 		lines = append(lines, l.logTail(l.log, columns, room)...)
 	}
@@ -139,7 +139,7 @@ func (l *live) header(m *model, columns int) []string {
 	lines := []string{l.paint(bold, fit(head, columns, l.mark()))}
 	switch {
 	case l.away_ != nil:
-		lines = append(lines, l.paint(yellow, fit("the gateway is away, trying again: "+clean(l.away_.Error()), columns, l.mark())))
+		lines = append(lines, l.paint(yellow, fit("the gateway is unavailable, trying again: "+clean(l.away_.Error()), columns, l.mark())))
 	case m.reason != "":
 		lines = append(lines, fit(clean(m.reason), columns, l.mark()))
 	}
@@ -157,7 +157,7 @@ func (l *live) countLine(m *model, columns int) string {
 	return fit(fmt.Sprintf("%d tasks: %s", len(m.tasks), strings.Join(parts, ", ")), columns, l.mark())
 }
 
-// words names a status in few letters.
+// words returns a short name of a status.
 func words(s run.Status) string {
 	if s == run.StatusWaitingApproval {
 		return "approval"
@@ -165,7 +165,7 @@ func words(s run.Status) string {
 	return strings.ReplaceAll(string(s), "_", " ")
 }
 
-// byUrgency lists the statuses by how much people want to see such tasks.
+// byUrgency returns the statuses, most important first.
 func byUrgency() []run.Status {
 	return []run.Status{
 		run.StatusFailed, run.StatusRunning, run.StatusWaitingApproval, run.StatusStopped, run.StatusQueued,
@@ -173,8 +173,8 @@ func byUrgency() []run.Status {
 	}
 }
 
-// table shows the tasks in at most so many rows: all by their number, or else
-// those that matter most, and how many there are besides.
+// table returns the tasks in at most the given rows: all tasks by number, or the
+// most important ones and the number of the others.
 func (l *live) table(m *model, columns, rows int) []string {
 	if rows <= 0 {
 		return nil
@@ -195,8 +195,8 @@ func (l *live) table(m *model, columns, rows int) []string {
 	return append(lines, rest...)
 }
 
-// urgent returns the tasks that matter most, those that have ended last first,
-// and lines for what waits and for the rest: together at most so many rows.
+// urgent returns the most important tasks, recently ended ones first, and lines
+// for waiting tasks and for the rest. Together they take at most the given rows.
 func (l *live) urgent(m *model, columns, rows int) (shown []*task, rest []string) {
 	waiting := l.waiting(m, columns)
 	if most := max(0, rows-1); len(waiting) > most/2 {
@@ -215,7 +215,7 @@ func (l *live) urgent(m *model, columns, rows int) (shown []*task, rest []string
 		room -= len(all)
 		shown = append(shown, all...)
 	}
-	some(run.StatusFailed, room/2) // there is something left for what runs
+	some(run.StatusFailed, room/2) // keep rows for running tasks
 	some(run.StatusRunning, room)
 	some(run.StatusWaitingApproval, room)
 	some(run.StatusStopped, room)
@@ -245,7 +245,7 @@ func (l *live) waiting(m *model, columns int) []string {
 	return lines
 }
 
-// row shows one task.
+// row returns the line of one task.
 func (l *live) row(t *task, names, columns int) string {
 	look := lookOf(t.status)
 	left := " " + l.symbol(look) + " " + pad(fit(clean(t.name), names, l.mark()), names) + "  " + pad(words(t.status), 11)
@@ -273,7 +273,7 @@ func (l *live) row(t *task, names, columns int) string {
 	return l.paint(look.colour, strings.TrimRight(line, " "))
 }
 
-// logTail shows the last lines of a log under a rule.
+// logTail returns the last lines of a log below a separator.
 func (l *live) logTail(log []logLine, columns, rows int) []string {
 	lines := []string{l.paint(faint, strings.Repeat(l.rule(), columns))}
 	for _, line := range log[max(0, len(log)-rows+1):] {
@@ -282,7 +282,7 @@ func (l *live) logTail(log []logLine, columns, rows int) []string {
 	return lines
 }
 
-// end leaves the last picture, and below it what failed and how it went.
+// end draws the last frame, and below it the failures and the outcome.
 func (l *live) end(m *model, settled bool) {
 	columns, rows := l.size()
 	if settled {

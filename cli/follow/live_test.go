@@ -17,7 +17,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "update the golden files")
 
 func golden(t *testing.T, name, got string) {
 	t.Helper()
@@ -31,7 +31,7 @@ func golden(t *testing.T, name, got string) {
 	require.Equal(t, string(want), got)
 }
 
-// liveOf returns a view of a run of which some tasks run.
+// liveOf returns a view of a run with tasks in all statuses.
 func liveOf(s Screen) (*live, *model) {
 	m := newModel(testRun("prepare", "build[GO=1.26]", "lint", "deploy", "gpu", "after"))
 	m.phase, m.started = run.PhaseRunning, noon
@@ -118,7 +118,7 @@ func TestLive_end(t *testing.T) {
 	l.output(output{source: source{"lint", 1}, ended: true})
 	l.away(errors.New("refused"))
 	l.tick(m)
-	require.Contains(t, out.String(), "the gateway is away, trying again: refused")
+	require.Contains(t, out.String(), "the gateway is unavailable, trying again: refused")
 	out.Reset()
 	m.phase, m.result, m.ended = run.PhaseFinished, run.ResultFailed, noon.Add(20*time.Second)
 	l.end(m, true)

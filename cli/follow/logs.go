@@ -9,7 +9,7 @@ import (
 	"github.com/drover-run/drover/cli/remote"
 )
 
-// source names one log: that of one attempt of a task.
+// source identifies the log of one attempt of a task.
 type source struct {
 	task    string
 	attempt int
@@ -20,7 +20,7 @@ type output struct {
 	source
 	chunk api.LogChunk
 	ended bool
-	err   error // with ended: why the log is not complete
+	err   error // with ended: why the log is incomplete
 }
 
 // logs follows the logs of many tasks over a bounded number of connections.
@@ -31,14 +31,14 @@ type logs struct {
 	out     chan output
 	readers sync.WaitGroup
 
-	live  slots // for tasks that run: each may stay open for as long as the run
-	ended slots // for tasks that have ended: each is soon read
+	live  slots // for running tasks: a reader may be open as long as the run
+	ended slots // for ended tasks: a reader is open briefly
 	seen  map[source]bool
-	open  map[source]bool   // seen, and not read to the end
-	held  map[source]*slots // of the logs that are being read
+	open  map[source]bool   // logs that are not read to the end
+	held  map[source]*slots // slots of the logs that are being read
 }
 
-// slots is a bounded number of readers, and what waits for one.
+// slots is a bounded number of readers, and the queue for them.
 type slots struct {
 	free    int
 	waiting []source
@@ -52,22 +52,22 @@ func newLogs(client Client, run string, live, ended int) *logs {
 	}
 }
 
-// followLive reads the log of a task that runs, once there is a slot.
+// followLive reads the log of a running task, when there is a free slot.
 func (l *logs) followLive(ctx context.Context, s source) {
 	if !l.seen[s] {
 		l.take(ctx, &l.live, s)
 	}
 }
 
-// followEnded reads the log of a task that has ended, unless it is being read
-// or was. One that waits behind tasks that run waits no longer.
+// followEnded reads the log of an ended task, unless it was read or is being
+// read. It moves a log from the queue of running tasks to that of ended ones.
 func (l *logs) followEnded(ctx context.Context, s source) {
 	if !l.seen[s] || l.forget(s) {
 		l.take(ctx, &l.ended, s)
 	}
 }
 
-// forget drops a log that waits for a slot, and reports whether it did.
+// forget removes a log from its queue, and reports whether it was queued.
 func (l *logs) forget(s source) bool {
 	i := slices.Index(l.live.waiting, s)
 	if i < 0 {
@@ -79,7 +79,7 @@ func (l *logs) forget(s source) bool {
 	return true
 }
 
-// done gives the slot of a log that ended to the next.
+// done passes the slot of a finished log to the next in the queue.
 func (l *logs) done(ctx context.Context, s source) {
 	from := l.held[s]
 	delete(l.held, s)
@@ -92,7 +92,7 @@ func (l *logs) done(ctx context.Context, s source) {
 	}
 }
 
-// idle reports whether nothing is read or waits to be.
+// idle reports whether no log is being read or queued.
 func (l *logs) idle() bool { return len(l.open) == 0 }
 
 func (l *logs) take(ctx context.Context, from *slots, s source) {

@@ -2,7 +2,7 @@ package follow
 
 import "github.com/drover-run/drover/run"
 
-// colour is what selects a colour of a terminal.
+// colour is the control sequence of a colour.
 type colour string
 
 const (
@@ -15,8 +15,8 @@ const (
 	blue   colour = "36"
 )
 
-// look is how tasks of a status are shown: by symbol and colour, so that
-// neither alone is needed.
+// look is the symbol and the colour of a status. Either is sufficient to
+// recognize it.
 type look struct {
 	symbol string
 	ascii  string

@@ -9,7 +9,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// task is a task as its events tell it.
+// task is the state of a task according to its events.
 type task struct {
 	name     string
 	number   int
@@ -17,14 +17,14 @@ type task struct {
 	reason   string
 	attempt  int
 	executor string
-	started  time.Time // of the newest attempt; zero until it runs; likewise below
+	started  time.Time // of the newest attempt; zero until it runs
 	ended    time.Time
 	steps    []api.Step
 }
 
-// model is a run as its events tell it. Snapshots add what events do not have,
-// but never a status: a snapshot may be newer than the events that were read,
-// and a run must not seem to go back.
+// model is the state of a run according to its events. Snapshots add only what
+// events lack, and never a status: a snapshot may be newer than the events that
+// were read, and the shown run must not go back.
 type model struct {
 	id, name, group string
 	phase           run.Phase
@@ -35,10 +35,10 @@ type model struct {
 	tasks           []*task // by number
 	byName          map[string]*task
 	counts          map[run.Status]int
-	tests           api.TestSummary // once it has ended
+	tests           api.TestSummary // set when the run has ended
 }
 
-// newModel returns the run as it was before its first event.
+// newModel returns the run before its first event.
 func newModel(r api.Run) *model {
 	m := &model{
 		id: r.ID, name: r.Name, group: r.Group, phase: run.PhaseQueued, result: run.ResultUnknown, created: r.CreatedAt,
@@ -57,7 +57,7 @@ func (m *model) add(t *task) {
 	m.counts[t.status]++
 }
 
-// apply changes the run as an event says. It returns the task of a task event.
+// apply applies an event to the run. It returns the task of a task event.
 func (m *model) apply(e api.Event) *task {
 	if e.Type == api.EventTypeRun {
 		m.phase, m.result, m.reason = run.Phase(e.Phase), run.Result(e.Result), e.Reason
@@ -90,8 +90,8 @@ func (m *model) apply(e api.Event) *task {
 	return t
 }
 
-// merge takes from a snapshot what events do not tell: why tasks wait, as it
-// is worked out when a run is read, and their steps.
+// merge takes from a snapshot what events lack: the computed reasons of waiting
+// tasks, and the steps.
 func (m *model) merge(r api.Run) {
 	if run.Phase(r.Phase) == m.phase {
 		m.reason = r.Reason
@@ -105,7 +105,7 @@ func (m *model) merge(r api.Run) {
 	}
 }
 
-// settle takes the final state of the run as it was recorded.
+// settle takes the final state of the run from the records.
 func (m *model) settle(r api.Run) {
 	m.phase, m.result, m.reason = run.Phase(r.Phase), run.Result(r.Result), r.Reason
 	m.started, m.ended, m.tests = r.StartedAt, r.EndedAt, r.Tests
@@ -121,7 +121,7 @@ func (m *model) settle(r api.Run) {
 	}
 }
 
-// open reports whether a task may still change.
+// open returns the number of tasks that may still change.
 func (m *model) open() int {
 	n := 0
 	for status, count := range m.counts {
@@ -132,11 +132,11 @@ func (m *model) open() int {
 	return n
 }
 
-// hasLog reports whether steps of the task's newest attempt may have written.
+// hasLog reports whether steps of the newest attempt may have written output.
 func (t *task) hasLog() bool { return t.executor != "" && t.attempt > 0 }
 
-// step returns the place of the step that runs and its name, from 1; 0 where
-// none is known to.
+// step returns the number and the name of the running step, from 1; 0 if none is
+// known.
 func (t *task) step() (int, string) {
 	for i, s := range t.steps {
 		if run.Status(s.Status) == run.StatusRunning {

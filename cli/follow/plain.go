@@ -12,19 +12,19 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// maxLine is the longest line that is put together; longer ones are broken.
+// maxLine is the longest line that is assembled; longer lines are split.
 const maxLine = 64 << 10
 
-// maxTold bounds lists in what is told at once.
+// maxTold bounds the names in one message.
 const maxTold = 10
 
-// plain shows a run as lines, for pipes and files. The lines of one task are
-// in order: that it ended comes after all that it wrote.
+// plain prints a run as lines, for pipes and files. The lines of one task are in
+// order: its end comes after all of its output.
 type plain struct {
 	screen  Screen
 	writers map[string]*writer // by task
 	partial map[partialKey][]byte
-	told    map[string]bool // reasons for waiting
+	told    map[string]bool // printed reasons for waiting
 	isAway  bool
 }
 
@@ -33,13 +33,14 @@ type partialKey struct {
 	stream api.LogChunkStream
 }
 
-// writer is what is known and not yet told of one task.
+// writer is the buffered output of one task.
 type writer struct {
-	reading []int // attempts whose logs are not read to their end
+	reading []int // attempts whose logs are still being read
 	queue   []line
 }
 
-// line waits until no log of an attempt up to after is read.
+// line is a line that is held back until the logs of all attempts up to after are
+// read.
 type line struct {
 	after int
 	text  string
@@ -66,14 +67,16 @@ func (p *plain) writer(name string) *writer {
 	return w
 }
 
-// tell prints a line of a task once no log of an attempt up to after is read.
+// tell prints a line of a task after the logs of all attempts up to after are
+// read.
 func (p *plain) tell(name string, after int, text string) {
 	w := p.writer(name)
 	w.queue = append(w.queue, line{after: after, text: text})
 	p.flush(w)
 }
 
-// tellLog prints a line of a log, before all that waits for the end of it.
+// tellLog prints a line of a log, before the lines that wait for the end of this
+// log.
 func (p *plain) tellLog(s source, text string) {
 	w := p.writer(s.task)
 	i := slices.IndexFunc(w.queue, func(l line) bool { return l.after >= s.attempt })
@@ -126,7 +129,7 @@ func (p *plain) runChanged(m *model, e api.Event) {
 	}
 }
 
-// taskText says what an event means, or nothing where it needs no telling.
+// taskText returns the message for an event, or "" if none is needed.
 func (p *plain) taskText(m *model, e api.Event, before, now *task) string {
 	because := ""
 	if now.reason != "" {
@@ -185,7 +188,7 @@ func (p *plain) output(o output) {
 		delete(p.partial, key)
 	}
 	if o.err != nil {
-		p.tellLog(o.source, "(the log is not complete: "+clean(o.err.Error())+")")
+		p.tellLog(o.source, "(the log is incomplete: "+clean(o.err.Error())+")")
 	}
 	w.reading = slices.DeleteFunc(w.reading, func(a int) bool { return a == o.attempt })
 	p.flush(w)
@@ -213,7 +216,7 @@ func (p *plain) logLine(s source, text []byte) {
 	p.tellLog(s, p.screen.logText(string(bytes.TrimSuffix(text, []byte("\r")))))
 }
 
-// refreshed tells why tasks wait, each reason once.
+// refreshed prints why tasks wait, each reason once.
 func (p *plain) refreshed(m *model) {
 	waiting := make(map[string][]string)
 	for _, t := range m.tasks {
@@ -245,9 +248,9 @@ func whoWaits(names []string) string {
 func (p *plain) away(err error) {
 	switch {
 	case err == nil:
-		p.print(p.say(p.screen.Now(), "the gateway is back"))
+		p.print(p.say(p.screen.Now(), "the gateway is available again"))
 	case !p.isAway:
-		p.print(p.say(p.screen.Now(), "the gateway is away, trying again: %v", err))
+		p.print(p.say(p.screen.Now(), "the gateway is unavailable, trying again: %v", err))
 	}
 	p.isAway = err != nil
 }
@@ -269,7 +272,7 @@ func (p *plain) end(m *model, settled bool) {
 	p.print(summary(p.screen, m))
 }
 
-// failures lists the tasks that failed, each with why.
+// failures returns the failed tasks with their reasons.
 func failures(m *model) []string {
 	var all []string
 	for _, t := range m.tasks {
@@ -286,8 +289,7 @@ func failures(m *model) []string {
 	return all
 }
 
-// failedTests lists what the reports of tests among the artifacts tell of
-// failures.
+// failedTests returns the failed tests of the run's test reports.
 func failedTests(m *model) []string {
 	if m.tests.Failed == 0 {
 		return nil
@@ -302,7 +304,7 @@ func failedTests(m *model) []string {
 	return all
 }
 
-// summary is the last line.
+// summary returns the last line.
 func summary(s Screen, m *model) string {
 	text := fmt.Sprintf("run %s %s", m.id, m.phase)
 	if m.phase == run.PhaseFinished {
@@ -329,5 +331,5 @@ func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
 	return keys
 }
 
-// clean returns s on one line, without what a terminal would act upon.
+// clean returns s on one line, without control sequences for terminals.
 func clean(s string) string { return strings.TrimRight(visible(s), " ") }

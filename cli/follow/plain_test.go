@@ -32,7 +32,7 @@ func testRun(names ...string) api.Run {
 	return r
 }
 
-// stage plays events and output to a plain view.
+// stage sends events and output to a plain view.
 type stage struct {
 	out   bytes.Buffer
 	plain *plain
@@ -125,9 +125,9 @@ func TestPlain_keeps_a_task_in_order(t *testing.T) {
 	s.task("a", api.StatusQueued, 2, "exit code 1")
 	s.plain.reads(source{"a", 2})
 	s.task("a", api.StatusRunning, 2, "")
-	s.log("a", 2, "again\n") // the second attempt is quicker
+	s.log("a", 2, "again\n") // the second log ends first
 	s.task("a", api.StatusSuccess, 2, "")
-	s.task("b", api.StatusSkipped, 0, "") // others do not wait for it
+	s.task("b", api.StatusSkipped, 0, "") // other tasks do not wait for the log
 	s.log("a", 1, "o\r\nthree")
 	s.endLog("a", 1, nil)
 	s.log("a", 2, "at last\n")
@@ -154,7 +154,7 @@ func TestPlain_log_that_breaks_off(t *testing.T) {
 	s.log("a", 1, "half a li")
 	s.endLog("a", 1, errors.New("no answer"))
 	s.log("a", 1, strings.Repeat("x", maxLine+10))
-	require.Contains(t, s.out.String(), "a | half a li\na | (the log is not complete: no answer)\n")
+	require.Contains(t, s.out.String(), "a | half a li\na | (the log is incomplete: no answer)\n")
 	require.Contains(t, s.out.String(), "a | "+strings.Repeat("x", 100))
 }
 
@@ -178,14 +178,14 @@ func TestPlain_end_without_the_gateway(t *testing.T) {
 	s := newStage("a")
 	s.plain.reads(source{"a", 1})
 	s.task("a", api.StatusRunning, 1, "")
-	s.task("a", api.StatusSuccess, 1, "") // waits for the log
+	s.task("a", api.StatusSuccess, 1, "") // held back until the log is read
 	s.plain.away(errors.New("refused"))
 	s.plain.away(errors.New("refused"))
 	s.plain.away(nil)
 	s.plain.end(s.model, false)
 	require.Equal(t, `12:00:01 a running on host-7
-12:01:00 the gateway is away, trying again: refused
-12:01:00 the gateway is back
+12:01:00 the gateway is unavailable, trying again: refused
+12:01:00 the gateway is available again
 12:00:02 a success in 1s
 `, s.out.String())
 }
@@ -206,7 +206,7 @@ func TestPlain_many_failures(t *testing.T) {
 	require.Contains(t, s.out.String(), "failed: 20 more\n")
 }
 
-// The reports of tests are known once the run has ended.
+// The results of tests are known when the run has ended.
 func TestPlain_failed_tests(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

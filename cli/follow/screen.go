@@ -7,15 +7,14 @@ import (
 	"time"
 )
 
-// Screen is where a run is shown. All fields but Size are required; Size is
-// for Live alone.
+// Screen is the output of a follower. All fields but Size are required; Size is
+// required for Live.
 type Screen struct {
 	Writer io.Writer
-	// Live draws over what it has drawn; else lines are written, as into a
-	// pipe.
+	// Live redraws a frame in place; otherwise lines are printed, as to a pipe.
 	Live bool
-	// Terminal says that Writer is a terminal, where what tasks write must not
-	// move the cursor or worse.
+	// Terminal reports that Writer is a terminal, where control sequences in the
+	// output of tasks must be removed.
 	Terminal bool
 	Colour   bool
 	Unicode  bool
@@ -23,9 +22,9 @@ type Screen struct {
 	Size func() (columns, rows int)
 	// Now is the clock.
 	Now func() time.Time
-	// Location is where times of day are told.
+	// Location is the time zone of printed times.
 	Location *time.Location
-	// Spell tells a duration.
+	// Spell formats a duration.
 	Spell func(time.Duration) string
 }
 
@@ -33,11 +32,11 @@ func (s Screen) clock(t time.Time) string { return t.In(s.Location).Format(time.
 
 func (s Screen) spell(d time.Duration) string { return s.Spell(max(0, d)) }
 
-// print writes text. Where that fails there is nobody left to tell: a closed
+// print writes text. It ignores errors because it cannot report them: a closed
 // pipe ends the process, and a full disk shows in the output.
 func (s Screen) print(text string) { _, _ = io.WriteString(s.Writer, text) }
 
-// logText makes a line that a task wrote fit to be shown.
+// logText makes a line of a task's output safe to print.
 func (s Screen) logText(text string) string {
 	if s.Terminal {
 		return visible(text)
@@ -49,20 +48,20 @@ func (s Screen) logText(text string) string {
 const (
 	hideCursor = "\x1b[?25l"
 	showCursor = "\x1b[?25h"
-	beginFrame = "\x1b[?2026h" // terminals that know it show the frame as a whole
+	beginFrame = "\x1b[?2026h" // synchronized update, if the terminal supports it
 	endFrame   = "\x1b[?2026l"
 	clearLine  = "\x1b[K"
 	clearBelow = "\x1b[J"
 )
 
-// canvas draws pictures over each other at the bottom of a terminal.
+// canvas draws frames over each other at the bottom of a terminal.
 type canvas struct {
 	screen Screen
-	drawn  []int // widths of the lines that are drawn
+	drawn  []int // widths of the drawn lines
 	last   string
 }
 
-// draw replaces the picture. Lines must not be wider than the terminal.
+// draw replaces the frame. Lines must not be wider than the terminal.
 func (c *canvas) draw(lines []string, columns int) {
 	picture := strings.Join(lines, "\n")
 	if picture == c.last {
@@ -82,8 +81,8 @@ func (c *canvas) draw(lines []string, columns int) {
 	}
 }
 
-// rewind moves to where the picture begins. Where the terminal has become
-// narrower since, lines may have been wrapped.
+// rewind moves the cursor to the start of the frame. If the terminal has become
+// narrower, lines may be wrapped.
 func (c *canvas) rewind(b *strings.Builder, columns int) {
 	up := 0
 	for _, w := range c.drawn {
@@ -95,5 +94,5 @@ func (c *canvas) rewind(b *strings.Builder, columns int) {
 	b.WriteString("\r")
 }
 
-// finish leaves the picture where it is and gives the cursor back.
+// finish keeps the last frame and shows the cursor again.
 func (c *canvas) finish() { c.screen.print(showCursor) }

@@ -8,9 +8,9 @@ import (
 	eastasian "golang.org/x/text/width"
 )
 
-// visible returns what a terminal would show of a line: without control
-// sequences, which could do anything to it, with what a carriage return left
-// over, and with tabs as spaces.
+// visible returns what a terminal would show of a line: it removes control
+// sequences, which could change the terminal's state, applies carriage returns,
+// and replaces tabs by spaces.
 func visible(s string) string {
 	s = strings.TrimRight(s, "\r\n")
 	if i := strings.LastIndexByte(s, '\r'); i >= 0 {
@@ -39,8 +39,8 @@ func visible(s string) string {
 	return b.String()
 }
 
-// special reports whether a terminal may do something else with r than show
-// it. Marks that change the direction of text count: they can disguise it.
+// special reports whether a terminal may interpret r instead of showing it. Marks
+// that change the direction of text count: they can disguise it.
 func special(r rune) bool {
 	return r == utf8.RuneError || unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 }
@@ -72,7 +72,7 @@ func sequence(s string) int {
 	for i < len(s) {
 		c := s[i]
 		if c < 0x20 || c > 0x7e {
-			return i // broken off
+			return i // incomplete
 		}
 		i++
 		if c >= 0x40 {
@@ -82,8 +82,8 @@ func sequence(s string) int {
 	return i
 }
 
-// width returns the columns that a terminal shows a line in; control sequences
-// of colours have none.
+// width returns the columns of a line in a terminal; control sequences of colours
+// have none.
 func width(s string) int {
 	n := 0
 	for i := 0; i < len(s); {
@@ -112,8 +112,8 @@ func runeWidth(r rune) int {
 	return 1
 }
 
-// fit cuts a line without control sequences down to columns, and marks it
-// where it was cut.
+// fit truncates a line without control sequences to columns, and appends mark if
+// it did.
 func fit(s string, columns int, mark string) string {
 	if columns <= 0 {
 		return ""

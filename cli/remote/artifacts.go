@@ -16,35 +16,34 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Artifact names an artifact, or a file of one.
+// Artifact identifies an artifact, or a file of one.
 type Artifact struct {
 	Run, Task, Name string
-	Path            string // "": all of it
-	Direct          bool   // from the object store where the gateway sends there
+	Path            string // "": the whole artifact
+	Direct          bool   // read from the object store if the gateway redirects there
 }
 
-// Artifacts lists those of a run.
+// Artifacts returns the artifacts of a run.
 func (c *Client) Artifacts(ctx context.Context, id string) (Answer[api.Artifacts], error) {
 	return call[api.Artifacts](ctx, c, func(ctx context.Context) (*http.Response, error) { return c.api.ListArtifacts(ctx, id) })
 }
 
-// ArtifactEntries lists what is in an artifact.
+// ArtifactEntries returns the entries of an artifact.
 func (c *Client) ArtifactEntries(ctx context.Context, a Artifact) (Answer[api.ArtifactEntries], error) {
 	return call[api.ArtifactEntries](ctx, c, func(ctx context.Context) (*http.Response, error) {
 		return c.api.ListArtifactEntries(ctx, a.Run, a.Task, a.Name)
 	})
 }
 
-// GetArtifact gives an artifact, or the file of it that is named, to read. The
-// whole of an artifact that breaks off is gone on with as long as something
-// comes.
+// GetArtifact passes an artifact, or one file of it, to read. It resumes the
+// download of a whole artifact that is cut off, as long as there is progress.
 func (c *Client) GetArtifact(ctx context.Context, a Artifact, read func(context.Context, io.Reader) error) error {
 	r := &artifactReader{ctx: ctx, client: c, of: a, sum: sha256.New()}
 	if err := r.open(); err != nil {
 		return err
 	}
 	err := read(ctx, r)
-	if r.failed != nil { // what the reader made of it says less
+	if r.failed != nil { // the error of read is a consequence
 		err = r.failed
 	}
 	return errors.Join(err, r.body.Close())
@@ -57,34 +56,34 @@ type artifactReader struct {
 	of     Artifact
 	body   io.ReadCloser
 	at     int64
-	came   bool // something since the last call
+	came   bool // bytes were read since the last request
 	failed error
 	sum    hash.Hash
-	digest string // of the whole, "" where it is not known
-	direct bool   // what is read comes from the object store
+	digest string // of the whole artifact; "" if unknown
+	direct bool   // the body comes from the object store
 }
 
 func (r *artifactReader) open() error {
 	resp, err := r.ask(r.of.Direct)
 	if r.direct = err == nil && resp.StatusCode == http.StatusTemporaryRedirect; r.direct {
-		_ = resp.Body.Close()                                      // it is empty
-		if resp, err = r.follow(resp); resp == nil && err == nil { //nolint:bodyclose // it is read to its end by the caller
+		_ = resp.Body.Close()                                      // the body of a redirect is empty
+		if resp, err = r.follow(resp); resp == nil && err == nil { //nolint:bodyclose // the caller reads it to its end
 			r.direct, r.of.Direct = false, false
-			resp, err = r.ask(false) //nolint:bodyclose // likewise
+			resp, err = r.ask(false) //nolint:bodyclose // the caller reads it to its end
 		}
 	}
 	if err != nil {
 		return err
 	}
 	if r.body != nil {
-		_ = r.body.Close() // it broke
+		_ = r.body.Close() // the connection is broken
 	}
 	r.body, r.came = resp.Body, false
 	return nil
 }
 
-// ask asks the gateway for what was not read yet. With direct it may answer by a
-// redirect.
+// ask requests the rest of the artifact from the gateway. With direct, the
+// gateway may answer with a redirect.
 func (r *artifactReader) ask(direct bool) (*http.Response, error) {
 	params := &api.GetArtifactParams{Path: r.of.Path, DroverDirect: direct}
 	if r.at > 0 {
@@ -104,12 +103,12 @@ func (r *artifactReader) ask(direct bool) (*http.Response, error) {
 	return nil, errors.Join(r.client.refused(resp, body), err, resp.Body.Close())
 }
 
-// follow asks an object store, without what is for the gateway alone. It returns
-// nil where the store is out of reach, or says no.
+// follow requests the artifact from an object store, without the headers for the
+// gateway. It returns nil if the store is unreachable or refuses.
 func (r *artifactReader) follow(redirect *http.Response) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(r.ctx, http.MethodGet, redirect.Header.Get("Location"), nil)
 	if err != nil {
-		return nil, run.Errorf(run.CodeInternal, "%s sends to no place", r.client.opts.Server)
+		return nil, run.Errorf(run.CodeInternal, "%s sent a redirect without a location", r.client.opts.Server)
 	}
 	status := http.StatusOK
 	if r.at > 0 {
@@ -118,11 +117,11 @@ func (r *artifactReader) follow(redirect *http.Response) (*http.Response, error)
 	}
 	resp, err := r.client.direct.Do(req)
 	if err != nil {
-		return nil, nil //nolint:nilerr,nilnil // there is the other way, and the error has a URL that is nobody's to see
+		return nil, nil //nolint:nilerr,nilnil // the caller falls back to the gateway; the error contains the URL, which is a credential
 	}
 	if resp.StatusCode != status {
 		_ = resp.Body.Close()
-		return nil, nil //nolint:nilnil // likewise
+		return nil, nil //nolint:nilnil // nil means: use the gateway
 	}
 	return resp, nil
 }
@@ -140,11 +139,11 @@ func (r *artifactReader) Read(b []byte) (int, error) {
 		case err == nil:
 			return n, nil
 		case n > 0:
-			return n, nil // and the fault with the next read
+			return n, nil // the next read returns the error
 		case r.direct && !r.came:
-			r.of.Direct = false // and once more, through the gateway
+			r.of.Direct = false // retry through the gateway
 		case r.ctx.Err() != nil || !r.came || r.of.Path != "":
-			r.failed = &run.Error{Code: run.CodeUnavailable, Message: "the artifact broke off", Err: err}
+			r.failed = &run.Error{Code: run.CodeUnavailable, Message: "the download was cut off", Err: err}
 			return 0, r.failed
 		}
 		if r.failed = r.open(); r.failed != nil {
@@ -153,11 +152,12 @@ func (r *artifactReader) Read(b []byte) (int, error) {
 	}
 }
 
-// checked returns the end of an artifact, or that it is another one.
+// checked returns the error at the end of an artifact: end, or an error if the
+// digest is wrong.
 func (r *artifactReader) checked(end error) error {
 	want, ok := strings.CutPrefix(r.digest, "sha256:")
 	if got := hex.EncodeToString(r.sum.Sum(nil)); ok && got != want {
-		r.failed = run.Errorf(run.CodeInternal, "the artifact is not what was saved: its digest is sha256:%s, not %s", got, r.digest)
+		r.failed = run.Errorf(run.CodeInternal, "the artifact differs from the saved one: its digest is sha256:%s, not %s", got, r.digest)
 		return r.failed
 	}
 	return end

@@ -9,22 +9,22 @@ import (
 	"github.com/drover-run/drover/api"
 )
 
-// Create submits a run, with an idempotency key where it is not "". It is not
-// repeated: nobody knows whether a call without an answer had its effect.
+// Create submits a run, with an idempotency key if it is not "". It does not
+// retry: without an answer, it is unknown whether the call had its effect.
 func (c *Client) Create(ctx context.Context, body []byte, contentType, idempotencyKey string) (Answer[api.Run], error) {
 	return call[api.Run](ctx, c, func(ctx context.Context) (*http.Response, error) {
 		return c.api.CreateRunWithBody(ctx, &api.CreateRunParams{IdempotencyKey: idempotencyKey}, contentType, bytes.NewReader(body))
 	})
 }
 
-// Restart makes a new run of one that is final. It is not repeated.
+// Restart creates a new run from a final one. It does not retry.
 func (c *Client) Restart(ctx context.Context, id string, body api.Restart, idempotencyKey string) (Answer[api.Run], error) {
 	return call[api.Run](ctx, c, func(ctx context.Context) (*http.Response, error) {
 		return c.api.RestartRun(ctx, id, &api.RestartRunParams{IdempotencyKey: idempotencyKey}, body)
 	})
 }
 
-// Delete removes a final run for good.
+// Delete deletes a final run permanently.
 func (c *Client) Delete(ctx context.Context, id string) error {
 	_, err := call[struct{}](ctx, c, func(ctx context.Context) (*http.Response, error) {
 		return c.api.DeleteRun(ctx, id, api.DeleteRunJSONRequestBody{})
@@ -32,7 +32,7 @@ func (c *Client) Delete(ctx context.Context, id string) error {
 	return err
 }
 
-// DeleteMany removes final runs by age and number.
+// DeleteMany deletes final runs by age and number.
 func (c *Client) DeleteMany(ctx context.Context, params *api.DeleteRunsParams) (Answer[api.Deleted], error) {
 	return call[api.Deleted](ctx, c, func(ctx context.Context) (*http.Response, error) {
 		return c.api.DeleteRuns(ctx, params, api.DeleteRunsJSONRequestBody{})
@@ -67,15 +67,15 @@ func (c *Client) Groups(ctx context.Context, params *api.ListGroupsParams) (Answ
 	})
 }
 
-// Run returns a run with its tasks, and an update token of the change groups
-// that are named.
+// Run returns a run with its tasks, and an update token of the named change
+// groups.
 func (c *Client) Run(ctx context.Context, id string, tokenFor ...string) (Answer[api.Run], error) {
 	return call[api.Run](ctx, c, func(ctx context.Context) (*http.Response, error) {
 		return c.api.GetRun(ctx, id, &api.GetRunParams{TokenFor: tokenFor})
 	})
 }
 
-// AwaitRun is Run with patience: while the gateway is away it asks again.
+// AwaitRun is like Run, but retries while the gateway is unavailable.
 func (c *Client) AwaitRun(ctx context.Context, id string) (Answer[api.Run], error) {
 	p := c.newPatience()
 	for {
@@ -93,7 +93,7 @@ func (c *Client) Runs(ctx context.Context, params *api.ListRunsParams) (Answer[a
 	})
 }
 
-// Start lets a queued run start.
+// Start starts a queued run.
 func (c *Client) Start(ctx context.Context, id, token string) (Answer[api.Run], error) {
 	return call[api.Run](ctx, c, func(ctx context.Context) (*http.Response, error) {
 		return c.api.StartRun(ctx, id, api.RunAction{ChangegroupToken: token})
@@ -107,21 +107,21 @@ func (c *Client) Stop(ctx context.Context, id, token string) (Answer[api.Run], e
 	})
 }
 
-// Cancel ends a queued run for good.
+// Cancel cancels a queued run.
 func (c *Client) Cancel(ctx context.Context, id, token string) (Answer[api.Run], error) {
 	return call[api.Run](ctx, c, func(ctx context.Context) (*http.Response, error) {
 		return c.api.CancelRun(ctx, id, api.RunAction{ChangegroupToken: token})
 	})
 }
 
-// Approve approves a task that waits for it.
+// Approve approves a task that waits for approval.
 func (c *Client) Approve(ctx context.Context, id, task, token string) (Answer[api.Run], error) {
 	return call[api.Run](ctx, c, func(ctx context.Context) (*http.Response, error) {
 		return c.api.ApproveTask(ctx, id, task, api.RunAction{ChangegroupToken: token})
 	})
 }
 
-// Annotate replaces the annotations of a run, or of a task where one is named.
+// Annotate replaces the annotations of a run, or of a task if task is not "".
 func (c *Client) Annotate(ctx context.Context, id, task, token string, annotations map[string]string) (Answer[api.Run], error) {
 	return call[api.Run](ctx, c, func(ctx context.Context) (*http.Response, error) {
 		if task == "" {
@@ -131,7 +131,7 @@ func (c *Client) Annotate(ctx context.Context, id, task, token string, annotatio
 	})
 }
 
-// patience is how long something is tried again.
+// patience bounds how long a request is retried.
 type patience struct {
 	limit time.Duration
 	first time.Duration
@@ -145,12 +145,12 @@ func (c *Client) newPatience() *patience {
 	return p
 }
 
-// progress says that there was an answer.
+// progress records an answer of the gateway.
 func (p *patience) progress() { p.since, p.next = time.Now(), p.first }
 
-// wait pauses, and reports whether another attempt is worth it.
+// wait pauses, and reports whether another attempt is allowed.
 func (p *patience) wait(ctx context.Context) bool {
-	const longest = 20 // times the first
+	const longest = 20 // in multiples of the first pause
 	left := p.limit - time.Since(p.since)
 	if left <= 0 {
 		return false

@@ -14,14 +14,14 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// ErrUnreachable is in the chain of errors that mean that no gateway answered.
+// ErrUnreachable is in the chain of an error if no gateway answered.
 var ErrUnreachable = errors.New("the server cannot be reached")
 
-// ErrUncertain is in the chain of those where a call may have had its effect:
-// the gateway was reached, and its answer is missing.
+// ErrUncertain is in the chain of an error if the call may have had its effect:
+// the gateway was reached, but the answer is missing.
 var ErrUncertain = errors.New("the call may have had its effect")
 
-// unreachable makes the error of a call that had no answer.
+// unreachable returns the error of a call without an answer.
 func (c *Client) unreachable(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		if !errors.Is(cause, errSlow) && !errors.Is(cause, errSilent) {
@@ -29,7 +29,7 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 		}
 		err = cause
 	}
-	// What the transport adds is known: the method and the URL.
+	// Remove the method and the URL, which the transport adds.
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
 	}
@@ -44,7 +44,7 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	}
 }
 
-// refused makes the error of an answer that is not a success.
+// refused returns the error of an answer with an error status.
 func (c *Client) refused(resp *http.Response, body []byte) error {
 	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	var p api.Problem
@@ -53,7 +53,7 @@ func (c *Client) refused(resp *http.Response, body []byte) error {
 	}
 	return &run.Error{
 		Code:    codeOfStatus(resp.StatusCode),
-		Message: fmt.Sprintf("%s answers %s, and not as a Drover gateway does", c.opts.Server, resp.Status),
+		Message: fmt.Sprintf("%s answers %s, but not as a Drover gateway does", c.opts.Server, resp.Status),
 	}
 }
 
@@ -68,7 +68,7 @@ func problemError(p api.Problem) error {
 	return e
 }
 
-// codeOfStatus is for answers of what stands between here and the gateway.
+// codeOfStatus returns the code for an answer of a proxy before the gateway.
 func codeOfStatus(status int) run.Code {
 	switch status {
 	case http.StatusUnauthorized:
@@ -87,9 +87,9 @@ func codeOfStatus(status int) run.Code {
 	return run.CodeInternal
 }
 
-// passing reports whether an error may go away by itself.
+// passing reports whether an error may be temporary.
 func passing(err error) bool {
-	switch run.CodeOf(err) { //nolint:exhaustive // the others do not
+	switch run.CodeOf(err) { //nolint:exhaustive // the other errors are permanent
 	case run.CodeUnavailable, run.CodeTimeout, run.CodeExhausted:
 		return true
 	}

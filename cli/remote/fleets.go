@@ -22,28 +22,28 @@ func (c *Client) Fleet(ctx context.Context, name string) (Answer[api.Fleet], err
 	})
 }
 
-// PutFleet makes or changes a fleet.
+// PutFleet creates or updates a fleet.
 func (c *Client) PutFleet(ctx context.Context, name string, body []byte, contentType string) (Answer[api.Fleet], error) {
 	return call[api.Fleet](ctx, c, func(ctx context.Context) (*http.Response, error) {
 		return c.api.PutFleetWithBody(ctx, name, contentType, bytes.NewReader(body))
 	})
 }
 
-// DeleteFleet has a fleet go, after its instances.
+// DeleteFleet deletes a fleet after its instances.
 func (c *Client) DeleteFleet(ctx context.Context, name string) (Answer[api.Fleet], error) {
 	return call[api.Fleet](ctx, c, func(ctx context.Context) (*http.Response, error) {
 		return c.api.DeleteFleet(ctx, name, api.DeleteFleetJSONRequestBody{})
 	})
 }
 
-// FleetInstances returns the ledger of a fleet.
+// FleetInstances returns the instance ledger of a fleet.
 func (c *Client) FleetInstances(ctx context.Context, name string, params *api.ListFleetInstancesParams) (Answer[api.FleetInstanceList], error) {
 	return call[api.FleetInstanceList](ctx, c, func(ctx context.Context) (*http.Response, error) {
 		return c.api.ListFleetInstances(ctx, name, params)
 	})
 }
 
-// FleetEvents returns what happened in a fleet.
+// FleetEvents returns the events of a fleet.
 func (c *Client) FleetEvents(ctx context.Context, name string, params *api.ListFleetEventsParams) (Answer[api.FleetEventList], error) {
 	return call[api.FleetEventList](ctx, c, func(ctx context.Context) (*http.Response, error) {
 		return c.api.ListFleetEvents(ctx, name, params)
@@ -57,7 +57,7 @@ func (c *Client) PauseFleet(ctx context.Context, name string, why api.FleetReaso
 	})
 }
 
-// ResumeFleet lets the policy decide again.
+// ResumeFleet returns control of a fleet to its scaling policy.
 func (c *Client) ResumeFleet(ctx context.Context, name string, why api.FleetReason) (Answer[api.Fleet], error) {
 	return call[api.Fleet](ctx, c, func(ctx context.Context) (*http.Response, error) {
 		return c.api.ResumeFleet(ctx, name, why)
@@ -71,7 +71,7 @@ func (c *Client) DrainFleet(ctx context.Context, name string, why api.FleetReaso
 	})
 }
 
-// ScaleFleet gives the number of instances by hand.
+// ScaleFleet sets the number of instances manually.
 func (c *Client) ScaleFleet(ctx context.Context, name string, s api.FleetScale) (Answer[api.Fleet], error) {
 	return call[api.Fleet](ctx, c, func(ctx context.Context) (*http.Response, error) {
 		return c.api.ScaleFleet(ctx, name, s)

@@ -21,14 +21,14 @@ func (c *Client) Executor(ctx context.Context, id string) (Answer[api.Executor],
 	})
 }
 
-// DrainExecutor has an executor take no tasks, or take them again.
+// DrainExecutor begins or ends the drain of an executor.
 func (c *Client) DrainExecutor(ctx context.Context, id string, d api.Drain) (Answer[api.Executor], error) {
 	return call[api.Executor](ctx, c, func(ctx context.Context) (*http.Response, error) {
 		return c.api.DrainExecutor(ctx, id, d)
 	})
 }
 
-// RemoveExecutor removes an executor for good.
+// RemoveExecutor removes an executor permanently.
 func (c *Client) RemoveExecutor(ctx context.Context, id string, params api.RemoveExecutorParams) (Answer[api.Executor], error) {
 	return call[api.Executor](ctx, c, func(ctx context.Context) (*http.Response, error) {
 		return c.api.RemoveExecutor(ctx, id, &params, api.RemoveExecutorJSONRequestBody{})
@@ -49,7 +49,7 @@ func (c *Client) Pool(ctx context.Context, name string) (Answer[api.Pool], error
 	})
 }
 
-// PutPool makes or changes a pool.
+// PutPool creates or updates a pool.
 func (c *Client) PutPool(ctx context.Context, name string, p api.PoolSpec) (Answer[api.Pool], error) {
 	return call[api.Pool](ctx, c, func(ctx context.Context) (*http.Response, error) {
 		return c.api.PutPool(ctx, name, p)

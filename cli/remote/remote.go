@@ -1,6 +1,6 @@
-// Package remote speaks to a gateway for the command line: it adds what the
-// generated client leaves open, which are the token, the errors, the event
-// streams, and patience with a gateway that is away for a while.
+// Package remote is the client of a gateway for the command line. It adds to the
+// generated client the token, errors, event streams, and retries while the
+// gateway is unavailable.
 package remote
 
 import (
@@ -20,54 +20,54 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// callTimeout bounds one call that does not stream; the gateway gives up
-// after 30 s.
+// callTimeout bounds one call that does not stream; the gateway's own timeout is
+// 30 s.
 const callTimeout = 40 * time.Second
 
-// maxAnswer bounds what is read of one answer: a run of 10,000 tasks of many
-// steps has some tens of megabytes.
+// maxAnswer bounds the size of an answer: a run of 10,000 tasks with many steps
+// has some tens of megabytes.
 const maxAnswer = 256 << 20
 
-// Options say where the gateway is. Server is required.
+// Options are the settings of a Client. Server is required.
 type Options struct {
 	Server string
 	Token  string
 	// Transport makes the connections; nil means http.DefaultTransport.
 	Transport http.RoundTripper
 	UserAgent string
-	// Patience is how long streams and Await go on without any answer before
-	// they give up: 2 minutes.
+	// Patience is how long streams and Await calls retry without an answer before
+	// they return an error: 2 minutes.
 	Patience time.Duration
-	// Silence is how long an open stream may be silent before it counts as
-	// broken. The gateway sends something every 15 s; the default is 45 s.
+	// Silence is how long an open stream may be silent before it counts as broken.
+	// The gateway sends a heartbeat every 15 s; the default is 45 s.
 	Silence time.Duration
-	// Pause is the first pause before another attempt; each is twice as long
-	// as the one before, up to 20 times the first: 100 ms.
+	// Pause is the pause before the first retry; each further pause is twice as
+	// long, up to 20 times the first: 100 ms.
 	Pause time.Duration
 }
 
 // Client is a client of one gateway. It is safe for concurrent use.
 type Client struct {
 	api    *api.Client
-	direct *http.Client // of object stores, to which a gateway sends
+	direct *http.Client // for object stores, to which a gateway redirects
 	opts   Options
 }
 
-// Answer is an answer as it was read and as it came: what a newer gateway
-// says, and this build does not know, is in Raw alone.
+// Answer is an answer, decoded and in its original form: fields of a newer
+// gateway are only in Raw.
 type Answer[T any] struct {
 	Value T
 	Raw   json.RawMessage
 }
 
-// New returns a client. Errors: invalid (a server that is no http URL).
+// New returns a client. Errors: invalid (Server is not an http URL).
 func New(opts Options) (*Client, error) {
 	u, err := url.Parse(opts.Server)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 		return nil, run.Errorf(run.CodeInvalid, "%q is not the URL of a server, such as http://127.0.0.1:8080", opts.Server)
 	}
 	if u.User != nil {
-		return nil, run.Errorf(run.CodeInvalid, "credentials do not belong into the URL of the server")
+		return nil, run.Errorf(run.CodeInvalid, "the URL of the server must not contain credentials")
 	}
 	if opts.Transport == nil {
 		opts.Transport = http.DefaultTransport
@@ -75,8 +75,8 @@ func New(opts Options) (*Client, error) {
 	opts.Patience = orDefault(opts.Patience, 2*time.Minute)
 	opts.Silence = orDefault(opts.Silence, 45*time.Second)
 	opts.Pause = orDefault(opts.Pause, 100*time.Millisecond)
-	// What sends elsewhere for an artifact is followed by whoever asked for that: a
-	// request to another server must not bring the token.
+	// Redirects are followed only by calls that ask for one: a request to another
+	// server must not contain the token.
 	c := &Client{opts: opts, direct: newDirect()}
 	gateway := &http.Client{Transport: opts.Transport, CheckRedirect: func(r *http.Request, via []*http.Request) error {
 		switch {
@@ -90,27 +90,27 @@ func New(opts Options) (*Client, error) {
 	c.api, err = api.NewClient(opts.Server, api.WithHTTPClient(gateway),
 		api.WithRequestEditorFn(leaveOutEmpty), api.WithRequestEditorFn(c.identify))
 	if err != nil {
-		return nil, fmt.Errorf("making the client: %w", err)
+		return nil, fmt.Errorf("create the client: %w", err)
 	}
 	return c, nil
 }
 
-// maxRedirects is how often in a row a gateway, or who stands before it, may
-// send elsewhere.
+// maxRedirects bounds the redirects in a row by a gateway, or by a proxy before
+// it.
 const maxRedirects = 10
 
-var errRedirects = errors.New("it sends from one place to the next")
+var errRedirects = errors.New("too many redirects")
 
-// newDirect returns a client of object stores, which are given up on soon: all
-// can be had through the gateway.
+// newDirect returns a client for object stores with short timeouts: the gateway
+// serves all archives as a fallback.
 func newDirect() *http.Client {
 	dialer := &net.Dialer{Timeout: 5 * time.Second}
 	return &http.Client{
 		Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, ForceAttemptHTTP2: true,
 			TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: 15 * time.Second,
-			DisableKeepAlives:  true, // one artifact is read of it
-			DisableCompression: true, // what is stored is what is asked for
+			DisableKeepAlives:  true, // one artifact is read from a store
+			DisableCompression: true, // the stored bytes must not change
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -137,7 +137,7 @@ func (c *Client) identify(_ context.Context, req *http.Request) error {
 }
 
 // leaveOutEmpty removes parameters without a value: the generated client sends
-// those that are not set, and the gateway refuses them.
+// parameters that are not set, and the gateway refuses them.
 func leaveOutEmpty(_ context.Context, req *http.Request) error {
 	query := req.URL.Query()
 	for name, values := range query {
@@ -179,5 +179,5 @@ func call[T any](ctx context.Context, c *Client, do func(context.Context) (*http
 	return answer, nil
 }
 
-// errSlow is the cause of calls that took too long.
-var errSlow = errors.New("it took too long")
+// errSlow is the cause of calls that timed out.
+var errSlow = errors.New("the request timed out")

@@ -47,7 +47,7 @@ func TestClient_answers_of_others(t *testing.T) {
 		text        string
 	}{
 		{200, "text/html", "<html>", run.CodeInternal, "answers, but not as a Drover gateway does"},
-		{404, "text/plain", "404 page not found", run.CodeInternal, "answers 404 Not Found, and not as a Drover gateway does"},
+		{404, "text/plain", "404 page not found", run.CodeInternal, "answers 404 Not Found, but not as a Drover gateway does"},
 		{502, "text/html", "<html>", run.CodeUnavailable, "answers 502 Bad Gateway"},
 		{504, "text/html", "<html>", run.CodeTimeout, "answers 504"},
 		{401, "text/html", "", run.CodeUnauthenticated, "answers 401"},
@@ -87,7 +87,8 @@ func TestClient_sends_no_empty_parameters(t *testing.T) {
 	require.Equal(t, "annotation=a%3Db%2Cc&group=%2Fa&group=%2Fb&limit=7", query)
 }
 
-// script answers each request of a stream with the next text, and cuts it off.
+// script answers each request of a stream with the next text, and then closes the
+// connection.
 func script(t *testing.T, answers ...string) (server *httptest.Server, requests *[]string) {
 	t.Helper()
 	var n atomic.Int64
@@ -124,9 +125,9 @@ func TestEvents_go_on_over_broken_streams(t *testing.T) {
 		{name: "in one piece", answers: []string{event(1) + event(2) + event(3)}},
 		{name: "cut between", answers: []string{event(1), event(2), event(3)}},
 		{name: "cut within", answers: []string{event(1) + event(2)[:20], event(2) + event(3)}},
-		{name: "told again", answers: []string{event(1) + event(2), event(1) + event(2) + event(3)}},
+		{name: "repeated", answers: []string{event(1) + event(2), event(1) + event(2) + event(3)}},
 		{name: "comments, carriage returns and unknown fields", answers: []string{": hello\n\nretry: 5\n\n" + strings.ReplaceAll(event(1)+event(2)+event(3), "\n", "\r\n")}},
-		{name: "shut down in between", answers: []string{event(1) + "event: problem\ndata: {\"code\": \"unavailable\", \"detail\": \"the gateway shuts down\"}\n\n", event(2) + event(3)}},
+		{name: "shut down in between", answers: []string{event(1) + "event: problem\ndata: {\"code\": \"unavailable\", \"detail\": \"the gateway is shutting down\"}\n\n", event(2) + event(3)}},
 		{name: "silent in between", answers: []string{event(1), "silence", event(2) + event(3)}, change: func(o *remote.Options) { o.Silence = 50 * time.Millisecond }},
 	}
 	for _, tt := range tests {
@@ -232,7 +233,7 @@ func TestLog_impatient(t *testing.T) {
 	for _, err := range client(t, server.URL, nil).Log(t.Context(), remote.LogQuery{Run: "r1", Task: "a", Impatient: true}) {
 		last = err
 	}
-	require.Equal(t, run.CodeUnavailable, run.CodeOf(last), "a log that breaks off is not complete")
+	require.Equal(t, run.CodeUnavailable, run.CodeOf(last), "a log that is cut off is incomplete")
 	require.Len(t, *requests, 1)
 }
 

@@ -22,7 +22,7 @@ func (c *Client) Schedule(ctx context.Context, name string) (Answer[api.Schedule
 	})
 }
 
-// PutSchedule makes or changes a schedule.
+// PutSchedule creates or updates a schedule.
 func (c *Client) PutSchedule(ctx context.Context, name string, body []byte, contentType string) (Answer[api.Schedule], error) {
 	return call[api.Schedule](ctx, c, func(ctx context.Context) (*http.Response, error) {
 		return c.api.PutScheduleWithBody(ctx, name, contentType, bytes.NewReader(body))
@@ -44,7 +44,7 @@ func (c *Client) PauseSchedule(ctx context.Context, name string, note api.Schedu
 	})
 }
 
-// ResumeSchedule lets a schedule fire again.
+// ResumeSchedule resumes a schedule.
 func (c *Client) ResumeSchedule(ctx context.Context, name string, note api.ScheduleNote) (Answer[api.Schedule], error) {
 	return call[api.Schedule](ctx, c, func(ctx context.Context) (*http.Response, error) {
 		return c.api.ResumeSchedule(ctx, name, note)

@@ -19,31 +19,31 @@ import (
 // maxEvent bounds one server-sent event.
 const maxEvent = 16 << 20
 
-// errSilent is the cause of streams that are silent for too long.
+// errSilent is the cause of streams that were silent for too long.
 var errSilent = errors.New("the stream is silent")
 
-// errCut ends a stream whose connection broke.
-var errCut = errors.New("the stream broke off")
+// errCut is the cause of streams whose connection broke.
+var errCut = errors.New("the stream was cut off")
 
-// EventQuery selects events, and says who is told of a gateway that is away.
+// EventQuery selects events, and has a callback for an unavailable gateway.
 type EventQuery struct {
 	Run   string
 	Group string
 	After int64
-	// Away, if set, is called with the reason whenever the stream is lost, and
-	// with nil when it is there again.
+	// Away, if set, is called with the reason whenever the stream is interrupted,
+	// and with nil when it is open again.
 	Away func(error)
 }
 
-// Events yields events, oldest first and each once, and goes on over broken
-// connections until ctx ends, the gateway refuses, or is away for too long: it
-// then yields that error and ends.
+// Events yields events, oldest first and each once, and resumes broken streams.
+// It ends with ctx, or with an error if the gateway refuses, or is unavailable
+// for too long.
 func (c *Client) Events(ctx context.Context, q EventQuery) iter.Seq2[api.Event, error] {
 	return func(yield func(api.Event, error) bool) {
 		after := q.After
 		open := func(ctx context.Context) (*http.Response, error) {
 			params := api.StreamEventsParams{Run: q.Run, Group: q.Group}
-			if after > 0 { // else from the first that is left
+			if after > 0 { // 0 means the oldest event that exists
 				params.After = &after
 			}
 			return c.api.StreamEvents(ctx, &params, acceptEvents)
@@ -54,7 +54,7 @@ func (c *Client) Events(ctx context.Context, q EventQuery) iter.Seq2[api.Event, 
 				err = decodeEvent(message, &e)
 			}
 			if err == nil && e.Number <= after {
-				continue // it was there before the connection broke
+				continue // received before the connection broke
 			}
 			if !yield(e, err) || err != nil {
 				return
@@ -71,17 +71,17 @@ type LogQuery struct {
 	Attempt int    // 0: the newest
 	Step    string // a number from 0, or "setup"; "": all
 	Offset  int64
-	Streams []string // nil: all
-	Since   string   // a time, or a duration before now; "": from the beginning
-	Tail    *int     // the last lines; nil: all
+	Streams []string // nil: all streams
+	Since   string   // a time, or an age; "": from the beginning
+	Tail    *int     // number of last lines; nil: all
 	Follow  bool
-	// Impatient makes a gateway that is away an error at once.
+	// Impatient makes an unavailable gateway an error without retries.
 	Impatient bool
 	Away      func(error) // see EventQuery
 }
 
-// Log yields the chunks of a log to its end, each byte once, over broken
-// connections like Events.
+// Log yields the chunks of a log up to its end, each byte once. Like Events, it
+// resumes broken streams.
 func (c *Client) Log(ctx context.Context, q LogQuery) iter.Seq2[api.LogChunk, error] {
 	return func(yield func(api.LogChunk, error) bool) {
 		offset := q.Offset
@@ -92,8 +92,8 @@ func (c *Client) Log(ctx context.Context, q LogQuery) iter.Seq2[api.LogChunk, er
 		if q.Attempt > 0 {
 			params.Attempt = &q.Attempt
 		}
-		// Where the log begins that is asked for is told once: whoever comes
-		// back goes on from there, and does not ask for the last lines anew.
+		// The first start event has the offset of the requested log. A resumed
+		// stream starts from an offset, and must not request the last lines again.
 		placed := q.Since == "" && q.Tail == nil
 		place := func(at int64) {
 			if !placed {
@@ -136,7 +136,7 @@ func (c *Client) Log(ctx context.Context, q LogQuery) iter.Seq2[api.LogChunk, er
 
 func acceptEvents(_ context.Context, req *http.Request) error {
 	req.Header.Set("Accept", "text/event-stream")
-	req.Header.Del("Last-Event-ID") // the parameters say where to begin
+	req.Header.Del("Last-Event-ID") // the parameters have the start position
 	return nil
 }
 
@@ -153,7 +153,7 @@ type message struct {
 	data []byte
 }
 
-// stream yields the events of a stream. Where it breaks, it opens it again.
+// stream yields the events of a stream, and reopens a broken stream.
 func (c *Client) stream(
 	ctx context.Context, open func(context.Context) (*http.Response, error), away func(error), impatient bool,
 ) iter.Seq2[message, error] {
@@ -188,15 +188,15 @@ func (c *Client) stream(
 	}
 }
 
-// signs are what is heard of a stream.
+// signs are callbacks for signs of life of a stream.
 type signs struct {
 	opened  func()
-	alive   func() // a comment or a message: an open connection alone proves nothing
+	alive   func() // a comment or a message; an open connection alone is no sign of life
 	message func(message) bool
 }
 
-// once reads a stream until it breaks, and tells why; goOn is false where the
-// consumer wants no more.
+// once reads a stream until it breaks, and returns the reason; goOn is false if
+// the consumer has stopped.
 func (c *Client) once(parent context.Context, open func(context.Context) (*http.Response, error), on signs) (goOn bool, err error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
@@ -236,7 +236,7 @@ func (c *Client) once(parent context.Context, open func(context.Context) (*http.
 	}
 }
 
-// readMessage reads the next event. One without data is a comment.
+// readMessage reads the next event. A comment is a message without data.
 func readMessage(r *bufio.Reader) (message, error) {
 	var m message
 	for {

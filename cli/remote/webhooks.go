@@ -21,7 +21,7 @@ func (c *Client) Webhook(ctx context.Context, name string) (Answer[api.Webhook],
 	})
 }
 
-// PutWebhook makes or changes a webhook.
+// PutWebhook creates or updates a webhook.
 func (c *Client) PutWebhook(ctx context.Context, name string, w api.WebhookSpec) (Answer[api.Webhook], error) {
 	return call[api.Webhook](ctx, c, func(ctx context.Context) (*http.Response, error) {
 		return c.api.PutWebhook(ctx, name, w)

@@ -14,9 +14,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// hand takes an order, one line of JSON from stdin, to the shim that waits for
-// it in the directory. It prints a line, "begun" or "exists", and then follows
-// the journal.
+// hand passes an order, one line of JSON from stdin, to the waiting shim of the
+// directory. It prints a line, "begun" or "exists", and then follows the journal.
 func hand(ctx context.Context, f following, timeout time.Duration, stdin io.Reader, stdout, stderr io.Writer) int {
 	fail := func(code int, err error) int {
 		_, _ = fmt.Fprintln(stderr, "drover-shim hand:", err)
@@ -24,8 +23,8 @@ func hand(ctx context.Context, f following, timeout time.Duration, stdin io.Read
 	}
 	source := bufio.NewReader(stdin)
 	order, err := source.ReadBytes('\n')
-	if err != nil { // also where the line was cut off
-		return fail(shim.ExitOrder, fmt.Errorf("reading the order: %w", err))
+	if err != nil { // also if the line was truncated
+		return fail(shim.ExitOrder, fmt.Errorf("read the order: %w", err))
 	}
 	word := "begun"
 	waiting, cancel := context.WithTimeout(ctx, timeout)
@@ -47,7 +46,7 @@ func hand(ctx context.Context, f following, timeout time.Duration, stdin io.Read
 	return followJournal(ctx, f, source, stdout, stderr)
 }
 
-// shimFile is what the shim is installed as.
+// shimFile is the file name of the installed shim.
 const shimFile = "drover-shim"
 
 func install(dir string, stderr io.Writer) int {

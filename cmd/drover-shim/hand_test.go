@@ -18,7 +18,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// giver runs "drover-shim hand" beside a shim that waits.
+// giver runs "drover-shim hand" for a waiting shim.
 type giver struct {
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
@@ -93,7 +93,7 @@ func TestHand(t *testing.T) {
 		}
 		require.NoError(t, g.stdin.Close())
 		require.Equal(t, shim.ExitFiles, g.exit(t))
-		require.False(t, p.ended(), "the task goes on")
+		require.False(t, p.ended(), "the task continues")
 	})
 	t.Run("is cut off", func(t *testing.T) {
 		t.Parallel()
@@ -110,16 +110,16 @@ func TestHand(t *testing.T) {
 		p := start(t, nil, nil, "run", "--order", "socket")
 		g := give(t, p.dir, order(t, func(o *run.ShimOrder) { o.Version = 99 }, "echo no"))
 		require.Equal(t, shim.ExitOrder, g.exit(t))
-		require.False(t, p.ended(), "it waits for another one")
+		require.False(t, p.ended(), "the shim waits for another order")
 	})
-	t.Run("to nobody", func(t *testing.T) {
+	t.Run("without a shim", func(t *testing.T) {
 		t.Parallel()
 		g := give(t, t.TempDir(), order(t, nil, "true"), "--timeout", "20ms")
 		require.Equal(t, shim.ExitNoShim, g.exit(t))
 	})
 }
 
-// Who ends a pod sends SIGTERM, and that is no wish of Drover.
+// A SIGTERM that ends a pod does not come from Drover.
 func TestStrict(t *testing.T) {
 	t.Parallel()
 	p := start(t, order(t, nil, "echo begun; sleep 60"), nil, "run", "--strict")
@@ -181,7 +181,7 @@ func TestCopy(t *testing.T) {
 	require.Equal(t, shim.ExitFiles, command(t.Context(), []string{"unpack", "--dir", to}, strings.NewReader("no archive at all"), io.Discard, io.Discard))
 }
 
-// What comes at once is written at once, and silences are filled.
+// Simultaneous lines are written together, and empty lines fill silences.
 func TestLineWriter(t *testing.T) {
 	t.Parallel()
 	r, w := io.Pipe()
@@ -196,6 +196,6 @@ func TestLineWriter(t *testing.T) {
 	require.NoError(t, r.Close())
 	testenv.Await(t, time.Minute, func() (bool, string) {
 		err := lines.write([]byte("two\n"))
-		return err != nil, "the lost reader is not told"
+		return err != nil, "the lost reader is not reported"
 	})
 }

@@ -1,5 +1,5 @@
-// Command drover-shim supervises one task inside its environment. Executors
-// start it; see package shim for what it does.
+// Command drover-shim supervises one task inside its environment. Executors start
+// it; see package shim.
 package main
 
 import (
@@ -28,7 +28,7 @@ const usage = `usage: drover-shim run  --dir DIR [--order FILE|-|socket] [--stdo
        drover-shim version
 `
 
-// orderSocket as the order's file means that it is handed over at a socket.
+// orderSocket as the order's file means that the order comes from a socket.
 const orderSocket = "socket"
 
 func main() {
@@ -47,11 +47,11 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	var do func() int
 	switch args[0] {
 	case "run":
-		order := flags.String("order", "-", "the order's `file`, removed when it was read; - is stdin; socket is one in DIR, for drover-shim hand")
-		nonce := flags.String("stdout", "", "copy the frames to stdout, each behind this `word`, and linger for the acknowledgment")
-		host := flags.Bool("host", false, "run on a host: a SIGTERM without a stop file is no wish of Drover")
-		strict := flags.Bool("strict", false, "a SIGTERM without a stop file is no wish of Drover")
-		inherit := flags.Bool("inherit", false, "the steps get this process's environment and working directory, below the order's")
+		order := flags.String("order", "-", "the order's `file`, removed after it was read; - is stdin; socket is a socket in DIR, for drover-shim hand")
+		nonce := flags.String("stdout", "", "copy the frames to stdout, each after this `word`, and wait for the acknowledgment")
+		host := flags.Bool("host", false, "run on a host: a SIGTERM without a stop file does not come from Drover")
+		strict := flags.Bool("strict", false, "a SIGTERM without a stop file does not come from Drover")
+		inherit := flags.Bool("inherit", false, "the steps get this process's environment and working directory; those of the order take precedence")
 		lockFD := flags.Int("lock-fd", 0, "an open and locked lock file, as the `number` of its descriptor")
 		do = func() int {
 			o := shim.Options{Dir: *dir, LockFD: *lockFD, Host: *host, Strict: *strict, Order: stdin, Log: slog.New(slog.NewTextHandler(stderr, nil))}
@@ -66,8 +66,8 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 	case "read":
 		from := flags.Int64("from", 1, "the `number` of the first frame")
 		follow := flags.Bool("follow", false, "wait for further frames until the task ends")
-		pulse := flags.Duration("pulse", 0, "print an empty line after so `long` a silence, and end with stdin; 0 does neither")
-		check := flags.Bool("verify", false, "print no frames, but whether all that are there can be read")
+		pulse := flags.Duration("pulse", 0, "print an empty line after a silence of this `duration`, and end with stdin; 0 does neither")
+		check := flags.Bool("verify", false, "print no frames, but check that all can be read")
 		do = func() int {
 			if *check {
 				return verify(*dir, *from, stdout, stderr)
@@ -75,14 +75,14 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 			if !*follow {
 				return read(*dir, *from, stdout, stderr)
 			}
-			if !shim.HasJournal(*dir) { // a shim that waits for its order may do so for ever
+			if !shim.HasJournal(*dir) { // a shim without an order may wait indefinitely
 				_, _ = fmt.Fprintln(stderr, "drover-shim read: there is no journal")
 				return shim.ExitNoJournal
 			}
 			return followJournal(ctx, following{dir: *dir, from: *from, pulse: *pulse}, stdin, stdout, stderr)
 		}
 	case "hand":
-		timeout := flags.Duration("timeout", 10*time.Second, "how `long` to wait for a shim that takes the order")
+		timeout := flags.Duration("timeout", 10*time.Second, "the `duration` to wait for a shim that accepts the order")
 		pulse := flags.Duration("pulse", 0, "as with read")
 		do = func() int {
 			return hand(ctx, following{dir: *dir, from: 1, pulse: *pulse}, *timeout, stdin, stdout, stderr)
@@ -97,15 +97,15 @@ func command(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 		do = func() int { return pack(ctx, *path, stdout, stderr) }
 	case "connect":
 		do = func() int { return connect(ctx, *dir, stdin, stdout, stderr) }
-	case "porter": // of the shim's own
+	case "porter": // used by the shim itself
 		return shim.Porter(ctx, stdin, stdout, stderr)
 	case "stop":
 		grace := flags.Duration("grace", run.StopGrace, "the `time` between SIGTERM and SIGKILL")
 		do = func() int { return stop(*dir, *grace, stdout, stderr) }
 	case "await-port":
 		ports := flags.String("ports", "", "TCP `ports`, separated by commas; one of them is enough")
-		count := flags.Int("count", 0, "so `many` ports instead, whichever they are")
-		timeout := flags.Duration("timeout", 30*time.Second, "how `long` to wait")
+		count := flags.Int("count", 0, "the `number` of ports to wait for instead, any of them")
+		timeout := flags.Duration("timeout", 30*time.Second, "the `duration` to wait")
 		needDir = false
 		do = func() int { return awaitPort(ctx, *ports, *count, *timeout, stdout, stderr) }
 	case "version":
@@ -131,9 +131,9 @@ func runTask(ctx context.Context, o shim.Options, order string) int {
 	case orderSocket:
 		o.Order = nil
 	default:
-		f, err := os.Open(order) //nolint:gosec // it is for the caller to say which file has the order
+		f, err := os.Open(order) //nolint:gosec // the caller names the file of the order
 		if err != nil {
-			o.Log.ErrorContext(ctx, "refusing the order", "error", err)
+			o.Log.ErrorContext(ctx, "shim refuses the order", "error", err)
 			return shim.ExitOrder
 		}
 		defer func() { _ = f.Close() }()
@@ -155,7 +155,7 @@ func stop(dir string, grace time.Duration, stdout, stderr io.Writer) int {
 	return shim.ExitDone
 }
 
-// connect joins stdin and stdout to a step that waits.
+// connect connects stdin and stdout to a waiting step.
 func connect(ctx context.Context, dir string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if err := shim.Connect(ctx, dir, stdin, stdout); err != nil {
 		_, _ = fmt.Fprintln(stderr, "drover-shim connect:", err)

@@ -159,7 +159,7 @@ func TestExitCodes(t *testing.T) {
 		require.Equal(t, shim.ExitDone, p.exit())
 		require.Equal(t, run.StatusStopped, p.await(run.FrameTaskEnd).Result.Status)
 	})
-	t.Run("directory that can not be made", func(t *testing.T) {
+	t.Run("directory that can not be created", func(t *testing.T) {
 		t.Parallel()
 		code, _, complaint := shimCommand(t, "run", "--dir", "/dev/null/below")
 		require.Equal(t, shim.ExitFiles, code)
@@ -205,7 +205,7 @@ func TestRead(t *testing.T) {
 	require.Equal(t, shim.ExitEnded, code)
 }
 
-// TestRead_verify damages a frame in a way that only decoding it shows.
+// TestRead_verify damages a frame such that only decoding detects it.
 func TestRead_verify(t *testing.T) {
 	t.Parallel()
 	p := start(t, order(t, nil, "echo one; sleep 60"), nil, "run")
@@ -224,14 +224,14 @@ func TestRead_verify(t *testing.T) {
 	require.NoError(t, p.cmd.Process.Kill())
 	testenv.Await(t, 30*time.Second, func() (bool, string) {
 		alive, err := shim.Alive(p.dir)
-		return err == nil && !alive, "the shim lives"
+		return err == nil && !alive, "the shim runs"
 	})
 	code, _, _ = shimCommand(t, "read", "--dir", p.dir, "--verify")
 	require.Equal(t, shim.ExitSpoiled, code)
 }
 
-// The copy has all frames where its reader keeps up, and the shim waits for
-// the acknowledgment.
+// The copy has all frames if its reader keeps up, and the shim waits for the
+// acknowledgment.
 func TestStdout(t *testing.T) {
 	t.Parallel()
 	r, w, err := os.Pipe()
@@ -258,7 +258,7 @@ func TestStdout(t *testing.T) {
 	require.Equal(t, "nonce "+strings.ReplaceAll(strings.TrimSpace(string(journal)), "\n", "\nnonce ")+"\n", copied.String())
 }
 
-// Nobody reads the copy: the task goes on all the same.
+// Without a reader of the copy the task still continues.
 func TestStdout_is_not_read(t *testing.T) {
 	t.Parallel()
 	r, w, err := os.Pipe()
@@ -267,7 +267,7 @@ func TestStdout_is_not_read(t *testing.T) {
 	require.NoError(t, w.Close())
 	require.Equal(t, run.StatusSuccess, p.await(run.FrameTaskEnd).Result.Status)
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
-	require.Equal(t, shim.ExitDone, p.exit(), "nor does its end wait for ever")
+	require.Equal(t, shim.ExitDone, p.exit(), "the end does not wait either")
 	require.NoError(t, r.Close())
 }
 
@@ -278,12 +278,12 @@ func TestSignals(t *testing.T) {
 		signal syscall.Signal
 		want   run.Status
 	}{
-		"SIGTERM is a stop":                 {[]string{"run"}, syscall.SIGTERM, run.StatusStopped},
-		"SIGINT is a stop":                  {[]string{"run"}, syscall.SIGINT, run.StatusStopped},
-		"SIGUSR1 is a stop":                 {[]string{"run"}, syscall.SIGUSR1, run.StatusStopped},
-		"SIGUSR1 is a stop on a host":       {[]string{"run", "--host"}, syscall.SIGUSR1, run.StatusStopped},
-		"SIGTERM on a host is a stranger's": {[]string{"run", "--host"}, syscall.SIGTERM, run.StatusFailed},
-		"SIGHUP and SIGPIPE are nothing":    {[]string{"run"}, syscall.SIGHUP, run.StatusSuccess},
+		"SIGTERM is a stop":              {[]string{"run"}, syscall.SIGTERM, run.StatusStopped},
+		"SIGINT is a stop":               {[]string{"run"}, syscall.SIGINT, run.StatusStopped},
+		"SIGUSR1 is a stop":              {[]string{"run"}, syscall.SIGUSR1, run.StatusStopped},
+		"SIGUSR1 is a stop on a host":    {[]string{"run", "--host"}, syscall.SIGUSR1, run.StatusStopped},
+		"SIGTERM on a host is external":  {[]string{"run", "--host"}, syscall.SIGTERM, run.StatusFailed},
+		"SIGHUP and SIGPIPE are ignored": {[]string{"run"}, syscall.SIGHUP, run.StatusSuccess},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -304,8 +304,8 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// A daemon leaves its process group, its session and its parent, and is found
-// all the same where the system lets it be.
+// A daemon leaves its process group, its session and its parent. The shim finds it
+// if the system allows that.
 func TestDaemons_end_with_the_task(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("setsid"); err != nil {
@@ -320,8 +320,8 @@ func TestDaemons_end_with_the_task(t *testing.T) {
 	require.Empty(t, processes(t, "sleep\x00"+mark+"\x00"))
 }
 
-// processes returns the command lines of this host that have a text in them,
-// each argument with a zero byte after it.
+// processes returns the command lines of this host that contain a text. A zero byte
+// follows each argument.
 func processes(t *testing.T, text string) []string {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")

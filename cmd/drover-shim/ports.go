@@ -11,8 +11,8 @@ import (
 	"github.com/drover-run/drover/executor/shim"
 )
 
-// awaitPort waits until one of the ports, a list with commas, is listened on,
-// or where there is a count, so many ports, whichever they are.
+// awaitPort waits until a process listens on one of the ports, a comma-separated
+// list, or if there is a count, on that number of ports.
 func awaitPort(ctx context.Context, list string, count int, timeout time.Duration, stdout, stderr io.Writer) int {
 	if count > 0 {
 		return awaitPorts(ctx, count, timeout, stdout, stderr)

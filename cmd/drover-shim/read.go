@@ -15,30 +15,31 @@ import (
 )
 
 const (
-	// readBuffer is written at once.
+	// readBuffer is the size of the write buffer.
 	readBuffer = 64 << 10
 	// flushSoon is how long a line waits for others to be written with it.
 	flushSoon = 2 * time.Millisecond
 )
 
-// errReaderGone ends a following whose reader closed stdin.
+// errReaderGone is the cause when the reader has closed stdin.
 var errReaderGone = errors.New("the reader has gone")
 
-// following says which frames are followed.
+// following selects the frames to follow.
 type following struct {
 	dir   string
 	from  int64
 	pulse time.Duration
 }
 
-// read prints what the journal has now.
+// read prints the current content of the journal.
 func read(dir string, from int64, stdout, stderr io.Writer) int {
 	out := newLineWriter(stdout, 0)
 	return printLines(shim.ReadLines(dir, from), dir, out, stderr)
 }
 
-// verify decodes what the journal has now. The other readers pass lines on as they
-// are, and the executor that decodes them does not know whether the task goes on.
+// verify decodes the current content of the journal. The other readers pass lines
+// on unchanged, and the executor that decodes them does not know whether the task
+// continues.
 func verify(dir string, from int64, stdout, stderr io.Writer) int {
 	decoded := func(yield func([]byte, error) bool) {
 		for line, err := range shim.ReadLines(dir, from) {
@@ -57,8 +58,8 @@ func verify(dir string, from int64, stdout, stderr io.Writer) int {
 	return code
 }
 
-// followJournal prints the journal until the task's end. With a pulse it ends
-// when stdin does: a connection that is lost leaves nothing behind.
+// followJournal prints the journal until the task's end. With a pulse it ends when
+// stdin does, so that a lost connection leaves no process behind.
 func followJournal(ctx context.Context, f following, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -103,8 +104,8 @@ func printLines(lines iter.Seq2[[]byte, error], dir string, out *lineWriter, std
 	return shim.ExitDone
 }
 
-// lineWriter writes lines, those that come close together at once, and an
-// empty one after each silence. It is safe for concurrent use.
+// lineWriter writes lines, those that come close together at once, and an empty
+// line after each silence. It is safe for concurrent use.
 type lineWriter struct {
 	pulse time.Duration
 
@@ -123,7 +124,7 @@ func newLineWriter(out io.Writer, pulse time.Duration) *lineWriter {
 	return w
 }
 
-// pause is how long the timer waits where nothing is buffered.
+// pause returns the interval of the timer while nothing is buffered.
 func (w *lineWriter) pause() time.Duration {
 	if w.pulse > 0 {
 		return w.pulse
@@ -143,7 +144,7 @@ func (w *lineWriter) write(line []byte) error {
 	return w.err
 }
 
-// beat writes what is buffered, or a pulse.
+// beat flushes the buffer, or writes a keepalive.
 func (w *lineWriter) beat() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -151,7 +152,7 @@ func (w *lineWriter) beat() {
 		return
 	}
 	if w.out.Buffered() == 0 && w.pulse > 0 {
-		_ = w.out.WriteByte('\n') // told by Flush
+		_ = w.out.WriteByte('\n') // Flush returns the error
 	}
 	w.err = w.out.Flush()
 	w.timer.Reset(w.pause())

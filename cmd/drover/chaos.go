@@ -11,9 +11,9 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// interfere freezes this process, once, at the point of a task's life that
-// DROVER_CHAOS_FREEZE names: like SIGSTOP from outside, but at an exact place.
-// DROVER_CHAOS_ONCE names a file that is made when it happens.
+// interfere freezes this process once, at the point of a task's life that
+// DROVER_CHAOS_FREEZE names: like SIGSTOP from outside, but at an exact point. It
+// creates the file that DROVER_CHAOS_ONCE names when it does.
 func interfere() func(point string, key run.Key) {
 	want, once := os.Getenv("DROVER_CHAOS_FREEZE"), os.Getenv("DROVER_CHAOS_ONCE")
 	if want == "" {
@@ -25,17 +25,16 @@ func interfere() func(point string, key run.Key) {
 		}
 		f, err := os.OpenFile(once, os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
-			return // it happened already
+			return // frozen once already
 		}
 		_ = f.Close()
 		stopHere()
 	}
 }
 
-// stopHere stops the process with its caller in this very place. A signal to
-// the process would be taken by any of its threads, while the caller went on
-// until that one came to run; a signal to the caller's own thread is taken
-// before the call returns.
+// stopHere stops the process while its caller is at this point. Any thread could
+// take a signal to the process, and the caller would continue until that thread
+// runs. A signal to the caller's own thread is taken before the call returns.
 func stopHere() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -13,11 +13,11 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// interfereWithRecords has this process killed, once, at the point of a
-// creation, or of what must follow from a change, that DROVER_CHAOS_KILL names.
-// DROVER_CHAOS_ONCE names a file that is made when it happens. The points are
-// before and after transactions: "creating" and "created", "changed" (by a
-// client's call on a run), "begun", "granting" and "granted", "ending" and
+// interfereWithRecords kills this process once, at the point that
+// DROVER_CHAOS_KILL names: a point of a creation, or of the work that follows a
+// change. It creates the file that DROVER_CHAOS_ONCE names when it does. The
+// points are before and after transactions: "creating" and "created", "changed"
+// (by a client's call on a run), "begun", "granting" and "granted", "ending" and
 // "ended", "deleting" (the retention has deleted a run, and is about to delete
 // another); and, with a colon and the kind of an outbox row, "taken" (not
 // delivered yet), "delivered" (and not closed yet) and "closed".
@@ -29,13 +29,13 @@ func interfereWithRecords(s records.Store) records.Store {
 	return &killer{Store: s, point: point, once: os.Getenv("DROVER_CHAOS_ONCE"), kinds: map[int64]records.OutboxKind{}}
 }
 
-// killer is records that kill the process at a point.
+// killer is a record store that kills the process at a point.
 type killer struct {
 	records.Store
 	point, once string
 
 	mu    sync.Mutex
-	kinds map[int64]records.OutboxKind // of the rows taken
+	kinds map[int64]records.OutboxKind // of the outbox rows taken, by id
 }
 
 func (k *killer) at(point string) {
@@ -44,14 +44,14 @@ func (k *killer) at(point string) {
 	}
 	f, err := os.OpenFile(k.once, os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return // it happened already
+		return // killed once already
 	}
 	_ = f.Close()
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-	select {} // the caller goes no further
+	select {} // the caller must not continue
 }
 
-// CreateRun implements records.Store; so do the others.
+// CreateRun implements records.Store, and so do the methods below.
 func (k *killer) CreateRun(ctx context.Context, r records.NewRun) (run.Run, error) {
 	k.at("creating")
 	created, err := k.Store.CreateRun(ctx, r)

@@ -4,6 +4,5 @@ package main
 
 import "github.com/drover-run/drover/records"
 
-// interfereWithRecords returns what it is given: only a build with the tag
-// chaos lets tests interfere.
+// interfereWithRecords returns s: only a build with the tag chaos has failpoints.
 func interfereWithRecords(s records.Store) records.Store { return s }

@@ -17,8 +17,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// processCommands are the commands that run processes, and those that look
-// after them.
+// processCommands are the commands that run processes, and the commands that
+// maintain their keys, tokens and configuration.
 func processCommands() []*cobra.Command {
 	commands := []*cobra.Command{
 		devCommand(), temporalCommand(), gatewayCommand(), controlCommand(), relayCommand(), executorCommand(), fleetCommand(),
@@ -31,8 +31,8 @@ func processCommands() []*cobra.Command {
 	return commands
 }
 
-// untilTold has a process that is told to end while it still starts end well,
-// as it does later.
+// untilTold makes a command succeed that is interrupted while it starts, as it
+// does when it is interrupted later.
 func untilTold(process func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		err := process(cmd, args)
@@ -46,18 +46,18 @@ func untilTold(process func(*cobra.Command, []string) error) func(*cobra.Command
 	}
 }
 
-// flagged ties flags of a command to settings.
+// flagged maps flags of a command to settings.
 type flagged struct {
 	file string
-	keys map[string]string // setting by flag
+	keys map[string]string // key of the setting, by flag
 	list map[string]*[]string
 }
 
-// configFlags gives a command --config and the flags named, each of which sets
-// one setting over the file and the environment.
+// configFlags adds --config and the named flags to a command. A flag overrides a
+// setting of the file and of the environment.
 func configFlags(cmd *cobra.Command, keys map[string]string, usage map[string]string) *flagged {
 	f := &flagged{keys: keys, list: map[string]*[]string{}}
-	cmd.Flags().StringVar(&f.file, "config", "", "YAML file with the configuration; the environment (DROVER_GATEWAY__LISTEN and so on) and flags go over it")
+	cmd.Flags().StringVar(&f.file, "config", "", "YAML file with the configuration; the environment (DROVER_GATEWAY__LISTEN and so on) and flags override it")
 	defaults := config.Default()
 	for flag, key := range keys {
 		value := defaults.Value(key)
@@ -72,7 +72,7 @@ func configFlags(cmd *cobra.Command, keys map[string]string, usage map[string]st
 	return f
 }
 
-// load reads the configuration of a command and checks it for its parts.
+// load reads the configuration of a command and validates it for the given parts.
 func (f *flagged) load(cmd *cobra.Command, parts ...config.Part) (config.Config, error) {
 	flags := map[string]string{}
 	for flag, key := range f.keys {
@@ -97,7 +97,7 @@ func (f *flagged) load(cmd *cobra.Command, parts ...config.Part) (config.Config,
 
 func newLogger(cfg config.Log, w io.Writer) *slog.Logger {
 	level := slog.LevelInfo
-	_ = level.UnmarshalText([]byte(cfg.Level)) // it was validated
+	_ = level.UnmarshalText([]byte(cfg.Level)) // the level was validated
 	options := &slog.HandlerOptions{Level: level}
 	if cfg.Format == "json" {
 		return slog.New(slog.NewJSONHandler(w, options))
@@ -105,7 +105,7 @@ func newLogger(cfg config.Log, w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, options))
 }
 
-// newProcess returns what the parts of one process share.
+// newProcess returns the state that the parts of a process share.
 func newProcess(ctx context.Context, cfg config.Config, w io.Writer) (*process, error) {
 	logger := newLogger(cfg.Log, w)
 	telemetry, err := newTelemetry()
@@ -115,8 +115,8 @@ func newProcess(ctx context.Context, cfg config.Config, w io.Writer) (*process, 
 	return &process{logger: logger, telemetry: telemetry, stages: newStages(ctx, logger)}, nil
 }
 
-// finish waits for the end of a process whose parts were all added, or stops
-// those that were after err, and closes what is left.
+// finish waits for the end of a process whose parts were all added. If err is not
+// nil, it stops the parts that were added. Then it calls the closers.
 func (p *process) finish(ctx context.Context, err error, closers ...func() error) error {
 	if err == nil {
 		err = p.stages.wait(ctx)
@@ -129,7 +129,8 @@ func (p *process) finish(ctx context.Context, err error, closers ...func() error
 	return err
 }
 
-// announce prints the line that tells people and scripts that a process serves.
+// announce prints the line by which people and scripts learn that a process is
+// ready.
 func announce(w io.Writer, format string, args ...any) {
 	fmt.Fprintf(w, "ready: "+format+"\n", args...)
 }

@@ -10,12 +10,12 @@ import (
 )
 
 func configCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "config", Short: "Look at the configuration of the processes"}
+	cmd := &cobra.Command{Use: "config", Short: "Show the configuration of the processes"}
 	var file string
 	show := &cobra.Command{
 		Use:     "print",
 		Short:   "Print the effective configuration, with secrets hidden",
-		Long:    "Print the configuration that a process started here would have: the defaults, the file, and the\nenvironment over it. Secrets are hidden. Problems are told, all at once, and the exit code is then 2.",
+		Long:    "Print the configuration that a process started here would have: the defaults, the file, and the\nenvironment over it. Secrets are hidden. All problems are\nprinted at once, and the exit code is then 2.",
 		Example: "  drover config print --config /etc/drover.yaml\n  DROVER_GATEWAY__LISTEN=127.0.0.1:9000 drover config print",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -13,15 +13,15 @@ func controlCommand() *cobra.Command {
 		Use:   "control",
 		Short: "Run a control worker",
 		Long: `Run a control worker: it runs the workflows of all runs, writes their progress to the records,
-and delivers what gateways could not. Any number may run. It makes the Temporal namespace and
-its search attributes where they do not exist.`,
+and delivers outbox rows that no gateway delivered. Any number may run. It creates the Temporal
+namespace and its search attributes if they do not exist.`,
 		Example: "  drover control --config /etc/drover.yaml\n  drover control --config /etc/drover.yaml --deployment drover --promote",
 		Args:    cobra.NoArgs,
 	}
 	flags := configFlags(cmd, map[string]string{
 		"deployment": "control.deployment", "build-id": "control.build_id", "promote": "control.promote",
 	}, map[string]string{
-		"deployment": "worker deployment that the worker is of (default: none, it is not versioned)",
+		"deployment": "worker deployment of the worker (default: none, the worker is not versioned)",
 		"build-id":   "id of this build in the deployment (default: the version)",
 		"promote":    "make this build the current one of the deployment once it polls",
 	})
@@ -42,7 +42,7 @@ func runControl(cmd *cobra.Command, cfg config.Config) error {
 		return err
 	}
 	if err := setUpNamespace(ctx, s.client, s.temporal.Namespace); err != nil {
-		s.logger.WarnContext(ctx, "the temporal namespace was not set up; it must exist with its search attributes", "error", err)
+		s.logger.WarnContext(ctx, "failed to set up the temporal namespace; it must exist with its search attributes", "error", err)
 	}
 	s.addPump(s.deps, s.client)
 	s.addControl(cfg, s.stores, s.deps, s.client, s.temporal.Namespace)

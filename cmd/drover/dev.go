@@ -32,9 +32,9 @@ func devCommand() *cobra.Command {
 		Short: "Run all of Drover in one process, with an embedded Temporal server",
 		Long: `Run all of Drover in one process: an embedded Temporal server with its web UI, the
 gateway, a control worker, a fleet worker, an executor for host shells and, where a Docker
-daemon answers, one for containers. State is kept in the data dir; the same data dir
-resumes every run, also after kill -9. SIGTERM or Ctrl-C stops it, and tasks that
-run go on and are taken back by the next start.`,
+daemon answers, one for containers. All state is in the data dir; the same data dir
+resumes every run, also after kill -9. SIGTERM or Ctrl-C stops the process. Tasks
+continue to run, and the next start adopts them.`,
 		Example: `  drover dev
   drover dev --data-dir /var/lib/drover --executor shell
   drover dev --http 127.0.0.1:0 --temporal 127.0.0.1:0 --temporal-ui ""`,
@@ -44,10 +44,10 @@ run go on and are taken back by the next start.`,
 		"data-dir": "dev.data_dir", "http": "dev.http", "temporal": "dev.temporal", "temporal-ui": "dev.temporal_ui",
 		"executor": "dev.executors", "slots": "dev.slots",
 	}, map[string]string{
-		"data-dir": "directory that keeps all state", "http": "listen address of the HTTP API",
+		"data-dir": "directory of all state", "http": "listen address of the HTTP API",
 		"temporal": "listen address of the embedded Temporal server", "temporal-ui": `listen address of Temporal's web UI; "" for none`,
 		"executor": "driver to run tasks with: shell, docker or none; repeatable (default: shell, and docker where a daemon answers)",
-		"slots":    "tasks that run at a time on each executor; 0 for as many as the host has processors",
+		"slots":    "tasks that run at a time on each executor; 0 for the number of processors of the host",
 	})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := flags.load(cmd, config.PartDev)
@@ -74,14 +74,14 @@ func runDev(ctx context.Context, cfg config.Config, out, errOut io.Writer) error
 	begin := time.Now()
 	dir, err := filepath.Abs(cfg.Dev.DataDir)
 	if err != nil {
-		return fmt.Errorf("finding the data dir: %w", err)
+		return fmt.Errorf("find the data dir: %w", err)
 	}
 	if err := durable.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("making the data dir: %w", err)
+		return fmt.Errorf("create the data dir: %w", err)
 	}
 	lock, err := dirlock.Take(dir)
 	if errors.Is(err, dirlock.ErrHeld) {
-		return fmt.Errorf("the data dir %s is in use by another drover; stop that one, or name another with --data-dir", dir)
+		return fmt.Errorf("the data dir %s is in use by another drover process; stop it, or choose another data dir with --data-dir", dir)
 	}
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func runDev(ctx context.Context, cfg config.Config, out, errOut io.Writer) error
 	})
 }
 
-// start adds all parts, each as soon as what it needs is there.
+// start adds all parts, each as soon as the parts that it depends on are ready.
 func (d *dev) start(ctx context.Context) (net.Listener, error) {
 	if err := resolvePorts(ctx, &d.cfg.Dev); err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func (d *dev) start(ctx context.Context) (net.Listener, error) {
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", d.cfg.Dev.HTTP)
 	if err != nil {
-		return nil, fmt.Errorf("listening for the HTTP API: %w", err)
+		return nil, fmt.Errorf("listen for the HTTP API: %w", err)
 	}
 	if err := d.await(ctx, server.Ready()); err != nil {
 		return nil, errors.Join(err, listener.Close())
@@ -148,7 +148,7 @@ func (d *dev) start(ctx context.Context) (net.Listener, error) {
 	return listener, nil
 }
 
-// temporal is the configuration of the embedded server's clients.
+// temporal returns the configuration of clients of the embedded server.
 func (d *dev) temporal() config.Temporal {
 	return config.Temporal{Address: d.cfg.Dev.Temporal, Namespace: contract.Namespace, CodecKeysFile: d.cfg.Temporal.CodecKeysFile}
 }
@@ -208,18 +208,18 @@ func (d *dev) addExecutors(ctx context.Context) error {
 		cfg := d.cfg.Executor
 		cfg.ID, cfg.Pool, cfg.Driver, cfg.Slots = "", driver, driver, slots
 		cfg.StateDir = filepath.Join(d.dir, "executors", driver)
-		cfg.Set = "" // sets are for executors that are processes of their own
+		cfg.Set = "" // executor sets are for executors in processes of their own
 		agent, err := d.addExecutor(ctx, cfg, d.client, d.engine)
 		if err != nil {
-			return fmt.Errorf("starting the %s executor: %w", driver, err)
+			return fmt.Errorf("start the %s executor: %w", driver, err)
 		}
 		agents = append(agents, agent)
 	}
 	return d.awaitRegistered(ctx, agents)
 }
 
-// awaitRegistered waits until all executors have announced themselves, so that
-// the pools exist once dev says that it is ready.
+// awaitRegistered waits until all executors have registered, so that their pools
+// exist when drover dev reports that it is ready.
 func (d *dev) awaitRegistered(ctx context.Context, agents []*executor.Agent) error {
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
@@ -227,7 +227,7 @@ func (d *dev) awaitRegistered(ctx context.Context, agents []*executor.Agent) err
 		online := map[string]bool{}
 		list, err := d.engine.Executors(ctx)
 		if err != nil {
-			return fmt.Errorf("waiting for the executors: %w", err)
+			return fmt.Errorf("wait for the executors: %w", err)
 		}
 		for _, e := range list {
 			online[e.ID] = e.State == "online"
@@ -262,8 +262,8 @@ func (d *dev) await(ctx context.Context, ready <-chan struct{}) error {
 	}
 }
 
-// writeToken keeps one admin token in the data dir and tells the command line
-// where the server is.
+// writeToken stores an admin token in the data dir, and writes the context file
+// by which the command line finds the server.
 func (d *dev) writeToken(server string) (string, error) {
 	file := filepath.Join(d.dir, "token")
 	data, err := os.ReadFile(file)
@@ -273,10 +273,10 @@ func (d *dev) writeToken(server string) (string, error) {
 		err = durable.WriteFile(file, []byte(token+"\n"))
 	}
 	if err != nil {
-		return "", fmt.Errorf("keeping the admin token: %w", err)
+		return "", fmt.Errorf("store the admin token: %w", err)
 	}
 	if _, err := cli.WriteContext(systemEnv(), cli.Context{Server: server, TokenFile: file}); err != nil {
-		d.logger.Warn("the command line will not find this server by itself; use --server and --token", "error", err)
+		d.logger.Warn("failed to write the context file: the command line needs --server and --token for this server", "error", err)
 	}
 	return token, nil
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/drover-run/drover/workers"
 )
 
-// addExecutor runs an executor that speaks to a desk, and returns its agent.
+// addExecutor runs an executor that uses an executor API, and returns its agent.
 func (p *process) addExecutor(ctx context.Context, cfg config.Executor, c client.Client, desk run.Desk) (*executor.Agent, error) {
 	deps := executor.Deps{Desk: desk, Tokens: activities.NewTokens(c), Logger: p.logger.With("pool", cfg.Pool)}
 	if cfg.Set != "" {
@@ -41,12 +41,12 @@ func (p *process) addExecutor(ctx context.Context, cfg config.Executor, c client
 	deps.Driver = driver
 	agent, err := executor.NewAgent(deps, agentOptions(cfg))
 	if err != nil {
-		return nil, fmt.Errorf("opening the executor's state: %w", err)
+		return nil, fmt.Errorf("open the executor's state: %w", err)
 	}
-	// In one process there may be several, told apart by their pools.
+	// One process may have several executors; the label pool distinguishes their metrics.
 	pools := prometheus.WrapRegistererWith(prometheus.Labels{"pool": cfg.Pool}, p.telemetry.registry)
 	if err := pools.Register(agent.Metrics()); err != nil {
-		return nil, errors.Join(fmt.Errorf("registering the executor's metrics: %w", err), agent.Close())
+		return nil, errors.Join(fmt.Errorf("register the executor's metrics: %w", err), agent.Close())
 	}
 	worker := workers.NewExecutor(c, agent, p.logger)
 	p.stages.add("executor of pool "+cfg.Pool, func(ctx context.Context) error {
@@ -68,7 +68,7 @@ func agentOptions(cfg config.Executor) executor.Options {
 }
 
 func newDriver(ctx context.Context, cfg config.Executor, journal executor.Journal, p *process) (executor.Driver, error) {
-	if cfg.Driver == "kubernetes" { // brings its shim by an image
+	if cfg.Driver == "kubernetes" { // the helper image has the shim
 		return newKubernetes(cfg, journal, p)
 	}
 	shim, err := findShim(cfg.ShimPath)
@@ -79,28 +79,28 @@ func newDriver(ctx context.Context, cfg config.Executor, journal executor.Journa
 	case "shell":
 		return shell.New(shell.Options{
 			StateDir: cfg.StateDir, ShimPath: shim, SecretsDir: cfg.SecretsDir, Logger: p.logger,
-			// Of the executor's own environment tasks get the search path
-			// alone: what is installed beside it is meant for them.
+			// Tasks get only the search path of the executor's environment:
+			// programs that are installed beside the executor are meant for them.
 			Environment: map[string]string{"PATH": os.Getenv("PATH")},
 		})
 	case "docker":
 		id, err := executor.StateDirID(cfg.StateDir, cfg.ID)
 		if err != nil {
-			return nil, fmt.Errorf("opening the executor's state: %w", err)
+			return nil, fmt.Errorf("open the executor's state: %w", err)
 		}
 		daemon, err := dialDocker(cfg.Docker.Host)
 		if err != nil {
 			return nil, err
 		}
 		if _, err := daemon.Ping(ctx); err != nil {
-			p.logger.WarnContext(ctx, "the docker daemon does not answer yet", "error", err)
+			p.logger.WarnContext(ctx, "failed to reach the docker daemon", "error", err)
 		}
 		return docker.New(docker.Options{
 			Client: daemon, ExecutorID: id, ShimPath: shim, AllowPrivileged: cfg.Privileged,
 			Network: cfg.Docker.Network, Logger: p.logger,
 		})
 	}
-	return nil, fmt.Errorf("there is no driver named %q; the drivers are shell, docker and kubernetes", cfg.Driver)
+	return nil, fmt.Errorf("unknown driver %q; the drivers are shell, docker and kubernetes", cfg.Driver)
 }
 
 func dialDocker(host string) (*dockerclient.Client, error) {
@@ -110,12 +110,13 @@ func dialDocker(host string) (*dockerclient.Client, error) {
 	}
 	c, err := dockerclient.NewClientWithOpts(options...)
 	if err != nil {
-		return nil, fmt.Errorf("making a docker client: %w", err)
+		return nil, fmt.Errorf("create a docker client: %w", err)
 	}
 	return c, nil
 }
 
-// dockerAnswers reports whether a daemon answers at the usual place.
+// dockerAnswers reports whether a daemon answers at host, or at the default
+// address.
 func dockerAnswers(ctx context.Context, host string) bool {
 	c, err := dialDocker(host)
 	if err != nil {
@@ -128,8 +129,8 @@ func dockerAnswers(ctx context.Context, host string) bool {
 	return err == nil
 }
 
-// findShim returns the path of drover-shim: the one configured, the one beside
-// this binary, or the one in the PATH.
+// findShim returns the path of drover-shim: the configured path, the directory of
+// this binary, or the PATH, in this order.
 func findShim(configured string) (string, error) {
 	if configured != "" {
 		return filepath.Abs(configured)
@@ -142,7 +143,7 @@ func findShim(configured string) (string, error) {
 	}
 	found, err := exec.LookPath("drover-shim")
 	if err != nil {
-		return "", errors.New("drover-shim is neither beside the drover binary nor in the PATH; build it (make build) or name it with executor.shim_path")
+		return "", errors.New("drover-shim is neither beside the drover binary nor in the PATH; build it (make build) or set executor.shim_path")
 	}
 	return filepath.Abs(found)
 }

@@ -13,11 +13,11 @@ import (
 func executorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "executor",
-		Short: "Run an executor: it takes the tasks of one pool",
+		Short: "Run an executor for the tasks of one pool",
 		Long: `Run an executor on the host that runs the tasks. It needs two addresses, Temporal's and the
-gateway's, and a token with the scope executor. Its state dir makes it the same executor after
-a restart: it takes its tasks back. An executor that reaches Temporal directly is trusted like
-an operator; one that is not trusted reaches it through a relay.`,
+gateway's, and a token with the scope executor. Its state dir holds its identity: after a restart
+it adopts its tasks. An executor that connects to Temporal directly is trusted like an operator;
+an untrusted executor connects through a relay.`,
 		Example: "  drover executor --pool linux --driver docker --slots 4 --state-dir /var/lib/drover \\\n    --gateway-url https://drover.example --token-file /etc/drover/executor.token\n" +
 			"  drover executor --id host-7 --pool linux --driver docker --state-dir /var/lib/drover \\\n    --gateway-url https://drover.example --relay relay.drover.example:7234 --token-file /etc/drover/executor.token",
 		Args: cobra.NoArgs,
@@ -27,11 +27,11 @@ an operator; one that is not trusted reaches it through a relay.`,
 		"gateway-url": "executor.gateway_url", "token-file": "executor.token_file", "temporal": "temporal.address", "relay": "executor.relay.address",
 		"drain-finish": "executor.drain_finish", "privileged": "executor.privileged",
 	}, map[string]string{
-		"id": "id that lasts (default: made once and kept in the state dir)", "set": "executor set to be a member of (driver kubernetes)", "pool": "pool whose tasks it takes", "driver": "shell, docker or kubernetes",
+		"id": "permanent id (default: generated once and stored in the state dir)", "set": "executor set to join (driver kubernetes)", "pool": "pool whose tasks the executor takes", "driver": "shell, docker or kubernetes",
 		"slots": "tasks that run at a time", "state-dir": "directory of the journal", "gateway-url": "URL of the gateway",
 		"token-file": "file with the bearer token", "temporal": "address of Temporal (default: from Temporal's environment or profile)",
 		"relay":        "address of a relay, instead of Temporal's",
-		"drain-finish": "on SIGTERM finish the tasks that run, instead of leaving them to the next process", "privileged": "allow privileged tasks",
+		"drain-finish": "on SIGTERM finish the running tasks, instead of leaving them to the next process", "privileged": "allow privileged tasks",
 	})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := flags.load(cmd, config.PartExecutor)
@@ -55,10 +55,10 @@ func runExecutor(cmd *cobra.Command, cfg config.Config) error {
 	}
 	gatewayDesk, err := desk.New(cfg.Executor.GatewayURL, token.current, desk.Options{
 		AllowPlain: cfg.Executor.InsecureGateway, OnPass: token.replace,
-		OnIndirect: func(err error) { p.logger.WarnContext(ctx, "archives read through the gateway for now", "error", err) },
+		OnIndirect: func(err error) { p.logger.WarnContext(ctx, "failed to read from the object store", "error", err) },
 	})
 	if err != nil {
-		return fmt.Errorf("reaching the gateway: %w", err)
+		return fmt.Errorf("connect to the gateway: %w", err)
 	}
 	options, err := temporalOptions(cfg.Temporal, p.logger, p.telemetry)
 	if err == nil && cfg.Executor.Relay.Address != "" {
@@ -67,8 +67,8 @@ func runExecutor(cmd *cobra.Command, cfg config.Config) error {
 	if err != nil {
 		return err
 	}
-	// Tasks that were taken go on while Temporal is away, so the process must
-	// not wait for it.
+	// Tasks continue to run while Temporal is unavailable, so the start of the
+	// process must not depend on it.
 	c, err := lazyTemporal(ctx, options, p)
 	if err != nil {
 		return err

@@ -22,16 +22,16 @@ import (
 func fleetCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fleet",
-		Short: "Run a fleet worker: it has the plugins of fleets",
-		Long: `Run a fleet worker: it launches the plugins of fleets on its host, and asks them for machines
-and their end, as the workflows of the fleets say. It needs the records and Temporal. One worker
-looks after a fleet at a time; several may share the fleets by fleet.names.`,
+		Short: "Run a fleet worker, which hosts the plugins of fleets",
+		Long: `Run a fleet worker: it launches the plugins of fleets on its host, and creates and deletes
+instances through them, as the fleet workflows decide. It needs the records and Temporal. One worker
+manages a fleet at a time; several may divide the fleets by fleet.names.`,
 		Example: "  drover fleet --config /etc/drover.yaml --state-dir /var/lib/drover/fleets\n" +
 			"  DROVER_FLEET__NAMES=linux,gpu drover fleet --config /etc/drover.yaml",
 		Args: cobra.NoArgs,
 	}
 	flags := configFlags(cmd, map[string]string{"state-dir": "fleet.state_dir"}, map[string]string{
-		"state-dir": "directory of the plugins; the next process takes them over there",
+		"state-dir": "directory of the plugins, from which the next process takes them over",
 	})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := flags.load(cmd, config.PartFleet)
@@ -45,7 +45,7 @@ looks after a fleet at a time; several may share the fleets by fleet.names.`,
 
 func runFleet(cmd *cobra.Command, cfg config.Config) error {
 	ctx := cmd.Context()
-	if cfg.Blobs.URL == "" { // it needs none
+	if cfg.Blobs.URL == "" { // a fleet worker needs no blobs
 		cfg.Blobs.URL = "mem://"
 	}
 	s, err := newService(cmd, cfg, dialTemporal)
@@ -65,15 +65,15 @@ func runFleet(cmd *cobra.Command, cfg config.Config) error {
 	return s.finish(ctx, nil)
 }
 
-// addFleets looks after fleets in this process.
+// addFleets manages fleets in this process.
 func (p *process) addFleets(cfg config.Fleet, s *stores, c client.Client, temporal client.Options) error {
 	dir, err := filepath.Abs(cfg.StateDir)
 	if err != nil {
-		return fmt.Errorf("finding the directory of the plugins: %w", err)
+		return fmt.Errorf("find the directory of the plugins: %w", err)
 	}
 	metrics := fleets.NewMetrics()
 	if err := p.telemetry.registry.Register(metrics); err != nil {
-		return fmt.Errorf("registering the metrics of fleets: %w", err)
+		return fmt.Errorf("register the metrics of fleets: %w", err)
 	}
 	deps := fleets.Deps{
 		Store: s.records, Logger: p.logger, Metrics: metrics,
@@ -106,19 +106,19 @@ func (p *process) addFleets(cfg config.Fleet, s *stores, c client.Client, tempor
 	return nil
 }
 
-// fleetKeeper runs a worker for each fleet that is to be looked after here.
+// fleetKeeper runs a worker for each fleet that this process manages.
 type fleetKeeper struct {
-	names     []string // none: all
+	names     []string // empty: all fleets
 	list      func(context.Context) ([]run.Fleet, error)
 	watch     func() (<-chan struct{}, func())
 	worker    *fleets.Worker
 	process   *process
-	running   map[string]func() // ends the worker of a fleet
+	running   map[string]func() // functions that stop the worker of a fleet, by fleet
 	newWorker func(name string, fatal func(error)) worker.Worker
 }
 
-// The fleets are looked for when something has changed, but not all the time,
-// and now and then.
+// Bounds of the interval between two listings of the fleets. A change of the
+// records causes the next listing, but not before fleetsLeast.
 const (
 	fleetsLeast = 100 * time.Millisecond
 	fleetsMost  = 5 * time.Second
@@ -135,7 +135,7 @@ func (k *fleetKeeper) run(ctx context.Context) error {
 	}()
 	for {
 		if err := k.once(ctx, failed); err != nil && ctx.Err() == nil {
-			k.process.logger.WarnContext(ctx, "looking for fleets failed", "error", err)
+			k.process.logger.WarnContext(ctx, "failed to list fleets", "error", err)
 		}
 		pause, most := time.NewTimer(fleetsLeast), time.NewTimer(fleetsMost)
 		select {
@@ -178,10 +178,10 @@ func (k *fleetKeeper) once(ctx context.Context, failed chan<- error) error {
 			}
 		})
 		if err := w.Start(); err != nil {
-			return errors.Join(err, fmt.Errorf("starting the worker of fleet %s", f.Name))
+			return errors.Join(err, fmt.Errorf("start the worker of fleet %s", f.Name))
 		}
 		k.running[f.Name] = w.Stop
-		k.process.logger.InfoContext(ctx, "looking after a fleet", "fleet", f.Name)
+		k.process.logger.InfoContext(ctx, "managing fleet", "fleet", f.Name)
 	}
 	for name := range k.running {
 		if !present[name] {
@@ -191,11 +191,11 @@ func (k *fleetKeeper) once(ctx context.Context, failed chan<- error) error {
 	return nil
 }
 
-// end stops looking after a fleet. Its plugin is left to whoever comes next.
+// end stops the worker of a fleet. The plugin keeps running for the next worker.
 func (k *fleetKeeper) end(name string) {
 	k.running[name]()
 	delete(k.running, name)
 	if err := k.worker.Leave(name); err != nil {
-		k.process.logger.Warn("leaving the plugin of a fleet", "fleet", name, "error", err)
+		k.process.logger.Warn("failed to leave the plugin of a fleet", "fleet", name, "error", err)
 	}
 }

@@ -21,21 +21,21 @@ import (
 	"github.com/drover-run/drover/tokens"
 )
 
-// Attempts to make an instance an executor, and the pause between two: a
-// connection that breaks is no fault of the machine, and the steps that were
-// done are not repeated.
+// Attempts to bootstrap an instance, and the pause between two attempts: a broken
+// connection is not a fault of the instance, and completed steps are not
+// repeated.
 const (
 	bootstrapAttempts = 3
 	bootstrapPause    = 5 * time.Second
 )
 
-// registry is what is asked whether an executor is there.
+// registry looks up executors.
 type registry interface {
 	GetExecutor(ctx context.Context, id string) (run.Executor, error)
 	GetPool(ctx context.Context, name string) (run.Pool, error)
 }
 
-// sshBootstrap makes executors of instances over SSH.
+// sshBootstrap bootstraps instances over SSH.
 type sshBootstrap struct {
 	cfg                 config.FleetBootstrap
 	temporal, namespace string
@@ -43,21 +43,21 @@ type sshBootstrap struct {
 	ca                  []byte
 	binaries            *bootstrap.Binaries
 	registry            registry
-	hostKeys            string // directory with the key of each instance
+	hostKeys            string // directory with the host key of each instance
 	logger              *slog.Logger
 }
 
 var _ fleets.Bootstrapper = (*sshBootstrap)(nil)
 
-// newSSHBootstrap reads what is needed of the worker's host. The result is nil
-// where there are no keys to make credentials by.
+// newSSHBootstrap reads the files on the worker's host that bootstrapping needs.
+// The result is nil if there are no keys to create credentials with.
 func newSSHBootstrap(cfg config.Fleet, temporal, namespace string, r registry, logger *slog.Logger) (*sshBootstrap, error) {
 	b := &sshBootstrap{
 		cfg: cfg.Bootstrap, temporal: temporal, namespace: namespace, registry: r, logger: logger,
 		hostKeys: filepath.Join(cfg.StateDir, "host-keys"), binaries: &bootstrap.Binaries{Dir: cfg.Bootstrap.BinariesDir},
 	}
 	if b.cfg.KeyFile == "" {
-		return nil, nil //nolint:nilnil // none is a good answer
+		return nil, nil //nolint:nilnil // nil means no bootstrap
 	}
 	var err error
 	if b.keys, err = tokens.ReadKeys(b.cfg.KeyFile); err != nil {
@@ -65,18 +65,18 @@ func newSSHBootstrap(cfg config.Fleet, temporal, namespace string, r registry, l
 	}
 	if file := b.cfg.Relay.CAFile; file != "" {
 		if b.ca, err = os.ReadFile(file); err != nil {
-			return nil, fmt.Errorf("reading the authority of the relay: %w", err)
+			return nil, fmt.Errorf("read the authority of the relay: %w", err)
 		}
 	}
 	if b.binaries.Drover, err = os.Executable(); err != nil {
-		return nil, fmt.Errorf("finding this executable: %w", err)
+		return nil, fmt.Errorf("find this executable: %w", err)
 	}
-	if b.binaries.Shim, err = findShim(""); err != nil { // there may be another in the directory
-		logger.Warn("no instance like this host is made an executor", "error", err)
+	if b.binaries.Shim, err = findShim(""); err != nil { // binaries_dir may have the shim
+		logger.Warn("cannot bootstrap instances of this host's system: failed to find drover-shim", "error", err)
 		b.binaries.Drover = ""
 	}
 	if err := os.MkdirAll(b.hostKeys, 0o700); err != nil {
-		return nil, fmt.Errorf("making the directory of host keys: %w", err)
+		return nil, fmt.Errorf("create the directory of host keys: %w", err)
 	}
 	return b, nil
 }
@@ -104,7 +104,7 @@ func (b *sshBootstrap) Bootstrap(ctx context.Context, i fleets.Instance, c fleet
 		if err == nil || fault == nil || fault.Reason != bootstrap.ReasonLost || attempt == bootstrapAttempts {
 			return err
 		}
-		b.logger.WarnContext(ctx, "making an executor of an instance again", "fleet", i.Fleet, "instance_id", i.ID, "error", err)
+		b.logger.WarnContext(ctx, "failed to bootstrap instance; trying again", "fleet", i.Fleet, "instance_id", i.ID, "error", err)
 		pause := time.NewTimer(bootstrapPause)
 		select {
 		case <-pause.C:
@@ -118,12 +118,12 @@ func (b *sshBootstrap) Bootstrap(ctx context.Context, i fleets.Instance, c fleet
 func (b *sshBootstrap) options(ctx context.Context, i fleets.Instance) (bootstrap.Options, error) {
 	pool, err := b.registry.GetPool(ctx, i.Spec.Pool)
 	if err != nil {
-		return bootstrap.Options{}, fmt.Errorf("asking for the pool, which says what driver its executors have: %w", err)
+		return bootstrap.Options{}, fmt.Errorf("get the pool, which determines the driver of its executors: %w", err)
 	}
 	return bootstrap.Options{
 		Executor: bootstrap.Executor{
 			Pool: i.Spec.Pool, Driver: pool.Driver, Slots: max(1, i.Spec.CapacityPerInstance), Privileged: pool.Privileged,
-			// The token says which instance it is. An older gateway goes by the labels.
+			// The token proves the instance. An older gateway uses the labels.
 			Labels:      map[string]string{run.LabelFleet: i.Fleet, run.LabelInstance: i.ID},
 			RemoveAfter: b.cfg.RemoveAfter, Gateway: b.cfg.GatewayURL, InsecureGateway: b.cfg.InsecureGateway,
 			Relay: bootstrap.Relay{
@@ -138,8 +138,9 @@ func (b *sshBootstrap) options(ctx context.Context, i fleets.Instance) (bootstra
 	}, nil
 }
 
-// executorOf names the executor of an instance. An id is spent when its executor
-// is removed, and numbers come again where a fleet is made again.
+// executorOf returns the executor id of an instance. It contains the instance's
+// id, because the id of a removed executor is never used again, and the numbers
+// of a fleet begin again when the fleet is created again.
 func executorOf(i fleets.Instance) string {
 	sum := sha256.Sum256([]byte(i.ID))
 	return i.Fleet + "-" + strconv.Itoa(i.Number) + "-" + hex.EncodeToString(sum[:4])
@@ -150,7 +151,7 @@ func (b *sshBootstrap) target(i fleets.Instance, c fleeting.ConnectInfo) (bootst
 	file := filepath.Join(b.hostKeys, id)
 	known, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return bootstrap.Target{}, fmt.Errorf("reading the key of the host: %w", err)
+		return bootstrap.Target{}, fmt.Errorf("read the key of the host: %w", err)
 	}
 	return bootstrap.Target{
 		Connect: c, Executor: id, HostKey: strings.TrimSpace(string(known)),

@@ -20,8 +20,8 @@ import (
 	"github.com/drover-run/drover/fleeting/fleetingtest"
 )
 
-// addPluginCommands adds what concerns plugins of fleets, which no gateway is
-// asked for, to the commands of fleets.
+// addPluginCommands adds the commands for plugins, which need no gateway, to the
+// commands of fleets.
 func addPluginCommands(root *cobra.Command) *cobra.Command {
 	var fleets *cobra.Command
 	for _, c := range root.Commands() {
@@ -30,11 +30,11 @@ func addPluginCommands(root *cobra.Command) *cobra.Command {
 		}
 	}
 	if fleets == nil {
-		fleets = &cobra.Command{Use: "fleets", Short: "Look at fleets and their plugins", GroupID: cli.GroupClient, RunE: showHelp}
+		fleets = &cobra.Command{Use: "fleets", Short: "Show fleets and their plugins", GroupID: cli.GroupClient, RunE: showHelp}
 		root.AddCommand(fleets)
 	}
 	plugin := &cobra.Command{
-		Use: "plugin", Short: "Look at fleeting plugins", Example: "  drover fleets plugin check aws", RunE: showHelp,
+		Use: "plugin", Short: "Check fleeting plugins", Example: "  drover fleets plugin check aws", RunE: showHelp,
 	}
 	plugin.AddCommand(pluginCheckCommand())
 	fleets.AddCommand(plugin)
@@ -43,14 +43,14 @@ func addPluginCommands(root *cobra.Command) *cobra.Command {
 }
 
 func showHelp(c *cobra.Command, _ []string) error {
-	return c.Help() //nolint:wrapcheck // it says what is wrong
+	return c.Help() //nolint:wrapcheck // the error is complete
 }
 
-// pluginGuardCommand is what a plugin host runs plugins under.
+// pluginGuardCommand is the process under which a plugin host runs a plugin.
 func pluginGuardCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: fleeting.GuardCommand + " DIR GRACE PLUGIN [ARG...]", Hidden: true, DisableFlagParsing: true,
-		Short: "Run a plugin, and end it once nobody drives it",
+		Short: "Run a plugin, and end it when its host ends",
 		RunE: func(c *cobra.Command, args []string) error {
 			os.Exit(fleeting.Guard(c.Context(), args, os.Stdout, os.Stderr))
 			return nil
@@ -65,12 +65,12 @@ func pluginCheckCommand() *cobra.Command {
 	defaults := config.Default().Fleet
 	c := &cobra.Command{
 		Use:   "check PLUGIN",
-		Short: "Say what a fleeting plugin is and can do",
-		Long: `Launches a plugin, given by its path or by its name on the plugin path, and says what it is and which calls it serves. With
+		Short: "Print the version and the capabilities of a fleeting plugin",
+		Long: `Launches a plugin, given by its path or by its name on the plugin path, and prints its version and the calls that it serves. With
 --config it is also initialised and lists its instances, which may leave traces in the cloud, such as an uploaded key;
-its capabilities are known only then. Nothing is created or deleted, except with --exercise, which examines the plugin: it
-makes two instances, kills the plugin's process now and then, names instances that are not there, and deletes the two.
-Other instances are left alone.`,
+its capabilities are known only then. Nothing is created or deleted, except with --exercise, which tests the plugin: it
+creates two instances, kills the plugin's process several times, names instances that do not exist, and deletes the two.
+Other instances are not changed.`,
 		Example: "  drover fleets plugin check ./fleeting-plugin-static\n  drover fleets plugin check docker --config docker.yaml --exercise",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -84,7 +84,7 @@ Other instances are left alone.`,
 				}
 			}
 			if exercise && file == "" {
-				return fmt.Errorf("--exercise needs --config: which group is it to make instances in?")
+				return fmt.Errorf("--exercise needs --config, which names the group to create instances in")
 			}
 			if exercise {
 				return exercisePlugin(c.Context(), c.OutOrStdout(), o, output == "json")
@@ -92,25 +92,25 @@ Other instances are left alone.`,
 			return checkPlugin(c.Context(), c.OutOrStdout(), o, file != "", output == "json")
 		},
 	}
-	c.Flags().StringSliceVar(&o.Path, "plugin-path", defaults.PluginPath, "directories that names of plugins are looked up in, before PATH")
-	c.Flags().StringSliceVar(&o.PassEnv, "plugin-env", nil, "variables that the plugin gets, beside those that every program needs; NAME* for all that begin like it")
+	c.Flags().StringSliceVar(&o.Path, "plugin-path", defaults.PluginPath, "directories to look plugin names up in, before PATH")
+	c.Flags().StringSliceVar(&o.PassEnv, "plugin-env", nil, "variables to pass to the plugin, in addition to those that every program needs; NAME* for all with this prefix")
 	c.Flags().StringVar(&file, "config", "", "YAML or JSON file with the plugin's configuration; its key connector_config, if any, is the connector's")
-	c.Flags().BoolVar(&exercise, "exercise", false, "examine the plugin with two instances, which are deleted again; needs --config")
+	c.Flags().BoolVar(&exercise, "exercise", false, "test the plugin with two instances, which are deleted again; needs --config")
 	c.Flags().StringVarP(&output, "output", "o", "table", "table or json")
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "show what the plugin logs")
 	return c
 }
 
-// readPluginConfig reads the configuration of a plugin. Where the file has the
-// keys of a fleet, they are taken apart.
+// readPluginConfig reads the configuration of a plugin. If the file has the keys
+// of a fleet, it separates the configuration of the connector.
 func readPluginConfig(path string, o *fleeting.Options) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return fmt.Errorf("reading the plugin's configuration: %w", err)
+		return fmt.Errorf("read the plugin's configuration: %w", err)
 	}
 	values := map[string]any{}
 	if err := yaml.Unmarshal(text, &values); err != nil {
-		return fmt.Errorf("reading the plugin's configuration: %w", err)
+		return fmt.Errorf("read the plugin's configuration: %w", err)
 	}
 	if inner, ok := values["plugin_config"].(map[string]any); ok {
 		inner["connector_config"] = values["connector_config"]
@@ -122,12 +122,12 @@ func readPluginConfig(path string, o *fleeting.Options) error {
 			err = json.Unmarshal(text, &o.Connector)
 		}
 		if err != nil {
-			return fmt.Errorf("reading the connector's configuration: %w", err)
+			return fmt.Errorf("read the connector's configuration: %w", err)
 		}
 	}
 	delete(values, "connector_config")
 	if o.Config, err = json.Marshal(values); err != nil {
-		return fmt.Errorf("encoding the plugin's configuration: %w", err)
+		return fmt.Errorf("encode the plugin's configuration: %w", err)
 	}
 	return nil
 }
@@ -135,12 +135,12 @@ func readPluginConfig(path string, o *fleeting.Options) error {
 func checkPlugin(ctx context.Context, out io.Writer, o fleeting.Options, initialise, asJSON bool) error {
 	report, err := fleeting.Check(ctx, o, initialise)
 	if err != nil {
-		return err //nolint:wrapcheck // it says what is wrong
+		return err //nolint:wrapcheck // the error is complete
 	}
 	if asJSON {
 		encoder := json.NewEncoder(out)
 		encoder.SetIndent("", "  ")
-		return encoder.Encode(report) //nolint:wrapcheck // it says what is wrong
+		return encoder.Encode(report) //nolint:wrapcheck // the error is complete
 	}
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(name, value string) {
@@ -151,7 +151,7 @@ func checkPlugin(ctx context.Context, out io.Writer, o fleeting.Options, initial
 	row("path", report.Path)
 	row("digest", "sha256:"+report.Digest)
 	row("build", strings.ReplaceAll(report.Build, "\n", "\n\t"))
-	row("calls", orElse(strings.Join(report.Calls, " "), "it does not tell"))
+	row("calls", orElse(strings.Join(report.Calls, " "), "not reported"))
 	row("lacks", strings.Join(report.Missing, " "))
 	if report.Info != nil {
 		row("group", report.Info.ID)
@@ -163,7 +163,7 @@ func checkPlugin(ctx context.Context, out io.Writer, o fleeting.Options, initial
 			_, _ = fmt.Fprintf(t, "\t%s %s\n", i.ID, i.State)
 		}
 	}
-	return t.Flush() //nolint:wrapcheck // it says what is wrong
+	return t.Flush() //nolint:wrapcheck // the error is complete
 }
 
 func orElse(text, otherwise string) string {
@@ -173,7 +173,8 @@ func orElse(text, otherwise string) string {
 	return text
 }
 
-// exercisePlugin shows each step of the examination when it is over.
+// exercisePlugin runs the plugin's conformance test and prints each step when it
+// ends.
 func exercisePlugin(ctx context.Context, out io.Writer, o fleeting.Options, asJSON bool) error {
 	options := fleetingtest.Options{Plugin: o}
 	if !asJSON {
@@ -190,5 +191,5 @@ func exercisePlugin(ctx context.Context, out io.Writer, o fleeting.Options, asJS
 		encoder.SetIndent("", "  ")
 		err = errors.Join(encoder.Encode(steps), err)
 	}
-	return err //nolint:wrapcheck // it says what is wrong
+	return err //nolint:wrapcheck // the error is complete
 }

@@ -19,8 +19,8 @@ func gatewayCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gateway",
 		Short: "Run the HTTP gateway",
-		Long: `Run the HTTP gateway: the door for clients and executors. It needs the records, the blobs and
-Temporal; any number of gateways may share them. With gateway.relay it serves a relay too.`,
+		Long: `Run the HTTP gateway, which serves clients and executors. It needs the records, the blobs and
+Temporal; any number of gateways may share them. With gateway.relay it also serves a relay.`,
 		Example: "  drover gateway --config /etc/drover.yaml\n  DROVER_RECORDS__DRIVER=postgres DROVER_RECORDS__DSN_FILE=/run/secrets/dsn drover gateway --listen 0.0.0.0:8080",
 		Args:    cobra.NoArgs,
 	}
@@ -39,8 +39,8 @@ Temporal; any number of gateways may share them. With gateway.relay it serves a 
 
 func runGateway(cmd *cobra.Command, cfg config.Config) error {
 	ctx := cmd.Context()
-	// Clients are served while Temporal is away: what they ask waits in the
-	// outbox. So the connection is made by whoever first needs it.
+	// The gateway serves clients while Temporal is unavailable: their changes wait
+	// in the outbox. So the connection is made on first use.
 	s, err := newService(cmd, cfg, lazyTemporal)
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func (s *service) startGateway(cmd *cobra.Command, cfg config.Config) error {
 	}
 	listener, err := (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", cfg.Gateway.Listen)
 	if err != nil {
-		return fmt.Errorf("listening for the HTTP API: %w", err)
+		return fmt.Errorf("listen for the HTTP API: %w", err)
 	}
 	payloads, err := codecHandler(cfg.Temporal)
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *service) startGateway(cmd *cobra.Command, cfg config.Config) error {
 	s.addPump(s.deps, s.client)
 	if cfg.Gateway.Relay {
 		err := s.addRelay(cmd.Context(), cfg.Relay, s.client, s.temporal.Namespace, func(listener net.Listener) {
-			s.logger.InfoContext(cmd.Context(), "a relay is served", "address", listener.Addr().String())
+			s.logger.InfoContext(cmd.Context(), "serving a relay", "address", listener.Addr().String())
 		})
 		if err != nil {
 			return err
@@ -83,15 +83,16 @@ func (s *service) startGateway(cmd *cobra.Command, cfg config.Config) error {
 	return nil
 }
 
-// newAuthenticator returns who knows the bearer tokens, nil where none are asked
-// for: those of the token file, and passes, where the keys of relays are known.
+// newAuthenticator returns the authenticator for the tokens of the token file
+// and, if the keys of relays are configured, for short-lived tokens. It returns
+// nil if no token file is configured.
 func newAuthenticator(cfg config.Gateway, logger *slog.Logger) (tokens.Authenticator, error) {
 	if cfg.TokenFile == "" {
-		return nil, nil //nolint:nilnil // none is a good answer
+		return nil, nil //nolint:nilnil // nil means no authentication
 	}
 	file, err := tokens.OpenFile(cfg.TokenFile, logger)
 	if err != nil {
-		return nil, fmt.Errorf("reading the tokens: %w", err)
+		return nil, fmt.Errorf("read the tokens: %w", err)
 	}
 	keys, err := relayKeys(cfg)
 	if err != nil || keys == nil {

@@ -16,16 +16,16 @@ import (
 	"github.com/drover-run/drover/config"
 )
 
-// healthTimeout is shorter than what health checks usually allow.
+// healthTimeout is shorter than the usual timeout of a health check.
 const healthTimeout = 2 * time.Second
 
 func healthCommand() *cobra.Command {
 	var url string
 	cmd := &cobra.Command{
 		Use:   "health",
-		Short: "Ask the process that runs here whether it is ready",
-		Long: `Ask the process that runs with the same configuration on this host whether it is ready; exit 0 if so.
-It is made for the health checks of containers, whose image holds nothing else.`,
+		Short: "Check whether the process on this host is ready",
+		Long: `Check whether the process with the same configuration on this host is ready; exit 0 if so.
+It is meant for health checks of containers, whose image has no other program.`,
 		Example: "  drover health\n  drover health --url http://127.0.0.1:9090/readyz",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -56,15 +56,15 @@ func readyURL(cfg config.Config) string {
 }
 
 func checkReady(ctx context.Context, url string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, healthTimeout, errors.New("no answer in time"))
+	ctx, cancel := context.WithTimeoutCause(ctx, healthTimeout, errors.New("health check timed out"))
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return fmt.Errorf("asking %s: %w", url, err)
+		return fmt.Errorf("get %s: %w", url, err)
 	}
 	resp, err := (&http.Client{}).Do(req)
 	if err != nil {
-		return fmt.Errorf("asking %s: %w", url, err)
+		return fmt.Errorf("get %s: %w", url, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {

@@ -12,8 +12,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// openSet returns the membership of this process in its executor set, and names
-// the executor: by the host, which in a cluster is the pod.
+// openSet opens the membership of this process in its executor set. It sets the
+// id of the executor to the host name, which in a cluster is the name of the pod.
 func openSet(ctx context.Context, cfg *config.Executor, p *process) (*kubernetes.Set, error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -30,15 +30,15 @@ func openSet(ctx context.Context, cfg *config.Executor, p *process) (*kubernetes
 		Config: cluster, Namespace: namespace, Name: cfg.Set, Member: cfg.ID, Lease: k.LeaseDuration, Logger: p.logger,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("opening the executor set: %w", err)
+		return nil, fmt.Errorf("open the executor set: %w", err)
 	}
 	return set, nil
 }
 
-// newKubernetes returns the driver of an executor, whose journal is its set's
-// or else nil.
+// newKubernetes returns the kubernetes driver. journal is the journal of the
+// executor's set, or nil.
 func newKubernetes(cfg config.Executor, journal executor.Journal, p *process) (executor.Driver, error) {
-	if cfg.Set == "" { // else openSet has done it
+	if cfg.Set == "" { // with a set, openSet does this
 		kubernetes.LogTo(p.logger)
 	}
 	k := cfg.Kubernetes
@@ -57,7 +57,7 @@ func newKubernetes(cfg config.Executor, journal executor.Journal, p *process) (e
 	if set, ok := journal.(*kubernetes.Set); ok {
 		options.Owner = set.Owner
 	} else if options.ExecutorID, err = executor.StateDirID(cfg.StateDir, cfg.ID); err != nil {
-		return nil, fmt.Errorf("opening the executor's state: %w", err)
+		return nil, fmt.Errorf("open the executor's state: %w", err)
 	}
 	return kubernetes.New(options)
 }

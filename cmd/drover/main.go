@@ -1,4 +1,4 @@
-// Command drover is all of Drover: the commands of a client, and the processes
+// Command drover contains all of Drover: the client commands, and the processes
 // of a server.
 package main
 
@@ -15,14 +15,14 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The second signal ends the process at once.
+	// A second signal ends the process immediately.
 	context.AfterFunc(ctx, stop)
 	code := cli.Execute(ctx, addPluginCommands(cli.New(systemEnv(), processCommands()...)), os.Args[1:])
 	stop()
 	os.Exit(int(code))
 }
 
-// systemEnv gives the client commands the surroundings of this process.
+// systemEnv returns the environment of this process for the client commands.
 func systemEnv() cli.Env {
 	out := int(os.Stdout.Fd())
 	return cli.Env{

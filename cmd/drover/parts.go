@@ -23,20 +23,20 @@ import (
 	"github.com/drover-run/drover/workers"
 )
 
-// process is what the parts of one process share.
+// process is the state that the parts of a process share.
 type process struct {
 	logger    *slog.Logger
 	telemetry *telemetry
 	stages    *stages
 }
 
-// addPump delivers the outbox from this process, packs the logs that it took,
-// and removes what it deleted.
+// addPump runs the outbox dispatcher, the log compactor and the garbage
+// collectors in this process.
 func (p *process) addPump(deps engine.Deps, c client.Client) {
 	p.stages.add("outbox", engine.NewPump(deps, c).Run)
-	p.stages.add("packer", engine.NewPacker(deps).Run)
-	p.stages.add("janitor", engine.NewJanitor(deps).Run)
-	p.stages.add("archive keeper", engine.NewArchiveKeeper(deps).Run)
+	p.stages.add("log compactor", engine.NewPacker(deps).Run)
+	p.stages.add("garbage collector", engine.NewJanitor(deps).Run)
+	p.stages.add("archive garbage collector", engine.NewArchiveKeeper(deps).Run)
 }
 
 // addGateway serves clients and executors on listener.
@@ -66,7 +66,7 @@ func (p *process) addGateway(
 		Address: listener.Addr().String(), Hosts: cfg.Hosts, CodecOrigins: cfg.CodecOrigins, TLS: tlsConfig, ShutdownTimeout: cfg.ShutdownTimeout,
 	})
 	if err != nil {
-		return fmt.Errorf("making the gateway: %w", err)
+		return fmt.Errorf("create the gateway: %w", err)
 	}
 	p.stages.add("gateway", func(ctx context.Context) error { return server.Run(ctx, listener) })
 	return nil
@@ -75,7 +75,7 @@ func (p *process) addGateway(
 // relayKeys returns the keys of the relays, nil where there are none.
 func relayKeys(cfg config.Gateway) (*tokens.Keys, error) {
 	if cfg.RelayKeyFile == "" {
-		return nil, nil //nolint:nilnil // no keys is a good answer
+		return nil, nil //nolint:nilnil // nil means no keys
 	}
 	return tokens.ReadKeys(cfg.RelayKeyFile)
 }
@@ -83,7 +83,7 @@ func relayKeys(cfg config.Gateway) (*tokens.Keys, error) {
 // addControl runs workflows and control activities.
 func (p *process) addControl(cfg config.Config, s *stores, deps engine.Deps, c client.Client, namespace string) {
 	p.stages.add("reconciler", engine.NewReconciler(deps, c, namespace).Run)
-	p.stages.add("keeper", engine.NewKeeper(deps, c).Run)
+	p.stages.add("webhook reconciler", engine.NewKeeper(deps, c).Run)
 	p.stages.add("retention", engine.NewRetentionKeeper(deps, c, toRetention(cfg)).Run)
 	scheduler := engine.NewScheduler(engine.New(deps), c)
 	deployed := toVersion(cfg.Control)
@@ -111,8 +111,8 @@ func (p *process) addControl(cfg config.Config, s *stores, deps engine.Deps, c c
 	}
 }
 
-// toVersion returns the version of the control workers, the zero value where
-// they have none.
+// toVersion returns the deployment version of the control workers, or the zero
+// value if they have none.
 func toVersion(c config.Control) worker.WorkerDeploymentVersion {
 	if c.Deployment == "" {
 		return worker.WorkerDeploymentVersion{}
@@ -155,7 +155,7 @@ func (p *process) addWorker(name string, deployed worker.WorkerDeploymentVersion
 			},
 		})
 		if err := w.Start(); err != nil {
-			return fmt.Errorf("starting the worker: %w", err)
+			return fmt.Errorf("start the worker: %w", err)
 		}
 		defer w.Stop()
 		select {
@@ -167,7 +167,8 @@ func (p *process) addWorker(name string, deployed worker.WorkerDeploymentVersion
 	})
 }
 
-// addTelemetry serves metrics and health where the configuration says so.
+// addTelemetry serves metrics and health checks if the configuration has an
+// address for them.
 func (p *process) addTelemetry(cfg config.Telemetry, ready func(context.Context) error) {
 	if cfg.Listen == "" {
 		return

@@ -15,11 +15,11 @@ import (
 	"github.com/drover-run/drover/keyring"
 )
 
-// resealBatch is how many secrets one transaction seals anew.
+// resealBatch is the number of secrets that one transaction encrypts again.
 const resealBatch = 500
 
 func recordsCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "records", Short: "Look after the records: the keys of their secrets"}
+	cmd := &cobra.Command{Use: "records", Short: "Manage the keys of the secrets in the records"}
 	cmd.AddCommand(recordsKeyCommand(), recordsResealCommand())
 	return cmd
 }
@@ -28,11 +28,11 @@ func recordsKeyCommand() *cobra.Command {
 	var id, file string
 	cmd := &cobra.Command{
 		Use:   "key",
-		Short: "Make a key that encrypts the secrets in the records",
-		Long: `Make a random key (AES-256) and put it first in a file of keys, which is made where it does not
-exist: what is stored from then on is sealed with it, and the other keys still open what they
-sealed. Without --file the key is printed. Every gateway and control worker needs the same keys; give
-a new key to all of them, at the end of the file, before it is first in any.`,
+		Short: "Create a key that encrypts the secrets in the records",
+		Long: `Create a random key (AES-256) and put it first in a key file, which is created if it does not
+exist. The first key encrypts all new secrets; the other keys still decrypt what they encrypted.
+Without --file the key is printed. Every gateway and control worker needs the same keys: give a
+new key to all of them, at the end of the file, before it is first in any of them.`,
 		Example: "  drover records key --id 2026-11 --file /etc/drover/records.keys\n  DROVER_RECORDS__KEYS=\"$(drover records key)\" drover gateway",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -47,28 +47,28 @@ a new key to all of them, at the end of the file, before it is first in any.`,
 			return prependKey(file, line)
 		},
 	}
-	cmd.Flags().StringVar(&id, "id", time.Now().UTC().Format("2006-01-02"), "id of the key; what it seals is stored with it")
-	cmd.Flags().StringVar(&file, "file", "", "file of keys")
+	cmd.Flags().StringVar(&id, "id", time.Now().UTC().Format("2006-01-02"), "id of the key, which is stored with everything that the key encrypts")
+	cmd.Flags().StringVar(&file, "file", "", "key file")
 	return cmd
 }
 
-// prependKey writes the file anew with the key as its first, or not at all.
+// prependKey replaces the file atomically by one with the key as its first.
 func prependKey(file, line string) error {
 	was, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("reading the keys: %w", err)
+		return fmt.Errorf("read the keys: %w", err)
 	}
 	text := line + "\n" + string(was)
 	if _, err := keyring.Parse(text); err != nil {
 		return cli.UsageError(fmt.Errorf("%s with the new key: %w", file, err))
 	}
 	if err := durable.WriteFile(file, []byte(text)); err != nil {
-		return fmt.Errorf("writing the keys: %w", err)
+		return fmt.Errorf("write the keys: %w", err)
 	}
 	return nil
 }
 
-// makeKeys makes a file with a key where there is none.
+// makeKeys creates a file with one key if there is none.
 func makeKeys(file string) error {
 	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -83,10 +83,10 @@ func makeKeys(file string) error {
 func recordsResealCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reseal",
-		Short: "Encrypt the secrets in the records anew with the first key",
-		Long: `Encrypt all secrets of runs, schedules and webhooks anew that the first key has not sealed, and those
-stored in the clear. Other processes may go on meanwhile, if they have the key too. It can be stopped
-and started again. When it is done, keys other than the first are needed no longer.`,
+		Short: "Encrypt the secrets in the records again with the first key",
+		Long: `Encrypt all secrets of runs, schedules and webhooks with the first key that are encrypted with another
+key or stored in the clear. Other processes may run meanwhile, if they have the key too. The command
+can be stopped and started again. Afterwards only the first key is needed.`,
 		Example: "  drover records reseal --config /etc/drover.yaml",
 		Args:    cobra.NoArgs,
 	}
@@ -97,7 +97,7 @@ and started again. When it is done, keys other than the first are needed no long
 			return err
 		}
 		if cfg.Records.Driver == "sqlite" && cfg.Records.Path == "" {
-			return cli.UsageError(errors.New("records.path: it must be set for sqlite, or another records.driver"))
+			return cli.UsageError(errors.New("records.path: must be set for sqlite; or set another records.driver"))
 		}
 		return reseal(cmd, cfg.Records)
 	}
@@ -107,7 +107,7 @@ and started again. When it is done, keys other than the first are needed no long
 func reseal(cmd *cobra.Command, r config.Records) (err error) {
 	store, err := openRecords(cmd.Context(), r, nil)
 	if err != nil {
-		return fmt.Errorf("opening the records: %w", err)
+		return fmt.Errorf("open the records: %w", err)
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	total := 0
@@ -117,7 +117,7 @@ func reseal(cmd *cobra.Command, r config.Records) (err error) {
 			return fmt.Errorf("after %d secrets: %w", total, err)
 		}
 		if total += n; n == 0 {
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d secrets were sealed anew; all are sealed with the first key\n", total)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d secrets were encrypted again; all are encrypted with the first key\n", total)
 			return err
 		}
 		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%d secrets so far\n", total)

@@ -18,11 +18,11 @@ import (
 func relayCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "relay",
-		Short: "Run a relay: the narrow door to Temporal for executors that are not trusted",
-		Long: `Run a relay between executors and Temporal. An executor that reaches Temporal directly is trusted
-like an operator; one that comes through a relay may poll its own queues, and heartbeat and answer
-the tasks that were handed to it, and nothing else. It needs a token that is bound to an executor
-and a pool. Relays keep no state: any number with the same keys stand for each other.`,
+		Short: "Run a relay, through which untrusted executors reach Temporal",
+		Long: `Run a relay between executors and Temporal. An executor that connects to Temporal directly is
+trusted like an operator. An executor that connects to a relay may only poll its own queues, and
+heartbeat and complete the tasks that were handed to it. It needs a token that is bound to an
+executor and a pool. Relays are stateless: relays with the same keys are interchangeable.`,
 		Example: "  drover token key --file relay.keys\n" +
 			"  drover token new --name host-7 --scopes executor --executor host-7 --pool linux --file tokens.yaml --out executor.token\n" +
 			"  drover relay --listen 0.0.0.0:7234 --token-file tokens.yaml --key-file relay.keys --tls-cert relay.crt --tls-key relay.key",
@@ -33,9 +33,9 @@ and a pool. Relays keep no state: any number with the same keys stand for each o
 		"tls-cert": "relay.tls_cert_file", "tls-key": "relay.tls_key_file", "insecure": "relay.insecure",
 	}, map[string]string{
 		"listen": "listen address", "token-file": "file with the hashes of bearer tokens (drover token new)",
-		"key-file": "file with the keys that prove whom tasks were handed to (drover token key)",
+		"key-file": "file with the keys of claim proofs, which prove which executor a task was handed to (drover token key)",
 		"temporal": "address of Temporal (default: from Temporal's environment or profile)",
-		"tls-cert": "certificate, in PEM", "tls-key": "key of the certificate, in PEM", "insecure": "allow an address that is neither TLS nor loopback",
+		"tls-cert": "certificate, in PEM", "tls-key": "key of the certificate, in PEM", "insecure": "allow an address that is not loopback without TLS",
 	})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := flags.load(cmd, config.PartRelay)
@@ -57,7 +57,7 @@ func runRelay(cmd *cobra.Command, cfg config.Config) error {
 	if err != nil {
 		return err
 	}
-	// Executors are told that Temporal is away; their tasks go on.
+	// While Temporal is unavailable, the relay reports that to executors, and their tasks continue to run.
 	c, err := lazyTemporal(ctx, options, p)
 	if err != nil {
 		return err
@@ -69,11 +69,11 @@ func runRelay(cmd *cobra.Command, cfg config.Config) error {
 	return p.finish(ctx, err, func() error { c.Close(); return nil })
 }
 
-// addRelay serves executors that are not trusted, and says so by ready.
+// addRelay serves untrusted executors, and calls ready when it listens.
 func (p *process) addRelay(ctx context.Context, cfg config.Relay, c client.Client, namespace string, ready func(net.Listener)) error {
 	auth, err := tokens.OpenFile(cfg.TokenFile, p.logger)
 	if err != nil {
-		return fmt.Errorf("reading the tokens: %w", err)
+		return fmt.Errorf("read the tokens: %w", err)
 	}
 	keys, err := tokens.ReadKeys(cfg.KeyFile)
 	if err != nil {
@@ -95,16 +95,16 @@ func (p *process) addRelay(ctx context.Context, cfg config.Relay, c client.Clien
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Listen)
 	if err != nil {
-		return fmt.Errorf("listening for executors: %w", err)
+		return fmt.Errorf("listen for executors: %w", err)
 	}
 	p.stages.add("relay", func(ctx context.Context) error { return r.Run(ctx, listener) })
 	ready(listener)
 	return nil
 }
 
-// relayOptions are the options of a client that reaches Temporal through a
-// relay: it takes nothing from Temporal's own environment, whose credentials are
-// not the relay's to see.
+// relayOptions returns the options of a client that connects to Temporal through
+// a relay. It uses nothing of Temporal's own environment: the relay must not see
+// those credentials.
 func relayOptions(cfg config.RelayClient, token func() string, base client.Options) (client.Options, error) {
 	options := client.Options{
 		HostPort: cfg.Address, Namespace: base.Namespace, Logger: base.Logger, MetricsHandler: base.MetricsHandler,
@@ -127,7 +127,7 @@ func relayOptions(cfg config.RelayClient, token func() string, base client.Optio
 // bearer sends a bearer token with every call.
 type bearer func() string
 
-// GetHeaders implements what client.Options.HeadersProvider is.
+// GetHeaders implements the interface of client.Options.HeadersProvider.
 func (b bearer) GetHeaders(context.Context) (map[string]string, error) {
 	token := b()
 	if token == "" {

@@ -11,8 +11,8 @@ import (
 	"github.com/drover-run/drover/engine"
 )
 
-// service is a process that works on the records, the blobs and Temporal: a
-// gateway or a control worker.
+// service is a process that uses the records, the blobs and Temporal: a gateway
+// or a control worker.
 type service struct {
 	*process
 	stores   *stores
@@ -21,8 +21,8 @@ type service struct {
 	client   client.Client
 }
 
-// newService opens the stores, and a client of Temporal by connect. It must be
-// finished.
+// newService opens the stores, and a Temporal client by connect. The caller must
+// call finish.
 func newService(
 	cmd *cobra.Command, cfg config.Config, connect func(context.Context, client.Options, *process) (client.Client, error),
 ) (*service, error) {
@@ -44,7 +44,7 @@ func newService(
 	return s, nil
 }
 
-// openStores opens the stores, measured by metrics that the process serves.
+// openStores opens the stores. The process serves their metrics.
 func (p *process) openStores(ctx context.Context, r config.Records, b config.Blobs, a config.Archives, l config.Logs) (*stores, engine.Deps, error) {
 	metrics := engine.NewMetrics()
 	s, err := openStores(ctx, r, b, metrics)
@@ -52,7 +52,7 @@ func (p *process) openStores(ctx context.Context, r config.Records, b config.Blo
 		return nil, engine.Deps{}, err
 	}
 	if r.Keys == "" && r.KeysFile == "" {
-		p.logger.WarnContext(ctx, "secrets are stored in the clear: make a key with `drover records key`, and name it in records.keys_file")
+		p.logger.WarnContext(ctx, "secrets are stored in the clear: create a key with `drover records key`, and set records.keys_file")
 	}
 	p.telemetry.registry.MustRegister(metrics)
 	return s, engine.Deps{

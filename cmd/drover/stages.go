@@ -15,12 +15,12 @@ const stopTimeout = 30 * time.Second
 
 var errStopping = errors.New("drover is stopping")
 
-// stages are the parts of a process. They run together and are stopped one
-// after the other, the last added first: what depends on another part is added
-// after it.
+// stages are the parts of a process. They run concurrently and are stopped one
+// after the other, in reverse order: a part is added after the parts that it
+// depends on.
 type stages struct {
 	logger *slog.Logger
-	parent context.Context //nolint:containedctx // the values and the life of every stage's context
+	parent context.Context //nolint:containedctx // the parent of every stage's context
 	list   []*stage
 	mu     sync.Mutex
 	failed chan error
@@ -32,14 +32,14 @@ type stage struct {
 	done   chan struct{}
 }
 
-// newStages returns an empty list. The stages keep running when ctx ends,
+// newStages returns an empty list. The stages continue to run when ctx ends,
 // until wait stops them in order.
 func newStages(ctx context.Context, logger *slog.Logger) *stages {
 	return &stages{logger: logger, parent: context.WithoutCancel(ctx), failed: make(chan error, 1)}
 }
 
-// add starts a part. A part that ends before it is stopped, with an error or
-// not, ends the process.
+// add starts a part. If a part ends before it is stopped, with or without an
+// error, the process ends.
 func (s *stages) add(name string, run func(ctx context.Context) error) {
 	ctx, cancel := context.WithCancelCause(s.parent)
 	st := &stage{name: name, cancel: cancel, done: make(chan struct{})}
@@ -53,7 +53,7 @@ func (s *stages) add(name string, run func(ctx context.Context) error) {
 			return
 		}
 		if err == nil {
-			err = errors.New("it ended by itself")
+			err = errors.New("ended unexpectedly")
 		}
 		select {
 		case s.failed <- fmt.Errorf("%s: %w", name, err):
@@ -72,7 +72,7 @@ func (s *stages) wait(ctx context.Context) error {
 	s.stop()
 	if err == nil {
 		select {
-		case err = <-s.failed: // it failed while stopping
+		case err = <-s.failed: // a part failed while it stopped
 		default:
 		}
 	}
@@ -91,7 +91,7 @@ func (s *stages) stop() {
 		select {
 		case <-st.done:
 		case <-timer.C:
-			s.logger.Warn("a part did not stop in time", "part", st.name)
+			s.logger.Warn("failed to stop a part in time", "part", st.name)
 		}
 		timer.Stop()
 	}

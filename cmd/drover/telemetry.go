@@ -20,8 +20,8 @@ import (
 	"github.com/drover-run/drover/internal/hostcheck"
 )
 
-// telemetry is what a process tells of itself: one Prometheus registry, which
-// Temporal's SDK metrics go to as well.
+// telemetry is a Prometheus registry for the metrics of a process and of
+// Temporal's SDK.
 type telemetry struct {
 	registry *prometheus.Registry
 	meter    metric.Meter
@@ -33,18 +33,18 @@ func newTelemetry() (*telemetry, error) {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry), otelprometheus.WithoutScopeInfo(), otelprometheus.WithoutTargetInfo())
 	if err != nil {
-		return nil, fmt.Errorf("making the metrics exporter: %w", err)
+		return nil, fmt.Errorf("create the metrics exporter: %w", err)
 	}
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter))
 	return &telemetry{registry: registry, meter: provider.Meter("temporal-sdk-go"), provider: provider}, nil
 }
 
-// serve answers /metrics, /healthz, /readyz and /debug/pprof for a process that has no
-// gateway, until ctx ends. ready returns nil when the process does its work.
+// serve answers /metrics, /healthz, /readyz and /debug/pprof for a process
+// without a gateway, until ctx ends. ready returns nil if the process is ready.
 func (t *telemetry) serve(ctx context.Context, address string, ready func(context.Context) error, logger *slog.Logger) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{}))
-	// The profiles lie beside the metrics: both are for operators, on a listener of their own.
+	// The profiles share the listener of the metrics: both are for operators only.
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
@@ -58,9 +58,9 @@ func (t *telemetry) serve(ctx context.Context, address string, ready func(contex
 	})
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
-		return fmt.Errorf("listening for telemetry: %w", err)
+		return fmt.Errorf("listen for telemetry: %w", err)
 	}
-	logger.InfoContext(ctx, "telemetry is served", "address", listener.Addr().String())
+	logger.InfoContext(ctx, "serving telemetry", "address", listener.Addr().String())
 	server := &http.Server{Handler: hostcheck.LoopbackHandler(mux), ReadHeaderTimeout: 5 * time.Second}
 	stopped := make(chan struct{})
 	go func() {
@@ -69,7 +69,7 @@ func (t *telemetry) serve(ctx context.Context, address string, ready func(contex
 		_ = server.Close()
 	}()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serving telemetry: %w", err)
+		return fmt.Errorf("serve telemetry: %w", err)
 	}
 	<-stopped
 	return nil

@@ -29,7 +29,7 @@ func temporalCommand() *cobra.Command {
 	flags := configFlags(cmd, map[string]string{
 		"data-dir": "dev.data_dir", "temporal": "dev.temporal", "temporal-ui": "dev.temporal_ui",
 	}, map[string]string{
-		"data-dir": "directory that keeps the database", "temporal": "listen address of the server", "temporal-ui": `listen address of the web UI; "" for none`,
+		"data-dir": "directory of the database", "temporal": "listen address of the server", "temporal-ui": `listen address of the web UI; "" for none`,
 	})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := flags.load(cmd, config.PartTemporal)
@@ -39,14 +39,14 @@ func temporalCommand() *cobra.Command {
 		ctx := cmd.Context()
 		dir, err := filepath.Abs(cfg.Dev.DataDir)
 		if err != nil {
-			return fmt.Errorf("finding the data dir: %w", err)
+			return fmt.Errorf("find the data dir: %w", err)
 		}
 		p, err := newProcess(ctx, cfg, cmd.ErrOrStderr())
 		if err != nil {
 			return err
 		}
 		if err := errors.Join(durable.MkdirAll(dir, 0o700), resolvePorts(ctx, &cfg.Dev)); err != nil {
-			return fmt.Errorf("preparing the temporal server: %w", err)
+			return fmt.Errorf("prepare the temporal server: %w", err)
 		}
 		server := newTemporalServer(cfg, dir, p.logger)
 		p.stages.add("temporal server", server.Run)
@@ -63,7 +63,7 @@ func temporalCommand() *cobra.Command {
 	return cmd
 }
 
-// newTemporalServer describes an embedded server on a data dir.
+// newTemporalServer returns an embedded server on a data dir.
 func newTemporalServer(cfg config.Config, dir string, logger *slog.Logger) *temporalite.Server {
 	return temporalite.New(temporalite.Options{
 		File: filepath.Join(dir, "temporal.db"), Address: cfg.Dev.Temporal, UI: cfg.Dev.TemporalUI, UIHosts: cfg.Gateway.Hosts,
@@ -72,7 +72,7 @@ func newTemporalServer(cfg config.Config, dir string, logger *slog.Logger) *temp
 }
 
 // resolvePorts replaces port 0 in the addresses of the embedded server by free
-// ports: it must know its own address before it listens.
+// ports: the server needs its own address before it listens.
 func resolvePorts(ctx context.Context, cfg *config.Dev) error {
 	var err error
 	if cfg.Temporal, err = resolvePort(ctx, cfg.Temporal); err != nil {
@@ -87,7 +87,7 @@ func resolvePorts(ctx context.Context, cfg *config.Dev) error {
 func resolvePort(ctx context.Context, address string) (string, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return "", fmt.Errorf("reading the address %q: %w", address, err)
+		return "", fmt.Errorf("read the address %q: %w", address, err)
 	}
 	if port != "0" {
 		return address, nil

@@ -22,16 +22,16 @@ import (
 	"github.com/drover-run/drover/contract"
 )
 
-// workflowRetention is how long Temporal keeps closed workflows where Drover
-// makes the namespace itself. The records keep runs for as long as is wanted.
+// workflowRetention is how long Temporal keeps closed workflows in a namespace
+// that Drover creates. The records keep runs for as long as the retention says.
 const workflowRetention = 72 * time.Hour
 
-// temporalOptions are the options of a client: what the configuration says,
-// and Temporal's own environment and profile where it is silent.
+// temporalOptions returns the options of a client: the configuration, and
+// Temporal's own environment and profile for settings that are empty.
 func temporalOptions(cfg config.Temporal, logger *slog.Logger, telemetry *telemetry) (client.Options, error) {
 	options, err := envconfig.LoadClientOptions(envconfig.LoadClientOptionsRequest{ConfigFileProfile: cfg.Profile})
 	if err != nil {
-		return client.Options{}, fmt.Errorf("reading the temporal profile: %w", err)
+		return client.Options{}, fmt.Errorf("read the temporal profile: %w", err)
 	}
 	if cfg.Address != "" {
 		options.HostPort = cfg.Address
@@ -56,15 +56,16 @@ func temporalOptions(cfg config.Temporal, logger *slog.Logger, telemetry *teleme
 	options.Logger = sdklog.NewStructuredLogger(logger.With("component", "temporal_sdk"))
 	options.MetricsHandler = opentelemetry.NewMetricsHandler(opentelemetry.MetricsHandlerOptions{
 		Meter:   telemetry.meter,
-		OnError: func(err error) { logger.Debug("recording a temporal metric failed", "error", err) },
+		OnError: func(err error) { logger.Debug("failed to record a temporal metric", "error", err) },
 	})
 	return options, nil
 }
 
-// openCodec returns what encrypts payloads, nil where nothing does.
+// openCodec returns the codec that encrypts payloads, or nil if none is
+// configured.
 func openCodec(cfg config.Temporal) (*codec.Codec, error) {
 	if cfg.CodecKeysFile == "" {
-		return nil, nil //nolint:nilnil // none is a good answer
+		return nil, nil //nolint:nilnil // nil means no encryption
 	}
 	keys, err := readKeys("temporal.codec_keys_file", "", cfg.CodecKeysFile)
 	if err != nil {
@@ -73,7 +74,8 @@ func openCodec(cfg config.Temporal) (*codec.Codec, error) {
 	return codec.New(keys), nil
 }
 
-// codecHandler serves the codec to Temporal's own tools, nil where there is none.
+// codecHandler returns the handler of the codec for Temporal's own tools, or nil
+// if there is no codec.
 func codecHandler(cfg config.Temporal) (http.Handler, error) {
 	payloads, err := openCodec(cfg)
 	if err != nil || payloads == nil {
@@ -82,7 +84,8 @@ func codecHandler(cfg config.Temporal) (http.Handler, error) {
 	return payloads.Handler(), nil
 }
 
-// dialTemporal connects, waiting for a server that is not up yet until ctx ends.
+// dialTemporal connects to a server. It waits until ctx ends for a server that is
+// not up yet.
 func dialTemporal(ctx context.Context, options client.Options, p *process) (client.Client, error) {
 	pause := 100 * time.Millisecond
 	for {
@@ -91,9 +94,9 @@ func dialTemporal(ctx context.Context, options client.Options, p *process) (clie
 			return c, nil
 		}
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("connecting to temporal at %s: %w", options.HostPort, err)
+			return nil, fmt.Errorf("connect to temporal at %s: %w", options.HostPort, err)
 		}
-		p.logger.WarnContext(ctx, "temporal does not answer yet", "address", options.HostPort, "retry_in", pause, "error", err)
+		p.logger.WarnContext(ctx, "failed to connect to temporal; trying again", "address", options.HostPort, "retry_in", pause, "error", err)
 		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
@@ -104,8 +107,8 @@ func dialTemporal(ctx context.Context, options client.Options, p *process) (clie
 	}
 }
 
-// setUpNamespace makes the namespace and its search attributes where they do
-// not exist. It needs the rights of an operator, once.
+// setUpNamespace creates the namespace and its search attributes if they do not
+// exist. The first time it needs the rights of an operator.
 func setUpNamespace(ctx context.Context, c client.Client, namespace string) error {
 	_, err := c.WorkflowService().RegisterNamespace(ctx, &workflowservice.RegisterNamespaceRequest{
 		Namespace:                        namespace,
@@ -114,17 +117,17 @@ func setUpNamespace(ctx context.Context, c client.Client, namespace string) erro
 	})
 	var exists *serviceerror.NamespaceAlreadyExists
 	if err != nil && !errors.As(err, &exists) {
-		return fmt.Errorf("making the temporal namespace %s: %w", namespace, err)
+		return fmt.Errorf("create the temporal namespace %s: %w", namespace, err)
 	}
 	return addAttributes(ctx, c, namespace)
 }
 
-// addAttributes adds the search attributes that the namespace does not have
-// yet: one that was made by an older build lacks the newer ones.
+// addAttributes adds missing search attributes: a namespace of an older build
+// lacks newer ones.
 func addAttributes(ctx context.Context, c client.Client, namespace string) error {
 	there, err := c.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
 	if err != nil {
-		return fmt.Errorf("listing the search attributes: %w", err)
+		return fmt.Errorf("list the search attributes: %w", err)
 	}
 	missing := contract.Attributes()
 	for name := range there.GetCustomAttributes() {
@@ -138,23 +141,23 @@ func addAttributes(ctx context.Context, c client.Client, namespace string) error
 	})
 	var known *serviceerror.AlreadyExists
 	if err != nil && !errors.As(err, &known) {
-		return fmt.Errorf("adding the search attributes: %w", err)
+		return fmt.Errorf("add the search attributes: %w", err)
 	}
 	return nil
 }
 
-// lazyTemporal returns a client that connects when it is first used.
+// lazyTemporal returns a client that connects on first use.
 func lazyTemporal(_ context.Context, options client.Options, _ *process) (client.Client, error) {
 	c, err := client.NewLazyClient(options)
 	if err != nil {
-		return nil, fmt.Errorf("making a temporal client: %w", err)
+		return nil, fmt.Errorf("create a temporal client: %w", err)
 	}
 	return c, nil
 }
 
 func temporalAnswers(ctx context.Context, c client.Client) error {
 	if _, err := c.CheckHealth(ctx, nil); err != nil {
-		return fmt.Errorf("temporal does not answer: %w", err)
+		return fmt.Errorf("check temporal: %w", err)
 	}
 	return nil
 }

@@ -11,20 +11,20 @@ import (
 func loadTLS(certFile, keyFile string) (*tls.Config, error) {
 	cert, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {
-		return nil, fmt.Errorf("loading the certificate: %w", err)
+		return nil, fmt.Errorf("load the certificate: %w", err)
 	}
 	return &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}, nil
 }
 
-// readAuthorities reads the certificates of authorities.
+// readAuthorities reads the certificates of certificate authorities.
 func readAuthorities(file string) (*x509.CertPool, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("reading the authorities: %w", err)
+		return nil, fmt.Errorf("read the certificate authorities: %w", err)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(data) {
-		return nil, fmt.Errorf("reading the authorities: %s holds no certificate", file)
+		return nil, fmt.Errorf("read the certificate authorities: %s has no certificate", file)
 	}
 	return pool, nil
 }

@@ -16,7 +16,7 @@ import (
 )
 
 func tokenCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "token", Short: "Make bearer tokens for gateways and relays"}
+	cmd := &cobra.Command{Use: "token", Short: "Create bearer tokens for gateways and relays"}
 	cmd.AddCommand(tokenNewCommand(), tokenKeyCommand())
 	return cmd
 }
@@ -27,15 +27,15 @@ func tokenNewCommand() *cobra.Command {
 	var entry tokens.Token
 	cmd := &cobra.Command{
 		Use:   "new",
-		Short: "Make a token, add its hash to a token file, and print it",
-		Long: `Make a random token, add its hash to the token file of a gateway, and print the token once: the
-file does not hold it. A running gateway takes the change by itself. To take a token back, delete
-its entry.
+		Short: "Create a token, add its hash to a token file, and print it",
+		Long: `Create a random token, add its hash to the token file of a gateway, and print the token once: the
+file does not contain it. A running gateway reads the change automatically. To revoke a token,
+delete its entry.
 
-A token with the scope executor may act as any executor, unless it is bound: --executor holds it to
-one id (or with a * at its end, to all ids that begin like that), --pool to the tasks of one pool,
---set allows it to belong to an executor set, and --fleet makes its executors instances of a fleet.
-A relay takes bound tokens only.`,
+A token with the scope executor may act as any executor, unless it is bound: --executor restricts it
+to one id (with a * at its end, to all ids with this prefix), --pool to the tasks of one pool, --set
+allows its executors to join an executor set, and --fleet makes them instances of a fleet. A relay
+accepts bound tokens only.`,
 		Example: "  drover token new --name ci --scopes read,write --file tokens.yaml\n" +
 			"  drover token new --name host-7 --scopes executor --executor host-7 --pool linux --file tokens.yaml --out executor.token\n" +
 			"  drover token new --name builders --scopes executor --executor 'builder-*' --pool linux --set builders --file tokens.yaml",
@@ -52,32 +52,33 @@ A relay takes bound tokens only.`,
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&entry.Name, "name", "", "whose token it is; approvals and logs show it")
-	cmd.Flags().StringSliceVar(&scopes, "scopes", []string{string(tokens.Read)}, "what it may do: read, write, admin, executor")
-	cmd.Flags().StringVar(&entry.Executor, "executor", "", "only as the executor of this id, or of the ids that begin like it with a * at its end")
+	cmd.Flags().StringVar(&entry.Name, "name", "", "name of the token, shown in approvals and logs")
+	cmd.Flags().StringSliceVar(&scopes, "scopes", []string{string(tokens.Read)}, "scopes of the token: read, write, admin, executor")
+	cmd.Flags().StringVar(&entry.Executor, "executor", "", "only for the executor with this id, or with a * at its end for all ids with this prefix")
 	cmd.Flags().StringVar(&entry.Pool, "pool", "", "only for tasks of this pool; needs --executor")
-	cmd.Flags().StringVar(&entry.Set, "set", "", "as a member of this executor set; needs --executor")
+	cmd.Flags().StringVar(&entry.Set, "set", "", "for members of this executor set; needs --executor")
 	cmd.Flags().StringVar(&entry.Fleet, "fleet", "", "for instances of this fleet only; needs --executor and --pool")
 	cmd.Flags().StringVar(&entry.Instance, "instance", "", "for this instance of the fleet only; needs --fleet")
-	cmd.Flags().StringVar(&file, "file", "", "token file of the gateway; made if it does not exist")
-	cmd.Flags().StringVar(&out, "out", "", "file that takes the token (0600) instead of the standard output")
+	cmd.Flags().StringVar(&file, "file", "", "token file of the gateway; created if it does not exist")
+	cmd.Flags().StringVar(&out, "out", "", "file to write the token to (0600), instead of the standard output")
 	_ = cmd.MarkFlagRequired("name")
 	_ = cmd.MarkFlagRequired("file")
 	return cmd
 }
 
-// addToken makes a token and writes its entry to the file, whole or not at all.
+// addToken creates a token and adds its entry to the file, which it replaces
+// atomically.
 func addToken(file string, entry tokens.Token, scopes []string) (string, error) {
 	var list []tokens.Token
 	data, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return "", fmt.Errorf("reading the token file: %w", err)
+		return "", fmt.Errorf("read the token file: %w", err)
 	}
 	if err := yaml.Unmarshal(data, &list); err != nil {
-		return "", fmt.Errorf("reading the token file %s: %w", file, err)
+		return "", fmt.Errorf("read the token file %s: %w", file, err)
 	}
 	if slices.ContainsFunc(list, func(t tokens.Token) bool { return t.Name == entry.Name }) {
-		return "", fmt.Errorf("the token file %s has a token named %s already; delete its entry to replace it", file, entry.Name)
+		return "", fmt.Errorf("the token file %s already has a token named %s; delete its entry to replace it", file, entry.Name)
 	}
 	for _, s := range scopes {
 		entry.Scopes = append(entry.Scopes, tokens.Scope(strings.TrimSpace(s)))
@@ -88,10 +89,10 @@ func addToken(file string, entry tokens.Token, scopes []string) (string, error) 
 		return "", cli.UsageError(err)
 	}
 	if data, err = yaml.Marshal(append(list, entry)); err != nil {
-		return "", fmt.Errorf("writing the token file: %w", err)
+		return "", fmt.Errorf("write the token file: %w", err)
 	}
 	if err := durable.WriteFile(file, data); err != nil {
-		return "", fmt.Errorf("writing the token file: %w", err)
+		return "", fmt.Errorf("write the token file: %w", err)
 	}
 	return token, nil
 }

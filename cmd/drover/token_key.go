@@ -17,18 +17,18 @@ func tokenKeyCommand() *cobra.Command {
 	var last bool
 	cmd := &cobra.Command{
 		Use:   "key",
-		Short: "Make a key for relays and gateways, and add it to a file of keys",
-		Long: `Make a random key and add it to a file of keys, with which relays prove whom they handed a task to.
-All relays that stand for each other, and their gateways, have the same file. The first key proves,
-and all are believed: so to replace one, put a new one last, give the file to all and restart them,
-then move it to the first line and do so again, and delete the old one when no task is left that was
-handed out before.`,
+		Short: "Create a key for relays and gateways, and add it to a key file",
+		Long: `Create a random key and add it to a key file. Relays sign claim proofs with it: proofs of which
+executor they handed a task to. All interchangeable relays and their gateways have the same file.
+The first key signs, and all keys verify. To replace a key: add a new one with --last, copy the file
+to all hosts and restart the processes; move the new key to the first line and do so again; delete
+the old key when no task is left that was handed out before.`,
 		Example: "  drover token key --file /etc/drover/relay.keys\n  drover token key --file /etc/drover/relay.keys --last",
 		Args:    cobra.NoArgs,
 		RunE:    func(*cobra.Command, []string) error { return addKey(file, last) },
 	}
-	cmd.Flags().BoolVar(&last, "last", false, "put the key last: it is believed, but does not prove yet")
-	cmd.Flags().StringVar(&file, "file", "", "file of keys; made if it does not exist (0600)")
+	cmd.Flags().BoolVar(&last, "last", false, "put the key last: it verifies claim proofs, but does not sign them yet")
+	cmd.Flags().StringVar(&file, "file", "", "key file; created if it does not exist (0600)")
 	_ = cmd.MarkFlagRequired("file")
 	return cmd
 }
@@ -38,10 +38,10 @@ func addKey(file string, last bool) error {
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 	case err != nil:
-		return fmt.Errorf("reading the keys: %w", err)
+		return fmt.Errorf("read the keys: %w", err)
 	default:
 		if _, err := tokens.ParseKeys(string(data)); err != nil {
-			return fmt.Errorf("reading the keys in %s: %w", file, err)
+			return fmt.Errorf("read the keys in %s: %w", file, err)
 		}
 	}
 	text := tokens.NewKey() + "\n" + string(data)
@@ -49,7 +49,7 @@ func addKey(file string, last bool) error {
 		text = strings.TrimRight(string(data), "\n") + "\n" + tokens.NewKey() + "\n"
 	}
 	if err := durable.WriteFile(file, []byte(text)); err != nil {
-		return fmt.Errorf("writing the keys: %w", err)
+		return fmt.Errorf("write the keys: %w", err)
 	}
 	return nil
 }

@@ -11,19 +11,20 @@ import (
 	"github.com/drover-run/drover/internal/durable"
 )
 
-// tokenCheck is how often a token file is looked at for changes, at most.
+// tokenCheck is the minimum interval between two checks of a token file for
+// changes.
 const tokenCheck = time.Second
 
-// tokenSource knows the bearer token that is good now. One in a file that is
-// replaced counts within a second, so that a credential can be short-lived.
+// tokenSource returns the current bearer token. It reads a replaced file within a
+// second, so that a credential can be short-lived.
 type tokenSource struct {
-	path   string // "": it was configured itself
+	path   string // "": the token is a setting
 	logger *slog.Logger
 
 	mu       sync.Mutex
 	token    string
 	checked  time.Time
-	modified time.Time // of what was read last
+	modified time.Time // modification time of the token that was read last
 }
 
 func newTokenSource(token config.Secret, file string, logger *slog.Logger) (*tokenSource, error) {
@@ -40,8 +41,8 @@ func (s *tokenSource) current() string {
 	defer s.mu.Unlock()
 	if now := time.Now(); s.path != "" && now.Sub(s.checked) >= tokenCheck {
 		s.checked = now
-		if err := s.load(); err != nil { // the one before may be good for a while
-			s.logger.Warn("bearer token not read again", "path", s.path, "error", err)
+		if err := s.load(); err != nil { // the previous token may still be valid
+			s.logger.Warn("failed to read bearer token", "path", s.path, "error", err)
 		}
 	}
 	return s.token
@@ -63,8 +64,8 @@ func (s *tokenSource) load() error {
 	return nil
 }
 
-// replace takes another token in the place of one that expires, and keeps it for
-// the next process.
+// replace replaces an expiring token, and stores the new one for the next
+// process.
 func (s *tokenSource) replace(token string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,16 +74,16 @@ func (s *tokenSource) replace(token string) {
 		return
 	}
 	if err := writeToken(s.path, token); err != nil {
-		s.logger.Warn("the new bearer token is not kept, and a process that starts after the old one expired has none", "path", s.path, "error", err)
-		s.path = "" // what is there is older
+		s.logger.Warn("failed to store the new bearer token; a process that starts after the old one expires has no valid token", "path", s.path, "error", err)
+		s.path = "" // the token in the file is older
 	}
 }
 
-// writeToken puts a token in the place of the one in a file. The old one expires,
-// so a loss of power must not bring it back.
+// writeToken replaces the token in a file. The old token expires, so a power loss
+// must not restore it.
 func writeToken(path, token string) error {
 	if err := durable.WriteFile(path, []byte(token+"\n")); err != nil {
-		return fmt.Errorf("writing the token: %w", err)
+		return fmt.Errorf("write the token: %w", err)
 	}
 	return nil
 }

@@ -33,12 +33,12 @@ func TestTokenSource(t *testing.T) {
 	replace("second\n")
 	testenv.Await(t, time.Minute, func() (bool, string) { return source.current() == "second", source.current() })
 	require.NoError(t, os.Remove(file))
-	require.Equal(t, "second", source.current(), "it is good until there is another")
+	require.Equal(t, "second", source.current(), "the token is used until there is another")
 	replace("third\n")
 	testenv.Await(t, time.Minute, func() (bool, string) { return source.current() == "third", source.current() })
 }
 
-// What the gateway gives in the place of a pass that expires is kept.
+// The token that the gateway sends for an expiring one is stored.
 func TestTokenSource_replace(t *testing.T) {
 	t.Parallel()
 	logger := slog.New(slog.DiscardHandler)
@@ -60,8 +60,8 @@ func TestTokenSource_replace(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode())
 
-	// A file that cannot be written, as systemd's credentials: the new one counts
-	// nevertheless.
+	// If the file cannot be written, as with systemd's credentials, the new token
+	// is used nevertheless.
 	require.NoError(t, os.RemoveAll(filepath.Dir(file)))
 	source.replace("third")
 	source.checked = time.Time{}

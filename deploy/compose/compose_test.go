@@ -48,7 +48,7 @@ func TestCompose_is_whole(t *testing.T) {
 	}
 }
 
-// The variables that compose sets must be ones that the configuration knows.
+// The configuration must know every variable that docker-compose.yml sets.
 func TestCompose_configures_what_exists(t *testing.T) {
 	t.Parallel()
 	for name, service := range load(t).Services {

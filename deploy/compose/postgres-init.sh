@@ -1,4 +1,4 @@
 #!/bin/bash
-# Makes the records database; Temporal's setup makes its own two.
+# Creates the records database; Temporal's setup creates its own two databases.
 set -euo pipefail
 createdb --username "$POSTGRES_USER" drover

@@ -1,11 +1,11 @@
 #!/bin/bash
-# Makes the secrets that docker-compose.yml mounts: random, once, readable by
-# you alone. Needs bin/drover (make build).
+# Creates the secrets that docker-compose.yml mounts: random, once, readable
+# only by you. Requires bin/drover (make build).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 dir=deploy/compose/secrets
 if [ -e "$dir" ]; then
-  echo "$dir exists already; remove it to make new secrets (and the volumes with it)" >&2
+  echo "$dir exists already; to create new secrets, remove it and the volumes" >&2
   exit 1
 fi
 umask 077
@@ -19,5 +19,5 @@ bin/drover records key --id "$(date +%Y-%m)" --file "$dir/records.keys"
 bin/drover token new --name admin --scopes admin --file "$dir/tokens.yaml" > "$dir/admin.token"
 bin/drover token new --name executor --scopes executor --file "$dir/tokens.yaml" > "$dir/executor.token"
 bin/drover token new --name prometheus --scopes read --file "$dir/tokens.yaml" > "$dir/metrics.token"
-chmod 644 "$dir"/* # the containers read them as users of their own; the directory is yours alone
-echo "made $dir"
+chmod 644 "$dir"/* # the containers read them as other users; only you can access the directory
+echo "created $dir"

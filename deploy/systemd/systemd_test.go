@@ -14,15 +14,15 @@ import (
 	"github.com/drover-run/drover/internal/testenv"
 )
 
-// The units, and what an instance of each is called.
+// The units, and instance names of them.
 const (
 	unit      = "drover-executor@.service"
 	instance  = "drover-executor@linux.service"
 	fleetUnit = "drover-fleet.service"
 )
 
-// install puts the executor's unit, with a program that is there, where the
-// tools look.
+// install copies the executor's unit to a directory, with the path of an
+// existing program.
 func install(t *testing.T, dropIns ...string) string {
 	t.Helper()
 	return installUnit(t, unit, instance, dropIns...)
@@ -66,8 +66,8 @@ func TestUnit_is_valid_for_shell(t *testing.T) {
 	require.Empty(t, analyze(t, "verify", "--man=no", "--recursive-errors=no", install(t, "shell.conf")))
 }
 
-// systemd-analyze calls 10 unsafe and 0 safe; what it counts against the unit
-// is the network, which an executor is there for.
+// systemd-analyze rates 10 as unsafe and 0 as safe. It deducts for the network
+// access, which an executor needs.
 func TestUnit_is_hardened(t *testing.T) {
 	t.Parallel()
 	analyze(t, "security", "--no-pager", "--offline=true", "--threshold=25", install(t))
@@ -80,7 +80,7 @@ func TestFleetUnit(t *testing.T) {
 	analyze(t, "security", "--no-pager", "--offline=true", "--threshold=25", path)
 	content, err := os.ReadFile(fleetUnit)
 	require.NoError(t, err)
-	require.Contains(t, string(content), "\nKillMode=process\n", "the next worker takes the plugins over")
+	require.Contains(t, string(content), "\nKillMode=process\n", "the next worker adopts the plugins")
 	require.Contains(t, string(content), "\nMemoryDenyWriteExecute=yes\n")
 	cfg, err := config.Load(config.Source{File: "fleet.yaml", Environ: environmentOf(t, fleetUnit)})
 	require.NoError(t, err)
@@ -94,7 +94,7 @@ func TestUnit_keeps_tasks(t *testing.T) {
 	require.Contains(t, string(content), "\nKillMode=process\n")
 }
 
-// What the units and the example set must be what the configuration knows.
+// The configuration must know every setting of the units and the example.
 func TestUnit_configures_what_exists(t *testing.T) {
 	t.Parallel()
 	environment := environmentOf(t, unit, "shell.conf")
@@ -104,7 +104,7 @@ func TestUnit_configures_what_exists(t *testing.T) {
 	require.NoError(t, cfg.Validate(config.PartExecutor))
 }
 
-// environmentOf returns what units set.
+// environmentOf returns the environment variables that units set.
 func environmentOf(t *testing.T, units ...string) (environment []string) {
 	t.Helper()
 	for _, name := range units {

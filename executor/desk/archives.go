@@ -18,40 +18,40 @@ import (
 
 const (
 	mediaZstd = "application/zstd"
-	// trailerDigest tells the gateway what was sent, before that counts.
+	// trailerDigest sends the gateway the digest of the content, which it checks
+	// before the archive becomes visible.
 	trailerDigest = "Drover-Digest"
 	digestPrefix  = "sha256:"
-	// stall is how long a transfer may make no progress. Who packs may look at
-	// many files before there is a byte to send.
+	// stall is how long a transfer may make no progress. The shim may examine many
+	// files before it packs the first byte.
 	stall = 5 * time.Minute
 )
 
-// errStall ends a transfer.
-var errStall = errors.New("nothing came for too long")
+// errStall is the cause of a transfer that made no progress.
+var errStall = errors.New("no progress for too long")
 
-// FindArchives implements run.ArchiveDesk.
+// FindArchives implements run.ArchiveAPI.
 func (c *Client) FindArchives(ctx context.Context, q run.ArchiveQuery) ([]run.ArchiveRef, error) {
 	var answer api.ArchiveRefs
-	err := c.call(ctx, "looking for archives", c.api.DeskFindArchivesWithBody, q, &answer)
+	err := c.call(ctx, "find archives", c.api.DeskFindArchivesWithBody, q, &answer)
 	return answer.Archives, err
 }
 
-// BeginArchive implements run.ArchiveDesk.
+// BeginArchive implements run.ArchiveAPI.
 func (c *Client) BeginArchive(ctx context.Context, s run.ArchiveSave) (run.ArchiveUpload, error) {
 	var up run.ArchiveUpload
-	err := c.call(ctx, "beginning an archive", c.api.DeskBeginArchiveWithBody, s, &up)
+	err := c.call(ctx, "begin an archive", c.api.DeskBeginArchiveWithBody, s, &up)
 	return up, err
 }
 
-// OpenArchive implements run.ArchiveDesk. Where the gateway sends the caller to
-// the object store, the archive is read there, and through the gateway where that
-// fails.
+// OpenArchive implements run.ArchiveAPI. If the gateway redirects to the object
+// store, the archive is read there; if that fails, it is read through the gateway.
 func (c *Client) OpenArchive(ctx context.Context, r run.ArchiveRead) (io.ReadCloser, error) {
 	watched, dog := newWatchdog(ctx)
 	d := &download{client: c, caller: ctx, watched: watched, dog: dog, want: r.Ref.Digest}
 	if err := d.open(r); err != nil {
 		dog.end()
-		return nil, fmt.Errorf("reading an archive: %w", err)
+		return nil, fmt.Errorf("read an archive: %w", err)
 	}
 	if r.Offset == 0 && d.want != "" {
 		d.sum = sha256.New()
@@ -65,11 +65,11 @@ type download struct {
 	caller, watched context.Context //nolint:containedctx // of one call
 	dog             *watchdog
 	body            io.ReadCloser
-	sum             hash.Hash // nil where nothing is compared
+	sum             hash.Hash // nil if the digest is not checked
 	want            string
 	direct          bool // from the object store
-	came            bool // something of it
-	done            bool // it came to its end, or broke off
+	came            bool // at least one byte was read
+	done            bool // it reached its end, or broke off
 }
 
 func (d *download) open(r run.ArchiveRead) error {
@@ -131,23 +131,23 @@ func (d *download) Read(b []byte) (int, error) {
 		if d.direct {
 			who = "the object store"
 		}
-		err = fmt.Errorf("reading an archive: %w", outOfReach(who, d.caller, d.watched, err))
+		err = fmt.Errorf("read an archive: %w", outOfReach(who, d.caller, d.watched, err))
 	}
 	return n, err
 }
 
 // Close implements io.Closer.
 func (d *download) Close() error {
-	if d.direct && !d.done { // given up on, as where nothing comes for too long
+	if d.direct && !d.done { // abandoned, for example after a stall
 		d.client.store.avoid()
 	}
 	d.dog.end()
 	return d.body.Close()
 }
 
-// SaveArchive implements run.ArchiveDesk.
+// SaveArchive implements run.ArchiveAPI.
 func (c *Client) SaveArchive(ctx context.Context, u run.ArchiveUpload, content io.Reader) (run.ArchiveInfo, error) {
-	const doing = "saving an archive"
+	const doing = "save an archive"
 	watched, dog := newWatchdog(ctx)
 	defer dog.end()
 	body := &sending{r: content, sum: sha256.New(), dog: dog, trailer: http.Header{trailerDigest: nil}}
@@ -168,12 +168,12 @@ func (c *Client) SaveArchive(ctx context.Context, u run.ArchiveUpload, content i
 	}
 	var info run.ArchiveInfo
 	if err := json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(&info); err != nil {
-		return info, fmt.Errorf("%s: reading the answer: %w", doing, transportError(ctx, watched, err))
+		return info, fmt.Errorf("%s: read the response: %w", doing, transportError(ctx, watched, err))
 	}
 	return info, nil
 }
 
-// sending is the body of an archive that is sent. Its digest follows it.
+// sending is the body of an archive that is sent. Its digest follows in a trailer.
 type sending struct {
 	r       io.Reader
 	sum     hash.Hash
@@ -195,7 +195,7 @@ func (s *sending) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// failure returns the error of what is sent, nil for none.
+// failure returns the read error of the content, nil for none.
 func (s *sending) failure() error { return s.dog.failure() }
 
 func sumOf(sum hash.Hash) string {

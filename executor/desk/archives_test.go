@@ -93,8 +93,8 @@ func TestClient_archives(t *testing.T) {
 	require.True(t, bytes.Equal(content, received))
 }
 
-// TestClient_archives_that_break_off: whatever breaks, neither side takes a
-// part for the whole.
+// TestClient_archives_that_break_off checks that neither side takes a part of an
+// archive for the whole.
 func TestClient_archives_that_break_off(t *testing.T) {
 	t.Parallel()
 	content := make([]byte, 1<<20)
@@ -119,10 +119,10 @@ func TestClient_archives_that_break_off(t *testing.T) {
 	require.Equal(t, run.CodeUnavailable, run.CodeOf(err), "%v", err)
 	require.NoError(t, body.Close())
 
-	broken := run.Errorf(run.CodeInvalid, "the shim broke off")
+	broken := run.Errorf(run.CodeInvalid, "the connection to the shim broke off")
 	_, err = c.SaveArchive(t.Context(), run.ArchiveUpload{Ref: "r", Executor: "x"}, io.MultiReader(bytes.NewReader(content), iotest.ErrReader(broken)))
 	require.ErrorIs(t, err, broken)
-	require.Error(t, <-ended, "the gateway saw that it was not whole")
+	require.Error(t, <-ended, "the gateway detects that the archive is incomplete")
 	gone, cancel := context.WithCancelCause(t.Context())
 	_, err = c.SaveArchive(gone, run.ArchiveUpload{Ref: "r", Executor: "x"}, io.MultiReader(bytes.NewReader(content), readerFunc(func([]byte) (int, error) {
 		cancel(context.Canceled)
@@ -136,8 +136,8 @@ func TestClient_archives_that_break_off(t *testing.T) {
 	require.Equal(t, run.CodeTooLarge, run.CodeOf(err), "%v", err)
 }
 
-// TestClient_archive_changed_on_its_way: what arrives is compared with what was
-// sent before it counts.
+// TestClient_archive_changed_on_its_way checks that the gateway compares the
+// received content with the digest of the sent content.
 func TestClient_archive_changed_on_its_way(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 1)

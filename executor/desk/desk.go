@@ -1,5 +1,5 @@
-// Package desk is the executor's side of the gateway's door for executors:
-// run.Desk over HTTP.
+// Package desk is the client of the gateway's executor API: run.ExecutorAPI over
+// HTTP.
 package desk
 
 import (
@@ -23,43 +23,42 @@ import (
 
 const (
 	mediaJSON = "application/json"
-	// headerPass brings a token in the place of one that expires.
+	// headerPass carries a token that replaces one that expires.
 	headerPass = "Drover-Pass"
-	// gzipFrom is the length of a body from which packing it pays.
+	// gzipFrom is the length of a body from which compression pays.
 	gzipFrom = 2 << 10
-	// maxAnswer bounds what is read of an answer: a definition is at most
-	// about as long as the request that submitted it, unless it was expanded.
+	// maxAnswer bounds how much of a response is read. A definition is at most about
+	// as long as the request that submitted it, unless it was expanded.
 	maxAnswer = 64 << 20
-	// connections is how many idle connections are kept: tasks of one
-	// executor make their calls side by side.
+	// connections is how many idle connections are kept: the tasks of one executor
+	// make calls concurrently.
 	connections = 32
 	// transferBuffer is how much of an archive is written at once.
 	transferBuffer = 64 << 10
 )
 
-// Options are the settings of a Client. The zero value of each means its
-// default.
+// Options are the settings of a Client. The zero value of each is its default.
 type Options struct {
-	// Timeout is for each call: 15 s. A call that takes longer is unavailable
-	// and can be tried again: all calls are idempotent.
+	// Timeout limits each call; 0 means 15 s. A call that takes longer fails as
+	// unavailable and can be retried: all calls are idempotent.
 	Timeout time.Duration
-	// Transport carries the calls; nil means one of the client's own.
+	// Transport carries the calls; nil means a transport of the client.
 	Transport http.RoundTripper
-	// AllowPlain allows http to addresses that are not loopback. Definitions
-	// hold secrets, so this is for networks that nobody else listens to.
+	// AllowPlain allows http to addresses that are not loopback. Definitions contain
+	// secrets, so set it only for trusted networks.
 	AllowPlain bool
-	// OnPass is told the token that the gateway gives in the place of one that
-	// expires. Nil: it is not kept.
+	// OnPass receives a token that replaces one that expires. Nil: the token is
+	// dropped.
 	OnPass func(token string)
-	// OnIndirect is told why an archive is read through the gateway which could
-	// have been read from the object store. Nil: nobody is.
+	// OnIndirect receives the error if an archive is read through the gateway because
+	// the object store can not be read. Nil: the error is dropped.
 	OnIndirect func(err error)
 }
 
-// Client is run.Desk over HTTP. It is safe for concurrent use. Besides the
-// errors that run.Desk names, calls fail with CodeUnavailable where the
-// gateway is out of reach, and with CodeUnauthenticated where it does not take
-// the token; CodeForbidden always means that the executor was removed.
+// Client is run.ExecutorAPI over HTTP. It is safe for concurrent use. Besides the
+// errors of run.ExecutorAPI, calls fail with CodeUnavailable if the gateway is
+// unreachable, and with CodeUnauthenticated if it rejects the token; CodeForbidden
+// always means that the executor was removed.
 type Client struct {
 	api       *api.Client
 	transport http.RoundTripper
@@ -74,8 +73,8 @@ type Client struct {
 var _ run.Desk = (*Client)(nil)
 
 // New returns a client of the gateway at baseURL, such as
-// https://drover.example.com. It makes no call. The bearer token is asked for with
-// every call, since it may be replaced; "" is none.
+// https://drover.example.com. It makes no call. The function token is called for
+// every request, since the token may be replaced; "" means none.
 func New(baseURL string, token func() string, opts Options) (*Client, error) {
 	if err := checkURL(baseURL, opts.AllowPlain); err != nil {
 		return nil, err
@@ -92,7 +91,7 @@ func New(baseURL string, token func() string, opts Options) (*Client, error) {
 	}
 	client := &http.Client{
 		Transport: c.transport,
-		// A redirect would carry the token, and secrets, to somewhere else.
+		// A redirect would send the token, and secrets, to another host.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	var err error
@@ -104,7 +103,7 @@ func New(baseURL string, token func() string, opts Options) (*Client, error) {
 			return nil
 		}))
 	if err != nil {
-		return nil, fmt.Errorf("making a client of %s: %w", baseURL, err)
+		return nil, fmt.Errorf("create a client of %s: %w", baseURL, err)
 	}
 	return c, nil
 }
@@ -115,11 +114,11 @@ func newTransport() *http.Transport {
 		Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, ForceAttemptHTTP2: true,
 		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: time.Minute,
 		MaxIdleConns: connections, MaxIdleConnsPerHost: connections,
-		WriteBufferSize: transferBuffer, // of what an archive is sent in
+		WriteBufferSize: transferBuffer, // for the content of archives
 	}
 }
 
-// checkURL refuses addresses that secrets must not be sent over.
+// checkURL rejects URLs that would send secrets unencrypted.
 func checkURL(baseURL string, allowPlain bool) error {
 	u, err := url.Parse(baseURL)
 	switch {
@@ -128,7 +127,7 @@ func checkURL(baseURL string, allowPlain bool) error {
 	case u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
 		return run.Errorf(run.CodeInvalid, "the address of the gateway must be a http or https URL, not %q", baseURL)
 	case u.Scheme == "http" && !allowPlain && !loopback(u.Hostname()):
-		return run.Errorf(run.CodeInvalid, "secrets would cross the network in the clear to %s: https is needed", u.Host)
+		return run.Errorf(run.CodeInvalid, "secrets would be sent unencrypted to %s: https is required", u.Host)
 	}
 	return nil
 }
@@ -146,7 +145,7 @@ func (c *Client) Close() {
 	c.store.client.CloseIdleConnections()
 }
 
-// Register implements run.Desk.
+// Register implements run.ExecutorAPI.
 func (c *Client) Register(ctx context.Context, e run.Executor) (run.Wanted, error) {
 	body := api.Registration{
 		ID: e.ID, JournalID: e.JournalID, Pool: e.Pool, Driver: e.Driver, OS: e.OS, Arch: e.Arch, Labels: e.Labels,
@@ -157,45 +156,45 @@ func (c *Client) Register(ctx context.Context, e run.Executor) (run.Wanted, erro
 		body.RemoveAfter = e.RemoveAfter.String()
 	}
 	var w api.Wanted
-	err := c.call(ctx, "registering the executor", c.api.DeskRegisterWithBody, body, &w)
+	err := c.call(ctx, "register the executor", c.api.DeskRegisterWithBody, body, &w)
 	return wanted(w), err
 }
 
-// Renew implements run.Desk.
+// Renew implements run.ExecutorAPI.
 func (c *Client) Renew(ctx context.Context, r run.Renewal) (run.Wanted, error) {
 	body := api.Renewal{
 		Executor: r.Executor, Set: r.Set, JournalID: r.JournalID, SlotsUsed: r.SlotsUsed, Draining: r.Draining, Drained: r.Drained,
 	}
 	var w api.Wanted
-	err := c.call(ctx, "renewing the executor", c.api.DeskRenewWithBody, body, &w)
+	err := c.call(ctx, "renew the registration", c.api.DeskRenewWithBody, body, &w)
 	return wanted(w), err
 }
 
 func wanted(w api.Wanted) run.Wanted { return run.Wanted{Drain: w.Drain} }
 
-// Claim implements run.Desk.
+// Claim implements run.ExecutorAPI.
 func (c *Client) Claim(ctx context.Context, r run.ClaimRequest) (run.Definition, error) {
 	var d run.Definition
 	body := api.ClaimRequest{
 		Key: r.Key, Executor: r.Executor, Set: r.Set, JournalID: r.JournalID, Knows: r.Knows, Ticket: r.Ticket,
 	}
-	err := c.call(ctx, "claiming the task", c.api.DeskClaimWithBody, body, &d)
+	err := c.call(ctx, "claim the task", c.api.DeskClaimWithBody, body, &d)
 	return d, err
 }
 
-// Ship implements run.Desk.
+// Ship implements run.ExecutorAPI.
 func (c *Client) Ship(ctx context.Context, b run.FrameBatch) error {
-	return c.call(ctx, "shipping frames", c.api.DeskShipWithBody, b, nil)
+	return c.call(ctx, "append frames", c.api.DeskShipWithBody, b, nil)
 }
 
-// ClaimStates implements run.Desk.
+// ClaimStates implements run.ExecutorAPI.
 func (c *Client) ClaimStates(ctx context.Context, executor string, keys []run.Key) (map[run.Key]run.ClaimState, error) {
 	if keys == nil {
 		keys = []run.Key{}
 	}
 	var answer api.ClaimStates
 	body := api.ClaimStatesRequest{Executor: executor, Keys: keys}
-	if err := c.call(ctx, "asking for the states of claims", c.api.DeskClaimStatesWithBody, body, &answer); err != nil {
+	if err := c.call(ctx, "get claim states", c.api.DeskClaimStatesWithBody, body, &answer); err != nil {
 		return nil, err
 	}
 	states := make(map[run.Key]run.ClaimState, len(answer.States))
@@ -208,7 +207,7 @@ func (c *Client) ClaimStates(ctx context.Context, executor string, keys []run.Ke
 // method is a method of the generated client.
 type method func(ctx context.Context, media string, body io.Reader, edit ...api.RequestEditorFn) (*http.Response, error)
 
-// call sends body and reads the answer into v, unless v is nil.
+// call sends body and decodes the response into v, unless v is nil.
 func (c *Client) call(ctx context.Context, doing string, m method, body, v any) error {
 	data, err := json.Marshal(body)
 	if err != nil {
@@ -231,16 +230,17 @@ func (c *Client) call(ctx context.Context, doing string, m method, body, v any) 
 	if pass := response.Header.Get(headerPass); pass != "" && c.onPass != nil {
 		c.onPass(pass)
 	}
-	if v == nil || response.StatusCode == http.StatusNoContent { // the answer of an older gateway
+	if v == nil || response.StatusCode == http.StatusNoContent { // an older gateway sends no body
 		return nil
 	}
 	if err := json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(v); err != nil {
-		return fmt.Errorf("%s: reading the answer: %w", doing, transportError(ctx, limited, err))
+		return fmt.Errorf("%s: read the response: %w", doing, transportError(ctx, limited, err))
 	}
 	return nil
 }
 
-// pack compresses data where it is long, and returns what marks the request.
+// pack compresses long data, and returns the editor that marks the request as
+// compressed.
 func (c *Client) pack(data []byte) ([]byte, api.RequestEditorFn, error) {
 	if len(data) < gzipFrom {
 		return data, func(context.Context, *http.Request) error { return nil }, nil

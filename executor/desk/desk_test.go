@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const runID = "01jd0000000000000000000000"
 
-// overHTTP returns a client of a real gateway before the desk d.
+// overHTTP returns a client of a real gateway with d as its executor API.
 func overHTTP(t *testing.T, d *runtest.Desk, token string) *desk.Client {
 	t.Helper()
 	return overHTTPWith(t, d, token, desk.Options{})
@@ -95,7 +95,7 @@ func fullBatch() run.FrameBatch {
 	}
 }
 
-// What goes in at one side comes out at the other.
+// The client transfers all fields of requests and responses.
 func TestClient_round_trip(t *testing.T) {
 	t.Parallel()
 	var got []any
@@ -151,7 +151,7 @@ func TestClient_round_trip(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// The contract describes by hand what package run marshals.
+// The API document describes manually what package run marshals.
 func TestContract_of_the_desk(t *testing.T) {
 	t.Parallel()
 	doc, err := openapi3.NewLoader().LoadFromData(api.Document())
@@ -223,8 +223,8 @@ func TestClient_incomplete(t *testing.T) {
 	require.ErrorContains(t, err, "frame")
 }
 
-// An executor must never take a token without the scope, or a proxy's refusal,
-// for its own removal.
+// An executor must not take a token without the scope, or a proxy's refusal, for
+// its own removal.
 func TestClient_refused_is_not_removed(t *testing.T) {
 	t.Parallel()
 	for _, token := range []string{"", "wrong", "write"} {
@@ -269,7 +269,7 @@ func TestClient_no_answer(t *testing.T) {
 	patient := client(t, silent, "t", desk.Options{})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	require.ErrorIs(t, renew(ctx, patient, run.Renewal{}), context.DeadlineExceeded, "the caller gave up by itself")
+	require.ErrorIs(t, renew(ctx, patient, run.Renewal{}), context.DeadlineExceeded, "the caller's own timeout")
 
 	gone, err := desk.New("http://127.0.0.1:1", fixed("secret-token"), desk.Options{})
 	require.NoError(t, err)
@@ -307,7 +307,7 @@ func TestNew_refuses(t *testing.T) {
 
 func fixed(token string) func() string { return func() string { return token } }
 
-// A pass comes in the place of one that expires, and counts from then on.
+// A token in the header replaces one that expires, and is sent from then on.
 func TestClient_pass(t *testing.T) {
 	t.Parallel()
 	shown := make(chan string, 2)

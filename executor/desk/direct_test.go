@@ -20,14 +20,14 @@ import (
 	"github.com/drover-run/drover/run/runtest"
 )
 
-// signature is what makes the URL of an archive a secret.
+// signature is the secret part of an archive's URL.
 const signature = "X-Signature=hunter2"
 
-// bucket is an object store with one archive, that answers as its test wants.
+// bucket is an object store with one archive and configurable answers.
 type bucket struct {
 	*httptest.Server
 	content []byte
-	answer  func(w http.ResponseWriter, r *http.Request) bool // true: it did; nil: as a store does
+	answer  func(w http.ResponseWriter, r *http.Request) bool // true: it answered; nil: the default answer
 
 	mu    sync.Mutex
 	asked []*http.Request
@@ -57,8 +57,9 @@ func (b *bucket) requests() []*http.Request {
 
 func (b *bucket) url() string { return b.URL + "/archive?" + signature }
 
-// redirecting is a client of a gateway that sends to an address; through counts
-// what is read through the gateway.
+// redirecting returns a client of a gateway that redirects to an address. through
+// lists the offsets that were read through the gateway, reported the errors passed to
+// OnIndirect.
 func redirecting(t *testing.T, b *bucket, address string) (read func(offset int64) ([]byte, error), through *[]int64, told *[]error) {
 	t.Helper()
 	through, told = new([]int64), new([]error)
@@ -96,20 +97,20 @@ func TestClient_archives_straight_from_the_store(t *testing.T) {
 	require.Empty(t, *told)
 	require.Len(t, b.requests(), 2)
 	for _, r := range b.requests() {
-		require.Empty(t, r.Header.Get("Authorization"), "the store is told no token")
+		require.Empty(t, r.Header.Get("Authorization"), "the store receives no token")
 		require.Empty(t, r.Header.Get("Drover-Archive"), "and no reference")
 	}
 	require.Equal(t, fmt.Sprintf("bytes=%d-", 1<<20), b.requests()[1].Header.Get("Range"))
 
-	// What is there but is another archive is never taken for it.
+	// Another archive at the URL is never accepted.
 	b.content = bytes.Repeat([]byte("x"), len(b.content))
 	_, err := read(0)
 	require.Equal(t, run.CodeInvalid, run.CodeOf(err), "%v", err)
 	require.Empty(t, *through)
 }
 
-// Whatever keeps an executor from the store, it reads through the gateway, and
-// says why without the URL.
+// If the store can not be read, the client reads through the gateway, and reports
+// the reason without the URL.
 func TestClient_archives_fall_back_to_the_gateway(t *testing.T) {
 	t.Parallel()
 	refuse := func(status int) func(http.ResponseWriter, *http.Request) bool {
@@ -123,10 +124,10 @@ func TestClient_archives_fall_back_to_the_gateway(t *testing.T) {
 		answer  func(w http.ResponseWriter, r *http.Request) bool
 		want    string
 	}{
-		"out of reach": {address: func(b *bucket) string { b.Close(); return b.url() }, want: "connection refused"},
-		"expired":      {answer: refuse(http.StatusForbidden), want: "HTTP status 403"},
-		"in trouble":   {answer: refuse(http.StatusServiceUnavailable), want: "HTTP status 503"},
-		"sends elsewhere": {answer: func(w http.ResponseWriter, r *http.Request) bool {
+		"unreachable": {address: func(b *bucket) string { b.Close(); return b.url() }, want: "connection refused"},
+		"expired":     {answer: refuse(http.StatusForbidden), want: "HTTP status 403"},
+		"unavailable": {answer: refuse(http.StatusServiceUnavailable), want: "HTTP status 503"},
+		"redirects": {answer: func(w http.ResponseWriter, r *http.Request) bool {
 			http.Redirect(w, r, "/other", http.StatusFound)
 			return true
 		}, want: "HTTP status 302"},
@@ -136,9 +137,9 @@ func TestClient_archives_fall_back_to_the_gateway(t *testing.T) {
 			_, _ = io.WriteString(w, "please log in")
 			return true
 		}, want: "13 bytes"},
-		"hangs up":     {answer: func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }, want: "EOF"},
-		"in the clear": {address: func(*bucket) string { return "http://store.example.com/archive?" + signature }, want: "in the clear"},
-		"no place":     {address: func(*bucket) string { return "store/archive?" + signature }, want: "no URL"},
+		"closes early": {answer: func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }, want: "EOF"},
+		"unencrypted":  {address: func(*bucket) string { return "http://store.example.com/archive?" + signature }, want: "unencrypted"},
+		"no host":      {address: func(*bucket) string { return "store/archive?" + signature }, want: "no URL"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -155,7 +156,7 @@ func TestClient_archives_fall_back_to_the_gateway(t *testing.T) {
 				require.True(t, bytes.Equal(b.content[5:], got))
 			}
 			require.Equal(t, []int64{5, 5}, *through)
-			require.Len(t, *told, 1, "the store is left alone for a while")
+			require.Len(t, *told, 1, "the store is not tried again for a while")
 			require.ErrorContains(t, (*told)[0], tt.want)
 			require.NotContains(t, (*told)[0].Error(), "hunter2")
 			require.LessOrEqual(t, len(b.requests()), 1)
@@ -163,8 +164,8 @@ func TestClient_archives_fall_back_to_the_gateway(t *testing.T) {
 	}
 }
 
-// A connection to the store that is cut is gone on with at the store; one that
-// brings nothing at all, at the gateway.
+// A read that the store cuts is resumed at the store; one that returns nothing is
+// repeated through the gateway.
 func TestClient_archives_cut_on_their_way_from_the_store(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
@@ -181,7 +182,7 @@ func TestClient_archives_cut_on_their_way_from_the_store(t *testing.T) {
 	read, through, told := redirecting(t, b, b.url())
 	got, err := read(0)
 	require.Equal(t, run.CodeUnavailable, run.CodeOf(err), "%v", err)
-	require.ErrorContains(t, err, "the object store is out of reach")
+	require.ErrorContains(t, err, "the object store is unreachable")
 	require.NotContains(t, err.Error(), "hunter2")
 	require.Equal(t, b.content[:len(got)], got)
 	cut = false
@@ -202,10 +203,10 @@ func TestClient_archives_cut_on_their_way_from_the_store(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, bytes.Equal(b.content, got))
 	require.Equal(t, []int64{0}, *through)
-	require.Empty(t, *told, "nobody said no")
+	require.Empty(t, *told, "no read failed to start")
 }
 
-// A gateway that sends nobody anywhere is asked as before.
+// Without a redirect the client reads through the gateway.
 func TestClient_archives_of_a_gateway_without_urls(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)

@@ -15,18 +15,18 @@ import (
 
 const mediaProblem = "application/problem+json"
 
-// headerState tells apart the two meanings of forbidden: an executor that was
-// removed, and a token that may not call. Only the first is CodeForbidden here:
-// an executor that takes itself for removed gives up its tasks.
+// headerState distinguishes the two meanings of forbidden: an executor that was
+// removed, and a token without the permission. Only the first becomes
+// CodeForbidden: an executor that was removed abandons its tasks.
 const headerState = "Drover-Executor-State"
 
-// maxProblem bounds what is read of a problem document.
+// maxProblem bounds how much of a problem document is read.
 const maxProblem = 1 << 20
 
-var errTimeout = errors.New("no answer in time")
+var errTimeout = errors.New("no response in time")
 
-// transportError says why no answer came from the gateway. What the caller
-// itself gave up is its own cancellation; all else may work when tried again.
+// transportError returns why there was no response from the gateway. A cancellation
+// by the caller is returned as such; after any other error a retry may succeed.
 func transportError(caller, limited context.Context, err error) error {
 	return outOfReach("the gateway", caller, limited, err)
 }
@@ -38,11 +38,11 @@ func outOfReach(who string, caller, limited context.Context, err error) error {
 	if cause := context.Cause(limited); cause != nil {
 		err = cause
 	}
-	return &run.Error{Code: run.CodeUnavailable, Message: who + " is out of reach: " + err.Error(), Err: err}
+	return &run.Error{Code: run.CodeUnavailable, Message: who + " is unreachable: " + err.Error(), Err: err}
 }
 
-// answerError turns an answer that is not a success into the error that the
-// gateway meant by it.
+// answerError converts a response that is not a success to the error of the
+// gateway.
 func answerError(r *http.Response) error {
 	if r.StatusCode >= 200 && r.StatusCode <= 299 {
 		return nil
@@ -65,16 +65,16 @@ func answerError(r *http.Response) error {
 	return foreignError(r)
 }
 
-// foreignError is for answers that are not the gateway's, such as those of a
-// proxy before it: they say nothing about executors or claims.
+// foreignError is for responses that are not the gateway's, such as those of a
+// proxy in front of it: they say nothing about executors or claims.
 func foreignError(r *http.Response) error {
 	switch {
 	case r.StatusCode >= 500 || r.StatusCode == http.StatusTooManyRequests:
-		return run.Errorf(run.CodeUnavailable, "the gateway is out of reach: HTTP status %s", r.Status)
+		return run.Errorf(run.CodeUnavailable, "the gateway is unreachable: HTTP status %s", r.Status)
 	case r.StatusCode == http.StatusUnauthorized || r.StatusCode == http.StatusForbidden:
 		return run.Errorf(run.CodeUnauthenticated, "the call is not allowed: HTTP status %s", r.Status)
 	}
-	return run.Errorf(run.CodeInternal, "this is not the answer of a gateway: HTTP status %s", r.Status)
+	return run.Errorf(run.CodeInternal, "the response is not from a gateway: HTTP status %s", r.Status)
 }
 
 func known(code run.Code) bool {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// watchdog ends a transfer that makes no progress, and keeps why it failed: the
-// body of a request is read by another goroutine.
+// watchdog cancels a transfer that makes no progress, and stores the read error of
+// the content: another goroutine reads the body of a request.
 type watchdog struct {
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
@@ -15,8 +15,8 @@ type watchdog struct {
 	failed error
 }
 
-// newWatchdog returns a context that ends when there was no progress for too
-// long, and with its parent. end must be called.
+// newWatchdog returns a context that ends after a stall, and with its parent. The
+// caller must call end.
 func newWatchdog(parent context.Context) (context.Context, *watchdog) {
 	ctx, cancel := context.WithCancelCause(parent)
 	return ctx, &watchdog{cancel: cancel, timer: time.AfterFunc(stall, func() { cancel(errStall) })}

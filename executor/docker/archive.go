@@ -18,30 +18,32 @@ type archived struct {
 	content []byte
 }
 
-// archiveOf packs files of root in the order in which they are to be written.
+// archiveOf packs files, owned by root, in the order in which they are to be
+// written.
 func archiveOf(files ...archived) (io.Reader, error) {
 	var buffer bytes.Buffer
 	w := tar.NewWriter(&buffer)
 	for _, f := range files {
 		header := &tar.Header{Typeflag: tar.TypeReg, Name: f.name, Mode: f.mode, Size: int64(len(f.content))}
 		if err := w.WriteHeader(header); err != nil {
-			return nil, fmt.Errorf("packing %s: %w", f.name, err)
+			return nil, fmt.Errorf("pack %s: %w", f.name, err)
 		}
 		if _, err := w.Write(f.content); err != nil {
-			return nil, fmt.Errorf("packing %s: %w", f.name, err)
+			return nil, fmt.Errorf("pack %s: %w", f.name, err)
 		}
 	}
 	if err := w.Close(); err != nil {
-		return nil, fmt.Errorf("packing files: %w", err)
+		return nil, fmt.Errorf("pack files: %w", err)
 	}
 	return &buffer, nil
 }
 
-// stopWish packs the file that tells the shim the grace of a stop.
+// stopWish packs the file that passes the grace period of a stop request to the
+// shim.
 func stopWish(grace time.Duration) (io.Reader, error) {
 	text, err := json.Marshal(shim.StopWish{Grace: grace})
 	if err != nil {
-		return nil, fmt.Errorf("encoding the stop wish: %w", err)
+		return nil, fmt.Errorf("encode the stop request: %w", err)
 	}
 	return archiveOf(archived{shim.StopFile, 0o600, text})
 }

@@ -19,38 +19,39 @@ import (
 )
 
 const (
-	// tailBytes is how much of what is no frame is kept, to explain an end.
+	// tailBytes is how many bytes of output that is not a frame are kept, to
+	// explain why a container ended.
 	tailBytes = 2 << 10
 )
 
-// attachment is a connection to the streams of a main container. It is for one
-// user at a time.
+// attachment is a connection to the streams of a main container. It is not safe
+// for concurrent use.
 type attachment struct {
 	conn  types.HijackedResponse
 	nonce []byte
 	lines *shim.LineReader
 	tail  tail
-	first int64 // number of the first frame there is, where it will come; else 0
+	first int64 // number of the first frame the shim will write, if known; else 0
 }
 
-// attach connects to the container's streams: what it writes from now on can
-// be read. With stdin, the shim's order can be written. A daemon that is held
-// up by another reader of the streams answers once that goes on, so it may
-// take as long as the context lasts.
+// attach connects to the container's streams. The connection yields what the
+// container writes from now on. With stdin set, the shim's order can be written
+// to it. While another reader of the streams blocks the daemon, the daemon does
+// not answer, so attach may take as long as the context lasts.
 func (d *Driver) attach(ctx context.Context, id, nonce string, stdin bool) (*attachment, error) {
 	conn, err := d.openStreams(ctx, id, stdin)
 	if err != nil {
-		// The client tells no more than the status of a refusal; what it means
-		// the next look at the container tells.
-		return nil, &run.Error{Code: run.CodeUnavailable, Message: "attaching to container " + id + ": " + daemonText(err), Err: err}
+		// The client reports only the status of a refusal. The next inspection
+		// of the container finds the cause.
+		return nil, &run.Error{Code: run.CodeUnavailable, Message: "attach to container " + id + ": " + daemonText(err), Err: err}
 	}
 	a := &attachment{conn: conn, nonce: []byte(nonce + " ")}
 	a.lines = shim.NewLineReader(&demultiplexer{source: conn.Reader, stderr: &a.tail})
 	return a, nil
 }
 
-// openStreams does the call. The client's own waits for the daemon's answer
-// whatever becomes of the context.
+// openStreams calls ContainerAttach, which waits for the daemon's answer even
+// after the context has ended. openStreams returns when the context ends.
 func (d *Driver) openStreams(ctx context.Context, id string, stdin bool) (types.HijackedResponse, error) {
 	type answer struct {
 		conn types.HijackedResponse
@@ -76,28 +77,28 @@ func (d *Driver) openStreams(ctx context.Context, id string, stdin bool) (types.
 
 func (a *attachment) close() { a.conn.Close() }
 
-// send writes the order and closes stdin. A context that ends cuts the
-// connection, so that the shim never takes a part for the whole.
+// send writes the order and closes stdin. If the context ends, send closes the
+// connection, so that the shim never takes a part of the order for the whole.
 func (a *attachment) send(ctx context.Context, order run.ShimOrder) error {
 	text, err := json.Marshal(order)
 	if err != nil {
-		return fmt.Errorf("encoding the shim's order: %w", err)
+		return fmt.Errorf("encode the shim's order: %w", err)
 	}
 	stop := context.AfterFunc(ctx, a.close)
 	defer stop()
 	if _, err := a.conn.Conn.Write(text); err != nil {
-		return fmt.Errorf("writing the shim's order: %w", err)
+		return fmt.Errorf("write the shim's order: %w", err)
 	}
 	if err := a.conn.CloseWrite(); err != nil {
-		return fmt.Errorf("closing the shim's order: %w", err)
+		return fmt.Errorf("close the shim's order: %w", err)
 	}
 	return nil
 }
 
-// next waits for a frame and tells its size in the journal too. Other lines are
-// kept as the tail. When patience ends before a frame came the error is
-// os.ErrDeadlineExceeded, and next may be called again; the end of the streams
-// is io.EOF.
+// next waits for a frame and also returns its size in the journal. Lines that
+// are not frames are kept in the tail. If no frame arrives within the timeout,
+// the error is os.ErrDeadlineExceeded, and next may be called again. The end of
+// the streams is io.EOF.
 func (a *attachment) next(ctx context.Context, patience time.Duration) (f run.Frame, size int64, err error) {
 	if err := a.conn.Conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		return f, 0, err
@@ -108,7 +109,7 @@ func (a *attachment) next(ctx context.Context, patience time.Duration) (f run.Fr
 		line, err := a.lines.Next()
 		switch {
 		case errors.Is(err, shim.ErrDamaged):
-			continue // the copy has no such line; what it stands for is in the journal
+			continue // only this copy is damaged; the journal has the line
 		case err != nil:
 			if cause := context.Cause(ctx); cause != nil {
 				err = cause
@@ -125,8 +126,8 @@ func (a *attachment) next(ctx context.Context, patience time.Duration) (f run.Fr
 	}
 }
 
-// demultiplexer reads the stdout part of a container's streams, and writes the
-// rest away. After an error it may be called again and goes on.
+// demultiplexer reads the stdout part of a container's streams and writes the
+// rest to stderr. After an error Read may be called again and continues.
 type demultiplexer struct {
 	source io.Reader
 	stderr io.Writer

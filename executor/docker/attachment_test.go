@@ -65,7 +65,7 @@ func TestAttachment_next_refuses_a_newer_shim(t *testing.T) {
 	require.False(t, isStreamEnd(err))
 }
 
-// impatient times out before every byte.
+// impatient returns a timeout before every byte.
 type impatient struct {
 	source io.Reader
 	late   bool
@@ -142,7 +142,7 @@ func TestReadFrames_of_a_damaged_journal(t *testing.T) {
 	}
 }
 
-// endless is a line that has no end.
+// endless is a line without an end.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) {

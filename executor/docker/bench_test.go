@@ -11,10 +11,11 @@ import (
 	"github.com/drover-run/drover/executor"
 )
 
-// BenchmarkTask runs a task of one command with its image present, in turns
-// with a plain "docker run --rm" of the same command. Beside the time of the
-// task until nothing is left of it ("ns/op") it reports that of docker run and
-// the ratios to it: until the task's result is known, and until it is removed.
+// BenchmarkTask runs a task of one command with its image present, alternating
+// with a plain "docker run --rm" of the same command. Besides the time until
+// the task is removed ("ns/op") it reports the time of docker run and two
+// ratios to it: until the task's result is known, and until the task is
+// removed.
 func BenchmarkTask(b *testing.B) {
 	e := newBench(b)
 	if _, err := exec.LookPath("docker"); err != nil {

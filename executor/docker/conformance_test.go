@@ -18,10 +18,11 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// conformanceConfig is what a process of the suite makes a driver from.
+// conformanceConfig is the configuration from which a process of the suite
+// creates a driver.
 type conformanceConfig struct{ ExecutorID, ShimPath string }
 
-// ownedDriver closes its client too.
+// ownedDriver also closes its client.
 type ownedDriver struct {
 	*docker.Driver
 	client *client.Client

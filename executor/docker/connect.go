@@ -14,14 +14,14 @@ import (
 
 var _ executor.Courier = (*handle)(nil)
 
-// Connect implements executor.Courier: the shim runs once more in the
-// container, and joins what it is attached to to the one that has the task. It
-// ends when the connection does.
+// Connect implements executor.Courier. It runs a second shim process in the
+// container, which joins its own stdin and stdout to the shim that runs the
+// task. That process ends when the connection is closed.
 func (h *handle) Connect(ctx context.Context) (io.ReadWriteCloser, error) {
 	made, err := h.driver.client.ContainerExecCreate(ctx, h.id, container.ExecOptions{
 		User: "0:0", WorkingDir: "/", AttachStdin: true, AttachStdout: true, AttachStderr: true,
 		Cmd: []string{path.Join(toolDir, shimFile), "connect", "--dir", taskDir},
-		Env: []string{"GOMAXPROCS=1"}, // it copies, and the kernel does most of that; its threads count against the task's limit
+		Env: []string{"GOMAXPROCS=1"}, // the process only copies, mostly inside the kernel; its threads count against the task's limit
 	})
 	if err != nil {
 		return nil, h.unconnected(err)
@@ -34,7 +34,7 @@ func (h *handle) Connect(ctx context.Context) (io.ReadWriteCloser, error) {
 }
 
 func (h *handle) unconnected(err error) error {
-	return &run.Error{Code: run.CodeUnavailable, Message: "connecting to the task " + h.key.String() + ": " + daemonText(err), Err: err}
+	return &run.Error{Code: run.CodeUnavailable, Message: "connect to the task " + h.key.String() + ": " + daemonText(err), Err: err}
 }
 
 // connection is an attached exec.

@@ -15,22 +15,23 @@ import (
 )
 
 const (
-	// shimProcesses is what the shim, one reader of its journal, and those who
-	// move an archive need of a limit on processes, which counts threads, beside
-	// the steps' own: some ten each.
+	// shimProcesses is added to a task's limit on processes, which counts
+	// threads. The shim, one reader of its journal and the processes that move
+	// an archive need about ten threads each.
 	shimProcesses = 64
 
-	// Roles of containers, in a label.
+	// Roles of containers, the values of the role label.
 	roleMain    = "main"
 	roleService = "service"
 	roleSetup   = "setup"
 
-	// killAtOnce makes whatever stops a container from outside end it at
-	// once: SIGTERM is the wish of the executor alone to stop the task.
+	// killAtOnce is the containers' own stop signal. "docker stop" and a daemon
+	// that shuts down thus kill a container at once. SIGTERM is reserved for
+	// the executor, which sends it to stop the task.
 	killAtOnce = "SIGKILL"
 )
 
-// plan is what a definition asks of the daemon, checked.
+// plan is the checked translation of a definition into the daemon's terms.
 type plan struct {
 	definition run.Definition
 	platform   *ocispec.Platform
@@ -40,8 +41,8 @@ type plan struct {
 	nonce      string
 }
 
-// newPlan checks what can be checked without the daemon. The error has
-// CodeInvalid.
+// newPlan checks everything that can be checked without the daemon. The error
+// has CodeInvalid.
 func (d *Driver) newPlan(definition run.Definition) (*plan, error) {
 	if definition.Image == "" {
 		return nil, run.Errorf(run.CodeInvalid, "a task on the docker driver needs an image")
@@ -100,8 +101,8 @@ func limits(wanted run.Resources) (container.Resources, error) {
 	return r, nil
 }
 
-// tmpfsOptions lets anyone use the mount and run programs from it, as with a
-// directory of the image.
+// tmpfsOptions returns mount options that let every user write to the mount and
+// run programs from it, as in a directory of the image.
 func tmpfsOptions(size string) (string, error) {
 	const all = "rw,exec,nosuid,nodev,mode=1777"
 	if size == "" {
@@ -114,15 +115,15 @@ func tmpfsOptions(size string) (string, error) {
 	return all + ",size=" + strconv.FormatInt(bytes, 10), nil
 }
 
-// mainConfig describes the main container. The shim runs as root and gives up
-// its rights for the steps.
+// mainConfig returns the configuration of the main container. The shim runs as
+// root and drops its privileges for the steps.
 func (d *Driver) mainConfig(p *plan) (*container.Config, *container.HostConfig) {
 	def := p.definition
 	config := &container.Config{
 		Image:        def.Image,
 		User:         "0:0",
 		Entrypoint:   shimCommand(p.nonce),
-		WorkingDir:   "/", // the steps' is the shim's matter
+		WorkingDir:   "/", // the shim sets the working directory of the steps
 		OpenStdin:    true,
 		StdinOnce:    true,
 		AttachStdin:  true,
@@ -157,7 +158,8 @@ func (d *Driver) mainConfig(p *plan) (*container.Config, *container.HostConfig) 
 	return config, host
 }
 
-// labels are what List and people find a container of a task by.
+// labels returns the labels by which List, and operators, find the containers
+// of a task.
 func (d *Driver) labels(def run.Definition, role string) map[string]string {
 	return map[string]string{
 		d.label("executor"): d.options.ExecutorID,
@@ -170,7 +172,7 @@ func (d *Driver) labels(def run.Definition, role string) map[string]string {
 
 func parsePlatform(text string) (*ocispec.Platform, error) {
 	if text == "" {
-		return nil, nil //nolint:nilnil // no platform asked for
+		return nil, nil // no platform requested
 	}
 	parts := strings.Split(text, "/")
 	if len(parts) < 2 || len(parts) > 3 {
@@ -183,7 +185,8 @@ func parsePlatform(text string) (*ocispec.Platform, error) {
 	return p, nil
 }
 
-// newNonce marks the shim's lines among those that others print.
+// newNonce returns the random prefix that tells the shim's frames from the
+// output of other processes.
 func newNonce() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails

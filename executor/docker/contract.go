@@ -1,21 +1,21 @@
 package docker
 
-// Where things lie in a main container. Steps may read these places, and none
-// of them is part of an image.
+// Paths in a main container. Steps may read them, and no image contains them.
 const (
 	toolDir    = "/.drover/bin"  // the shim, from the shared volume
 	shimFile   = "drover-shim"   // in toolDir
 	markerFile = ".complete"     // in toolDir, written after the shim
 	taskDir    = "/.drover/task" // the shim's directory, an anonymous volume
-	// secretsDir is a tmpfs, where the task has secrets that are files.
+	// secretsDir is a tmpfs, mounted if the task has secret files.
 	secretsDir = "/.drover/secrets"
 )
 
-// secretsOptions are those of that tmpfs. It is the shim's to open for the user
-// of the steps; a gateway hands out less than the size.
+// secretsOptions are the mount options of that tmpfs. The shim changes its
+// permissions for the user of the steps. A gateway limits the secrets of a task
+// to less than the size.
 const secretsOptions = "rw,noexec,nosuid,nodev,mode=0700,size=64m" //nolint:gosec // no credentials
 
-// shimCommand is the main container's first process.
+// shimCommand returns the command of the main container's first process.
 func shimCommand(nonce string) []string {
 	return []string{toolDir + "/" + shimFile, "run", "--dir", taskDir, "--order", "-", "--stdout", nonce}
 }

@@ -20,32 +20,32 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// DefaultPrefix begins the names and labels of what the driver makes.
+// DefaultPrefix begins the names and labels of what the driver creates.
 const DefaultPrefix = "drover"
 
-// linux is the only system of containers that the shim is for.
+// linux is the only operating system of containers that the shim supports.
 const linux = "linux"
 
 // Options configures a Driver.
 type Options struct {
 	// Client talks to the daemon. Required; the driver does not close it.
 	Client *client.Client
-	// ExecutorID is the id of the executor that the environments belong to:
-	// List finds those of this id alone. Required.
+	// ExecutorID is the id of the executor that the environments belong to.
+	// List returns only environments of this id. Required.
 	ExecutorID string
 	// ShimPath is a static drover-shim for the daemon's operating system and
 	// processor. Required.
 	ShimPath string
-	// AllowPrivileged lets tasks ask for privileged containers. Such a task
-	// can take over the host.
+	// AllowPrivileged allows privileged containers. Such a task can take over
+	// the host.
 	AllowPrivileged bool
 	// Network is the network that main containers join; "" is the daemon's
 	// default.
 	Network string
-	// Prefix begins the names and labels of all that the driver makes; ""
-	// means DefaultPrefix.
+	// Prefix begins the names and labels of everything that the driver creates;
+	// "" means DefaultPrefix.
 	Prefix string
-	// Logger takes what operators may want to know; nil discards it.
+	// Logger receives messages for operators; nil discards them.
 	Logger *slog.Logger
 }
 
@@ -58,18 +58,18 @@ type Driver struct {
 	locks   keylock.Locks[run.Key]
 	volume  volumeState
 
-	silence       time.Duration // silenceFirst, but in tests
+	silence       time.Duration // silenceMin, except in tests
 	setupPatience time.Duration // likewise
 	serviceWatch  time.Duration // likewise
 
 	mu       sync.Mutex
-	attached map[run.Key]*attachment // made by Start, until Events takes it
+	attached map[run.Key]*attachment // created by Start, until Events takes it
 }
 
 var _ executor.Driver = (*Driver)(nil)
 
 // New returns a driver. It reads the shim and does not call the daemon. The
-// error has CodeInvalid where an option is missing or the shim is not there.
+// error has CodeInvalid if an option is missing or the shim does not exist.
 func New(options Options) (*Driver, error) {
 	switch {
 	case options.Client == nil:
@@ -81,7 +81,7 @@ func New(options Options) (*Driver, error) {
 	}
 	binary, err := os.ReadFile(options.ShimPath)
 	if err != nil {
-		return nil, run.Errorf(run.CodeInvalid, "reading the shim: %w", err)
+		return nil, run.Errorf(run.CodeInvalid, "read the shim: %w", err)
 	}
 	if options.Prefix == "" {
 		options.Prefix = DefaultPrefix
@@ -104,8 +104,8 @@ func New(options Options) (*Driver, error) {
 	}, nil
 }
 
-// Close lets go of the connections to containers whose Events were never
-// called. Environments go on.
+// Close closes the connections to containers whose Events were never called.
+// Environments keep running.
 func (d *Driver) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -129,7 +129,7 @@ func (d *Driver) Features() executor.Features {
 func (d *Driver) Check(ctx context.Context) error {
 	ping, err := d.client.Ping(ctx)
 	if err != nil {
-		return daemonError(err, "asking the docker daemon")
+		return daemonError(err, "ping the docker daemon")
 	}
 	if ping.OSType != "" && ping.OSType != linux {
 		return run.Errorf(run.CodeUnavailable, "the docker daemon runs %s containers; tasks need %s ones", ping.OSType, linux)
@@ -144,7 +144,7 @@ func (d *Driver) List(ctx context.Context) ([]run.Key, error) {
 		Filters: filters.NewArgs(filters.Arg("label", d.label("executor")+"="+d.options.ExecutorID)),
 	})
 	if err != nil {
-		return nil, daemonError(err, "listing containers")
+		return nil, daemonError(err, "list containers")
 	}
 	var keys []run.Key
 	for _, c := range found {
@@ -156,8 +156,8 @@ func (d *Driver) List(ctx context.Context) ([]run.Key, error) {
 	return keys, nil
 }
 
-// Attach implements executor.Driver. Of an environment without its main
-// container only the removal works.
+// Attach implements executor.Driver. If the main container of an environment is
+// missing, only Remove works on the handle.
 func (d *Driver) Attach(ctx context.Context, key run.Key) (executor.Handle, error) {
 	c, err := d.inspect(ctx, key)
 	if err == nil {
@@ -176,11 +176,11 @@ func (d *Driver) Attach(ctx context.Context, key run.Key) (executor.Handle, erro
 	return &handle{driver: d, key: key, id: d.mainName(key)}, nil
 }
 
-// inspect looks at the main container of key.
+// inspect returns the state of the main container of key.
 func (d *Driver) inspect(ctx context.Context, key run.Key) (container.InspectResponse, error) {
 	c, err := d.client.ContainerInspect(ctx, d.mainName(key))
 	if err != nil {
-		return c, daemonError(err, "looking for the environment of %s", key)
+		return c, daemonError(err, "find the environment of %s", key)
 	}
 	return c, nil
 }
@@ -203,7 +203,7 @@ func (d *Driver) keep(key run.Key, a *attachment) {
 	d.attached[key] = a
 }
 
-// take returns the attachment that Start made, nil where there is none.
+// take returns the attachment that Start created, or nil if there is none.
 func (d *Driver) take(key run.Key) *attachment {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -212,7 +212,7 @@ func (d *Driver) take(key run.Key) *attachment {
 	return a
 }
 
-// delivered reports whether this process has handed the definition over.
+// delivered reports whether this process has sent the definition to the shim.
 func (d *Driver) delivered(key run.Key) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -53,21 +53,21 @@ func TestDriver_environment(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	require.NoError(t, b.driver.Check(t.Context()))
-	b.image = b.variant(t, "USER tester", "WORKDIR /work/place", "ENV COLOR=blue SHAPE=round", `ENTRYPOINT ["/bin/false"]`, "VOLUME /data")
+	b.image = b.variant(t, "USER tester", "WORKDIR /work/dir", "ENV COLOR=blue SHAPE=round", `ENTRYPOINT ["/bin/false"]`, "VOLUME /data")
 
 	t.Run("of the image", func(t *testing.T) {
 		t.Parallel()
 		def := b.definition(t, `id -u; pwd; echo "$COLOR $SHAPE $HOME"; touch /data/x 2>/dev/null || echo "data is root's"; cat /proc/1/cmdline | tr '\0' ' ' | cut -d' ' -f1`)
 		def.Environment = map[string]string{"SHAPE": "square"}
 		s := b.finish(t, def)
-		require.Equal(t, "1000\n/work/place\nblue square /home/tester\ndata is root's\n/.drover/bin/drover-shim\n", s.output)
+		require.Equal(t, "1000\n/work/dir\nblue square /home/tester\ndata is root's\n/.drover/bin/drover-shim\n", s.output)
 		require.Equal(t, run.StatusSuccess, s.result.Status)
 	})
 	t.Run("of the task", func(t *testing.T) {
 		t.Parallel()
 		def := b.definition(t, "id -u; id -g; pwd")
-		def.User, def.WorkingDir = "0:2000", "/made/for/it"
-		require.Equal(t, "0\n2000\n/made/for/it\n", b.finish(t, def).output)
+		def.User, def.WorkingDir = "0:2000", "/created/for/it"
+		require.Equal(t, "0\n2000\n/created/for/it\n", b.finish(t, def).output)
 	})
 	t.Run("holds no secret that docker shows", func(t *testing.T) {
 		t.Parallel()
@@ -98,7 +98,7 @@ func TestDriver_limits(t *testing.T) {
 		require.EqualValues(t, 20+64, *c.HostConfig.PidsLimit)
 		tell(t, h, 1)
 	})
-	t.Run("that are wrong are told", func(t *testing.T) {
+	t.Run("that are invalid are refused", func(t *testing.T) {
 		t.Parallel()
 		b := newBench(t)
 		for want, resources := range map[string]run.Resources{
@@ -174,7 +174,7 @@ func TestDriver_List(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, other)
 
-	// What is left of an environment is found and removed as well.
+	// The remains of an environment are found and removed as well.
 	require.NoError(t, b.cli.ContainerRemove(t.Context(), "drover-"+def.Key.String(), container.RemoveOptions{Force: true, RemoveVolumes: true}))
 	keys, err = b.driver.List(t.Context())
 	require.NoError(t, err)
@@ -201,7 +201,7 @@ func TestDriver_Start_gives_up(t *testing.T) {
 		require.ErrorContains(t, err, "disk full")
 		b.requireNothingLeft(t)
 	})
-	t.Run("when the caller does", func(t *testing.T) {
+	t.Run("when the context ends", func(t *testing.T) {
 		t.Parallel()
 		b := newBench(t)
 		def := b.definition(t, "echo ran")
@@ -209,7 +209,7 @@ func TestDriver_Start_gives_up(t *testing.T) {
 		for _, after := range []time.Duration{time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond, 500 * time.Millisecond} {
 			ctx, cancel := context.WithTimeout(t.Context(), after)
 			_, err := b.driver.Start(ctx, executor.Task{Definition: def, Launch: func() (int64, error) {
-				<-ctx.Done() // it came this far in time
+				<-ctx.Done() // the start came this far in time
 				return 0, context.Cause(ctx)
 			}})
 			cancel()
@@ -224,7 +224,7 @@ func TestDriver_Start_gives_up(t *testing.T) {
 		require.Equal(t, run.CodeNotFound, run.CodeOf(err))
 		b.requireNothingLeft(t)
 	})
-	t.Run("over an image that can not be run", func(t *testing.T) {
+	t.Run("with an image that can not be run", func(t *testing.T) {
 		t.Parallel()
 		b := newBench(t)
 		def := b.definition(t, "true")
@@ -239,7 +239,7 @@ func TestDriver_Start_gives_up(t *testing.T) {
 	})
 }
 
-// TestDriver_Start_fills_the_volume_once lets many processes start at once
+// TestDriver_Start_fills_the_volume starts tasks from several processes at once
 // with a shim that the daemon does not have yet, and again after the volume was
 // pruned.
 func TestDriver_Start_fills_the_volume(t *testing.T) {

@@ -14,14 +14,15 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// daemonError gives an error of the client a code, and what was being done.
+// daemonError wraps an error of the client with a code and with the operation
+// that failed.
 func daemonError(err error, format string, args ...any) error {
 	doing := fmt.Sprintf(format, args...)
 	return &run.Error{Code: codeOf(err), Message: doing + ": " + daemonText(err), Err: err}
 }
 
-// refused is daemonError for a call that asks the daemon for what the task
-// wants: where the daemon answers at all, the fault lies in the task.
+// refused is daemonError for a call whose parameters come from the task. If the
+// daemon answers at all, the task's definition is at fault.
 func refused(err error, format string, args ...any) error {
 	code := codeOf(err)
 	if code != run.CodeUnavailable && code != run.CodeCanceled && code != run.CodeTimeout {
@@ -56,7 +57,7 @@ func codeOf(err error) run.Code {
 	return run.CodeInternal
 }
 
-// daemonText is what the daemon said, without the client's preface.
+// daemonText returns the daemon's message without the client's prefix.
 func daemonText(err error) string {
 	return strings.TrimPrefix(err.Error(), "Error response from daemon: ")
 }

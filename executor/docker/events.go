@@ -18,28 +18,28 @@ import (
 
 const (
 	// endPatience is how long after the end of its streams a container may
-	// still be shown as running.
+	// still be reported as running.
 	endPatience = 2 * time.Second
-	// reattachPause is the pause before attaching again to a container that
-	// runs although its streams ended.
+	// reattachPause is the pause before attaching again to a container that is
+	// running although its streams ended.
 	reattachPause = 200 * time.Millisecond
 )
 
-// follower is one iteration over the frames of an environment. Its frames come
-// from the attached streams, which cost nothing while the task is silent, and
-// from the shim's journal, which has them all: at the beginning, across a gap,
+// follower is one iteration over the frames of an environment. Frames come from
+// the attached streams, which cost nothing while the task is silent. The shim's
+// journal has all frames; the follower reads it at the beginning, across a gap
 // and after the end.
 type follower struct {
 	*handle
-	next  int64 // the number of the frame that is due
+	next  int64 // number of the next frame to yield
 	yield func(run.Frame) bool
-	done  bool // the last frame was yielded, or nobody wants more
+	done  bool // the last frame was yielded, or the caller stopped the iteration
 	tail  string
 	known journalSize
 }
 
 func (f *follower) follow(ctx context.Context) error {
-	a := f.driver.take(f.key) // of Start, with all that was written since
+	a := f.driver.take(f.key) // created by Start, with everything written since
 	if a != nil {
 		f.known.begin(a.first)
 		f.next = max(f.next, a.first)
@@ -75,9 +75,9 @@ func (f *follower) follow(ctx context.Context) error {
 	return nil
 }
 
-// join attaches to the container and yields what it wrote before. It ends what
-// there is to follow where the container has ended. No attachment means that it
-// ended meanwhile.
+// join attaches to the container and yields the frames written before. If the
+// container has ended, join yields the rest of the journal and reports ended. A
+// nil attachment without ended means that the container ended meanwhile.
 func (f *follower) join(ctx context.Context) (a *attachment, ended bool, err error) {
 	state, err := f.look(ctx)
 	if err != nil {
@@ -95,8 +95,9 @@ func (f *follower) join(ctx context.Context) (a *attachment, ended bool, err err
 	if a == nil {
 		return nil, false, nil
 	}
-	// What was written before is in the journal alone. A container that ended
-	// before the attaching fails here: its streams would never end.
+	// Frames written before the attachment are only in the journal. If the
+	// container ended before the attachment, catchUp fails here; its streams
+	// would never end.
 	if err = f.catchUp(ctx); err == nil && !f.done {
 		err = f.checkEnd(ctx)
 	}
@@ -110,9 +111,9 @@ func (f *follower) join(ctx context.Context) (a *attachment, ended bool, err err
 	return a, false, err
 }
 
-// attached attaches to the container. As long as the daemon does not answer,
-// since another reader holds up the streams, the journal is read. It returns
-// nil where the container, or the wish to follow it, ended meanwhile.
+// attached attaches to the container. While another reader blocks the streams,
+// the daemon does not answer and attached reads the journal instead. It returns
+// nil if the container or the iteration ended meanwhile.
 func (f *follower) attached(ctx context.Context) (*attachment, error) {
 	type answer struct {
 		attachment *attachment
@@ -150,15 +151,15 @@ func (f *follower) attached(ctx context.Context) (*attachment, error) {
 	}
 }
 
-// look returns the state of the main container, and CodeNotFound where it is
-// not there any more.
+// look returns the state of the main container. The error has CodeNotFound if
+// the container does not exist any more.
 func (f *follower) look(ctx context.Context) (*container.State, error) {
 	c, err := f.driver.client.ContainerInspect(ctx, f.id)
 	switch {
 	case cerrdefs.IsNotFound(err):
 		return nil, run.Errorf(run.CodeNotFound, "the container was removed from outside")
 	case err != nil:
-		return nil, daemonError(err, "looking at the container of %s", f.key)
+		return nil, daemonError(err, "inspect the container of %s", f.key)
 	}
 	return c.State, nil
 }
@@ -170,7 +171,7 @@ func (f *follower) stream(ctx context.Context, a *attachment) error {
 		frame, size, err := a.next(ctx, patience)
 		switch {
 		case ctx.Err() != nil:
-			return daemonError(context.Cause(ctx), "following the task %s", f.key)
+			return daemonError(context.Cause(ctx), "follow the task %s", f.key)
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			if err := f.checkSilence(ctx); err != nil && !errors.Is(err, errNotRunning) {
 				return err
@@ -180,7 +181,7 @@ func (f *follower) stream(ctx context.Context, a *attachment) error {
 		case err != nil && !isStreamEnd(err):
 			return err
 		case err != nil:
-			return nil //nolint:nilerr // the next look at the container tells what it means
+			return nil // the next inspection of the container finds the cause
 		}
 		patience = f.driver.silence
 		if frame.N > f.next {
@@ -193,8 +194,8 @@ func (f *follower) stream(ctx context.Context, a *attachment) error {
 	return nil
 }
 
-// closeGap yields what comes before frame n, which was seen on the stream. ended
-// says that the container has ended: then the journal has the rest.
+// closeGap yields the frames before frame n, which was read from the stream.
+// ended reports that the container has ended; the journal then has the rest.
 func (f *follower) closeGap(ctx context.Context, n int64) (ended bool, err error) {
 	switch err = f.catchUp(ctx); {
 	case errors.Is(err, errNotRunning):
@@ -209,8 +210,8 @@ func (f *follower) closeGap(ctx context.Context, n int64) (ended bool, err error
 	return false, err
 }
 
-// take yields a frame unless it was yielded before, and reports whether more
-// are wanted.
+// take yields a frame unless it was yielded before, and reports whether the
+// caller wants more frames.
 func (f *follower) take(frame run.Frame, size int64) bool {
 	f.known.add(frame.N, size)
 	if f.done || frame.N < f.next {
@@ -221,7 +222,7 @@ func (f *follower) take(frame run.Frame, size int64) bool {
 	return !f.done
 }
 
-// finish yields what the journal of an ended container has left.
+// finish yields the remaining frames of the journal of an ended container.
 func (f *follower) finish(ctx context.Context, state *container.State) error {
 	err := f.driver.archivedJournal(ctx, f.id, f.next, f.take)
 	switch {
@@ -235,8 +236,8 @@ func (f *follower) finish(ctx context.Context, state *container.State) error {
 	return run.Errorf(run.CodeNotFound, "%s", f.why(state))
 }
 
-// damage judges a damaged journal: it is the last word once nothing is written
-// to the journal any more.
+// damage converts the error for a damaged journal. The error is final once
+// nothing writes to the journal any more.
 func (f *follower) damage(ctx context.Context, damage error) error {
 	state, err := f.look(ctx)
 	if err != nil {
@@ -255,7 +256,7 @@ func (f *follower) damage(ctx context.Context, damage error) error {
 	return executor.Damaged(damage, written)
 }
 
-// why tells how a container ended that should not have.
+// why describes the end of a container that ended unexpectedly.
 func (f *follower) why(state *container.State) string {
 	text := whyEnded(state)
 	switch state.ExitCode {
@@ -270,7 +271,7 @@ func (f *follower) why(state *container.State) string {
 	return text
 }
 
-// whyEnded tells why a container does not run.
+// whyEnded describes why a container is not running.
 func whyEnded(state *container.State) string {
 	switch {
 	case state.OOMKilled:

@@ -9,9 +9,9 @@ import (
 	"github.com/docker/docker/api/types/container"
 )
 
-// exec runs the shim with other arguments beside the one in a running main
-// container, lets read have its stdout, and returns its exit code. A container
-// that does not run is errNotRunning.
+// exec runs a second shim process with the given arguments in a running main
+// container, passes its stdout to read, and returns its exit code. If the
+// container is not running, the error is errNotRunning.
 func (d *Driver) exec(ctx context.Context, id string, args []string, stderr io.Writer, read func(stdout io.Reader) error) (code int, err error) {
 	made, err := d.client.ContainerExecCreate(ctx, id, container.ExecOptions{
 		User: "0:0", WorkingDir: "/", AttachStdout: true, AttachStderr: true,
@@ -21,24 +21,24 @@ func (d *Driver) exec(ctx context.Context, id string, args []string, stderr io.W
 		return 0, errNotRunning
 	}
 	if err != nil {
-		return 0, daemonError(err, "running the shim in container %s", id)
+		return 0, daemonError(err, "run the shim in container %s", id)
 	}
 	conn, err := d.client.ContainerExecAttach(ctx, made.ID, container.ExecAttachOptions{})
 	if err != nil {
-		return 0, daemonError(err, "running the shim in container %s", id)
+		return 0, daemonError(err, "run the shim in container %s", id)
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, conn.Close)()
 	err = read(&demultiplexer{source: conn.Reader, stderr: stderr})
 	if ctx.Err() != nil {
-		return 0, daemonError(context.Cause(ctx), "running the shim in container %s", id)
+		return 0, daemonError(context.Cause(ctx), "run the shim in container %s", id)
 	}
 	if err != nil {
 		return 0, err
 	}
 	ended, err := d.client.ContainerExecInspect(ctx, made.ID)
 	if err != nil {
-		return 0, daemonError(err, "running the shim in container %s", id)
+		return 0, daemonError(err, "run the shim in container %s", id)
 	}
 	return ended.ExitCode, nil
 }

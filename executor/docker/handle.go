@@ -15,12 +15,12 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// handle is an environment: a main container and what belongs to it.
+// handle is an environment: a main container, its volumes and its services.
 type handle struct {
 	driver *Driver
 	key    run.Key
 	id     string // of the main container
-	nonce  string // marks the shim's lines
+	nonce  string // prefix of the shim's lines
 }
 
 var _ executor.Handle = (*handle)(nil)
@@ -39,8 +39,8 @@ func (h *handle) Events(ctx context.Context, from int64) iter.Seq2[run.Frame, er
 	}
 }
 
-// Stop implements executor.Handle. The grace travels in a file, since it may
-// be another one than the definition's; the signal alone is the wish.
+// Stop implements executor.Handle. A file carries the grace period, since it
+// may differ from the definition's. The signal alone requests the stop.
 func (h *handle) Stop(ctx context.Context, grace time.Duration) error {
 	wish, err := stopWish(grace)
 	if err == nil {
@@ -50,20 +50,20 @@ func (h *handle) Stop(ctx context.Context, grace time.Duration) error {
 		return nil // removed
 	}
 	if err != nil {
-		h.driver.log.WarnContext(ctx, "handing over the grace of a stop", "key", h.key.String(), "error", err)
+		h.driver.log.WarnContext(ctx, "failed to write the grace period of a stop request", "key", h.key.String(), "error", err)
 	}
 	err = h.driver.client.ContainerKill(ctx, h.id, "SIGTERM")
-	if err == nil || cerrdefs.IsConflict(err) || cerrdefs.IsNotFound(err) { // conflict: it does not run any more
+	if err == nil || cerrdefs.IsConflict(err) || cerrdefs.IsNotFound(err) { // conflict: the container is not running any more
 		return nil
 	}
-	return daemonError(err, "stopping the task %s", h.key)
+	return daemonError(err, "stop the task %s", h.key)
 }
 
 // Remove implements executor.Handle.
 func (h *handle) Remove(ctx context.Context) error {
 	unlock, err := h.driver.locks.Lock(ctx, h.key)
 	if err != nil {
-		return daemonError(err, "waiting for another call about %s", h.key)
+		return daemonError(err, "wait for another operation on %s", h.key)
 	}
 	defer unlock()
 	if a := h.driver.take(h.key); a != nil {
@@ -76,7 +76,7 @@ func (h *handle) Remove(ctx context.Context) error {
 func (h *handle) CopyTo(ctx context.Context, dir string, tar io.Reader) error {
 	err := h.driver.client.CopyToContainer(ctx, h.id, dir, tar, container.CopyToContainerOptions{AllowOverwriteDirWithFile: true})
 	if err != nil {
-		return daemonError(err, "copying into %s", dir)
+		return daemonError(err, "copy into %s", dir)
 	}
 	return nil
 }
@@ -85,7 +85,7 @@ func (h *handle) CopyTo(ctx context.Context, dir string, tar io.Reader) error {
 func (h *handle) CopyFrom(ctx context.Context, path string) (io.ReadCloser, error) {
 	content, _, err := h.driver.client.CopyFromContainer(ctx, h.id, path)
 	if err != nil {
-		return nil, daemonError(err, "copying from %s", path)
+		return nil, daemonError(err, "copy from %s", path)
 	}
 	return content, nil
 }

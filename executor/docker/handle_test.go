@@ -45,7 +45,7 @@ func TestHandle_Events_tells_a_bad_end(t *testing.T) {
 			t.Error("launched again")
 			return 1, nil
 		}})
-		require.NoError(t, err, "the steps have begun: it is only followed")
+		require.NoError(t, err, "the steps have begun: the driver only follows them")
 	})
 	t.Run("removed from outside", func(t *testing.T) {
 		t.Parallel()
@@ -94,7 +94,7 @@ func TestHandle_Events_goes_on(t *testing.T) {
 		}
 		group.Wait()
 	})
-	t.Run("after its caller left", func(t *testing.T) {
+	t.Run("after its caller stopped", func(t *testing.T) {
 		t.Parallel()
 		def := b.definition(t, "for i in 1 2 3 4 5 6; do echo $i; sleep 0.2; done")
 		h := b.start(t, def)
@@ -120,7 +120,7 @@ func TestHandle_Events_goes_on(t *testing.T) {
 		def := b.definition(t, "echo once")
 		h := b.start(t, def)
 		s := tell(t, h, 1)
-		require.NoError(t, h.Stop(t.Context(), time.Second), "it acknowledges the end")
+		require.NoError(t, h.Stop(t.Context(), time.Second), "the stop acknowledges the end")
 		testenv.Await(t, 20*time.Second, func() (bool, string) {
 			c, err := b.cli.ContainerInspect(t.Context(), "drover-"+def.Key.String())
 			require.NoError(t, err)
@@ -174,9 +174,9 @@ func TestHandle_Copy(t *testing.T) {
 	require.Equal(t, run.CodeNotFound, run.CodeOf(err))
 }
 
-// TestHandle_Events_beside_a_stuck_reader has a first follower that holds its
-// connection and does not read, which blocks the daemon's copying of streams:
-// a second one gets everything all the same, and so does the first one later.
+// TestHandle_Events_beside_a_stuck_reader runs a first follower that holds its
+// connection and does not read, which blocks the daemon's copying of streams. A
+// second follower still gets everything, and so does the first one later.
 func TestHandle_Events_beside_a_stuck_reader(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -190,9 +190,9 @@ func TestHandle_Events_beside_a_stuck_reader(t *testing.T) {
 	require.Len(t, tell(t, stuck, 1).output, 5_000_000)
 }
 
-// TestHandle_Events_where_the_daemon_does_not_attach comes when a first follower
-// that does not read has blocked the streams already: the daemon answers no
-// further one then.
+// TestHandle_Events_where_the_daemon_does_not_attach starts a follower after a
+// first one that does not read has blocked the streams: the daemon does not
+// answer a second attachment then.
 func TestHandle_Events_where_the_daemon_does_not_attach(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -232,9 +232,8 @@ func fileNamed(t testing.TB, name string) io.Reader {
 	return &archive
 }
 
-// TestHandle_Events_where_nothing_more_can_run attaches to a container that is
-// at its limit of processes, so that the shim can not be run beside the one in
-// it.
+// TestHandle_Events_where_nothing_more_can_run attaches to a container at its
+// limit of processes, so that no second shim process can run in it.
 func TestHandle_Events_where_nothing_more_can_run(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -25,26 +25,27 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// pullNews is how often a pull that goes on tells of itself in the setup's log.
+// pullNews is the interval at which the setup log reports the progress of a
+// pull.
 const pullNews = 5 * time.Second
 
-// maxPorts is how many of a service's ports are looked at.
+// maxPorts limits how many ports of a service are probed.
 const maxPorts = 100
 
-// dockerHub is the registry of images whose name holds none.
+// dockerHub is the registry of images whose name contains no registry.
 const dockerHub = "docker.io"
 
-// imageInfo is what a task needs to know of an image.
+// imageInfo holds the properties of an image that a task needs.
 type imageInfo struct {
 	id          string
 	user        string
 	workingDir  string
 	environment map[string]string
-	ports       []string // TCP ports that it says it serves, at most maxPorts
+	ports       []string // exposed TCP ports, at most maxPorts
 }
 
-// ensureImage makes sure that the image is there, as the policy says, and
-// describes it.
+// ensureImage makes sure that the image is present, according to the pull
+// policy, and returns its properties.
 func (d *Driver) ensureImage(ctx context.Context, def run.Definition, name string, platform *ocispec.Platform, log func(string)) (*imageInfo, error) {
 	named, err := reference.ParseDockerRef(name)
 	if err != nil {
@@ -57,7 +58,7 @@ func (d *Driver) ensureImage(ctx context.Context, def run.Definition, name strin
 			log("using image " + platformed(name, platform) + ", which is present")
 			return info, nil
 		case !cerrdefs.IsNotFound(err):
-			return nil, daemonError(err, "looking for image %s", name)
+			return nil, daemonError(err, "find image %s", name)
 		case def.PullPolicy == run.PullNever:
 			return nil, run.Errorf(run.CodeInvalid, "image %s is not on this host and the pull policy is never", platformed(name, platform))
 		}
@@ -72,8 +73,8 @@ func (d *Driver) ensureImage(ctx context.Context, def run.Definition, name strin
 	return info, nil
 }
 
-// inspectImage looks at an image of the daemon. An image for another platform
-// than the wanted one counts as not found.
+// inspectImage returns the properties of an image of the daemon. An image for
+// another platform than the requested one counts as not found.
 func (d *Driver) inspectImage(ctx context.Context, name string, platform *ocispec.Platform) (*imageInfo, error) {
 	var options []client.ImageInspectOption
 	if platform != nil && versions.GreaterThanOrEqualTo(d.client.ClientVersion(), "1.49") {
@@ -127,7 +128,7 @@ func tcpPorts(exposed map[string]struct{}) []string {
 	return ports
 }
 
-// pull fetches an image and tells of it in the setup's log.
+// pull fetches an image and reports its progress in the setup log.
 func (d *Driver) pull(ctx context.Context, named reference.Named, platform *ocispec.Platform, auth map[string]run.Auth, log func(string)) error {
 	name := reference.FamiliarString(named)
 	options := image.PullOptions{}
@@ -153,8 +154,8 @@ func (d *Driver) pull(ctx context.Context, named reference.Named, platform *ocis
 	return nil
 }
 
-// followPull reads the daemon's progress until the pull's end and returns how
-// many bytes were fetched.
+// followPull reads the daemon's progress messages until the pull ends and
+// returns the number of bytes fetched.
 func followPull(progress io.Reader, log func(string)) (fetched uint64, err error) {
 	layers := make(map[string]jsonmessage.JSONProgress)
 	told := time.Now()
@@ -164,7 +165,7 @@ func followPull(progress io.Reader, log func(string)) (fetched uint64, err error
 		case errors.Is(err, io.EOF):
 			return fetched, nil
 		case err != nil:
-			return fetched, fmt.Errorf("reading the progress of the pull: %w", err)
+			return fetched, fmt.Errorf("read the progress of the pull: %w", err)
 		case m.Error != nil:
 			return fetched, m.Error
 		}
@@ -185,15 +186,15 @@ func followPull(progress io.Reader, log func(string)) (fetched uint64, err error
 	}
 }
 
-// pullError tells a pull that the registry refused, which no other try of the
-// same start will change, from a daemon out of reach.
+// pullError distinguishes a pull that the registry refused from a daemon that
+// is out of reach. Retrying the same start does not help against a refusal.
 func pullError(name string, err error) error {
 	switch code := codeOf(err); code {
 	case run.CodeCanceled, run.CodeTimeout:
-		return daemonError(err, "pulling the image")
+		return daemonError(err, "pull the image")
 	case run.CodeUnavailable:
 		if client.IsErrConnectionFailed(err) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-			return daemonError(err, "pulling the image")
+			return daemonError(err, "pull the image")
 		}
 	default:
 	}
@@ -204,8 +205,8 @@ func pullError(name string, err error) error {
 	return &run.Error{Code: run.CodeInvalid, Message: "image pull failed: " + text, Err: err}
 }
 
-// registryAuth encodes the credentials for a registry's host, "" where the
-// task has none for it.
+// registryAuth encodes the credentials for a registry's host. It returns "" if
+// the task has none for that host.
 func registryAuth(host string, auth map[string]run.Auth) (string, error) {
 	names := []string{host}
 	if host == dockerHub {
@@ -218,7 +219,7 @@ func registryAuth(host string, auth map[string]run.Auth) (string, error) {
 		}
 		encoded, err := registry.EncodeAuthConfig(registry.AuthConfig{Username: a.Username, Password: a.Password, ServerAddress: name})
 		if err != nil {
-			return "", fmt.Errorf("encoding the credentials for %s: %w", name, err)
+			return "", fmt.Errorf("encode the credentials for %s: %w", name, err)
 		}
 		return encoded, nil
 	}

@@ -61,7 +61,7 @@ func TestFollowPull(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, 105, fetched)
 	})
-	t.Run("tells the registry's refusal", func(t *testing.T) {
+	t.Run("reports the registry's refusal", func(t *testing.T) {
 		t.Parallel()
 		_, err := followPull(strings.NewReader(`{"status":"Pulling"}
 {"errorDetail":{"message":"manifest for x:y not found"},"error":"manifest for x:y not found"}
@@ -70,7 +70,7 @@ func TestFollowPull(t *testing.T) {
 		require.Equal(t, run.CodeInvalid, run.CodeOf(err))
 		require.EqualError(t, err, "image pull failed: manifest for x:y not found")
 	})
-	t.Run("tells a daemon that went away", func(t *testing.T) {
+	t.Run("reports a daemon that went away", func(t *testing.T) {
 		t.Parallel()
 		_, err := followPull(strings.NewReader(`{"status":"Pull`), func(string) {})
 		require.Equal(t, run.CodeUnavailable, run.CodeOf(pullError("x:y", err)))

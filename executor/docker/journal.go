@@ -15,16 +15,16 @@ import (
 )
 
 var (
-	errNotRunning = errors.New("the container does not run")
-	errAttachOver = errors.New("nobody waits for the attachment any more")
+	errNotRunning = errors.New("the container is not running")
+	errAttachOver = errors.New("the attachment is not needed any more")
 	errNoJournal  = errors.New("the shim has written no journal")
 )
 
 // journalPath is the shim's journal in a main container.
 func journalPath() string { return path.Join(taskDir, shim.JournalFile) }
 
-// hasJournal reports whether the shim has begun, that is whether a step can
-// have run.
+// hasJournal reports whether the shim has begun its journal, that is, whether a
+// step can have run.
 func (d *Driver) hasJournal(ctx context.Context, id string) (bool, error) {
 	_, err := d.client.ContainerStatPath(ctx, id, journalPath())
 	switch {
@@ -33,11 +33,11 @@ func (d *Driver) hasJournal(ctx context.Context, id string) (bool, error) {
 	case cerrdefs.IsNotFound(err):
 		return false, nil
 	}
-	return false, daemonError(err, "looking for the journal of container %s", id)
+	return false, daemonError(err, "find the journal of container %s", id)
 }
 
-// catchUp yields what the journal of the running container has from the frame
-// on that is due. A container that does not run is errNotRunning.
+// catchUp yields the frames from f.next on that the journal of the running
+// container has. If the container is not running, the error is errNotRunning.
 func (f *follower) catchUp(ctx context.Context) error {
 	err := f.driver.liveJournal(ctx, f.id, f.next, f.take)
 	if err == nil || errors.Is(err, errNotRunning) || f.done {
@@ -46,8 +46,9 @@ func (f *follower) catchUp(ctx context.Context) error {
 	if code := run.CodeOf(err); code == run.CodeCanceled || code == run.CodeTimeout || code == run.CodeUnavailable {
 		return err
 	}
-	// A container at its limit of processes or memory takes no further one, and
-	// where one ends, the daemon prints what is no frame. The archive decides.
+	// A container at its limit of processes or memory cannot run another
+	// process. If the process is killed, the daemon's output is not a frame.
+	// Read the archive instead.
 	failed := err
 	err = f.readArchived(ctx)
 	if err == nil {
@@ -56,7 +57,8 @@ func (f *follower) catchUp(ctx context.Context) error {
 	return err
 }
 
-// liveJournal has the shim in a running container read its journal.
+// liveJournal reads the journal by running the shim's reader in the running
+// container.
 func (d *Driver) liveJournal(ctx context.Context, id string, from int64, take func(f run.Frame, size int64) bool) error {
 	var complaint tail
 	wanted := true
@@ -71,27 +73,29 @@ func (d *Driver) liveJournal(ctx context.Context, id string, from int64, take fu
 	return run.Errorf(run.CodeInternal, "the shim's reader ended with exit code %d: %s", code, complaint.String())
 }
 
-// archivedJournal copies the journal out of a container, running or not.
+// archivedJournal copies the journal out of a container, which may be running
+// or not.
 func (d *Driver) archivedJournal(ctx context.Context, id string, from int64, take func(f run.Frame, size int64) bool) error {
 	content, _, err := d.client.CopyFromContainer(ctx, id, journalPath())
 	if cerrdefs.IsNotFound(err) {
 		return errNoJournal
 	}
 	if err != nil {
-		return daemonError(err, "copying the journal of container %s", id)
+		return daemonError(err, "copy the journal of container %s", id)
 	}
 	defer func() { _ = content.Close() }()
 	archive := tar.NewReader(content)
 	if _, err := archive.Next(); err != nil {
-		return daemonError(err, "copying the journal of container %s", id)
+		return daemonError(err, "copy the journal of container %s", id)
 	}
 	_, err = readFrames(archive, from, take)
 	return err
 }
 
-// readFrames reads the lines of a journal. A last line without its end was cut
-// off by the death of its writer and is no frame. It reports whether more
-// frames are wanted. Errors wrap shim.ErrDamaged, unless the way broke.
+// readFrames reads the lines of a journal. A last line without a newline was
+// cut off when its writer died, and is not a frame. readFrames reports whether
+// the caller wants more frames. Errors wrap shim.ErrDamaged, unless reading
+// itself failed.
 func readFrames(journal io.Reader, from int64, take func(f run.Frame, size int64) bool) (wanted bool, err error) {
 	for lines := shim.NewReader(journal); ; {
 		line, n, err := lines.Next()
@@ -101,7 +105,7 @@ func readFrames(journal io.Reader, from int64, take func(f run.Frame, size int64
 		case errors.Is(err, shim.ErrDamaged):
 			return true, err
 		case err != nil:
-			return true, daemonError(err, "reading a journal")
+			return true, daemonError(err, "read a journal")
 		case n < from:
 			continue
 		}
@@ -115,21 +119,21 @@ func readFrames(journal io.Reader, from int64, take func(f run.Frame, size int64
 	}
 }
 
-// checkEnd returns an error where all was read and the shim has written the
-// task's end: the journal was cut off. The shim waits for its acknowledgment
-// then, and the container would run for ever.
+// checkEnd returns an error if every frame was read and the shim has written
+// the task's end: the journal was cut off. The shim then waits for an
+// acknowledgment, and without the error the container would run forever.
 func (f *follower) checkEnd(ctx context.Context) error {
 	written, err := f.driver.endWritten(ctx, f.id)
 	if err != nil || !written {
 		return err
 	}
-	if err := f.readArchived(ctx); err != nil || f.done { // with what was written since
+	if err := f.readArchived(ctx); err != nil || f.done { // includes frames written since
 		return err
 	}
 	return shim.Damaged("the journal lacks the end of the task")
 }
 
-// readArchived yields what the journal has from the frame on that is due.
+// readArchived yields the frames from f.next on that the archived journal has.
 func (f *follower) readArchived(ctx context.Context) error {
 	err := f.driver.archivedJournal(ctx, f.id, f.next, f.take)
 	if errors.Is(err, errNoJournal) {
@@ -139,7 +143,7 @@ func (f *follower) readArchived(ctx context.Context) error {
 }
 
 // endWritten reports whether the shim has written the task's end to its
-// journal: it may live on to wait for the acknowledgment.
+// journal. The shim may keep running to wait for the acknowledgment.
 func (d *Driver) endWritten(ctx context.Context, id string) (bool, error) {
 	const enough = 4 << 10
 	text, err := d.copyFile(ctx, id, path.Join(taskDir, shim.LockFile), enough)
@@ -150,30 +154,30 @@ func (d *Driver) endWritten(ctx context.Context, id string) (bool, error) {
 	return err == nil && state.Ended, nil
 }
 
-// copyFile returns a file of a container, nothing where it is not there, and no
-// more than most bytes of it.
+// copyFile returns at most limit bytes of a file in a container. It returns nil
+// if the file does not exist.
 func (d *Driver) copyFile(ctx context.Context, id, name string, most int64) ([]byte, error) {
 	content, _, err := d.client.CopyFromContainer(ctx, id, name)
 	if cerrdefs.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, daemonError(err, "copying %s of container %s", name, id)
+		return nil, daemonError(err, "copy %s of container %s", name, id)
 	}
 	defer func() { _ = content.Close() }()
 	archive := tar.NewReader(content)
 	if _, err := archive.Next(); err != nil {
-		return nil, daemonError(err, "copying %s of container %s", name, id)
+		return nil, daemonError(err, "copy %s of container %s", name, id)
 	}
 	text, err := io.ReadAll(io.LimitReader(archive, most))
 	if err != nil {
-		return nil, daemonError(err, "copying %s of container %s", name, id)
+		return nil, daemonError(err, "copy %s of container %s", name, id)
 	}
 	return text, nil
 }
 
-// isStreamEnd reports whether an error of reading says that the connection is
-// of no more use.
+// isStreamEnd reports whether a read error means that the connection is
+// unusable.
 func isStreamEnd(err error) bool {
 	var fault *run.Error
 	return !errors.As(err, &fault)

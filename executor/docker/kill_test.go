@@ -27,23 +27,24 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// victimVariable holds the order of a process that is to be killed.
+// victimVariable is the environment variable that holds the order of a process
+// that is to be killed.
 const victimVariable = "DROVER_TEST_DOCKER_VICTIM"
 
-// victimOrder tells a victim what to start and when to die.
+// victimOrder says which task a process starts and when the process dies.
 type victimOrder struct {
 	ExecutorID, Prefix, Shim string
 	Definition               run.Definition
-	Launched                 string // a file that is made by Launch
+	Launched                 string // file that Launch creates
 	Request                  int    // which request to the daemon, from 1; else
 	Path                     string // has this in its first line
-	Answered                 bool   // die when it is answered, not when it would be sent
+	Answered                 bool   // die at the answer, not before the request is sent
 	DieInLaunch              bool   // die right after the launch was recorded
-	Resume                   bool   // go on where another victim died in its launch
+	Resume                   bool   // resume where another process died in its launch
 }
 
-// victim is a process that starts a task and kills itself at some point of it;
-// it ends with 0 where it came through.
+// victim is a process that starts a task and kills itself at some point. It
+// exits with 0 if it finishes.
 func victim(text string) int {
 	var order victimOrder
 	if err := json.Unmarshal([]byte(text), &order); err != nil {
@@ -78,7 +79,7 @@ func victim(text string) int {
 
 func die() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }
 
-// dyingDialer counts the requests that go over the client's connections.
+// dyingDialer counts the requests on the client's connections.
 func dyingDialer(order victimOrder) client.Opt {
 	return func(c *client.Client) error {
 		host, err := client.ParseHostURL(c.DaemonHost())
@@ -99,7 +100,7 @@ type dyingConn struct {
 	order victimOrder
 	mu    *sync.Mutex
 	sent  *int
-	doom  bool // the answer is deadly
+	doom  bool // the process dies when it reads the answer
 }
 
 func (c *dyingConn) Write(p []byte) (int, error) {
@@ -131,12 +132,12 @@ func (c *dyingConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// CloseWrite passes on what the hijacked connection needs.
+// CloseWrite forwards the call, which the hijacked connection needs.
 func (c *dyingConn) CloseWrite() error { return c.Conn.(types.CloseWriter).CloseWrite() }
 
 // TestDriver_Start_survives_kills kills the process that starts a task around
-// each of its requests to the daemon, and lets another one go on: the steps run
-// exactly once and nothing is left in the end.
+// each of its requests to the daemon, and continues with another process. The
+// steps run exactly once and nothing is left at the end.
 func TestDriver_Start_survives_kills(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -164,9 +165,10 @@ func TestDriver_Start_survives_kills(t *testing.T) {
 	}
 }
 
-// killed lets victims start a task one after the other, with a prefix of its
-// own, so that also the filling of the shared volume is interrupted, and goes on
-// where the last one died. It reports whether that one did.
+// killed runs processes that start a task and die, one after the other, and
+// continues where the last one died. The task has a prefix of its own, so that
+// the filling of the shared volume is interrupted too. It reports whether the
+// last process died.
 func (b *bench) killed(t *testing.T, orders ...victimOrder) (died bool) {
 	t.Helper()
 	order := victimOrder{
@@ -191,7 +193,7 @@ func (b *bench) killed(t *testing.T, orders ...victimOrder) (died bool) {
 	return died
 }
 
-// dies runs a victim, and reports whether it died.
+// dies runs a process by order, and reports whether it died.
 func dies(t *testing.T, order victimOrder) bool {
 	t.Helper()
 	text, err := json.Marshal(order)
@@ -205,8 +207,8 @@ func dies(t *testing.T, order victimOrder) bool {
 	return err != nil
 }
 
-// requirePrefixGone removes the shared volume of a prefix and fails where
-// anything else of it is left.
+// requirePrefixGone removes the shared volume of a prefix and fails if anything
+// else with that prefix is left.
 func (b *bench) requirePrefixGone(t *testing.T, prefix string) {
 	t.Helper()
 	require.Empty(t, b.containersNamed(t, prefix))

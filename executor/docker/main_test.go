@@ -32,11 +32,11 @@ func TestMain(m *testing.M) {
 		os.Exit(victim(order))
 	}
 	executortest.Child(openConformance)
-	testenv.Parallel(2) // they wait for the daemon
+	testenv.Parallel(2) // the tests mostly wait for the daemon
 	goleak.VerifyTestMain(m)
 }
 
-// bench is what a test of the driver needs.
+// bench holds the client, the driver and the image of a test.
 type bench struct {
 	cli    *client.Client
 	image  string
@@ -52,8 +52,8 @@ func newBench(t testing.TB) *bench {
 	return b
 }
 
-// newDriver is another process of the same executor, as far as the driver can
-// tell.
+// newDriver returns a driver that acts like another process of the same
+// executor.
 func (b *bench) newDriver(t testing.TB, options docker.Options) *docker.Driver {
 	t.Helper()
 	options.ShimPath = testenv.BuildShim(t)
@@ -101,14 +101,14 @@ func (b *bench) finish(t testing.TB, def run.Definition) story {
 	return tell(t, b.start(t, def), 1)
 }
 
-// story is what the frames of a task tell.
+// story is the content of the frames of a task.
 type story struct {
 	output string // of all steps
 	result *run.TaskResult
 	frames []run.Frame
 }
 
-// tell follows a task to its end.
+// tell follows a task to its end and returns its frames.
 func tell(t testing.TB, h executor.Handle, from int64) story {
 	t.Helper()
 	var s story
@@ -121,11 +121,12 @@ func tell(t testing.TB, h executor.Handle, from int64) story {
 		}
 		s.result = f.Result
 	}
-	require.NotNil(t, s.result, "the last frame tells the result")
+	require.NotNil(t, s.result, "the last frame has the result")
 	return s
 }
 
-// ruin follows a task whose environment ends badly, and returns the error.
+// ruin follows a task whose environment ends unexpectedly, and returns the
+// error.
 func ruin(t testing.TB, h executor.Handle) error {
 	t.Helper()
 	for f, err := range h.Events(t.Context(), 1) {
@@ -138,7 +139,7 @@ func ruin(t testing.TB, h executor.Handle) error {
 	return nil
 }
 
-// setupLog collects the lines of a setup's log.
+// setupLog collects the lines of a setup log.
 type setupLog struct {
 	mu    sync.Mutex
 	lines []string
@@ -156,7 +157,7 @@ func (l *setupLog) String() string {
 	return strings.Join(l.lines, "\n")
 }
 
-// requireNothingLeft fails where the daemon still has anything of the executor.
+// requireNothingLeft fails if the daemon still has any object of the executor.
 func (b *bench) requireNothingLeft(t testing.TB, volumes ...string) {
 	t.Helper()
 	left, err := b.cli.ContainerList(t.Context(), container.ListOptions{
@@ -171,8 +172,7 @@ func (b *bench) requireNothingLeft(t testing.TB, volumes ...string) {
 	}
 }
 
-// anonymousVolumes returns the volumes of a task's containers but the shared
-// one.
+// anonymousVolumes returns the anonymous volumes of a task's containers.
 func (b *bench) anonymousVolumes(t testing.TB, key run.Key) []string {
 	t.Helper()
 	found, err := b.cli.ContainerList(t.Context(), container.ListOptions{
@@ -238,7 +238,7 @@ func (b *bench) volumesNamed(t testing.TB, prefix string) []string {
 	return names
 }
 
-// variant makes an image of the busybox one with instructions of a Dockerfile.
+// variant builds an image from the busybox image and Dockerfile instructions.
 func (b *bench) variant(t testing.TB, changes ...string) string {
 	t.Helper()
 	made, err := b.cli.ContainerCreate(t.Context(), &container.Config{Image: b.image}, nil, nil, nil, "")
@@ -260,7 +260,7 @@ func (b *bench) forget(t testing.TB, name string) {
 	})
 }
 
-// layer is the busybox image as one tar.
+// layer returns the busybox image as one tar.
 func (b *bench) layer(t testing.TB) []byte {
 	t.Helper()
 	made, err := b.cli.ContainerCreate(t.Context(), &container.Config{Image: b.image}, nil, nil, nil, "")

@@ -13,7 +13,7 @@ import (
 func quantity(text string, scale int64) (int64, error) {
 	number := strings.TrimRight(text, "KMGTPEikm")
 	factor, ok := quantitySuffix(text[len(number):])
-	// A Rat reads exponents and fractions too, at any cost.
+	// big.Rat also accepts exponents and fractions, at unbounded cost.
 	plain := len(number) <= 20 && strings.Trim(number, "0123456789.") == ""
 	var value *big.Rat
 	parsed := false

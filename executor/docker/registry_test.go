@@ -20,7 +20,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// fakeRegistry serves one image under the name "private/tool:1" to those who
+// fakeRegistry serves one image under the name "private/tool:1" to clients that
 // know the password.
 type fakeRegistry struct {
 	host     string
@@ -164,12 +164,12 @@ func TestDriver_pull(t *testing.T) {
 	require.Greater(t, registry.pulls.Load(), pulls)
 	def.Image = registry.host + "/private/tool:2"
 	refused("image pull failed: ", "tool:2")
-	def.Image = "127.0.0.1:1/nobody/there:1"
+	def.Image = "127.0.0.1:1/no/registry:1"
 	refused("image pull failed: ")
 }
 
-// TestDriver_image_of_another_run has a run use an image that another one
-// pulled with credentials of its own.
+// TestDriver_image_of_another_run runs a task with an image that another run
+// pulled with its own credentials.
 func TestDriver_image_of_another_run(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -12,8 +12,8 @@ import (
 )
 
 // removeAll removes all containers of a key and their anonymous volumes. It
-// does not begin with a listing, which takes the longer the more containers
-// there are: the main container goes meanwhile.
+// does not list containers first: a listing takes longer the more containers
+// exist, and the main container is removed meanwhile.
 func (d *Driver) removeAll(ctx context.Context, key run.Key) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return d.removeContainer(ctx, d.mainName(key)) })
@@ -21,7 +21,7 @@ func (d *Driver) removeAll(ctx context.Context, key run.Key) error {
 	return group.Wait()
 }
 
-// removeServices removes all containers of a key but the main one.
+// removeServices removes all service containers of a key.
 func (d *Driver) removeServices(ctx context.Context, key run.Key) error {
 	found, err := d.services(ctx, key)
 	if err != nil {
@@ -44,22 +44,22 @@ func (d *Driver) services(ctx context.Context, key run.Key) ([]container.Summary
 		),
 	})
 	if err != nil {
-		return nil, daemonError(err, "listing the services of %s", key)
+		return nil, daemonError(err, "list the services of %s", key)
 	}
 	return found, nil
 }
 
 // removeContainer kills and removes a container with its anonymous volumes. A
-// container that is not there is no error.
+// missing container is not an error.
 func (d *Driver) removeContainer(ctx context.Context, name string) error {
 	err := d.client.ContainerRemove(ctx, name, container.RemoveOptions{Force: true, RemoveVolumes: true})
 	switch {
 	case err == nil, cerrdefs.IsNotFound(err):
 		return nil
-	case cerrdefs.IsConflict(err): // somebody else removes it
+	case cerrdefs.IsConflict(err): // another client is removing it
 		return d.awaitRemoval(ctx, name)
 	}
-	return daemonError(err, "removing container %s", name)
+	return daemonError(err, "remove container %s", name)
 }
 
 func (d *Driver) awaitRemoval(ctx context.Context, name string) error {
@@ -71,20 +71,20 @@ func (d *Driver) awaitRemoval(ctx context.Context, name string) error {
 		if cerrdefs.IsNotFound(err) {
 			return nil
 		}
-		return daemonError(err, "waiting for the removal of container %s", name)
+		return daemonError(err, "wait for the removal of container %s", name)
 	}
 }
 
-// kill ends a container and waits until it does not run.
+// kill kills a container and waits until it is not running.
 func (d *Driver) kill(ctx context.Context, id string) error {
 	if err := d.client.ContainerKill(ctx, id, killAtOnce); err != nil && !cerrdefs.IsConflict(err) {
-		return daemonError(err, "killing container %s", id)
+		return daemonError(err, "kill container %s", id)
 	}
 	ended, fault := d.client.ContainerWait(ctx, id, container.WaitConditionNotRunning)
 	select {
 	case <-ended:
 		return nil
 	case err := <-fault:
-		return daemonError(err, "waiting for container %s", id)
+		return daemonError(err, "wait for container %s", id)
 	}
 }

@@ -13,15 +13,15 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// TestDriver_outlives_the_daemon restarts the daemon under a task that runs.
+// TestDriver_outlives_the_daemon restarts the daemon while a task runs.
 func TestDriver_outlives_the_daemon(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		flags []string
 		lives bool
 	}{
-		"that takes its containers along": {nil, false},
-		"that lets its containers go on":  {[]string{"--live-restore"}, true},
+		"that stops its containers":         {nil, false},
+		"that keeps its containers running": {[]string{"--live-restore"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -29,7 +29,7 @@ func TestDriver_outlives_the_daemon(t *testing.T) {
 			cli := d.Client()
 			b := &bench{cli: cli, image: testenv.BusyboxImage(t, cli), id: "test"}
 			b.driver = b.newDriver(t, docker.Options{Network: "none"})
-			def := b.definition(t, "echo begun; while ! [ -f /go ]; do sleep 0.1; done; echo went on")
+			def := b.definition(t, "echo begun; while ! [ -f /go ]; do sleep 0.1; done; echo continued")
 			h, err := b.driver.Start(t.Context(), executor.Task{Definition: def, Launch: launchAt(1)})
 			require.NoError(t, err)
 
@@ -48,7 +48,7 @@ func TestDriver_outlives_the_daemon(t *testing.T) {
 			d.Start()
 			if c.lives {
 				require.NoError(t, h.CopyTo(t.Context(), "/", fileNamed(t, "go")))
-				require.Equal(t, "went on\n", tell(t, h, next).output)
+				require.Equal(t, "continued\n", tell(t, h, next).output)
 			} else {
 				err := ruin(t, h)
 				require.Equal(t, run.CodeNotFound, run.CodeOf(err))

@@ -52,7 +52,7 @@ func TestDriver_services(t *testing.T) {
 		[]string{"service db", "exit code 7", "no disk"},
 		"service db: first",
 	}, {
-		"ended while it was waited for",
+		"ended during the wait for its port",
 		run.ServiceSpec{Name: "db", Image: late, Command: []string{"/bin/sh", "-c", "sleep 1; echo no password; exit 1"}},
 		[]string{"service db", "exit code 1", "no password"},
 		"service db: no password",

@@ -19,20 +19,21 @@ import (
 )
 
 const (
-	// serviceWatch is how long a service must live to count as started where
-	// its image names no port.
+	// serviceWatch is how long a service must run to count as started if its
+	// image exposes no port.
 	serviceWatch = 250 * time.Millisecond
 	// servicePatience is how long a service may take to listen on a port that
-	// its image names.
+	// its image exposes.
 	servicePatience = 30 * time.Second
-	// serviceTail is how many of its last lines are told when a service dies.
+	// serviceTail is how many of its last log lines are reported if a service
+	// ends.
 	serviceTail = "20"
-	// serviceLogSize bounds what the daemon keeps of a service's output.
+	// serviceLogSize limits the output of a service that the daemon keeps.
 	serviceLogSize = "1m"
 )
 
 // startServices starts the services in the main container's network namespace
-// and watches whether they stay.
+// and checks that they keep running.
 func (s *starting) startServices(ctx context.Context) error {
 	if len(s.task.Definition.Services) == 0 {
 		return nil
@@ -64,17 +65,18 @@ func (s *starting) startService(ctx context.Context, i int, service run.ServiceS
 	name := d.serviceName(s.key(), i)
 	id, err := d.create(ctx, config, host, s.plan.platform, name)
 	if err != nil {
-		return refused(err, "making service %s", service.Name)
+		return refused(err, "create service %s", service.Name)
 	}
 	if err := d.start(ctx, id); err != nil {
-		return refused(err, "starting service %s", service.Name)
+		return refused(err, "start service %s", service.Name)
 	}
 	return s.awaitService(ctx, id, service, s.services[i].ports)
 }
 
 // awaitService waits until the service listens on one of the ports that its
-// image names, or for a short while where it names none. One that ended
-// meanwhile is a fault; one that does not listen is not: it may be meant so.
+// image exposes. If the image exposes none, it waits for serviceWatch. A
+// service that ended meanwhile is an error. A service that does not listen is
+// not, since that may be intended.
 func (s *starting) awaitService(ctx context.Context, id string, service run.ServiceSpec, ports []string) error {
 	d := s.driver
 	if len(ports) == 0 {
@@ -95,11 +97,11 @@ func (s *starting) awaitService(ctx context.Context, id string, service run.Serv
 	case <-ended:
 		return s.serviceDied(ctx, id, service)
 	case err := <-fault:
-		return daemonError(err, "waiting for service %s", service.Name)
+		return daemonError(err, "wait for service %s", service.Name)
 	case err := <-listens:
 		switch {
 		case ctx.Err() != nil:
-			return daemonError(context.Cause(ctx), "waiting for service %s", service.Name)
+			return daemonError(context.Cause(ctx), "wait for service %s", service.Name)
 		case err == nil:
 			s.log(fmt.Sprintf("service %s listens after %s", service.Name, time.Since(began).Round(10*time.Millisecond)))
 		default:
@@ -109,8 +111,8 @@ func (s *starting) awaitService(ctx context.Context, id string, service run.Serv
 	}
 }
 
-// awaitPort has the shim of the main container, whose network the services
-// share, wait for one of the ports.
+// awaitPort runs the shim in the main container, whose network the services
+// share, to wait for one of the ports.
 func (d *Driver) awaitPort(ctx context.Context, id string, ports []string) error {
 	var complaint tail
 	code, err := d.exec(ctx, id, []string{
@@ -130,17 +132,17 @@ func (d *Driver) awaitPort(ctx context.Context, id string, ports []string) error
 	return nil
 }
 
-// serviceDied tells the service's last lines in the setup's log and returns
-// the fault.
+// serviceDied writes the service's last log lines to the setup log and returns
+// the error.
 func (s *starting) serviceDied(ctx context.Context, id string, service run.ServiceSpec) error {
 	d := s.driver
 	c, err := d.client.ContainerInspect(ctx, id)
 	if err != nil {
-		return daemonError(err, "looking at service %s", service.Name)
+		return daemonError(err, "inspect service %s", service.Name)
 	}
 	lines, err := d.lastLines(ctx, id)
 	if err != nil {
-		d.log.WarnContext(ctx, "reading the log of a service", "key", s.key().String(), "error", err)
+		d.log.WarnContext(ctx, "failed to read the log of a service", "key", s.key().String(), "error", err)
 	}
 	for _, line := range lines {
 		s.log("service " + service.Name + ": " + line)
@@ -152,7 +154,7 @@ func (s *starting) serviceDied(ctx context.Context, id string, service run.Servi
 	return run.Errorf(run.CodeInvalid, "%s", message)
 }
 
-// endsWithin reports whether the container ends within a span of time.
+// endsWithin reports whether the container ends within the given duration.
 func (d *Driver) endsWithin(ctx context.Context, id string, span time.Duration) (bool, error) {
 	watch, cancel := context.WithTimeout(ctx, span)
 	defer cancel()
@@ -163,25 +165,25 @@ func (d *Driver) endsWithin(ctx context.Context, id string, span time.Duration) 
 	case err := <-fault:
 		switch {
 		case ctx.Err() != nil:
-			return false, daemonError(context.Cause(ctx), "waiting for container %s", id)
+			return false, daemonError(context.Cause(ctx), "wait for container %s", id)
 		case watch.Err() != nil:
 			return false, nil
 		case cerrdefs.IsNotFound(err):
 			return true, nil
 		}
-		return false, daemonError(err, "waiting for container %s", id)
+		return false, daemonError(err, "wait for container %s", id)
 	}
 }
 
 func (d *Driver) lastLines(ctx context.Context, id string) ([]string, error) {
 	log, err := d.client.ContainerLogs(ctx, id, container.LogsOptions{ShowStdout: true, ShowStderr: true, Tail: serviceTail})
 	if err != nil {
-		return nil, daemonError(err, "reading the log of container %s", id)
+		return nil, daemonError(err, "read the log of container %s", id)
 	}
 	defer func() { _ = log.Close() }()
 	var text bytes.Buffer
 	if _, err := stdcopy.StdCopy(&text, &text, log); err != nil {
-		return nil, daemonError(err, "reading the log of container %s", id)
+		return nil, daemonError(err, "read the log of container %s", id)
 	}
 	trimmed := strings.TrimSpace(text.String())
 	if trimmed == "" {

@@ -8,28 +8,28 @@ import (
 )
 
 const (
-	// silenceFirst is after how long a silent stream is first compared with
-	// the journal, silenceMost how rarely in the end. Streams lose nothing by
-	// themselves; but any other client of the daemon that is attached to the
-	// container and does not read holds up everyone's.
+	// silenceFirst is how long a stream may be silent before it is first
+	// compared with the journal. The interval then doubles up to silenceMax.
+	// Streams lose nothing by themselves, but any other client of the daemon
+	// that is attached to the container and does not read blocks all of them.
 	silenceFirst = 15 * time.Second
 	silenceMost  = 5 * time.Minute
 )
 
-// journalSize is what the journal measured when a frame was its last one. The
-// zero value knows nothing.
+// journalSize is the size of the journal at the time a frame was its last one.
+// In the zero value the size is unknown.
 type journalSize struct {
 	known bool
 	last  int64 // frame
 	bytes int64
 }
 
-// begin says that the first frame of all will have this number.
+// begin records the number that the first frame of the journal will have.
 func (s *journalSize) begin(first int64) {
 	*s = journalSize{known: first > 0, last: first - 1}
 }
 
-// add counts a frame that was read. Across a gap the size is not known.
+// add counts a frame that was read. After a gap the size is unknown.
 func (s *journalSize) add(n, size int64) {
 	if n > s.last {
 		s.known = s.known && n == s.last+1
@@ -37,9 +37,9 @@ func (s *journalSize) add(n, size int64) {
 	}
 }
 
-// checkSilence compares the size of the journal with what was read of it, and
-// yields what is missing. While nothing happens it costs two requests that
-// start nothing in the container.
+// checkSilence compares the size of the journal with the frames read from it,
+// and yields missing frames. While the task is silent it costs two requests,
+// and starts no process in the container.
 func (f *follower) checkSilence(ctx context.Context) error {
 	size, err := f.measureJournal(ctx)
 	if err != nil {
@@ -53,10 +53,10 @@ func (f *follower) checkSilence(ctx context.Context) error {
 		return err
 	}
 	if f.next > before {
-		f.driver.log.WarnContext(ctx, "a container's streams are held up", "key", f.key.String())
+		f.driver.log.WarnContext(ctx, "the streams of a container are blocked", "key", f.key.String())
 	}
 	again, err := f.measureJournal(ctx)
-	if err == nil && again == size { // so it ended with the frame that was read last
+	if err == nil && again == size { // so the frame read last was the last one of the journal
 		f.known = journalSize{known: true, last: f.next - 1, bytes: size}
 	}
 	return err
@@ -65,10 +65,10 @@ func (f *follower) checkSilence(ctx context.Context) error {
 func (f *follower) measureJournal(ctx context.Context) (int64, error) {
 	journal, err := f.driver.client.ContainerStatPath(ctx, f.id, journalPath())
 	switch {
-	case cerrdefs.IsNotFound(err): // not begun; or removed, which the streams' end tells
+	case cerrdefs.IsNotFound(err): // not begun, or removed, which the end of the streams reports
 		return 0, nil
 	case err != nil:
-		return 0, daemonError(err, "measuring the journal of %s", f.key)
+		return 0, daemonError(err, "measure the journal of %s", f.key)
 	}
 	return journal.Size, nil
 }

@@ -16,28 +16,28 @@ import (
 
 const (
 	// settleRunning is how long a running container without a journal, whose
-	// order was given by another process, may take to begin or to give up.
+	// order another process sends, may take to begin or to give up.
 	settleRunning = 5 * time.Second
-	// settleCreated is how long a container that was made by another process
-	// may take to be started.
+	// settleCreated is how long a container that another process created may
+	// take to be started.
 	settleCreated = 2 * time.Second
-	// settleLook is how often that is looked at.
+	// settleLook is the polling interval for both.
 	settleLook = 20 * time.Millisecond
-	// certain bounds a call that makes something at the daemon. Such calls
-	// are not cut short when the caller gives up: it would not be known what
-	// there is to remove.
+	// certain bounds a call that creates something at the daemon. Such a call
+	// is not cut short when the caller gives up: the driver could not know what
+	// to remove.
 	certain = 2 * time.Minute
 	// orderTries is how often a container that was found ended is started to
-	// take its order.
+	// read its order.
 	orderTries = 3
-	// cleanup bounds the removal of what a failed start made.
+	// cleanup bounds the removal of what a failed start created.
 	cleanup = 30 * time.Second
 )
 
-// Start implements executor.Driver. The steps of a key run at most once
-// because the shim's journal lies on a volume of the one container that has
-// the key's name, and a shim that finds a journal runs nothing: whatever state
-// a container is found in, it may be started again as long as it is the same.
+// Start implements executor.Driver. The steps of a key run at most once: the
+// shim's journal is on a volume of the one container that has the key's name,
+// and a shim that finds a journal runs nothing. In every state the container
+// may therefore be started again, as long as it is the same container.
 func (d *Driver) Start(ctx context.Context, task executor.Task) (_ executor.Handle, err error) {
 	key := task.Definition.Key
 	p, err := d.newPlan(task.Definition)
@@ -46,7 +46,7 @@ func (d *Driver) Start(ctx context.Context, task executor.Task) (_ executor.Hand
 	}
 	unlock, err := d.locks.Lock(ctx, key)
 	if err != nil {
-		return nil, daemonError(err, "waiting for another call about %s", key)
+		return nil, daemonError(err, "wait for another operation on %s", key)
 	}
 	defer unlock()
 
@@ -58,8 +58,8 @@ func (d *Driver) Start(ctx context.Context, task executor.Task) (_ executor.Hand
 		if err == nil {
 			return
 		}
-		if ctx.Err() != nil && run.CodeOf(err) == run.CodeUnavailable { // a connection that broke because the call was over
-			err = daemonError(context.Cause(ctx), "starting %s (%v)", key, err)
+		if ctx.Err() != nil && run.CodeOf(err) == run.CodeUnavailable { // the connection broke because the caller gave up
+			err = daemonError(context.Cause(ctx), "start %s (%v)", key, err)
 		}
 		s.giveUp(ctx)
 	}()
@@ -92,10 +92,10 @@ type starting struct {
 	services []*imageInfo
 	id       string // of the main container
 	nonce    string
-	found    string // the image of a container that was there before
-	idle     bool   // no step has run, and none can until the order is given
-	launched bool   // task.Launch has agreed
-	first    int64  // number of the shim's first frame, as Launch said
+	found    string // image of a container that existed before
+	idle     bool   // no step has run, and none can run until the order is sent
+	launched bool   // task.Launch returned no error
+	first    int64  // number of the shim's first frame, from task.Launch
 	attached *attachment
 }
 
@@ -105,7 +105,7 @@ func (s *starting) handle() *handle {
 	return &handle{driver: s.driver, key: s.key(), id: s.id, nonce: s.nonce}
 }
 
-// giveUp removes what was made, if it is certain that no step has run.
+// giveUp removes what was created, if it is certain that no step has run.
 func (s *starting) giveUp(ctx context.Context) {
 	if s.attached != nil {
 		s.attached.close()
@@ -120,15 +120,16 @@ func (s *starting) giveUp(ctx context.Context) {
 		err = s.driver.removeAll(ctx, s.key())
 	}
 	if err != nil {
-		s.driver.log.WarnContext(ctx, "removing a failed environment", "key", s.key().String(), "error", err)
+		s.driver.log.WarnContext(ctx, "failed to remove a failed environment", "key", s.key().String(), "error", err)
 	}
 }
 
-// prepare has the images, the shim and the main container ready.
+// prepare makes the images, the shim's volume and the main container ready.
 func (s *starting) prepare(ctx context.Context) (begun bool, err error) {
 	d, def := s.driver, s.task.Definition
 	if s.task.Resume {
-		// All was there when it was launched; a registry must not have a say.
+		// All images were present at the launch; an unreachable registry must
+		// not fail a resumed task.
 		def.PullPolicy = run.PullIfNotPresent
 	}
 	if s.found != "" {
@@ -158,7 +159,7 @@ func (s *starting) prepare(ctx context.Context) (begun bool, err error) {
 	return false, ctxError(ctx)
 }
 
-// create makes the main container, or finds that it is there.
+// create creates the main container, or finds an existing one.
 func (s *starting) create(ctx context.Context) (begun bool, err error) {
 	d := s.driver
 	config, host := d.mainConfig(s.plan)
@@ -174,12 +175,12 @@ func (s *starting) create(ctx context.Context) (begun bool, err error) {
 		}
 		return begun, err
 	}
-	return false, refused(err, "making the container")
+	return false, refused(err, "create the container")
 }
 
-// find looks for a container that an earlier call made, and reports whether
-// its shim has begun. Where it has not, the container does not run when find
-// returns, or is not there any more.
+// find looks for a container that an earlier call created, and reports whether
+// its shim has begun. If it has not, the container is not running when find
+// returns, or does not exist any more.
 func (s *starting) find(ctx context.Context) (begun bool, err error) {
 	d := s.driver
 	c, err := d.inspect(ctx, s.key())
@@ -196,8 +197,8 @@ func (s *starting) find(ctx context.Context) (begun bool, err error) {
 	}
 	switch state {
 	case container.StateCreated:
-		// Never started; whoever attached to it and left has closed its stdin
-		// for good.
+		// Never started. A client that attached to it and left has closed its
+		// stdin for good.
 		s.id = ""
 		return false, d.removeContainer(ctx, c.ID)
 	case container.StateRemoving, container.StateDead:
@@ -208,8 +209,8 @@ func (s *starting) find(ctx context.Context) (begun bool, err error) {
 		return false, d.removeContainer(ctx, c.ID)
 	case container.StateExited:
 	default:
-		// Nobody gives it its order any more, or whoever does is too late:
-		// once stopped it either left a journal or never will.
+		// No other process sends the order in time any more. Once killed, the
+		// shim has written a journal or never will.
 		if err := d.kill(ctx, s.id); err != nil {
 			return false, err
 		}
@@ -218,11 +219,11 @@ func (s *starting) find(ctx context.Context) (begun bool, err error) {
 		}
 	}
 	s.idle = true
-	return false, d.removeServices(ctx, s.key()) // they share a network namespace that is gone
+	return false, d.removeServices(ctx, s.key()) // the network namespace that they share does not exist any more
 }
 
-// settle waits while the container may be about to be started, or to begin, by
-// another process, and returns its state then.
+// settle waits while another process may be about to start the container, or
+// its shim to begin. It returns the container's last state.
 func (s *starting) settle(ctx context.Context, state container.ContainerState) (bool, container.ContainerState, error) {
 	d := s.driver
 	for began := time.Now(); ; {
@@ -245,13 +246,14 @@ func (s *starting) settle(ctx context.Context, state container.ContainerState) (
 		}
 		c, err := d.client.ContainerInspect(ctx, s.id)
 		if err != nil {
-			return false, state, daemonError(err, "looking at the container of %s", s.key())
+			return false, state, daemonError(err, "inspect the container of %s", s.key())
 		}
 		state = c.State.Status
 	}
 }
 
-// launch starts the containers, tells the executor, and hands the order over.
+// launch starts the containers, records the launch with the executor, and sends
+// the order to the shim.
 func (s *starting) launch(ctx context.Context) (_ *handle, err error) {
 	d := s.driver
 	for try := 1; ; try++ {
@@ -279,35 +281,35 @@ func (s *starting) launch(ctx context.Context) (_ *handle, err error) {
 	}
 }
 
-// hand tells the executor, once, and writes the order.
+// hand records the launch with the executor, once, and writes the order.
 func (s *starting) hand(ctx context.Context) error {
 	if !s.launched {
 		first, err := s.task.Launch()
 		if err != nil {
-			return run.Errorf(codeOf(err), "recording the launch: %w", err)
+			return run.Errorf(codeOf(err), "record the launch: %w", err)
 		}
 		s.launched, s.first = true, first
 	}
 	if err := s.attached.send(ctx, s.order(s.first)); err != nil {
-		return &run.Error{Code: run.CodeUnavailable, Message: "handing the definition to the shim failed", Err: err}
+		return &run.Error{Code: run.CodeUnavailable, Message: "send the definition to the shim", Err: err}
 	}
 	s.attached.first = s.first
 	return nil
 }
 
-// lost reports whether the order did not reach the shim, which has ended then.
-// Whoever attached to a container that had ended, and was killed before it was
-// started, has closed its stdin for the time that it runs next.
+// lost reports whether the order did not reach the shim, which has then ended.
+// A client that attached to an ended container, and was killed before it
+// started the container, has closed stdin for the container's next run.
 func (s *starting) lost(ctx context.Context) (bool, error) {
 	if s.found == "" {
-		return false, nil // nobody else had to do with it
+		return false, nil // no other process has used the container
 	}
 	begun, state, err := s.settle(ctx, container.StateRunning)
 	return err == nil && !begun && state == container.StateExited, err
 }
 
-// startMain attaches to the main container and starts it. Where the volume
-// with the shim was pruned meanwhile it is filled again.
+// startMain attaches to the main container and starts it. If the volume with
+// the shim was pruned meanwhile, startMain fills it again.
 func (s *starting) startMain(ctx context.Context) (err error) {
 	d := s.driver
 	for attempt := 1; ; attempt++ {
@@ -321,7 +323,7 @@ func (s *starting) startMain(ctx context.Context) (err error) {
 		s.attached.close()
 		s.attached = nil
 		if attempt > 1 || !strings.Contains(err.Error(), toolDir) {
-			return refused(err, "starting the container")
+			return refused(err, "start the container")
 		}
 		d.forgetVolume()
 		if err := d.ensureVolume(ctx, s.task.Definition.Image, s.plan.platform); err != nil {
@@ -330,7 +332,7 @@ func (s *starting) startMain(ctx context.Context) (err error) {
 	}
 }
 
-// order is what the shim gets. It holds nothing that only the driver needs.
+// order returns the order for the shim. It omits what only the driver needs.
 func (s *starting) order(first int64) run.ShimOrder {
 	def := s.task.Definition
 	def.Auth, def.Services = nil, nil
@@ -348,7 +350,7 @@ func (s *starting) order(first int64) run.ShimOrder {
 	return order
 }
 
-// create makes a container, also when the context ends meanwhile.
+// create creates a container, even if the context ends meanwhile.
 func (d *Driver) create(ctx context.Context, config *container.Config, host *container.HostConfig, platform *ocispec.Platform, name string) (id string, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), certain)
 	defer cancel()
@@ -356,17 +358,17 @@ func (d *Driver) create(ctx context.Context, config *container.Config, host *con
 	return made.ID, err
 }
 
-// start starts a container, also when the context ends meanwhile.
+// start starts a container, even if the context ends meanwhile.
 func (d *Driver) start(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), certain)
 	defer cancel()
 	return d.client.ContainerStart(ctx, id, container.StartOptions{})
 }
 
-// ctxError tells that the caller gave up meanwhile.
+// ctxError returns an error if the context has ended.
 func ctxError(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
 	}
-	return daemonError(context.Cause(ctx), "starting the environment")
+	return daemonError(context.Cause(ctx), "start the environment")
 }

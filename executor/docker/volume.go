@@ -19,33 +19,35 @@ import (
 )
 
 const (
-	// digestLength is how much of the shim's digest names its volume.
+	// digestLength is how many characters of the shim's digest name its volume.
 	digestLength = 16
 
-	// setupPatience is how long a process waits for another one's setup
-	// container before it takes the maker for dead. Filling the volume takes
-	// well under a second; a maker that is slower than this begins anew.
+	// setupPatience is how long a process waits for another process's setup
+	// container before it assumes that its creator is dead. Filling the volume
+	// takes well under a second. A creator that is slower than this begins
+	// again.
 	setupPatience = 10 * time.Second
 
-	// setupLimit bounds all that, however many processes hinder each other.
+	// setupLimit bounds the whole setup, even if many processes delay each
+	// other.
 	setupLimit = 2 * time.Minute
 
-	// setupLook is how often the end of another process' setup is looked for.
+	// setupLook is the polling interval for the end of another process's setup.
 	setupLook = 50 * time.Millisecond
 )
 
-// shimBinary is the program that becomes the main containers' first process.
+// shimBinary is the program that runs as the first process of main containers.
 type shimBinary struct {
 	content []byte
 	digest  string
 }
 
-// volumeState remembers that the shared volume was found complete.
+// volumeState records whether the shared volume is known to be complete.
 type volumeState struct {
 	mu    sync.Mutex
 	ready bool
-	rival string    // another process' setup container
-	since time.Time // it was seen first
+	rival string    // setup container of another process
+	since time.Time // when it was first seen
 }
 
 func (d *Driver) volumeName() string {
@@ -59,11 +61,11 @@ func (d *Driver) shimMount(readOnly bool) mount.Mount {
 	}
 }
 
-// ensureVolume makes sure that the shared volume holds the shim. A volume's
-// content can be reached only through a container, so one is made, from the
-// image that is needed anyhow, and never started. Its fixed name is the lock
-// among processes: whoever made it looks for the marker, which is written
-// last, and fills the volume where there is none.
+// ensureVolume makes sure that the shared volume holds the shim. The content of
+// a volume is reachable only through a container. The driver therefore creates
+// one from the task's image and never starts it. The fixed name of that
+// container is the lock among processes: its creator looks for the marker,
+// which is written last, and fills the volume if the marker is missing.
 func (d *Driver) ensureVolume(ctx context.Context, imageName string, platform *ocispec.Platform) error {
 	d.volume.mu.Lock()
 	defer d.volume.mu.Unlock()
@@ -81,9 +83,9 @@ func (d *Driver) ensureVolume(ctx context.Context, imageName string, platform *o
 	return nil
 }
 
-// trySetup makes the setup container and with it the volume complete. Where
-// another process has that container it waits a little: the volume is ready
-// once the other's container shows it complete.
+// trySetup creates the setup container and completes the volume with it. If
+// another process has that container, trySetup waits a little: the volume is
+// ready once that container shows it complete.
 func (d *Driver) trySetup(ctx context.Context, imageName string, platform *ocispec.Platform) error {
 	name := d.volumeName() + "-setup"
 	config := &container.Config{
@@ -100,35 +102,35 @@ func (d *Driver) trySetup(ctx context.Context, imageName string, platform *ocisp
 		return d.awaitSetup(ctx, name)
 	}
 	if err != nil {
-		return refused(err, "making the container that fills volume %s", d.volumeName())
+		return refused(err, "create the container that fills volume %s", d.volumeName())
 	}
 	err = d.fillVolume(ctx, id)
 	if removed := d.removeContainer(context.WithoutCancel(ctx), id); err == nil {
 		err = removed
 	}
 	if run.CodeOf(err) == run.CodeNotFound {
-		return pause(ctx, setupLook) // another process took this one for dead
+		return pause(ctx, setupLook) // another process assumed that this one was dead
 	}
 	d.volume.ready = err == nil
 	return err
 }
 
-// awaitSetup looks at another process' setup, waits for it, and ends it where
-// that process seems to be dead.
+// awaitSetup inspects and waits for another process's setup container, and
+// removes it if that process seems to be dead.
 func (d *Driver) awaitSetup(ctx context.Context, name string) error {
 	other, err := d.client.ContainerInspect(ctx, name)
 	if cerrdefs.IsNotFound(err) {
 		return ctxError(ctx)
 	}
 	if err != nil {
-		return daemonError(err, "waiting for container %s", name)
+		return daemonError(err, "wait for container %s", name)
 	}
-	if other.ID != d.volume.rival { // the daemon's clock may be another one
+	if other.ID != d.volume.rival { // the daemon's clock may differ
 		d.volume.rival, d.volume.since = other.ID, time.Now()
 	}
 	d.volume.ready = d.volumeComplete(ctx, other.ID)
 	if d.volume.ready || time.Since(d.volume.since) > d.setupPatience {
-		return d.removeContainer(ctx, other.ID) // of no more use, or its maker is dead
+		return d.removeContainer(ctx, other.ID) // not needed any more, or its creator is dead
 	}
 	return pause(ctx, setupLook)
 }
@@ -144,7 +146,7 @@ func (d *Driver) volumeComplete(ctx context.Context, id string) bool {
 	return err == nil && shim.Size == int64(len(d.shim.content))
 }
 
-// forgetVolume makes the next start look at the volume again.
+// forgetVolume makes the next start check the volume again.
 func (d *Driver) forgetVolume() {
 	d.volume.mu.Lock()
 	defer d.volume.mu.Unlock()
@@ -161,18 +163,18 @@ func (d *Driver) fillVolume(ctx context.Context, id string) error {
 		return err
 	}
 	if err := d.client.CopyToContainer(ctx, id, toolDir, archive, container.CopyToContainerOptions{}); err != nil {
-		return daemonError(err, "copying the shim to volume %s", d.volumeName())
+		return daemonError(err, "copy the shim to volume %s", d.volumeName())
 	}
 	d.dropOldVolumes(ctx)
 	return nil
 }
 
-// dropOldVolumes removes the volumes of other shims that no container uses, as
-// upgrades leave them. An executor that still needs one fills it again.
+// dropOldVolumes removes the unused volumes of other shim versions, which
+// upgrades leave behind. An executor that still needs one fills it again.
 func (d *Driver) dropOldVolumes(ctx context.Context) {
 	found, err := d.client.VolumeList(ctx, volume.ListOptions{Filters: filters.NewArgs(filters.Arg("label", d.label("shim")))})
 	if err != nil {
-		d.log.WarnContext(ctx, "listing old shim volumes", "error", err)
+		d.log.WarnContext(ctx, "failed to list old shim volumes", "error", err)
 		return
 	}
 	for _, v := range found.Volumes {
@@ -181,18 +183,19 @@ func (d *Driver) dropOldVolumes(ctx context.Context) {
 		}
 		err := d.client.VolumeRemove(ctx, v.Name, false)
 		if err != nil && !cerrdefs.IsConflict(err) && !cerrdefs.IsNotFound(err) { // conflict: it is in use
-			d.log.WarnContext(ctx, "removing an old shim volume", "volume", v.Name, "error", err)
+			d.log.WarnContext(ctx, "failed to remove an old shim volume", "volume", v.Name, "error", err)
 		}
 	}
 }
 
-// archive packs the shim, and then its marker: whoever sees the marker may
-// use the shim.
+// archive packs the shim and then its marker: a process that sees the marker
+// may use the shim.
 func (s shimBinary) archive() (io.Reader, error) {
 	return archiveOf(archived{shimFile, 0o555, s.content}, archived{markerFile, 0o444, []byte(s.digest)})
 }
 
-// pause waits for a span of time. The error has CodeCanceled or CodeTimeout.
+// pause waits for the given duration. The error has CodeCanceled or
+// CodeTimeout.
 func pause(ctx context.Context, span time.Duration) error {
 	timer := time.NewTimer(span)
 	defer timer.Stop()
@@ -200,6 +203,6 @@ func pause(ctx context.Context, span time.Duration) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return daemonError(context.Cause(ctx), "waiting")
+		return daemonError(context.Cause(ctx), "wait")
 	}
 }

@@ -20,7 +20,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// archiveCases are about steps that move archives. The suite is the executor.
+// archiveCases test steps that move archives. The suite takes the part of the
+// executor.
 func archiveCases() []testCase {
 	archives := func(f executor.Features) bool { return f.Archives }
 	return []testCase{
@@ -64,14 +65,14 @@ func restores(to string) run.StepDef {
 	return run.StepDef{ArchiveStep: run.ArchiveStep{RestoreWorkspace: &run.RestoreWorkspace{To: to}}}
 }
 
-// mover is the suite as an executor of one environment.
+// mover is the suite in the part of an executor of one environment.
 type mover struct {
 	*bench
 	handle executor.Courier
 }
 
-// serve starts the definition, has each step that asks served, and follows to
-// the end.
+// serve starts the definition, calls each for every step with a request, and
+// follows the task to its end.
 func (b *bench) serve(d run.Definition, each func(m mover, ask run.Frame)) story {
 	b.Helper()
 	h := b.start(d)
@@ -102,7 +103,7 @@ func (m mover) connect() io.ReadWriteCloser {
 	return c
 }
 
-// asking is what Inquire tells of a step, as far as transfers need it.
+// asking returns the request of a step as far as transfers need it.
 func asking(ask run.Frame) transfer.Ask { return transfer.Ask{Frame: ask.N, Pulses: true} }
 
 func (m mover) pack(ask run.Frame) ([]byte, error) {
@@ -131,7 +132,7 @@ func (m mover) answer(ask run.Frame, a transfer.Answer) {
 	require.NoError(m, transfer.Send(m.limit(), m.connect(), ask.N, a))
 }
 
-// relay serves steps that save and restore: what is saved is restored.
+// relay serves steps that save and restore: it restores the saved archive.
 func relay(saved *[]byte) func(m mover, ask run.Frame) {
 	return func(m mover, ask run.Frame) {
 		wanted, err := transfer.Inquire(m.limit(), m.connect(), ask.N)
@@ -167,7 +168,7 @@ func archiveRoundTrip(b *bench) {
 	require.Equal(b, "moved save_workspace\n", s.stepOutput(1))
 	require.Equal(b, "moved restore_workspace\n", s.stepOutput(2))
 	require.Equal(b, run.StreamSystem, s.frames[streamOf(s, 1)].Stream)
-	require.Nil(b, s.result().Steps[1].ExitCode, "it has none")
+	require.Nil(b, s.result().Steps[1].ExitCode, "an archive step has none")
 	require.Equal(b, 0, *s.result().ExitCode)
 }
 
@@ -188,8 +189,8 @@ func archiveNothing(b *bench) {
 	require.Equal(b, "0\n", s.stepOutput(3))
 }
 
-// archiveFewProcesses moves an archive where the steps may have hardly a process:
-// whoever moves it needs none of theirs.
+// archiveFewProcesses moves an archive in a task that may have only one process:
+// the file helper does not count.
 func archiveFewProcesses(b *bench) {
 	var saved []byte
 	d := b.steps(script("head -c 20000000 /dev/urandom > noise"), saves("", "", "noise"), restores("copy"), script("cmp noise copy/noise && echo same"))
@@ -199,8 +200,8 @@ func archiveFewProcesses(b *bench) {
 	require.Equal(b, "same\n", s.stepOutput(3))
 }
 
-// archiveUser moves files as the task's user, who gets what is unpacked and
-// packs nothing that only others may read.
+// archiveUser moves files as the task's user, who owns the unpacked files and
+// cannot pack files that only other users may read.
 func archiveUser(b *bench) {
 	var saved []byte
 	d := b.steps(script("echo mine > mine; chmod 600 mine"), saves("", "", "mine"), restores("made/here"),
@@ -253,11 +254,11 @@ func packed(b *bench, headers []archivetar.Header, content string) []byte {
 	return z.EncodeAll(archive(b, headers, content), nil)
 }
 
-// archiveNotAll breaks streams off in every manner. The step waits on, and
-// nothing that was cut is taken for the whole.
+// archiveNotAll breaks streams off in several ways. The step continues to wait, and
+// a part is never taken for the whole.
 func archiveNotAll(b *bench) {
 	var saved []byte
-	errSource := errors.New("the source broke off")
+	errSource := errors.New("read error")
 	whole := relay(&saved)
 	d := b.steps(script("head -c 3000000 /dev/urandom > noise"), saves("", ""), restores("copy"), script("cmp noise copy/noise && echo same"))
 	s := b.serve(d, func(m mover, ask run.Frame) {
@@ -270,7 +271,7 @@ func archiveNotAll(b *bench) {
 			require.NoError(m, err)
 			require.NoError(m, p.Close())
 			_, err = io.Copy(io.Discard, p)
-			require.Error(m, err, "what was closed has no end")
+			require.Error(m, err, "a closed transfer has no end")
 			whole(m, ask)
 			return
 		}
@@ -285,20 +286,20 @@ func archiveNotAll(b *bench) {
 		ctx, cancel := context.WithCancel(m.Context())
 		_, err = transfer.Unpack(ctx, m.connect(), asking(ask), transfer.Limits{}, io.MultiReader(bytes.NewReader(saved[:100]), canceling{cancel}))
 		require.Error(m, err)
-		require.Error(m, m.unpack(ask, io.MultiReader(bytes.NewReader(saved), bytes.NewReader(make([]byte, 2<<20)))), "something follows")
+		require.Error(m, m.unpack(ask, io.MultiReader(bytes.NewReader(saved), bytes.NewReader(make([]byte, 2<<20)))), "trailing data")
 		whole(m, ask)
 	})
 	require.Equal(b, run.StatusSuccess, s.result().Status, s.result().Reason)
 	require.Equal(b, "same\n", s.stepOutput(3))
 }
 
-// failing is a source that brings an error.
+// failing is a source that fails.
 type failing struct{ err error }
 
 // Read implements io.Reader.
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// canceling is a source that ends a context.
+// canceling is a source that cancels a context.
 type canceling struct{ cancel context.CancelFunc }
 
 // Read implements io.Reader.
@@ -316,16 +317,16 @@ func archiveFaults(b *bench) {
 		require.ErrorAs(m, err, &fault)
 		require.Equal(m, run.CodeNotFound, fault.Code)
 		err = m.unpack(ask, strings.NewReader("x"))
-		require.ErrorAs(m, err, &fault, "it saves")
+		require.ErrorAs(m, err, &fault, "the step saves")
 		require.Equal(m, run.CodeInvalid, fault.Code)
-		m.answer(ask, transfer.Answer{Lines: []string{"told"}, Fault: "there is no directory"})
+		m.answer(ask, transfer.Answer{Lines: []string{"a line"}, Fault: "there is no directory"})
 	})
 	r := s.result()
 	require.Equal(b, run.StatusFailed, r.Status)
 	require.Equal(b, run.CauseStep, r.Cause)
 	require.Equal(b, "step 1 could not save the workspace: there is no directory", r.Reason)
 	require.Equal(b, []run.Status{run.StatusFailed, run.StatusSkipped, run.StatusSkipped, run.StatusSuccess}, statuses(r))
-	require.Equal(b, "told\n", s.stepOutput(0))
+	require.Equal(b, "a line\n", s.stepOutput(0))
 	require.Equal(b, "cleaning\n", s.stepOutput(3))
 }
 
@@ -382,7 +383,7 @@ func archiveKeys(b *bench) {
 		d.Key = key()
 		d.Steps = d.Steps[:1]
 		d.Steps = append(d.Steps, run.StepDef{When: run.WhenOnSuccess, ArchiveStep: run.ArchiveStep{SaveCache: &run.SaveCache{Key: template}}})
-		r := b.serve(d, func(m mover, _ run.Frame) { m.Errorf("%s: it asked", template) }).result()
+		r := b.serve(d, func(m mover, _ run.Frame) { m.Errorf("%s: it sent a request", template) }).result()
 		require.Equal(b, run.StatusFailed, r.Status, template)
 		require.Contains(b, r.Reason, want, template)
 		require.NotContains(b, r.Reason, "xq-hidden-3141")
@@ -401,8 +402,8 @@ func archiveTimeout(b *bench) {
 	require.Equal(b, "cleaning\n", s.stepOutput(1))
 }
 
-// archiveStopped stops a task in the midst of a transfer that nobody goes on
-// with.
+// archiveStopped stops a task in the middle of a transfer that no process
+// continues.
 func archiveStopped(b *bench) {
 	d := b.steps(script("head -c 30000000 /dev/urandom > noise"), saves("", ""), script("echo no"))
 	d.Steps[2].When = run.WhenAlways
@@ -420,14 +421,14 @@ func archiveStopped(b *bench) {
 	require.Equal(b, run.StatusStopped, s.result().Status, s.result().Reason)
 	require.Equal(b, run.StatusStopped, s.result().Steps[1].Status)
 	require.Empty(b, s.stepOutput(2))
-	require.Less(b, time.Since(began), grace, "there is nothing to be gentle to")
+	require.Less(b, time.Since(began), grace, "no process needs the grace")
 	_, err := io.Copy(io.Discard, packing)
-	require.Error(b, err, "what was stopped has no end")
+	require.Error(b, err, "a stopped transfer has no end")
 	require.NoError(b, packing.Close())
 	b.remove(h)
 }
 
-// archiveKilled kills an executor in the midst of a transfer of each direction.
+// archiveKilled kills an executor in the middle of a transfer of each direction.
 func archiveKilled(b *bench) {
 	var saved []byte
 	d := b.steps(script("head -c 3000000 /dev/urandom > noise"), saves("", ""), restores("copy"), script("cmp noise copy/noise && echo same"))

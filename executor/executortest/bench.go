@@ -15,24 +15,24 @@ import (
 )
 
 const (
-	// patience bounds every wait of the suite; hosts may be busy.
+	// patience is the timeout of every wait of the suite; hosts may be busy.
 	patience = 60 * time.Second
-	// firstFrame is what Launch tells: some frames of a setup came before.
+	// firstFrame is returned by Launch: some frames of a setup came before.
 	firstFrame = 4
-	// grace is that of the definitions, long enough for any answer to SIGTERM.
+	// grace is that of the definitions, long enough for any response to SIGTERM.
 	grace = 20 * time.Second
 )
 
 func join(list []string) string { return strings.Join(list, ", ") }
 
-// key returns a key that nobody else has.
+// key returns a unique key.
 func key() run.Key {
 	const length = 26
 	text := strings.ToLower(rand.Text() + rand.Text())[:length]
 	return run.Key{Run: run.ID(text), Task: 1, Attempt: 1, Dispatch: 1}
 }
 
-// define returns a definition of its own key with the scripts as steps.
+// define returns a definition with a unique key and the scripts as steps.
 func (b *bench) define(scripts ...string) run.Definition {
 	d := run.Definition{
 		Key: key(), RunName: "conformance", RunGroup: "/suite/drivers", RunCounter: 7, Task: "case",
@@ -52,12 +52,12 @@ func (l *launches) launch() (int64, error) {
 	return firstFrame, nil
 }
 
-// task returns the order to start the definition.
+// task returns the task that starts the definition.
 func (b *bench) task(d run.Definition) executor.Task {
 	return executor.Task{Definition: d, Log: func(line string) { b.Log("setup:", line) }, Launch: new(launches).launch}
 }
 
-// start starts the definition, and removes it when the case has ended.
+// start starts the definition, and removes it at the end of the case.
 func (b *bench) start(d run.Definition) executor.Handle {
 	b.Helper()
 	h, err := b.driver.Start(b.limit(), b.task(d))
@@ -66,7 +66,7 @@ func (b *bench) start(d run.Definition) executor.Handle {
 	return h
 }
 
-// cleanUp removes what a failed case left.
+// cleanUp removes the environment of a failed case.
 func (b *bench) cleanUp(key run.Key) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -75,7 +75,7 @@ func (b *bench) cleanUp(key run.Key) {
 		err = h.Remove(ctx)
 	}
 	if err != nil && run.CodeOf(err) != run.CodeNotFound {
-		b.Errorf("cleaning up: %v", err)
+		b.Errorf("clean up: %v", err)
 	}
 }
 
@@ -85,20 +85,20 @@ func (b *bench) remove(h executor.Handle) {
 	require.NoError(b, h.Remove(b.limit()))
 }
 
-// limit returns a context for one call that must not hang.
+// limit returns a context with the timeout of one call.
 func (b *bench) limit() context.Context {
 	ctx, cancel := context.WithTimeout(b.Context(), patience)
 	b.Cleanup(cancel)
 	return ctx
 }
 
-// story is all that an environment told.
+// story holds the frames of an environment, and the error that ended them.
 type story struct {
 	frames []run.Frame
 	err    error
 }
 
-// read reads frames until the end, or until enough says so.
+// read reads frames until the end, or until enough returns true.
 func read(ctx context.Context, h executor.Handle, from int64, enough func(story) bool) story {
 	var s story
 	for f, err := range h.Events(ctx, from) {
@@ -114,7 +114,7 @@ func read(ctx context.Context, h executor.Handle, from int64, enough func(story)
 	return s
 }
 
-// follow reads all frames, which must be whole.
+// follow reads all frames, which must be complete.
 func (b *bench) follow(h executor.Handle) story {
 	b.Helper()
 	s := read(b.limit(), h, 1, nil)
@@ -132,7 +132,7 @@ func (b *bench) run(d run.Definition) story {
 	return s
 }
 
-// requireWhole checks what holds for every complete story.
+// requireWhole checks the invariants of every complete recording.
 func (b *bench) requireWhole(s story, first int64) {
 	b.Helper()
 	require.NotEmpty(b, s.frames)
@@ -145,14 +145,14 @@ func (b *bench) requireWhole(s story, first int64) {
 	}
 	require.NotNil(b, s.frames[len(s.frames)-1].Result)
 	for batch := range slices.Chunk(s.frames, run.MaxBatchFrames) {
-		require.NoError(b, run.CheckFrames(batch), "the gateway takes all frames")
+		require.NoError(b, run.CheckFrames(batch), "the gateway accepts all frames")
 	}
 }
 
-// result returns how the task ended.
+// result returns the result of the task.
 func (s story) result() run.TaskResult { return *s.frames[len(s.frames)-1].Result }
 
-// output returns what came through a stream; "" is any.
+// output returns the output of a stream; "" is any.
 func (s story) output(stream run.Stream) string {
 	var out strings.Builder
 	for _, f := range s.frames {
@@ -163,7 +163,7 @@ func (s story) output(stream run.Stream) string {
 	return out.String()
 }
 
-// stepOutput returns what one step printed.
+// stepOutput returns the output of one step.
 func (s story) stepOutput(step int) string {
 	var out strings.Builder
 	for _, f := range s.frames {
@@ -174,7 +174,7 @@ func (s story) stepOutput(step int) string {
 	return out.String()
 }
 
-// kinds returns the kinds of the frames, of each run of the same kind one.
+// kinds returns the kinds of the frames without repetitions.
 func (s story) kinds() []run.FrameKind {
 	var out []run.FrameKind
 	for _, f := range s.frames {
@@ -183,12 +183,12 @@ func (s story) kinds() []run.FrameKind {
 	return slices.Compact(out)
 }
 
-// shows is for read: enough once the output holds text.
+// shows returns a condition for read: the output contains text.
 func shows(text string) func(story) bool {
 	return func(s story) bool { return strings.Contains(s.output(""), text) }
 }
 
-// awaitOutput reads until the output holds text.
+// awaitOutput reads until the output contains text.
 func (b *bench) awaitOutput(h executor.Handle, text string) story {
 	b.Helper()
 	s := read(b.limit(), h, 1, shows(text))
@@ -197,8 +197,8 @@ func (b *bench) awaitOutput(h executor.Handle, text string) story {
 	return s
 }
 
-// refused checks that a definition is refused for what it asks, before its
-// launch, and that nothing is left of it.
+// refused checks that a definition is rejected as invalid, before its launch, and
+// that nothing of it is left.
 func (b *bench) refused(d run.Definition) error {
 	b.Helper()
 	var l launches
@@ -207,6 +207,6 @@ func (b *bench) refused(d run.Definition) error {
 	_, err := b.driver.Start(b.limit(), task)
 	require.Error(b, err)
 	require.Equal(b, run.CodeInvalid, run.CodeOf(err), "%v", err)
-	require.Zero(b, l.n.Load(), "the launch was told of")
+	require.Zero(b, l.n.Load(), "Launch was called")
 	return err
 }

@@ -19,25 +19,25 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// childVariable makes a test binary play an executor instead of running tests.
+// childVariable makes a test binary act as an executor instead of running tests.
 const childVariable = "DROVER_EXECUTORTEST_CHILD"
 
-// childOrder is what a child does: it starts a task and follows it, until it
-// is killed.
+// childOrder describes the work of a child: it starts a task and follows it, until
+// it is killed.
 type childOrder struct {
 	Config     string
 	Definition run.Definition
-	// HangAt makes it say so and hang there: "setup", "launch", or "" for
-	// not at all.
+	// HangAt is where the child reports and hangs: "setup", "launch", or "" for
+	// nowhere.
 	HangAt string
-	// Delay after Launch until it says so, in a goroutine of its own.
+	// Delay is the time between Launch and the report, in a goroutine of its own.
 	Delay time.Duration
-	// Move makes it begin with the first transfer that a step asks for, say so,
-	// and hang there.
+	// Move makes the child begin the first transfer that a step requests, report that,
+	// and hang.
 	Move bool
 }
 
-// What a child says.
+// The reports of a child.
 const (
 	saysReached  = "reached"
 	saysStarted  = "started"
@@ -47,11 +47,11 @@ const (
 	hangAtLaunch = "launch"
 )
 
-// Child is the first thing in the TestMain of a driver's package. In a process
-// that the suite has started to kill it, it plays an executor and does not
-// return.
+// Child must be called first in the TestMain of a driver's package. In a process
+// that the suite has started in order to kill it, Child acts as an executor and
+// does not return.
 func Child(open Open) {
-	//nolint:forbidigo // this stands in for a main
+	//nolint:forbidigo // it replaces a main
 	if text, ok := os.LookupEnv(childVariable); ok {
 		os.Exit(child(text, open))
 	}
@@ -109,11 +109,11 @@ func child(text string, open Open) int {
 	select {}
 }
 
-// beginPacking reads the beginning of what a step saves.
+// beginPacking reads the beginning of the archive of a step.
 func beginPacking(ctx context.Context, h executor.Handle, ask run.Frame) error {
 	courier, ok := h.(executor.Courier)
 	if !ok {
-		return errors.New("the driver moves no archives")
+		return errors.New("the driver does not support archives")
 	}
 	conn, err := courier.Connect(ctx)
 	if err != nil {
@@ -127,7 +127,7 @@ func beginPacking(ctx context.Context, h executor.Handle, ask run.Frame) error {
 	return err
 }
 
-// killChild lets a child run until it says the word, and kills it.
+// killChild runs a child until it reports the word, and kills it.
 func (b *bench) killChild(o childOrder, word string) {
 	b.Helper()
 	o.Config = b.Config
@@ -149,5 +149,5 @@ func (b *bench) killChild(o childOrder, word string) {
 	}
 	require.NoError(b, cmd.Process.Kill())
 	_ = cmd.Wait() // killed
-	require.True(b, found, "the child never said %q", word)
+	require.True(b, found, "the child never reported %q", word)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// containerCases are about what only some drivers have.
+// containerCases test features of some drivers.
 func containerCases() []testCase {
 	images := func(f executor.Features) bool { return f.Images }
 	users := func(f executor.Features) bool { return f.User }
@@ -88,11 +88,11 @@ func userByName(b *bench) {
 
 func userUnknown(b *bench) {
 	d := b.define("true")
-	d.User = "nobody-has-this-name"
+	d.User = "no-such-user"
 	r := b.run(d).result()
 	require.Equal(b, run.StatusFailed, r.Status)
 	require.Equal(b, run.CauseStart, r.Cause)
-	require.Contains(b, r.Reason, "nobody-has-this-name")
+	require.Contains(b, r.Reason, "no-such-user")
 }
 
 func tmpfs(b *bench) {
@@ -103,7 +103,7 @@ func tmpfs(b *bench) {
 	d.Volumes = []run.Volume{{Path: "/scratch", Tmpfs: &run.Tmpfs{Size: "1Mi"}}}
 	s := b.run(d)
 	require.Equal(b, "mounted\nwritable\n", s.stepOutput(0))
-	require.Equal(b, run.StatusFailed, s.result().Steps[1].Status, "it has a size")
+	require.Equal(b, run.StatusFailed, s.result().Steps[1].Status, "the volume has a size limit")
 }
 
 func memory(b *bench) {
@@ -140,8 +140,7 @@ func privileged(b *bench) {
 	require.Equal(b, "mounted\n", s.output(run.StreamStdout), s.output(run.StreamStderr))
 }
 
-// orphans leaves zombies to the first process of the container, if that does
-// not reap.
+// orphans leaves zombies if the first process of the container does not reap.
 func orphans(b *bench) {
 	s := b.run(b.define("for i in $(seq 20); do (sleep 0.1 &) ; done; sleep 1; cat /proc/[0-9]*/stat 2>/dev/null | grep -c ') Z ' || true"))
 	require.Equal(b, "0\n", s.output(run.StreamStdout))

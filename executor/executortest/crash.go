@@ -22,11 +22,11 @@ func crashCases() []testCase {
 	}
 }
 
-// killedBefore starts again what was killed before its launch was recorded.
+// killedBefore restarts a task that was killed before its launch was recorded.
 func killedBefore(b *bench, where string) {
 	d := b.define(once)
 	if where == hangAtSetup && !b.logsSetup(d) {
-		b.Skip("the driver has no setup to tell of")
+		b.Skip("the driver logs no setup")
 	}
 	b.killChild(childOrder{Definition: d, HangAt: where}, saysReached)
 	h := b.start(d)
@@ -34,7 +34,7 @@ func killedBefore(b *bench, where string) {
 	b.remove(h)
 }
 
-// logsSetup reports whether the driver logs anything before the launch.
+// logsSetup reports whether the driver logs a line before the launch.
 func (b *bench) logsSetup(d run.Definition) bool {
 	d.Key = key()
 	logged := false
@@ -46,15 +46,15 @@ func (b *bench) logsSetup(d run.Definition) bool {
 	return logged
 }
 
-// killedAtLaunch resumes what was killed when its launch was recorded, but not
-// carried out.
+// killedAtLaunch resumes a task that was killed when its launch was recorded, but
+// not carried out.
 func killedAtLaunch(b *bench) {
 	d := b.define(once)
 	b.killChild(childOrder{Definition: d, HangAt: hangAtLaunch}, saysReached)
 	attached, err := b.driver.Attach(b.limit(), d.Key)
 	require.NoError(b, err)
 	s := read(b.limit(), attached, 1, nil)
-	require.Equal(b, run.CodeNotFound, run.CodeOf(s.err), "it has not begun: %v", s.err)
+	require.Equal(b, run.CodeNotFound, run.CodeOf(s.err), "the task has not begun: %v", s.err)
 	require.Empty(b, s.frames)
 
 	var l launches
@@ -67,8 +67,8 @@ func killedAtLaunch(b *bench) {
 	b.remove(h)
 }
 
-// killedAround kills at moments around the hand-over of the definition. The
-// steps run exactly once, whatever was reached.
+// killedAround kills at several moments around the transfer of the definition to
+// the shim. The steps run exactly once in each case.
 func killedAround(b *bench) {
 	for _, delay := range []time.Duration{0, time.Millisecond, 3 * time.Millisecond, 10 * time.Millisecond, 40 * time.Millisecond} {
 		d := b.define(once)
@@ -96,7 +96,7 @@ func killedMidTask(b *bench) {
 func killedAndEnded(b *bench) {
 	d := b.define("echo begun; sleep 0.2; echo ended")
 	b.killChild(childOrder{Definition: d}, saysStarted)
-	time.Sleep(500 * time.Millisecond) //nolint:forbidigo // nobody follows, so nothing tells
+	time.Sleep(500 * time.Millisecond) //nolint:forbidigo // no follower reports the end
 	h, err := b.driver.Attach(b.limit(), d.Key)
 	require.NoError(b, err)
 	require.Equal(b, "begun\nended\n", b.follow(h).output(run.StreamStdout))

@@ -16,8 +16,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// damageCases damage the journal of an environment. Its task must not go on for
-// ever: it ends with that reason, once the environment has ended.
+// damageCases damage the journal of an environment. Its task must not run forever:
+// it fails with that reason once the environment has ended.
 func damageCases() []testCase {
 	copies := func(f executor.Features) bool { return f.Copy }
 	return []testCase{
@@ -26,7 +26,7 @@ func damageCases() []testCase {
 	}
 }
 
-// damages are the kinds of damage. Each keeps at least the first two lines.
+// damages returns the kinds of damage. Each keeps at least the first two lines.
 func damages() map[string]func(journal []byte) []byte {
 	const kept, cut, most = 2, 60, 9 << 20
 	boundary := func(journal []byte, line int) int {
@@ -61,11 +61,11 @@ func damagedWhileRunning(b *bench) {
 		b.damage(h, s, change)
 		h, err := b.reopen().Attach(b.limit(), d.Key)
 		require.NoError(b, err)
-		if kind != "a lost end" { // which may just not be written yet
+		if kind != "a lost end" { // the end may just not be written yet
 			s = read(b.limit(), h, 1, nil)
 			require.ErrorIs(b, s.err, executor.ErrDamaged, kind)
 			require.Equal(b, run.CodeInternal, run.CodeOf(s.err), "%s: the environment runs: %v", kind, s.err)
-			require.NotEmpty(b, s.frames, "%s: what comes before the damage", kind)
+			require.NotEmpty(b, s.frames, "%s: frames before the damage", kind)
 		}
 		require.NoError(b, h.Stop(b.limit(), grace))
 		b.requireDamaged(kind, h)
@@ -85,8 +85,8 @@ func damagedAfterTheEnd(b *bench) {
 	}
 }
 
-// requireDamaged reads until the environment has ended: with the damage, or where
-// the driver has another copy of the journal, with all frames.
+// requireDamaged reads until the environment has ended: with the damage or, if the
+// driver has another copy of the journal, with all frames.
 func (b *bench) requireDamaged(kind string, h executor.Handle) {
 	b.Helper()
 	var s story
@@ -100,7 +100,7 @@ func (b *bench) requireDamaged(kind string, h executor.Handle) {
 	}
 	require.ErrorIs(b, s.err, executor.ErrDamaged, kind)
 	require.Contains(b, s.err.Error(), "journal is damaged", kind)
-	require.NotEmpty(b, s.frames, "%s: what comes before the damage", kind)
+	require.NotEmpty(b, s.frames, "%s: frames before the damage", kind)
 	for i, f := range s.frames {
 		require.EqualValues(b, firstFrame+i, f.N, kind)
 	}
@@ -113,8 +113,8 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// damage changes the journal of an environment whose first step has printed where
-// it is.
+// damage changes the journal of an environment whose first step has printed its
+// directory.
 func (b *bench) damage(h executor.Handle, s story, change func([]byte) []byte) {
 	b.Helper()
 	dir, _, _ := strings.Cut(s.output(run.StreamStdout), "\n")

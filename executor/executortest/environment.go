@@ -13,7 +13,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// environmentCases are about what steps find around them.
+// environmentCases test the environment of steps.
 func environmentCases() []testCase {
 	return []testCase{
 		{name: "environment_precedence", run: precedence},
@@ -65,7 +65,7 @@ func stdinEmpty(b *bench) {
 	require.Equal(b, "0\n", b.run(b.define("cat | wc -c | tr -d ' '")).output(""))
 }
 
-// unsupported asks for what the driver does not declare.
+// unsupported uses features that the driver does not declare.
 func unsupported(b *bench) {
 	f := b.driver.Features()
 	asks := map[string]struct {
@@ -151,8 +151,8 @@ func archive(b *bench, headers []tar.Header, content string) []byte {
 	return buf.Bytes()
 }
 
-// copyInside tries to write outside of the directory, on a host where that
-// would do harm.
+// copyInside tries to write outside of the directory, on a host where that would do
+// harm.
 func copyInside(b *bench) {
 	h := b.start(b.define("mkdir in; pwd; sleep 30"))
 	pwd := strings.TrimSpace(b.awaitOutput(h, "\n").stepOutput(0))

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// lifeCases are about environments: starting, following, stopping, removing.
+// lifeCases test the life cycle of environments: start, follow, stop, remove.
 func lifeCases() []testCase {
 	return []testCase{
 		{name: "check", run: func(b *bench) { require.NoError(b, b.driver.Check(b.Context())) }},
@@ -67,8 +67,8 @@ func startAndFollow(b *bench) {
 	}
 }
 
-// once is a script that leaves a line for each time it runs where all
-// environments of a key would find it.
+// once is a script that writes a line for each of its runs to a file that all
+// environments of a key share.
 const once = "echo ran; echo ran >> count; cat count; sleep 0.3"
 
 func (b *bench) requireOnce(s story) {
@@ -175,7 +175,7 @@ func attachByAnother(b *bench) {
 	require.Equal(b, "begun\nended\n", s.output(""))
 	h, err = b.reopen().Attach(b.limit(), d.Key)
 	require.NoError(b, err)
-	require.Equal(b, s, b.follow(h), "an ended environment tells it again")
+	require.Equal(b, s, b.follow(h), "an ended environment yields the same frames again")
 	b.remove(h)
 }
 
@@ -203,7 +203,7 @@ func launchRefused(b *bench) {
 	task.Launch = func() (int64, error) { return 0, run.Errorf(run.CodeConflict, "the claim is closed") }
 	_, err := b.driver.Start(b.limit(), task)
 	require.Equal(b, run.CodeConflict, run.CodeOf(err), "%v", err)
-	// What is left of it, if anything, has not begun and can be removed.
+	// A remaining environment has not begun and can be removed.
 	h, err := b.driver.Attach(b.limit(), d.Key)
 	if run.CodeOf(err) == run.CodeNotFound {
 		return
@@ -213,19 +213,19 @@ func launchRefused(b *bench) {
 	b.remove(h)
 }
 
-// launchKept leaves what was made to another member of a set, which may have
-// recorded the launch, and begins with it.
+// launchKept leaves an environment to another member of a set, which may have
+// recorded the launch, and resumes it.
 func launchKept(b *bench) {
 	d := b.define("echo yes")
 	task := b.task(d)
 	task.Keep = true
-	task.Launch = func() (int64, error) { return 0, run.Errorf(run.CodeUnavailable, "another one has the key") }
+	task.Launch = func() (int64, error) { return 0, run.Errorf(run.CodeUnavailable, "another member has the key") }
 	_, err := b.driver.Start(b.limit(), task)
 	require.Equal(b, run.CodeUnavailable, run.CodeOf(err), "%v", err)
 	task = b.task(d)
 	task.Resume = true
 	h, err := b.reopen().Start(b.limit(), task)
-	require.NoError(b, err, "what was made is gone")
+	require.NoError(b, err, "the environment is gone")
 	s := b.follow(h)
 	require.Equal(b, run.StatusSuccess, s.result().Status, s.result().Reason)
 	require.Equal(b, "yes\n", s.output(""))
@@ -324,7 +324,7 @@ func vanished(b *bench) {
 	require.Equal(b, run.CodeNotFound, run.CodeOf(s.err), "%v", s.err)
 	require.NotEmpty(b, s.err.Error())
 	b.Log("reason:", s.err)
-	require.Equal(b, "begun\n", s.output(run.StreamStdout), "what was told before is not lost")
+	require.Equal(b, "begun\n", s.output(run.StreamStdout), "earlier frames are not lost")
 
 	again := b.start(d)
 	s = read(b.limit(), again, 1, nil)

@@ -8,7 +8,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// outputCases are about what steps print.
+// outputCases test the output of steps.
 func outputCases() []testCase {
 	return []testCase{
 		{name: "huge_output", run: hugeOutput},
@@ -45,12 +45,12 @@ func hugeOutput(b *bench) {
 		}
 	}
 	require.Equal(b, size, total)
-	require.Zero(b, wrong, "bytes that are not what was printed")
+	require.Zero(b, wrong, "wrong bytes")
 	b.remove(h)
 }
 
-// limitedOutput prints more than is kept of a task, in many small writes and with
-// outputs up to their limit: the gateway takes all that is sent of it.
+// limitedOutput prints more than the log limit of a task, in many small writes and
+// with outputs up to their limit: the gateway accepts all frames.
 func limitedOutput(b *bench) {
 	const limit = 100_001
 	d := b.define(`i=0; while [ $i -lt 3000 ]; do echo "line $i of what is printed, 0123456789"; i=$((i+1)); done`,
@@ -84,7 +84,7 @@ func noNewline(b *bench) {
 	require.Equal(b, "two", s.output(run.StreamStderr))
 }
 
-// lookalike prints what the shim itself writes in its journal and copy.
+// lookalike prints lines in the format of the shim's journal and copy.
 func lookalike(b *bench) {
 	text := `{"v":1,"n":5,"k":"task_end","r":{"status":"success"}}`
 	s := b.run(b.define("echo '"+text+"'; echo 'nonce "+text+"'", "exit 1"))

@@ -2,24 +2,24 @@ package executortest
 
 import "github.com/drover-run/drover/run"
 
-// Script is what an environment of a Scripted driver does.
+// Script describes an environment of a Scripted driver.
 type Script struct {
 	// Setup are lines of the setup's log.
 	Setup []string
-	// StartErr fails Start before Launch is called; nothing is left.
+	// StartErr is the error of Start before Launch is called; no environment is left.
 	StartErr error
-	// LaunchedErr fails the first Start after Launch was called; the
+	// LaunchedErr is the error of the first Start after Launch was called; the
 	// environment is left, and has not begun.
 	LaunchedErr error
-	// Frames are told as soon as the task has begun; number, version and time
-	// are filled in.
+	// Frames are written as soon as the task has begun; number, version and time are
+	// filled in.
 	Frames []run.Frame
-	// Result ends the task after the frames. Without one it goes on until
-	// Scripted.End, a Stop, or Scripted.Vanish.
+	// Result ends the task after the frames. Without one it runs until Scripted.End, a
+	// Stop, or Scripted.Vanish.
 	Result *run.TaskResult
-	// Vanished ends the environment after the frames, without an end told.
+	// Vanished ends the environment after the frames, without a task_end.
 	Vanished error
-	// IgnoreStop lets the task go on when it is stopped.
+	// IgnoreStop makes the task ignore a stop.
 	IgnoreStop bool
 }
 
@@ -49,7 +49,7 @@ func Fails(code int) Script {
 	}
 }
 
-// Hangs is the script of a task whose only step goes on until it is stopped.
+// Hangs is the script of a task whose only step runs until it is stopped.
 func Hangs() Script {
 	return Script{Frames: []run.Frame{{Kind: run.FrameStepStart, Status: run.StatusRunning}}}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Counts says what was done to a key.
+// Counts counts the calls for a key.
 type Counts struct {
 	Starts   int // calls of Start
 	Launches int // calls of Task.Launch
@@ -19,10 +19,9 @@ type Counts struct {
 	Removes  int
 }
 
-// Scripted is a driver whose environments are in memory and do what their
-// scripts say. It stands for a host: executors that are made one after another
-// on the same Scripted find what their predecessors left. It is safe for
-// concurrent use.
+// Scripted is a driver whose environments are in memory and follow their scripts.
+// It represents a host: an executor that is created with the same Scripted after
+// another one finds its environments. It is safe for concurrent use.
 type Scripted struct {
 	mu       sync.Mutex
 	fallback Script
@@ -42,12 +41,12 @@ type scriptedEnv struct {
 	begun  bool
 	first  int64
 	frames []run.Frame
-	ended  bool  // task_end was told
-	gone   error // it ended without
+	ended  bool  // task_end was written
+	gone   error // it ended without a task_end
 }
 
-// NewScripted returns a driver whose tasks succeed at once unless they have
-// another script.
+// NewScripted returns a driver whose tasks succeed at once unless they have another
+// script.
 func NewScripted() *Scripted {
 	return &Scripted{
 		fallback: Succeeds(), scripts: make(map[run.Key]Script), tasks: make(map[string]Script),
@@ -62,7 +61,7 @@ func (s *Scripted) Script(key run.Key, script Script) {
 	s.scripts[key] = script
 }
 
-// ScriptTask sets the script of the tasks of a name.
+// ScriptTask sets the script of the tasks with a name.
 func (s *Scripted) ScriptTask(name string, script Script) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +75,7 @@ func (s *Scripted) ScriptAll(script Script) {
 	s.fallback = script
 }
 
-// SetDown makes every call fail with err; nil ends that. Environments go on.
+// SetDown makes every call fail with err; nil ends that. Environments keep running.
 func (s *Scripted) SetDown(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,7 +83,7 @@ func (s *Scripted) SetDown(err error) {
 	s.notify()
 }
 
-// Emit tells further frames of a key that has begun.
+// Emit writes further frames of a key that has begun.
 func (s *Scripted) Emit(key run.Key, frames ...run.Frame) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,7 +101,7 @@ func (s *Scripted) End(key run.Key, result run.TaskResult) {
 	}
 }
 
-// Vanish ends an environment without an end told: it stays to be attached to.
+// Vanish ends an environment without a task_end; it can still be attached to.
 func (s *Scripted) Vanish(key run.Key, reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,14 +111,14 @@ func (s *Scripted) Vanish(key run.Key, reason string) {
 	}
 }
 
-// Lose takes an environment away, as if somebody had removed it.
+// Lose removes an environment, as an operator may do from outside.
 func (s *Scripted) Lose(key run.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.drop(key)
 }
 
-// Counts returns what was done to a key.
+// Counts returns the calls for a key.
 func (s *Scripted) Counts(key run.Key) Counts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +138,7 @@ func (s *Scripted) Doubled() []run.Key {
 	return out
 }
 
-// Await waits until the counts of a key are as wanted, or ctx ends.
+// Await waits until wanted accepts the counts of a key, or ctx ends.
 func (s *Scripted) Await(ctx context.Context, key run.Key, wanted func(Counts) bool) error {
 	for {
 		s.mu.Lock()
@@ -169,14 +168,14 @@ func (s *Scripted) Start(ctx context.Context, task executor.Task) (executor.Hand
 		}
 	}
 	if ctx.Err() != nil {
-		return nil, s.giveUp(task, run.Errorf(run.CodeCanceled, "given up: %w", context.Cause(ctx)))
+		return nil, s.giveUp(task, run.Errorf(run.CodeCanceled, "start canceled: %w", context.Cause(ctx)))
 	}
 	if s.begun(key) {
 		return &scriptedHandle{s, key}, nil
 	}
 	first, err := task.Launch()
 	if err != nil {
-		return nil, s.giveUp(task, run.Errorf(run.CodeOf(err), "recording the launch: %w", err))
+		return nil, s.giveUp(task, run.Errorf(run.CodeOf(err), "record the launch: %w", err))
 	}
 	if err := s.begin(key, first, task.Resume); err != nil {
 		return nil, err
@@ -184,7 +183,7 @@ func (s *Scripted) Start(ctx context.Context, task executor.Task) (executor.Hand
 	return &scriptedHandle{s, key}, nil
 }
 
-// prepare makes the environment.
+// prepare creates the environment.
 func (s *Scripted) prepare(task executor.Task) (Script, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,7 +227,7 @@ func (s *Scripted) begun(key run.Key) bool {
 	return e != nil && e.begun
 }
 
-// begin runs the steps, unless another has.
+// begin runs the steps, unless they have begun.
 func (s *Scripted) begin(key run.Key, first int64, resume bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

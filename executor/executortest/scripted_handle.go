@@ -11,7 +11,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// outlook is how the frames of an environment go on.
+// outlook describes how the frames of an environment continue.
 type outlook struct {
 	ended   bool
 	err     error
@@ -47,15 +47,14 @@ func (h *scriptedHandle) Events(ctx context.Context, from int64) iter.Seq2[run.F
 			select {
 			case <-then.changed:
 			case <-ctx.Done():
-				yield(run.Frame{}, run.Errorf(run.CodeCanceled, "following the task: %w", context.Cause(ctx)))
+				yield(run.Frame{}, run.Errorf(run.CodeCanceled, "follow the task: %w", context.Cause(ctx)))
 				return
 			}
 		}
 	}
 }
 
-// next returns the frames from number from on that are there, and how it goes
-// on after them.
+// next returns the existing frames from number from on, and how they continue.
 func (h *scriptedHandle) next(from int64) (frames []run.Frame, then outlook) {
 	s := h.driver
 	s.mu.Lock()

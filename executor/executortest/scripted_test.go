@@ -95,7 +95,7 @@ func TestScripted_faults(t *testing.T) {
 	h, err := s.Attach(t.Context(), key(2))
 	require.NoError(t, err)
 	_, err = read(t, h)
-	require.Equal(t, run.CodeNotFound, run.CodeOf(err), "it has not begun")
+	require.Equal(t, run.CodeNotFound, run.CodeOf(err), "the task has not begun")
 	again := order(2)
 	again.Resume = true
 	h, err = s.Start(t.Context(), again)
@@ -111,7 +111,7 @@ func TestScripted_faults(t *testing.T) {
 	s.Script(key(3), executortest.Hangs())
 	h, err = s.Start(t.Context(), order(3))
 	require.NoError(t, err)
-	s.SetDown(run.Errorf(run.CodeUnavailable, "the daemon is away"))
+	s.SetDown(run.Errorf(run.CodeUnavailable, "the daemon is unavailable"))
 	_, err = read(t, h)
 	require.Equal(t, run.CodeUnavailable, run.CodeOf(err))
 	require.Equal(t, run.CodeUnavailable, run.CodeOf(s.Check(t.Context())))

@@ -17,7 +17,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// secretFileCases are about secrets that are files.
+// secretFileCases test secrets that are files.
 func secretFileCases() []testCase {
 	files := func(f executor.Features) bool { return f.SecretFiles }
 	return []testCase{
@@ -30,8 +30,8 @@ func secretFileCases() []testCase {
 	}
 }
 
-// secretive gives the definition a secret of several lines as the file KEY, and
-// returns its content, and what one of its lines is.
+// secretive adds a multiline secret to the definition as the file KEY, and returns
+// its content and one of its lines.
 func secretive(d *run.Definition) (content, line string) {
 	line = "line-" + rand.Text()
 	content = "-----BEGIN-----\n" + line + "\n-----END-----\n"
@@ -45,8 +45,8 @@ func sumOf(content string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// secretFiles reads the file, looks at what it is and where it lies, and for
-// its content where that must not be.
+// secretFiles reads the file, checks its mode and file system, and searches for its
+// content where it must not appear.
 func secretFiles(b *bench) {
 	d := b.define(
 		`sha256sum < "$KEY" | cut -c1-64; ls -l "$KEY" | cut -c1-10; ls -ld "${KEY%/*}" | cut -c1-10; stat -f -c %T "$KEY"`,
@@ -61,14 +61,14 @@ func secretFiles(b *bench) {
 	require.Equal(b, sumOf(content)+"\n-r--------\ndrwx------\ntmpfs\n", s.stepOutput(0))
 	require.NotContains(b, s.output(""), line, "it is masked")
 	require.Contains(b, s.stepOutput(1), "[***]")
-	require.Equal(b, "0\n1\n", s.stepOutput(2), "it is in no environment, and in no arguments")
+	require.Equal(b, "0\n1\n", s.stepOutput(2), "no environment and no argument contains it")
 	if b.Driven != nil {
-		require.NotContains(b, b.Driven(b, d.Key), line, "what the host tells of the environment")
+		require.NotContains(b, b.Driven(b, d.Key), line, "description of the environment by the host")
 	}
 	b.remove(h)
 }
 
-// secretFilesOfUser has them be those of the user of the steps.
+// secretFilesOfUser checks that the files belong to the user of the steps.
 func secretFilesOfUser(b *bench) {
 	d := b.define(`id -u; ls -ln "$KEY" | tr -s ' ' | cut -d' ' -f1,3,4; ls -ldn "${KEY%/*}" | tr -s ' ' | cut -d' ' -f1,3; sha256sum < "$KEY" | cut -c1-64`)
 	content, _ := secretive(&d)
@@ -77,8 +77,8 @@ func secretFilesOfUser(b *bench) {
 	require.Equal(b, "1234\n-r-------- 1234 5678\ndrwx------ 1234\n"+sumOf(content)+"\n", s.output(""), s.result().Reason)
 }
 
-// secretFilesPacked saves all that there is, from the top and from where the
-// files are.
+// secretFilesPacked packs all files, from the root and from the directory of the
+// secrets.
 func secretFilesPacked(b *bench) {
 	root := b.Memory
 	if root == "" {
@@ -108,11 +108,11 @@ func secretFilesPacked(b *bench) {
 		require.NoError(b, err)
 		require.NotContains(b, string(packed), line, h.Name)
 	}
-	require.True(b, names["it"], "what lies beside is packed")
+	require.True(b, names["it"], "files beside it are packed")
 	require.False(b, names["KEY"])
 }
 
-// secretFilesResumed starts what was killed before the files were written.
+// secretFilesResumed resumes a task that was killed before the files were written.
 func secretFilesResumed(b *bench) {
 	d := b.define(`sha256sum < "$KEY" | cut -c1-64`)
 	content, _ := secretive(&d)
@@ -126,7 +126,8 @@ func secretFilesResumed(b *bench) {
 	b.remove(h)
 }
 
-// secretFilesAdopted has the files stay for who goes on after a kill.
+// secretFilesAdopted checks that the files stay for the process that continues
+// after a kill.
 func secretFilesAdopted(b *bench) {
 	d := b.define("echo begun; for i in 1 2 3 4 5; do sleep 0.1; done", `sha256sum < "$KEY" | cut -c1-64`)
 	content, _ := secretive(&d)
@@ -138,7 +139,7 @@ func secretFilesAdopted(b *bench) {
 	b.remove(h)
 }
 
-// secretFilesVanished leaves the files to the removal.
+// secretFilesVanished checks that Remove removes the files.
 func secretFilesVanished(b *bench) {
 	d := b.define(`sha256sum < "$KEY"; sleep 300`)
 	secretive(&d)

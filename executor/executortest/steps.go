@@ -9,7 +9,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// stepCases are about how steps and tasks end.
+// stepCases test the ends of steps and tasks.
 func stepCases() []testCase {
 	return []testCase{
 		{name: "exit_codes", run: exitCodes},
@@ -186,7 +186,7 @@ func background(b *bench) {
 		"sleep 300 & (trap '' TERM; sleep 300) & echo one",
 		"echo two; sleep 300 > /dev/null 2>&1 &",
 	))
-	require.Less(b, time.Since(began), patience/2, "background processes held the steps up")
+	require.Less(b, time.Since(began), patience/2, "background processes delayed the steps")
 	require.Equal(b, run.StatusSuccess, s.result().Status, s.result().Reason)
 	require.Equal(b, "one\ntwo\n", s.output(run.StreamStdout))
 }
@@ -194,7 +194,7 @@ func background(b *bench) {
 func backgroundPrints(b *bench) {
 	s := b.run(b.define("(sleep 1; echo late) & echo early", "sleep 2; echo last"))
 	require.Equal(b, run.StatusSuccess, s.result().Status, s.result().Reason)
-	require.Equal(b, "early\nlate\n", s.stepOutput(0), "what a process prints belongs to the step that started it")
+	require.Equal(b, "early\nlate\n", s.stepOutput(0), "the output of a process belongs to the step that started it")
 	require.Equal(b, "last\n", s.stepOutput(1))
 }
 

@@ -1,5 +1,5 @@
-// Package executortest holds the conformance suite that every driver passes,
-// and a scripted driver for the tests of those who use one.
+// Package executortest holds the conformance suite that every driver passes, and a
+// scripted driver for tests of packages that use a driver.
 //
 // A driver's tests are two functions:
 //
@@ -28,44 +28,44 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Open makes a driver from the configuration of a harness. Two drivers of the
-// same configuration are the same executor, before and after a restart. A
-// driver that is an io.Closer is closed after its case.
+// Open creates a driver from the configuration of a harness. Two drivers of the
+// same configuration are the same executor, before and after a restart. A driver
+// that is an io.Closer is closed after its case.
 type Open func(config string) (executor.Driver, error)
 
-// Harness is what the suite needs to know of a driver. A case has a harness of
-// its own; cases run in parallel.
+// Harness describes a driver to the suite. Each case has a harness of its own;
+// cases run in parallel.
 type Harness struct {
-	// Config is what Open gets.
+	// Config is passed to Open.
 	Config string
-	// Image is an image with /bin/sh and the usual commands, which is there
-	// already; "" for drivers without images.
+	// Image is a local image with /bin/sh and the usual commands; "" for drivers
+	// without images.
 	Image string
-	// User is a user that Image knows by name, for drivers that have users.
+	// User is a user that exists in Image, for drivers that have users.
 	User NamedUser
-	// Vanish kills the environment of a key, shim and all, from outside of
-	// the driver.
+	// Vanish kills the environment of a key, including the shim, from outside of the
+	// driver.
 	Vanish func(t testing.TB, key run.Key)
 	// Memory is a directory of the environment above that of the secrets that are
 	// files, for drivers whose environment is the host; "" is the root.
 	Memory string
-	// Driven returns all that the host, or the cluster, tells of the environment
-	// of a key; nil where there is nothing that could be asked.
+	// Driven returns the complete description of the environment of a key by the host
+	// or the cluster; nil if there is none.
 	Driven func(t testing.TB, key run.Key) string
-	// Leftovers returns what the host still has of any of the harness's
-	// environments: containers, networks, volumes, directories, processes.
+	// Leftovers returns the remains of the harness's environments on the host:
+	// containers, networks, volumes, directories, processes.
 	Leftovers func(t testing.TB) []string
 }
 
-// NamedUser is a user of an image and what "id" says of it.
+// NamedUser is a user of an image with the output of id.
 type NamedUser struct {
 	Name   string
 	ID     string // id -u
 	Groups string // id -G
 }
 
-// Run runs the conformance suite. Each case runs where the driver's Features
-// declare what it needs.
+// Run runs the conformance suite. It skips a case if the driver's Features lack one
+// that the case needs.
 func Run(t *testing.T, open Open, harness func(t *testing.T) Harness) {
 	t.Helper()
 	for _, group := range [][]testCase{lifeCases(), crashCases(), stepCases(), outputCases(), environmentCases(), containerCases(), archiveCases(), secretFileCases(), damageCases()} {
@@ -88,14 +88,14 @@ func Run(t *testing.T, open Open, harness func(t *testing.T) Harness) {
 	}
 }
 
-// testCase is one case of the suite. It removes all environments that it made.
+// testCase is one case of the suite. It removes all environments that it created.
 type testCase struct {
 	name  string
 	needs func(executor.Features) bool
 	run   func(*bench)
 }
 
-// bench is what a case works with.
+// bench is the context of a case.
 type bench struct {
 	*testing.T
 	Harness

@@ -14,11 +14,11 @@ import (
 	"github.com/drover-run/drover/executor"
 )
 
-// BenchmarkTask runs a task of one command with its images present, in turns
-// with a bare pod of the same image and command, which is watched. Beside the
-// time of the task until nothing is left of it ("ns/op") it reports that of the
-// bare pod and the ratios to it: until the task's result is known, and until it
-// is removed, against the same of the bare pod.
+// BenchmarkTask runs a task of one command with its images present, alternating
+// with a bare pod of the same image and command, which is watched. Besides the
+// time until the task is removed ("ns/op") it reports the times of the bare pod
+// and the ratios to them: until the task's result is known, and until it is
+// removed.
 func BenchmarkTask(b *testing.B) {
 	e := newBench(b)
 	e.timeTask(b)
@@ -73,7 +73,7 @@ func (b *bench) timeBare(t testing.TB) (toEnd, toRemoval time.Duration) {
 	return toEnd, time.Since(began)
 }
 
-// awaitBare watches a pod until it is as wanted.
+// awaitBare watches a pod until the condition holds.
 func (b *bench) awaitBare(t testing.TB, pod *corev1.Pod, wanted func(*corev1.Pod) bool) {
 	t.Helper()
 	events, err := b.client.CoreV1().Pods(b.namespace).Watch(t.Context(), metav1.ListOptions{
@@ -82,7 +82,7 @@ func (b *bench) awaitBare(t testing.TB, pod *corev1.Pod, wanted func(*corev1.Pod
 	require.NoError(t, err)
 	defer events.Stop()
 	_, err = b.client.CoreV1().Pods(b.namespace).Get(t.Context(), pod.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) && wanted(nil) { // the watch came too late to tell
+	if apierrors.IsNotFound(err) && wanted(nil) { // the pod was gone before the watch began
 		return
 	}
 	for event := range events.ResultChan() {

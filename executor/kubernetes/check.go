@@ -11,17 +11,17 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// rights remembers that the server lets this executor do all that it has to.
+// rights records that the API server grants this executor all required rights.
 type rights struct {
 	mu    sync.Mutex
 	known bool
 }
 
-// right is what an executor may have to do with a kind of objects.
+// right is the set of verbs that an executor needs on a kind of objects.
 type right struct{ group, resource, verbs string }
 
-// needed are the calls that an executor makes in its namespace, a member of a
-// set more. docs/kubernetes.md and docs/sets.md have them as a Role.
+// needed returns the rights that an executor needs in its namespace; a member
+// of a set needs more. docs/kubernetes.md and docs/sets.md list them as a Role.
 func needed(member bool) []authorizationv1.ResourceAttributes {
 	rights := []right{
 		{"", "pods", "create get list watch delete patch"},
@@ -45,13 +45,13 @@ func needed(member bool) []authorizationv1.ResourceAttributes {
 	return all
 }
 
-// Check implements executor.Driver. Until it was well once it also asks whether
-// the server lets this executor do all that it has to.
+// Check implements executor.Driver. Until the first success it also checks that
+// the API server grants this executor all required rights.
 func (d *Driver) Check(ctx context.Context) error {
 	call, cancel := d.call(ctx)
 	defer cancel()
 	if _, err := d.pods().List(call, metav1.ListOptions{LabelSelector: d.selector(), Limit: 1}); err != nil {
-		return serverError(err, "asking the cluster")
+		return serverError(err, "query the cluster")
 	}
 	d.rights.mu.Lock()
 	defer d.rights.mu.Unlock()
@@ -74,7 +74,7 @@ func (d *Driver) mayI(ctx context.Context, what authorizationv1.ResourceAttribut
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &what}}
 	answer, err := d.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 	if err != nil {
-		return serverError(err, "asking the cluster for rights")
+		return serverError(err, "review access rights in the cluster")
 	}
 	if answer.Status.Allowed {
 		return nil

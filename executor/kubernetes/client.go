@@ -12,23 +12,23 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// namespaceFile tells a pod its own namespace.
+// namespaceFile contains the namespace of the pod that the process runs in.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// callLimit bounds one call to the API server: one that takes longer is taken
-// for lost.
+// callLimit bounds one call to the API server. The driver assumes that a call
+// that takes longer is lost.
 const callLimit = 15 * time.Second
 
-// Place says which cluster and namespace. The zero value is the cluster that
-// the process runs in, else what kubectl would use.
+// Place names a cluster and a namespace. The zero value is the cluster that the
+// process runs in, or else the cluster that kubectl would use.
 type Place struct {
-	Kubeconfig string // a file; "": as kubectl finds it
-	Context    string // of the kubeconfig; "": its current one
-	Namespace  string // "": that of the pod that the process runs in, or of the context
+	Kubeconfig string // path; "" means the file that kubectl uses
+	Context    string // of the kubeconfig; "" means the current context
+	Namespace  string // "" means the namespace of the process's pod, or of the context
 }
 
-// Connect returns how to reach the place, and its namespace. It calls nobody.
-// The error has CodeInvalid.
+// Connect returns the client configuration and the namespace of a location. It
+// makes no network calls. The error has CodeInvalid.
 func Connect(place Place) (*rest.Config, string, error) {
 	if place.Kubeconfig == "" && place.Context == "" {
 		config, err := rest.InClusterConfig()
@@ -36,7 +36,7 @@ func Connect(place Place) (*rest.Config, string, error) {
 		case err == nil:
 			return config, inClusterNamespace(place.Namespace), nil
 		case !errors.Is(err, rest.ErrNotInCluster):
-			return nil, "", run.Errorf(run.CodeInvalid, "reading the pod's service account: %w", err)
+			return nil, "", run.Errorf(run.CodeInvalid, "read the pod's service account: %w", err)
 		}
 	}
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
@@ -44,12 +44,12 @@ func Connect(place Place) (*rest.Config, string, error) {
 	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: place.Context})
 	config, err := loaded.ClientConfig()
 	if err != nil {
-		return nil, "", run.Errorf(run.CodeInvalid, "reading the kubeconfig: %w", err)
+		return nil, "", run.Errorf(run.CodeInvalid, "read the kubeconfig: %w", err)
 	}
 	namespace := place.Namespace
 	if namespace == "" {
 		if namespace, _, err = loaded.Namespace(); err != nil {
-			return nil, "", run.Errorf(run.CodeInvalid, "reading the namespace of the kubeconfig: %w", err)
+			return nil, "", run.Errorf(run.CodeInvalid, "read the namespace of the kubeconfig: %w", err)
 		}
 	}
 	return config, namespace, nil
@@ -66,8 +66,8 @@ func inClusterNamespace(wanted string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// tuned returns the configuration for a process with many tasks: the server
-// itself says when it has too much, by its priorities.
+// tuned returns the configuration for a process with many tasks. It has no
+// client-side rate limit: the server limits requests by its priorities.
 func tuned(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.QPS = -1

@@ -7,10 +7,10 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// LogTo keeps what the client of Kubernetes prints by itself, on stderr, to
-// those who debug: each connection that is ended on purpose is some errors to
-// it. The errors that matter are returned to the driver. It is for the whole
-// process, before the first call.
+// LogTo sends the log messages of the Kubernetes client to log at debug level,
+// and discards them otherwise. The client logs errors for each connection that
+// is closed on purpose; the errors that matter are returned to the driver.
+// LogTo affects the whole process and must be called before the first request.
 func LogTo(log *slog.Logger) {
 	if log.Enabled(context.Background(), slog.LevelDebug) {
 		klog.SetSlogLogger(log)

@@ -12,7 +12,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// conformanceConfig is what a process of the suite makes a driver from.
+// conformanceConfig is the configuration from which a process of the suite
+// creates a driver.
 type conformanceConfig struct{ Kubeconfig, Namespace, ExecutorID, HelperImage string }
 
 func openConformance(text string) (executor.Driver, error) {
@@ -32,7 +33,7 @@ func openConformance(text string) (executor.Driver, error) {
 
 func TestDriver_conformance(t *testing.T) {
 	t.Parallel()
-	shared := newBench(t) // one namespace for all cases, an executor each
+	shared := newBench(t) // one namespace for all cases, one executor for each
 	executortest.Run(t, openConformance, func(t *testing.T) executortest.Harness {
 		t.Helper()
 		b := *shared

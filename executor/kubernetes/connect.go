@@ -9,8 +9,9 @@ import (
 
 var _ executor.Courier = (*handle)(nil)
 
-// Connect implements executor.Courier: the shim runs once more in the task's
-// container, and joins its stdin and stdout to the one that has the task.
+// Connect implements executor.Courier. It runs a second shim process in the
+// task's container, which joins its own stdin and stdout to the shim that runs
+// the task.
 func (h *handle) Connect(ctx context.Context) (io.ReadWriteCloser, error) {
 	s, err := h.driver.exec(ctx, execution{pod: h.pod, container: mainContainer, stdin: true, args: []string{"connect", "--dir", taskDir}})
 	if err != nil {
@@ -19,7 +20,7 @@ func (h *handle) Connect(ctx context.Context) (io.ReadWriteCloser, error) {
 	return connection{s}, nil
 }
 
-// connection is a session that joins two ends.
+// connection is a session used as a byte stream.
 type connection struct{ session *session }
 
 // Read implements io.Reader.

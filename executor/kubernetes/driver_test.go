@@ -21,7 +21,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// soon is within which what can not be pulled must be told.
+// soon is how soon an image that cannot be pulled must be reported.
 const soon = 10 * time.Second
 
 func TestStart_image_that_does_not_exist(t *testing.T) {
@@ -38,7 +38,7 @@ func TestStart_image_that_does_not_exist(t *testing.T) {
 	require.Contains(t, log.String(), "pod drover-")
 }
 
-func TestStart_is_told_soon(t *testing.T) { //nolint:paralleltest // it measures
+func TestStart_is_told_soon(t *testing.T) { //nolint:paralleltest // measures time
 	b := newBench(t)
 	def := b.definition(t, "true")
 	def.Image, def.PullPolicy = "127.0.0.1:1/nothing:1", run.PullIfNotPresent
@@ -60,7 +60,8 @@ func TestStart_unschedulable(t *testing.T) {
 	require.Contains(t, log.String(), "waiting: no node takes the pod: ")
 }
 
-// One that waits goes on once there is a node, and until then says why.
+// A waiting pod starts once there is a node; until then the setup log has the
+// reason.
 func TestStart_waits_for_a_node(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -137,7 +138,7 @@ func TestStart_quota(t *testing.T) {
 		require.Equal(t, "room\n", tell(t, b.start(t, b.definition(t, "echo room")), 1).output)
 		<-freed
 	})
-	t.Run("too small for ever", func(t *testing.T) {
+	t.Run("too small", func(t *testing.T) {
 		t.Parallel()
 		b := newBench(t)
 		b.limitPods(t, corev1.ResourceList{corev1.ResourceLimitsMemory: resource.MustParse("32Mi")})
@@ -147,7 +148,7 @@ func TestStart_quota(t *testing.T) {
 		require.Equal(t, run.CodeInvalid, run.CodeOf(err))
 		require.ErrorContains(t, err, "exceeded quota")
 	})
-	t.Run("wants limits", func(t *testing.T) {
+	t.Run("requires limits", func(t *testing.T) {
 		t.Parallel()
 		b := newBench(t)
 		b.limitPods(t, corev1.ResourceList{corev1.ResourceLimitsMemory: resource.MustParse("1Gi")})
@@ -180,7 +181,7 @@ func TestEvents_deleted_by_somebody(t *testing.T) {
 	b.deletePod(t, def.Key)
 	s := tell(t, h, 1)
 	require.NoError(t, s.err)
-	require.Contains(t, s.output, "asked\n", "the step was asked to end") // its shell may tell besides that sleep was, too
+	require.Contains(t, s.output, "asked\n", "the step got SIGTERM") // its shell may also print that sleep was terminated
 	require.Equal(t, run.StatusFailed, s.result.Status)
 	require.Equal(t, run.CauseVanished, s.result.Cause)
 	require.Contains(t, s.result.Reason, "the pod was deleted from outside of Drover")
@@ -206,7 +207,7 @@ func TestEvents_evicted(t *testing.T) {
 	require.Contains(t, s.result.Reason, "evicted")
 }
 
-// A pod that is lost before the task began is made anew.
+// A pod that is lost before the task began is created again.
 func TestStart_pod_is_deleted_meanwhile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -215,7 +216,7 @@ func TestStart_pod_is_deleted_meanwhile(t *testing.T) {
 	deleted := false
 	h, err := b.driver.Start(t.Context(), executor.Task{Definition: def, Launch: launchAt(1), Log: func(line string) {
 		log.add(line)
-		if !deleted && strings.Contains(line, "is made in namespace") {
+		if !deleted && strings.Contains(line, "created pod ") {
 			deleted = true
 			b.deletePod(t, def.Key)
 		}
@@ -223,13 +224,14 @@ func TestStart_pod_is_deleted_meanwhile(t *testing.T) {
 	require.NoError(t, err)
 	b.removeAfter(t, h)
 	require.Equal(t, "done\n", tell(t, h, 1).output)
-	require.Contains(t, log.String(), "making another one")
+	require.Contains(t, log.String(), "creating another one")
 }
 
 func TestEvents_container_runs_out_of_memory(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	// The step is the whole container's limit: whoever the kernel kills.
+	// The step uses the whole limit of the container, so the kernel may kill
+	// either the step or the shim.
 	def := b.definition(t, "echo begun; exec tail -c 1000000000 /dev/zero > /dev/null")
 	def.Resources.Memory = "48Mi"
 	s := tell(t, b.start(t, def), 1)
@@ -280,7 +282,7 @@ func TestStart_credentials(t *testing.T) {
 	require.Empty(t, pod.Spec.SchedulingGates)
 	secret, err := b.client.CoreV1().Secrets(b.namespace).Get(t.Context(), pod.Spec.ImagePullSecrets[0].Name, metav1.GetOptions{})
 	require.NoError(t, err)
-	require.Equal(t, pod.UID, secret.OwnerReferences[0].UID, "it goes with the pod, whatever becomes of us")
+	require.Equal(t, pod.UID, secret.OwnerReferences[0].UID, "the cluster deletes it with the pod, even without the executor")
 	require.Contains(t, string(secret.Data[corev1.DockerConfigJsonKey]), password)
 	require.Equal(t, "done\n", tell(t, h, 1).output)
 	require.NoError(t, h.Remove(t.Context()))
@@ -348,8 +350,7 @@ func TestOwner(t *testing.T) {
 	b.requireNothingLeft(t)
 }
 
-// The rights that the documentation tells are enough for all that a driver
-// does.
+// The documented rights are enough for everything that a driver does.
 func TestRights_are_enough(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -398,12 +399,12 @@ func TestCheck(t *testing.T) {
 	t.Run("without rights", func(t *testing.T) {
 		t.Parallel()
 		config := *b.config
-		config.Impersonate.UserName = "nobody-at-all"
+		config.Impersonate.UserName = "unknown-user"
 		d := b.newDriver(t, func(o *kubernetes.Options) { o.Config = &config })
 		err := d.Check(t.Context())
 		require.Equal(t, run.CodeUnavailable, run.CodeOf(err))
 		_, err = d.Start(t.Context(), executor.Task{Definition: b.definition(t, "true"), Launch: launchAt(1)})
-		require.Equal(t, run.CodeUnavailable, run.CodeOf(err), "that is no fault of the task")
+		require.Equal(t, run.CodeUnavailable, run.CodeOf(err), "the task is not at fault")
 	})
 	t.Run("without a server", func(t *testing.T) {
 		t.Parallel()

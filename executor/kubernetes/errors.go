@@ -15,15 +15,15 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// serverError gives an error of the client a code, and what was being done.
+// serverError wraps an error of the client with a code and with the operation
+// that failed.
 func serverError(err error, format string, args ...any) error {
 	doing := fmt.Sprintf(format, args...)
 	return &run.Error{Code: codeOf(err), Message: doing + ": " + err.Error(), Err: err}
 }
 
-// codeOf tells what a fault of a call means for the caller. Where the server
-// does not let this executor do its work the fault is no task's: it counts as
-// out of reach.
+// codeOf returns the code of a failed call. If the server does not grant this
+// executor a right, no task is at fault: the error counts as CodeUnavailable.
 func codeOf(err error) run.Code {
 	var known *run.Error
 	var network net.Error
@@ -40,7 +40,7 @@ func codeOf(err error) run.Code {
 		return run.CodeConflict
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
 		return run.CodeInvalid
-	case apierrors.ReasonForError(err) != "", // the server speaks, and is not well or does not know us
+	case apierrors.ReasonForError(err) != "", // the server answers, but is unhealthy or does not know the executor
 		utilnet.IsConnectionRefused(err), utilnet.IsConnectionReset(err), utilnet.IsHTTP2ConnectionLost(err), utilnet.IsProbableEOF(err),
 		errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
 		return run.CodeUnavailable
@@ -48,16 +48,16 @@ func codeOf(err error) run.Code {
 	return run.CodeInternal
 }
 
-// refusal tells what it means that the server did not take a pod.
+// refusal classifies why the server did not create a pod.
 type refusal int
 
 const (
 	refusedForGood refusal = iota // the pod itself is at fault
 	refusedForNow                 // there is no room in the namespace's quota
-	notRefused                    // the server, or our right to use it, is at fault
+	notRefused                    // the server, or the executor's rights, are at fault
 )
 
-// refusalOf judges the answer to the creation of a pod.
+// refusalOf classifies the error of the creation of a pod.
 func refusalOf(err error) refusal {
 	text := err.Error()
 	switch {

@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// statusLag is how long after the end of its programs a container may
-	// still be shown as running.
+	// statusLag is how long after the end of its processes a container may
+	// still be reported as running.
 	statusLag = 10 * time.Second
-	// followTries is how often in a row a journal that can not be read is
-	// tried to be, and followPause the pause between.
+	// followTries is how many times in a row the follower tries to read an
+	// unreadable journal. followPause is the pause between the tries.
 	followTries = 3
 	followPause = 300 * time.Millisecond
 )
@@ -27,16 +27,16 @@ const (
 // follower is one iteration over the frames of an environment.
 type follower struct {
 	*handle
-	next  int64 // the number of the frame that is due
+	next  int64 // number of the next frame to yield
 	yield func(run.Frame) bool
-	done  bool // the last frame was yielded, or nobody wants more
+	done  bool // the last frame was yielded, or the caller stopped the iteration
 	seen  *corev1.Pod
-	// complaint is what the program that read last has complained of.
+	// complaint holds the stderr output of the last reader.
 	complaint error
 }
 
-// follow yields frames until the end. The session is one that prints the
-// journal from its beginning, or nil.
+// follow yields frames until the end. The session prints the journal from its
+// beginning, or is nil.
 func (f *follower) follow(ctx context.Context, s *session) error {
 	for tries := 0; ; tries++ {
 		before, began := f.next, time.Now()
@@ -46,7 +46,7 @@ func (f *follower) follow(ctx context.Context, s *session) error {
 			return nil
 		}
 		if ctx.Err() != nil {
-			return serverError(context.Cause(ctx), "following the task %s", f.key)
+			return serverError(context.Cause(ctx), "follow the task %s", f.key)
 		}
 		if f.next > before || time.Since(began) > statusLag {
 			tries = 0
@@ -62,7 +62,7 @@ func (f *follower) follow(ctx context.Context, s *session) error {
 			return executor.Damaged(damage, false)
 		}
 		if tries+1 >= followTries {
-			return run.Errorf(run.CodeUnavailable, "following the task %s: %w", f.key, outcomeOf(code, err))
+			return run.Errorf(run.CodeUnavailable, "follow the task %s: %w", f.key, outcomeOf(code, err))
 		}
 		if err := pause(ctx, followPause); err != nil {
 			return err
@@ -70,7 +70,8 @@ func (f *follower) follow(ctx context.Context, s *session) error {
 	}
 }
 
-// read yields what one program prints, and returns its exit code.
+// read yields the frames that one reader process prints, and returns its exit
+// code.
 func (f *follower) read(ctx context.Context, s *session) (code int, err error) {
 	if s == nil {
 		if s, err = f.driver.follow(ctx, f.pod, f.next); err != nil {
@@ -89,7 +90,7 @@ func (f *follower) read(ctx context.Context, s *session) (code int, err error) {
 			return 0, err
 		}
 		if len(bytes.TrimSpace(line)) == 0 {
-			continue // a pulse
+			continue // a keepalive
 		}
 		frame, err := shim.Decode(line)
 		if err != nil {
@@ -100,8 +101,8 @@ func (f *follower) read(ctx context.Context, s *session) (code int, err error) {
 	return shim.ExitDone, nil
 }
 
-// take yields a frame unless it was yielded before, and reports whether more
-// are wanted.
+// take yields a frame unless it was yielded before, and reports whether the
+// caller wants more frames.
 func (f *follower) take(ctx context.Context, frame run.Frame) bool {
 	if f.done || frame.N < f.next {
 		return !f.done
@@ -115,8 +116,8 @@ func (f *follower) take(ctx context.Context, frame run.Frame) bool {
 	return !f.done
 }
 
-// explained adds to the result of a task that was ended from outside what the
-// cluster knows of the reason, as long as it does.
+// explained adds the reason from the pod's status to the result of a task that
+// was ended from outside, while the cluster still has that status.
 func (f *follower) explained(ctx context.Context, result *run.TaskResult) *run.TaskResult {
 	if result == nil || result.Cause != run.CauseVanished {
 		return result
@@ -137,9 +138,9 @@ func (f *follower) explained(ctx context.Context, result *run.TaskResult) *run.T
 	return &better
 }
 
-// judge tells what it means that reading ended before the task did: the error
-// to end with, that the iteration is over, or neither where the journal is to
-// be read again.
+// judge decides after the reader ended before the task did. It returns the
+// final error, or over if the iteration has ended. If it returns neither, the
+// journal has to be read again.
 func (f *follower) judge(ctx context.Context, code int, failed error, again bool) (over bool, err error) {
 	switch {
 	case failed == nil && code == shim.ExitNoJournal:
@@ -147,9 +148,8 @@ func (f *follower) judge(ctx context.Context, code int, failed error, again bool
 	case failed == nil && code == shim.ExitSpoiled:
 		return true, f.spoiled(ctx)
 	}
-	// Where the shim ended, or nothing can be run, that is seen in the pod's
-	// state soon. A connection that broke for the first time may just be made
-	// anew.
+	// If the shim ended, or no process can run in the container, the pod's
+	// status shows it soon. After the first broken connection, just reconnect.
 	patient := failed == nil || again
 	patience, cancel := context.WithTimeout(ctx, statusLag)
 	defer cancel()
@@ -174,7 +174,8 @@ func (f *follower) judge(ctx context.Context, code int, failed error, again bool
 	return over, err
 }
 
-// whyGone tells why the pod is not there any more, as far as that was seen.
+// whyGone returns why the pod does not exist any more, as far as the follower
+// saw it.
 func (f *follower) whyGone() string {
 	if f.seen != nil {
 		if text := interrupted(f.seen); text != "" {
@@ -184,7 +185,7 @@ func (f *follower) whyGone() string {
 	return deletedText
 }
 
-// finish yields what the log of an ended container has left.
+// finish yields the remaining frames in the log of an ended container.
 func (f *follower) finish(ctx context.Context, pod *corev1.Pod) error {
 	err := f.driver.logged(ctx, f.pod, f.nonce, f.next, func(frame run.Frame) bool { return f.take(ctx, frame) })
 	switch {
@@ -198,8 +199,8 @@ func (f *follower) finish(ctx context.Context, pod *corev1.Pod) error {
 	return ended(pod)
 }
 
-// spoiled ends the following of a task that has ended and whose journal is
-// damaged: the copy in the container's log may be whole.
+// spoiled ends the iteration over a task that has ended and whose journal is
+// damaged. The copy in the container's log may be complete.
 func (f *follower) spoiled(ctx context.Context) error {
 	err := f.driver.logged(ctx, f.pod, f.nonce, f.next, func(frame run.Frame) bool { return f.take(ctx, frame) })
 	switch {
@@ -211,8 +212,8 @@ func (f *follower) spoiled(ctx context.Context) error {
 	return executor.Damaged(f.complaint, true)
 }
 
-// damage returns what is wrong with the journal of a task that continues, where
-// that ended the reading.
+// damage returns the error of a damaged journal of a task that is still
+// running, if that ended the reader.
 func (f *follower) damage(code int, err error) error {
 	switch {
 	case errors.Is(err, shim.ErrDamaged):
@@ -223,7 +224,7 @@ func (f *follower) damage(code int, err error) error {
 	return nil
 }
 
-// outcomeOf puts into words that a program ended which should have gone on.
+// outcomeOf returns the error of a reader that ended too early.
 func outcomeOf(code int, err error) error {
 	if err != nil {
 		return err

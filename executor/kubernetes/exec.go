@@ -19,23 +19,24 @@ import (
 )
 
 const (
-	// execBuffer is read at once from what a program prints. It is not less than
-	// the buffer of a shim.LineReader, which then uses this one.
+	// execBuffer is the read buffer size for a program's output. It must not be
+	// smaller than the buffer of a shim.LineReader, which then uses this
+	// buffer.
 	execBuffer = 64 << 10
-	// tailBytes is how much of the last that a program complains of is kept.
+	// tailBytes is how many of the last bytes of a program's stderr are kept.
 	tailBytes = 2 << 10
 )
 
 var (
 	errSilent  = run.Errorf(run.CodeUnavailable, "nothing came from the pod for too long")
-	errCut     = run.Errorf(run.CodeUnavailable, "the call into the pod was cut: it ended without an answer")
-	errDropped = errors.New("nobody listens any more")
+	errCut     = run.Errorf(run.CodeUnavailable, "the connection to the pod broke: the program ended without an answer")
+	errDropped = errors.New("the reader is gone")
 )
 
-// session is a program that runs in a container: the shim with other arguments
-// beside the one that has the task. It is for one user at a time.
+// session is a program in a container: a second shim process beside the one
+// that runs the task. It is not safe for concurrent use.
 type session struct {
-	stdin  *io.PipeWriter // nil where the program gets none
+	stdin  *io.PipeWriter // nil if the program has no stdin
 	stdout *io.PipeReader
 	source *bufio.Reader    // of stdout
 	lines  *shim.LineReader // of source
@@ -43,41 +44,41 @@ type session struct {
 	cancel context.CancelCauseFunc
 	watch  *watchdog
 	done   chan struct{}
-	err    error // of the stream, once done is closed
+	err    error // error of the stream, valid once done is closed
 }
 
-// execution says what is run, and how.
+// execution describes a program to run in a container.
 type execution struct {
 	pod       string
 	container string
 	args      []string // of the shim
 	stdin     bool
-	// patience is how long the program may print nothing; 0 is for ever.
+	// patience is how long the program may print nothing; 0 means no limit.
 	patience time.Duration
 }
 
-// exec starts a program. It goes on when ctx ends, until close.
+// exec starts a program. It keeps running after ctx ends, until close.
 func (d *Driver) exec(ctx context.Context, e execution) (*session, error) {
 	request := d.client.CoreV1().RESTClient().Post().Resource("pods").Namespace(d.options.Namespace).Name(e.pod).
 		SubResource("exec").VersionedParams(&corev1.PodExecOptions{
 		Container: e.container, Command: append([]string{shimPath}, e.args...),
 		Stdin: e.stdin, Stdout: true, Stderr: true,
 	}, scheme.ParameterCodec)
-	// WebSockets pass through more proxies, and are what the server is going
-	// to keep; older servers have SPDY alone.
+	// WebSockets pass through more proxies, and the server will keep supporting
+	// them. Older servers support only SPDY.
 	sockets, err := remotecommand.NewWebSocketExecutor(d.config, http.MethodGet, request.URL().String())
 	if err != nil {
-		return nil, serverError(err, "preparing a call into the pod")
+		return nil, serverError(err, "prepare a command in the pod")
 	}
 	spdy, err := remotecommand.NewSPDYExecutor(d.config, http.MethodPost, request.URL())
 	if err != nil {
-		return nil, serverError(err, "preparing a call into the pod")
+		return nil, serverError(err, "prepare a command in the pod")
 	}
 	both, err := remotecommand.NewFallbackExecutor(sockets, spdy, func(err error) bool {
 		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
 	})
 	if err != nil {
-		return nil, serverError(err, "preparing a call into the pod")
+		return nil, serverError(err, "prepare a command in the pod")
 	}
 
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -106,7 +107,7 @@ func (d *Driver) exec(ctx context.Context, e execution) (*session, error) {
 	return s, nil
 }
 
-// close ends the session and the program, and returns when that is done.
+// close ends the session and its program, and returns when both have ended.
 func (s *session) close() {
 	s.cancel(errDropped)
 	if s.stdin != nil {
@@ -116,11 +117,12 @@ func (s *session) close() {
 	<-s.done
 }
 
-// outcome waits for the end, which is near when line has told it, and returns
-// the program's exit code. The error is one of the way to it, or of there being
-// no container to run it in. Code 0 proves nothing by itself: an end without a
-// status, as where the API server lost the node, counts as success to client-go
-// (errorstream.go of tools/remotecommand), and to the server, which uses it too.
+// outcome waits for the end of the program and returns its exit code. The end
+// is near when line has returned io.EOF. An error means that the connection
+// failed, or that there is no container to run the program in. Code 0 alone
+// proves nothing. An end without a status, for example after the API server
+// lost the node, counts as success to client-go (errorstream.go of
+// tools/remotecommand), and to the server, which uses it too.
 func (s *session) outcome() (code int, err error) {
 	<-s.done
 	var exit execerrors.CodeExitError
@@ -132,12 +134,12 @@ func (s *session) outcome() (code int, err error) {
 	case run.CodeOf(s.err) == run.CodeUnavailable:
 		return 0, s.err
 	}
-	return 0, run.Errorf(run.CodeUnavailable, "running a program in the pod: %w", s.err)
+	return 0, run.Errorf(run.CodeUnavailable, "run a program in the pod: %w", s.err)
 }
 
-// line returns the next line that the program prints, newline included, which is
-// valid until the next call. The error is io.EOF at the end of any kind,
-// that of ctx, and one that wraps shim.ErrDamaged for a line that is too long.
+// line returns the next line that the program prints, including the newline,
+// valid until the next call. The error is io.EOF at any end of the stream, the
+// error of ctx, or one that wraps shim.ErrDamaged for a line that is too long.
 func (s *session) line(ctx context.Context) ([]byte, error) {
 	stop := context.AfterFunc(ctx, func() { s.cancel(context.Cause(ctx)) })
 	defer stop()
@@ -146,14 +148,14 @@ func (s *session) line(ctx context.Context) ([]byte, error) {
 	case err == nil, errors.Is(err, shim.ErrDamaged):
 		return line, err
 	case ctx.Err() != nil:
-		return nil, serverError(context.Cause(ctx), "following the task")
+		return nil, serverError(context.Cause(ctx), "follow the task")
 	}
-	return nil, io.EOF // a part of a line is none
+	return nil, io.EOF // drop an incomplete last line
 }
 
-// proved waits for the end of a program that prints shim.Done where it did what
-// it was asked to, and returns its exit code. It is ExitDone only with that
-// line, whatever the way says.
+// proved waits for the end of a program that prints shim.Done after success,
+// and returns its exit code. It returns ExitDone only if that line came, even
+// if the connection reports success.
 func (s *session) proved(ctx context.Context) (code int, err error) {
 	done := false
 	for err == nil {
@@ -171,8 +173,8 @@ func (s *session) proved(ctx context.Context) (code int, err error) {
 	return code, err
 }
 
-// execWait runs a program to its end, as proved says, and returns its exit code
-// and what it complained of.
+// execWait runs a program to its end, like confirmedOutcome, and returns its exit code
+// and its stderr output.
 func (d *Driver) execWait(ctx context.Context, pod string, args ...string) (code int, complaint string, err error) {
 	ctx, cancel := d.call(ctx)
 	defer cancel()
@@ -185,8 +187,8 @@ func (d *Driver) execWait(ctx context.Context, pod string, args ...string) (code
 	return code, s.stderr.String(), err
 }
 
-// watchdog passes writes on and barks when none came for too long. The time in
-// which the reader is busy does not count.
+// watchdog forwards writes and calls a function if none came within the
+// timeout. Time in which the reader is busy does not count.
 type watchdog struct {
 	out      io.Writer
 	patience time.Duration

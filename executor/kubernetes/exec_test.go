@@ -17,8 +17,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// cutting returns the driver of a cluster whose calls into pods print
-// something, and then end in good order without a status.
+// cutting returns a driver for a server whose calls into pods print the given
+// text and then close the connection cleanly, without a status.
 func cutting(t *testing.T, printed string) *Driver {
 	t.Helper()
 	upgrader := websocket.Upgrader{Subprotocols: []string{"v5.channel.k8s.io"}}
@@ -38,17 +38,17 @@ func cutting(t *testing.T, printed string) *Driver {
 	return testDriver(t, func(o *Options) { o.Config = &rest.Config{Host: server.URL} })
 }
 
-// client-go takes such an end for success: what is asked of a pod must not.
+// client-go treats such an end as success. The driver must not.
 func TestSession_that_was_cut(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		ask    func(ctx context.Context, d *Driver) error
-		answer string // that counts, although no status follows
+		answer string // output that proves success without a status
 	}{
 		"has begun": {answer: `{"n":1}` + "\n", ask: func(ctx context.Context, d *Driver) error {
 			begun, err := d.hasJournal(ctx, "pod")
 			if err == nil && !begun {
-				return errors.New("the journal was not seen")
+				return errors.New("no journal found")
 			}
 			return err
 		}},

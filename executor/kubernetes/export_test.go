@@ -13,6 +13,6 @@ func DocumentedRole(t testing.TB) rbacv1.Role {
 	return documentedRole(t)
 }
 
-// SetPulse makes the shim's reader print an empty line, and the driver miss
-// it, after another silence.
+// SetPulse sets how long the shim's reader is silent before it prints an empty
+// line as a keepalive.
 func (d *Driver) SetPulse(each time.Duration) { d.pulse = each }

@@ -14,24 +14,24 @@ import (
 )
 
 const (
-	// pulseEach is after how long a silence the shim's reader prints an empty
-	// line, pulsesMissed how many of those may be missing.
+	// pulseEach is how long the shim's reader is silent before it prints an
+	// empty line as a keepalive. keepalivesMissed is how many of those may be
+	// missing.
 	pulseEach    = 10 * time.Second
 	pulsesMissed = 3
-	// handLimit bounds one attempt to hand an order over, answer included.
+	// handLimit bounds one attempt to send an order, including the answer.
 	handLimit = 30 * time.Second
-	// shimPatience is how long the shim may take to begin to wait for its
-	// order.
+	// shimPatience is how long the shim may take until it waits for its order.
 	shimPatience = 10 * time.Second
 
-	// What "drover-shim hand" prints first.
+	// First lines that "drover-shim hand" prints.
 	handBegun  = "begun\n"
 	handExists = "exists\n"
 )
 
-// hand takes an order to the shim, and returns the session that goes on to
-// print the journal. CodeInvalid says that the shim refused the order; after
-// any other error it may be handed over again.
+// hand sends an order to the shim and returns the session, which then prints
+// the journal. CodeInvalid means that the shim refused the order. After any
+// other error the order may be sent again.
 func (d *Driver) hand(ctx context.Context, pod string, order []byte) (*session, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, handLimit, run.Errorf(run.CodeUnavailable, "the pod did not take its order within %s", handLimit))
 	defer cancel()
@@ -42,8 +42,8 @@ func (d *Driver) hand(ctx context.Context, pod string, order []byte) (*session, 
 	if err != nil {
 		return nil, err
 	}
-	// A session that ends closes the pipe, so this ends too. What was cut off
-	// is no line, and so never taken for the whole.
+	// The end of the session closes the pipe, which ends this goroutine. A
+	// truncated order has no newline, so the shim never takes it for the whole.
 	go func() { _, _ = s.stdin.Write(order) }()
 	answer, err := s.line(ctx)
 	if err == nil && (string(answer) == handBegun || string(answer) == handExists) {
@@ -59,14 +59,15 @@ func (d *Driver) hand(ctx context.Context, pod string, order []byte) (*session, 
 	}
 	switch {
 	case ended != nil:
-		return nil, run.Errorf(run.CodeUnavailable, "handing the definition to the shim failed: %w", ended)
+		return nil, run.Errorf(run.CodeUnavailable, "send the definition to the shim: %w", ended)
 	case code == shim.ExitOrder:
 		return nil, run.Errorf(run.CodeInvalid, "%s", s.stderr.String())
 	}
-	return nil, run.Errorf(run.CodeUnavailable, "handing the definition to the shim failed: exit code %d: %s", code, s.stderr.String())
+	return nil, run.Errorf(run.CodeUnavailable, "send the definition to the shim: exit code %d: %s", code, s.stderr.String())
 }
 
-// follow begins to read the journal from a number on, as it grows.
+// follow starts a reader that prints the journal from the given frame on, as it
+// grows.
 func (d *Driver) follow(ctx context.Context, pod string, from int64) (*session, error) {
 	return d.exec(ctx, execution{
 		pod: pod, container: mainContainer, stdin: true, patience: pulsesMissed * d.pulse,
@@ -74,14 +75,15 @@ func (d *Driver) follow(ctx context.Context, pod string, from int64) (*session, 
 	})
 }
 
-// spoiled reports whether a damaged journal has ended: the program that prints its
-// lines does not decode them, so it cannot say.
+// spoiled reports whether a damaged journal has ended. The program that prints
+// the journal's lines does not decode them, so it cannot report that.
 func (d *Driver) spoiled(ctx context.Context, pod string, from int64) bool {
 	code, _, err := d.execWait(ctx, pod, "read", "--dir", taskDir, "--from", strconv.FormatInt(from, 10), "--verify")
 	return err == nil && code == shim.ExitSpoiled
 }
 
-// hasJournal reports whether the shim of a container that runs has begun.
+// hasJournal reports whether the shim of a running container has begun its
+// journal.
 func (d *Driver) hasJournal(ctx context.Context, pod string) (bool, error) {
 	ctx, cancel := d.call(ctx)
 	defer cancel()
@@ -92,7 +94,7 @@ func (d *Driver) hasJournal(ctx context.Context, pod string) (bool, error) {
 	defer s.close()
 	_, err = s.line(ctx)
 	if err == nil || errors.Is(err, shim.ErrDamaged) {
-		return true, nil // a frame or a pulse: only a journal has them
+		return true, nil // frames and keepalives are printed only if there is a journal
 	}
 	if !errors.Is(err, io.EOF) {
 		return false, err
@@ -108,17 +110,17 @@ func (d *Driver) hasJournal(ctx context.Context, pod string) (bool, error) {
 	case code == shim.ExitDone:
 		return false, errCut
 	}
-	return false, run.Errorf(run.CodeUnavailable, "asking the shim whether it has begun: exit code %d: %s", code, s.stderr.String())
+	return false, run.Errorf(run.CodeUnavailable, "ask the shim whether it has begun: exit code %d: %s", code, s.stderr.String())
 }
 
-// stop has the shim stop its task.
+// stop requests the shim to stop its task.
 func (d *Driver) stop(ctx context.Context, pod string, grace time.Duration) error {
 	code, complaint, err := d.execWait(ctx, pod, "stop", "--dir", taskDir, "--grace", grace.String())
 	if err == nil && code != shim.ExitDone {
 		err = run.Errorf(run.CodeUnavailable, "exit code %d: %s", code, strings.TrimSpace(complaint))
 	}
 	if err != nil {
-		return fmt.Errorf("stopping the task: %w", err)
+		return fmt.Errorf("stop the task: %w", err)
 	}
 	return nil
 }

@@ -18,8 +18,8 @@ type handle struct {
 	key    run.Key
 	pod    string
 	uid    types.UID
-	nonce  string // marks the shim's lines in the container's log
-	fault  error  // the shim refused its order: nothing was run, or will be
+	nonce  string // prefix of the shim's lines in the container's log
+	fault  error  // the shim refused its order: no step has run, or will
 }
 
 var _ executor.Handle = (*handle)(nil)
@@ -44,8 +44,8 @@ func (h *handle) Stop(ctx context.Context, grace time.Duration) error {
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	// A container that ends takes the call in it with it, and is shown as
-	// running for a while.
+	// The end of a container also ends the call into it, and the container is
+	// reported as running for a while.
 	patience, cancel := context.WithTimeout(ctx, statusLag)
 	defer cancel()
 	over := h.driver.await(patience, h.pod, func(pod *corev1.Pod) (bool, error) {
@@ -61,7 +61,7 @@ func (h *handle) Stop(ctx context.Context, grace time.Duration) error {
 func (h *handle) Remove(ctx context.Context) error {
 	unlock, err := h.driver.locks.Lock(ctx, h.key)
 	if err != nil {
-		return serverError(err, "waiting for another call about %s", h.key)
+		return serverError(err, "wait for another operation on %s", h.key)
 	}
 	defer unlock()
 	if s := h.driver.take(h.key); s != nil {

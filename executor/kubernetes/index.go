@@ -13,18 +13,18 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// index is what the API server tells of a set as it changes: the leases, and of
-// the pages all but their lines. It lags behind a little.
+// index is the state of a set as the API server reports it: its leases, and the
+// metadata of its entries. It lags behind a little.
 type index struct {
 	namespace string
 	pages     cache.SharedIndexInformer // of *metav1.PartialObjectMetadata
 	leases    cache.SharedIndexInformer
 
 	mu      sync.Mutex
-	changed map[string]*metav1.PartialObjectMetadata // by name, since take: as it is, or was
+	changed map[string]*metav1.PartialObjectMetadata // by name, changed since the last takeChanged: the current or the last state
 }
 
-// newIndex returns an index that is not kept up yet.
+// newIndex returns an index whose informers are not running yet.
 func (s *Set) newIndex() (*index, error) {
 	i := &index{namespace: s.options.Namespace, changed: make(map[string]*metav1.PartialObjectMetadata)}
 	members := LabelSet + "=" + LabelValue(s.options.Name)
@@ -34,7 +34,7 @@ func (s *Set) newIndex() (*index, error) {
 		func(o *metav1.ListOptions) { o.LabelSelector = members })
 	for _, informer := range []cache.SharedIndexInformer{i.pages, i.leases} {
 		if err := informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
-			s.log.Debug("watching the set broke off", slog.Any("error", err))
+			s.log.Debug("the watch of the set ended", slog.Any("error", err))
 		}); err != nil {
 			return nil, err
 		}
@@ -69,14 +69,15 @@ func (s *Set) newIndex() (*index, error) {
 	return i, err
 }
 
-// keep keeps the index up until ctx ends, and returns when it is complete.
+// keep runs the informers until ctx ends. It returns when the index is
+// complete.
 func (i *index) keep(ctx context.Context, group *sync.WaitGroup) bool {
 	group.Go(func() { i.pages.RunWithContext(ctx) })
 	group.Go(func() { i.leases.RunWithContext(ctx) })
 	return cache.WaitForCacheSync(ctx.Done(), i.pages.HasSynced, i.leases.HasSynced)
 }
 
-// note notes a page as changed.
+// note marks an entry as changed.
 func (i *index) note(object any) {
 	if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = gone.Obj
@@ -88,14 +89,14 @@ func (i *index) note(object any) {
 	}
 }
 
-// noteAll notes all pages as changed.
+// noteAll marks all entries as changed.
 func (i *index) noteAll() {
 	for _, page := range i.all() {
 		i.note(page)
 	}
 }
 
-// take returns the pages that have changed since the last call.
+// take returns the entries that have changed since the last call.
 func (i *index) take() []*metav1.PartialObjectMetadata {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -107,7 +108,7 @@ func (i *index) take() []*metav1.PartialObjectMetadata {
 	return all
 }
 
-// all returns all pages.
+// all returns all entries.
 func (i *index) all() []*metav1.PartialObjectMetadata {
 	var all []*metav1.PartialObjectMetadata
 	for _, object := range i.pages.GetStore().List() {
@@ -118,7 +119,7 @@ func (i *index) all() []*metav1.PartialObjectMetadata {
 	return all
 }
 
-// page returns the page of a name, nil for none.
+// page returns the entry with the given name, or nil.
 func (i *index) page(name string) *metav1.PartialObjectMetadata {
 	object, ok, err := i.pages.GetStore().GetByKey(i.namespace + "/" + name)
 	if err != nil || !ok {

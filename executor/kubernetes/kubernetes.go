@@ -18,40 +18,41 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// DefaultPrefix begins the names of what the driver makes.
+// DefaultPrefix begins the names of the objects that the driver creates.
 const DefaultPrefix = "drover"
 
 // Options configures a Driver.
 type Options struct {
-	// Config reaches the API server, see Connect. Required.
+	// Config is the client configuration for the API server, see Connect.
+	// Required.
 	Config *rest.Config
-	// Namespace is where the pods are made. Required.
+	// Namespace is the namespace of the pods. Required.
 	Namespace string
-	// ExecutorID is the id of the executor that the environments belong to:
-	// List finds those of this id alone, unless Set is given. Required.
+	// ExecutorID is the id of the executor that the environments belong to.
+	// List returns only environments of this id, unless Set is given. Required.
 	ExecutorID string
-	// Set is the executor set that this executor is a member of: List finds
-	// the environments of all its members. "" is none.
+	// Set is the executor set that this executor is a member of: List returns
+	// the environments of all members. "" means none.
 	Set string
 	// HelperImage has the shim at /bin/drover-shim, as the Drover image has.
 	// Required.
 	HelperImage string
-	// HelperPullPolicy is when the helper image is pulled; "" is where it is
-	// not present.
+	// HelperPullPolicy is the pull policy of the helper image; "" means
+	// IfNotPresent.
 	HelperPullPolicy run.PullPolicy
-	// AllowPrivileged lets tasks, and the templates of pools, ask for
+	// AllowPrivileged allows tasks, and pod templates of pools, to use
 	// privileged containers. Such a task can take over its node.
 	AllowPrivileged bool
 	// PendingTimeout is how long a pod may wait for a node, or for room in the
-	// namespace's quota, before its task fails; 0 is for ever.
+	// namespace's quota, before its task fails; 0 means no limit.
 	PendingTimeout time.Duration
-	// Owner returns what owns all that is made for a key, so that it goes with
-	// it; nil, or an answer of nil, is nothing.
+	// Owner returns the owner of all objects of a key, so that they are deleted
+	// with it. A nil function or result means no owner.
 	Owner func(run.Key) *metav1.OwnerReference
-	// Prefix begins the names of all that the driver makes; "" means
+	// Prefix begins the names of all objects that the driver creates; "" means
 	// DefaultPrefix.
 	Prefix string
-	// Logger takes what operators may want to know; nil discards it.
+	// Logger receives messages for operators; nil discards them.
 	Logger *slog.Logger
 }
 
@@ -64,16 +65,16 @@ type Driver struct {
 	locks   keylock.Locks[run.Key]
 	rights  rights
 
-	pulse time.Duration // pulseEach, but in tests
+	pulse time.Duration // keepaliveInterval, except in tests
 
 	mu   sync.Mutex
-	kept map[run.Key]*session // of Start, until Events takes it
+	kept map[run.Key]*session // created by Start, until Events takes it
 }
 
 var _ executor.Driver = (*Driver)(nil)
 
-// New returns a driver. It calls nobody. The error has CodeInvalid where an
-// option is missing or the configuration can not be used.
+// New returns a driver. It makes no network calls. The error has CodeInvalid if
+// an option is missing or the configuration is unusable.
 func New(options Options) (*Driver, error) {
 	switch {
 	case options.Config == nil:
@@ -88,7 +89,7 @@ func New(options Options) (*Driver, error) {
 	config := tuned(options.Config)
 	client, err := clientset.NewForConfig(config)
 	if err != nil {
-		return nil, run.Errorf(run.CodeInvalid, "making a client of the cluster: %w", err)
+		return nil, run.Errorf(run.CodeInvalid, "create a client of the cluster: %w", err)
 	}
 	if options.Prefix == "" {
 		options.Prefix = DefaultPrefix
@@ -103,8 +104,8 @@ func New(options Options) (*Driver, error) {
 	}, nil
 }
 
-// Close lets go of the connections to pods whose Events were never called.
-// Environments go on.
+// Close closes the connections to pods whose Events were never called.
+// Environments keep running.
 func (d *Driver) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -130,7 +131,7 @@ func (d *Driver) List(ctx context.Context) ([]run.Key, error) {
 	defer cancel()
 	found, err := d.pods().List(ctx, metav1.ListOptions{LabelSelector: d.selector()})
 	if err != nil {
-		return nil, serverError(err, "listing pods")
+		return nil, serverError(err, "list pods")
 	}
 	var keys []run.Key
 	for i := range found.Items {
@@ -141,7 +142,8 @@ func (d *Driver) List(ctx context.Context) ([]run.Key, error) {
 	return keys, nil
 }
 
-// selector finds what is this executor's, or its set's.
+// selector returns the label selector for the pods of this executor, or of its
+// set.
 func (d *Driver) selector() string {
 	if d.options.Set != "" {
 		return LabelSet + "=" + LabelValue(d.options.Set)
@@ -162,13 +164,13 @@ func (d *Driver) handleOf(key run.Key, pod *corev1.Pod) *handle {
 	return &handle{driver: d, key: key, pod: pod.Name, uid: pod.UID, nonce: pod.Annotations[annotationNonce]}
 }
 
-// get looks at the pod of a key.
+// get returns the pod of a key.
 func (d *Driver) get(ctx context.Context, key run.Key) (*corev1.Pod, error) {
 	ctx, cancel := d.call(ctx)
 	defer cancel()
 	pod, err := d.pods().Get(ctx, d.name(key), metav1.GetOptions{})
 	if err != nil {
-		return nil, serverError(err, "looking for the pod of %s", key)
+		return nil, serverError(err, "find the pod of %s", key)
 	}
 	return pod, nil
 }
@@ -177,8 +179,8 @@ func (d *Driver) pods() typed.PodInterface { return d.client.CoreV1().Pods(d.opt
 
 func (d *Driver) name(key run.Key) string { return Name(d.options.Prefix, key) }
 
-// call bounds one call to the server. Where it took too long, its connection
-// may be dead: the next call gets another one.
+// call bounds one call to the server. If the call takes too long, its
+// connection may be dead: the next call uses a new one.
 func (d *Driver) call(ctx context.Context) (context.Context, context.CancelFunc) {
 	limited, cancel := context.WithTimeoutCause(ctx, callLimit, run.Errorf(run.CodeUnavailable, "the API server did not answer within %s", callLimit))
 	return limited, func() {
@@ -206,7 +208,7 @@ func (d *Driver) keep(key run.Key, s *session) {
 	}
 }
 
-// take returns the session that Start made, nil where there is none.
+// take returns the session that Start created, or nil if there is none.
 func (d *Driver) take(key run.Key) *session {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -215,7 +217,8 @@ func (d *Driver) take(key run.Key) *session {
 	return s
 }
 
-// pause waits for a span of time. The error has CodeCanceled or CodeTimeout.
+// pause waits for the given duration. The error has CodeCanceled or
+// CodeTimeout.
 func pause(ctx context.Context, span time.Duration) error {
 	timer := time.NewTimer(span)
 	defer timer.Stop()
@@ -223,6 +226,6 @@ func pause(ctx context.Context, span time.Duration) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return serverError(context.Cause(ctx), "waiting")
+		return serverError(context.Cause(ctx), "wait")
 	}
 }

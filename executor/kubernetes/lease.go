@@ -24,7 +24,7 @@ func (s *Set) renewals(ctx context.Context) {
 	defer ticker.Stop()
 	for ctx.Err() == nil {
 		if err := s.renew(ctx, each); err != nil && ctx.Err() == nil {
-			s.log.Warn("renewing the lease failed", slog.Any("error", err))
+			s.log.Warn("failed to renew the lease", slog.Any("error", err))
 		}
 		select {
 		case <-ticker.C:
@@ -33,8 +33,8 @@ func (s *Set) renewals(ctx context.Context) {
 	}
 }
 
-// renew renews the lease once. A member that had let it run out looks first
-// which keys it has lost since.
+// renew renews the lease once. After the lease had expired, it first checks
+// which keys the member has lost since.
 func (s *Set) renew(ctx context.Context, limit time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errSlow)
 	defer cancel()
@@ -54,24 +54,24 @@ func (s *Set) renew(ctx context.Context, limit time.Duration) error {
 	return nil
 }
 
-// putLease makes the lease, or writes a new time into it.
+// putLease creates the lease, or updates its renewal time.
 func (s *Set) putLease(ctx context.Context) error {
 	leases, name := s.leases(), s.leaseName(s.options.Member)
 	lease, err := leases.Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		_, err = leases.Create(ctx, s.newLease(name), metav1.CreateOptions{})
 		if err != nil {
-			return serverError(err, "making lease %s", name)
+			return serverError(err, "create lease %s", name)
 		}
 		return nil
 	}
 	if err != nil {
-		return serverError(err, "reading lease %s", name)
+		return serverError(err, "read lease %s", name)
 	}
 	fresh := s.newLease(name)
 	lease.Labels, lease.Annotations, lease.Spec = fresh.Labels, fresh.Annotations, fresh.Spec
 	if _, err := leases.Update(ctx, lease, metav1.UpdateOptions{}); err != nil {
-		return serverError(err, "renewing lease %s", name)
+		return serverError(err, "renew lease %s", name)
 	}
 	return nil
 }
@@ -89,17 +89,17 @@ func (s *Set) newLease(name string) *coordinationv1.Lease {
 	}
 }
 
-// release gives up the lease: the others take the keys over at once.
+// release deletes the lease, so that the other members adopt its keys at once.
 func (s *Set) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeoutCause(ctx, writeLimit, errSlow)
 	defer cancel()
 	err := s.leases().Delete(ctx, s.leaseName(s.options.Member), metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		s.log.Warn("giving up the lease failed: the others have to wait", slog.Any("error", err))
+		s.log.Warn("failed to release the lease; other executors wait until it expires", slog.Any("error", err))
 	}
 }
 
-// leaseOf looks at the lease of a member. What it finds goes to the roster.
+// leaseOf reads the lease of a member and updates the membership.
 func (s *Set) leaseOf(ctx context.Context, member string) error {
 	lease, err := s.leases().Get(ctx, s.leaseName(member), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -107,13 +107,13 @@ func (s *Set) leaseOf(ctx context.Context, member string) error {
 		return nil
 	}
 	if err != nil {
-		return serverError(err, "looking at the lease of %s", member)
+		return serverError(err, "inspect the lease of %s", member)
 	}
 	s.sawLease(lease)
 	return nil
 }
 
-// sawLease notes a lease of the set.
+// sawLease records a lease of the set in the membership.
 func (s *Set) sawLease(lease *coordinationv1.Lease) {
 	if !s.ofSet(lease) {
 		return
@@ -125,14 +125,14 @@ func (s *Set) sawLease(lease *coordinationv1.Lease) {
 	s.roster.saw(*lease.Spec.HolderIdentity, lease.ResourceVersion, lasts)
 }
 
-// ofSet reports whether a lease is that of a member of the set.
+// ofSet reports whether a lease belongs to a member of the set.
 func (s *Set) ofSet(lease *coordinationv1.Lease) bool {
 	member := lease.Spec.HolderIdentity
 	return member != nil && *member != "" && lease.Annotations[annotationSet] == s.options.Name
 }
 
 // sweepLease removes the lease of a member that vanished long ago and has no
-// key any more.
+// keys left.
 func (s *Set) sweepLease(ctx context.Context, lease *coordinationv1.Lease) {
 	err := s.leases().Delete(ctx, lease.Name, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion},
@@ -141,7 +141,7 @@ func (s *Set) sweepLease(ctx context.Context, lease *coordinationv1.Lease) {
 	case err == nil:
 		s.log.Info("removed the lease of a member that vanished", slog.String("vanished", *lease.Spec.HolderIdentity))
 	case !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
-		s.log.Debug("removing a lease failed", slog.Any("error", err))
+		s.log.Debug("failed to remove a lease", slog.Any("error", err))
 	}
 }
 
@@ -151,11 +151,11 @@ func (s *Set) leases() typed.LeaseInterface {
 
 func (s *Set) leaseName(member string) string { return dnsName(s.options.Prefix, member) }
 
-// notInNames is what names of objects can not have.
+// notInNames matches characters that names of objects cannot contain.
 var notInNames = regexp.MustCompile(`[^a-z0-9.-]+`)
 
-// dnsName returns the name of an object for any text: something like it, and
-// what tells it from all other texts.
+// dnsName returns an object name for any text: a readable form of the text and
+// a hash that distinguishes it from all other texts.
 func dnsName(prefix, text string) string {
 	const room = 100
 	sum := sha256.Sum256([]byte(text))
@@ -167,7 +167,7 @@ func dnsName(prefix, text string) string {
 	return prefix + "-" + like + hex.EncodeToString(sum[:5])
 }
 
-// unavailable gives an error a code that has it tried again.
+// unavailable gives an error CodeUnavailable, so that the caller retries.
 func unavailable(err error) error {
 	if run.CodeOf(err) == run.CodeUnavailable {
 		return err

@@ -26,10 +26,10 @@ import (
 
 func TestMain(m *testing.M) {
 	executortest.Child(openConformance)
-	klog.SetLogger(klog.Logger{}) // discards: every call that is cut is an error to it
-	// client-go keeps connections for later use, and pings one that was cut off
-	// until the ping fails. A call into a pod that ends while its streams are
-	// being made leaves their readers waiting, which is beyond our reach.
+	klog.SetLogger(klog.Logger{}) // discards: client-go logs an error for each canceled call
+	// client-go keeps idle connections, and pings a broken one until the ping
+	// fails. A call into a pod that ends while its streams are being opened
+	// leaves their readers waiting, which the driver cannot prevent.
 	const remote = "k8s.io/client-go/tools/remotecommand."
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("golang.org/x/net/http2.(*clientConnReadLoop).run"),
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 // patience bounds waits for the cluster.
 const patience = time.Minute
 
-// bench is what a test of the driver needs: a namespace of its own.
+// bench holds the client, the driver and the namespace of a test.
 type bench struct {
 	cluster   testenv.Kubernetes
 	config    *rest.Config
@@ -73,15 +73,15 @@ func (b *bench) makeNamespace(t testing.TB) {
 		ctx := context.WithoutCancel(t.Context())
 		require.NoError(t, b.client.CoreV1().Namespaces().Delete(ctx, b.namespace, metav1.DeleteOptions{}))
 	})
-	// Pods are refused until it is there.
+	// The cluster refuses pods until the service account exists.
 	testenv.Await(t, patience, func() (bool, string) {
 		_, err := b.client.CoreV1().ServiceAccounts(b.namespace).Get(t.Context(), "default", metav1.GetOptions{})
 		return err == nil, "no default service account"
 	})
 }
 
-// newDriver is another process of the same executor, as far as the driver can
-// tell.
+// newDriver returns a driver that acts like another process of the same
+// executor.
 func (b *bench) newDriver(t testing.TB, change func(*kubernetes.Options)) *kubernetes.Driver {
 	t.Helper()
 	options := kubernetes.Options{
@@ -124,21 +124,21 @@ func (b *bench) removeAfter(t testing.TB, h executor.Handle) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 		defer cancel()
 		err := h.Remove(ctx)
-		for run.CodeOf(err) == run.CodeUnavailable && ctx.Err() == nil { // a test may have harmed the connections
+		for run.CodeOf(err) == run.CodeUnavailable && ctx.Err() == nil { // a test may have broken the connections
 			err = h.Remove(ctx)
 		}
 		require.NoError(t, err)
 	})
 }
 
-// refuse starts a task that can not be started, and returns why and after how
-// long.
+// refuse starts a task that cannot be started, and returns the error and the
+// time it took.
 func (b *bench) refuse(t testing.TB, def run.Definition, log *setupLog) (time.Duration, error) {
 	t.Helper()
 	began := time.Now()
 	_, err := b.driver.Start(t.Context(), executor.Task{
 		Definition: def, Log: log.add,
-		Launch: func() (int64, error) { t.Error("it was launched"); return 1, nil },
+		Launch: func() (int64, error) { t.Error("the task was launched"); return 1, nil },
 	})
 	require.Error(t, err)
 	took := time.Since(began)
@@ -160,8 +160,8 @@ func (b *bench) deletePod(t testing.TB, key run.Key) {
 	require.NoError(t, err)
 }
 
-// vanish kills the shim of a key with SIGKILL, from its node: within its
-// container nothing can.
+// vanish kills the shim of a key with SIGKILL, from its node: no process in the
+// container can.
 func (b *bench) vanish(t testing.TB, key run.Key) {
 	t.Helper()
 	pod := b.pod(t, key)
@@ -190,13 +190,13 @@ func (b *bench) vanish(t testing.TB, key run.Key) {
 	require.NoError(t, pods.Delete(t.Context(), killer.Name, metav1.DeleteOptions{}))
 }
 
-// left lists what the namespace has of all executors.
+// left lists the objects of all executors in the namespace.
 func (b *bench) left(t testing.TB) []string {
 	t.Helper()
 	return b.leftOf(t, kubernetes.LabelKey)
 }
 
-// leftOf lists what the namespace has with a label.
+// leftOf lists the objects with a label in the namespace.
 func (b *bench) leftOf(t testing.TB, selector string) []string {
 	t.Helper()
 	ours := metav1.ListOptions{LabelSelector: selector}
@@ -223,14 +223,14 @@ func (b *bench) requireNothingLeft(t testing.TB) {
 	})
 }
 
-// story is what the frames of a task tell.
+// story is the content of the frames of a task.
 type story struct {
 	output string // of all steps
 	result *run.TaskResult
 	err    error
 }
 
-// tell follows a task to its end.
+// tell follows a task to its end and returns its frames.
 func tell(t testing.TB, h executor.Handle, from int64) story {
 	t.Helper()
 	var s story
@@ -247,7 +247,7 @@ func tell(t testing.TB, h executor.Handle, from int64) story {
 		}
 		s.result = f.Result
 	}
-	require.NotNil(t, s.result, "the last frame tells the result")
+	require.NotNil(t, s.result, "the last frame has the result")
 	return s
 }
 
@@ -261,10 +261,10 @@ func awaitOutput(t testing.TB, h executor.Handle, text string) {
 			return
 		}
 	}
-	require.Fail(t, "it was never printed", output)
+	require.Fail(t, "the text was never printed", output)
 }
 
-// setupLog collects the lines of a setup's log.
+// setupLog collects the lines of a setup log.
 type setupLog struct {
 	mu    sync.Mutex
 	lines []string

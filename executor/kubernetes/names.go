@@ -12,21 +12,21 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Labels of all that belongs to a task.
+// Labels of all objects of a task.
 const (
 	LabelRun      = "drover.run/run"
-	LabelTask     = "drover.run/task" // as far as a label can hold its name
+	LabelTask     = "drover.run/task" // the name, or what LabelValue makes of it
 	LabelKey      = "drover.run/key"
-	LabelExecutor = "drover.run/executor" // that made it
+	LabelExecutor = "drover.run/executor" // executor that created the object
 	LabelSet      = "drover.run/set"      // of that executor
 )
 
 // Annotations of pods.
 const (
 	annotationTask  = "drover.run/task"
-	annotationNonce = "drover.run/nonce" // marks the shim's lines in the container's log
-	// annotationStarter names the call of Start that made the pod or found it
-	// last: no other may remove it because it failed.
+	annotationNonce = "drover.run/nonce" // prefix of the shim's lines in the container's log
+	// annotationStarter names the call of Start that created or last found the
+	// pod. Another call must not remove the pod after a failure.
 	annotationStarter = "drover.run/starter"
 )
 
@@ -42,11 +42,11 @@ const (
 	secretGate       = "drover.run/pull-secret" //nolint:gosec // a name
 )
 
-// Where things lie in the task's container.
+// Paths in the task's container.
 const (
 	toolDir = "/.drover/bin"  // the shim
 	taskDir = "/.drover/task" // the shim's directory
-	// secretsDir is in memory, where the task has secrets that are files.
+	// secretsDir is in memory, mounted if the task has secret files.
 	secretsDir = "/.drover/secrets"
 	shimFile   = "drover-shim"
 	shimPath   = toolDir + "/" + shimFile
@@ -54,11 +54,11 @@ const (
 	helperPath = "/bin/" + shimFile
 )
 
-// notInLabels is what the values of labels can not have.
+// notInLabels matches characters that label values cannot contain.
 var notInLabels = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
-// Name returns the name of what belongs to a key: the task's pod, and anything
-// else of which there is one for each key. It is a DNS label.
+// Name returns the name of an object of a key: the task's pod, and any other
+// object of which there is one for each key. It is a DNS label.
 func Name(prefix string, key run.Key) string {
 	name := fmt.Sprintf("%s-%s-%d-%d-%d", prefix, key.Run, key.Task, key.Attempt, key.Dispatch)
 	if len(name) <= validation.DNS1123LabelMaxLength {
@@ -68,8 +68,8 @@ func Name(prefix string, key run.Key) string {
 	return prefix + "-" + hex.EncodeToString(sum[:16])
 }
 
-// LabelValue returns text as the value of a label: itself where it can be one,
-// else something like it that no other text becomes.
+// LabelValue returns text as a label value. If text is not a valid value, the
+// result is a readable form of it with a hash, which is unique for each text.
 func LabelValue(text string) string {
 	if len(validation.IsValidLabelValue(text)) == 0 {
 		return text
@@ -86,7 +86,7 @@ func LabelValue(text string) string {
 	return like + "-" + hex.EncodeToString(sum[:])[:digits]
 }
 
-// Labels returns the labels of what an executor makes for a key.
+// Labels returns the labels of the objects that an executor creates for a key.
 func Labels(key run.Key, executorID, set string) map[string]string {
 	labels := map[string]string{
 		LabelRun:      string(key.Run),

@@ -18,18 +18,18 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// proxy is a way to the API server that a test can break.
+// proxy is a TCP proxy to the API server that a test can break.
 type proxy struct {
 	listener net.Listener
 	target   string
 	all      sync.WaitGroup
 
 	mu    sync.Mutex
-	conns map[net.Conn]bool // and whether they are frozen
+	conns map[net.Conn]bool // value: frozen
 	away  bool
 }
 
-// newProxy returns it with a configuration that goes through it.
+// newProxy returns a proxy and a client configuration that uses it.
 func newProxy(t testing.TB, config *rest.Config) (*proxy, *rest.Config) {
 	t.Helper()
 	target, err := url.Parse(config.Host)
@@ -77,7 +77,7 @@ func (p *proxy) accept() {
 	}
 }
 
-// copy passes bytes on, until the connection is frozen: then it swallows them.
+// copy forwards bytes until the connection is frozen, then it drops them.
 func (p *proxy) copy(to, from net.Conn) {
 	_, _ = io.Copy(writerFunc(func(b []byte) (int, error) {
 		p.mu.Lock()
@@ -95,8 +95,7 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
-// freeze makes all connections that there are swallow what they get; new ones
-// are well.
+// freeze makes all current connections drop their bytes; new connections work.
 func (p *proxy) freeze() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,7 +121,7 @@ func (p *proxy) setAway(away bool) {
 	p.away = away
 }
 
-// collect follows a task to its end, over all errors of a server that is out of
+// collect follows a task to its end and retries while the server is out of
 // reach, as an executor does.
 func collect(ctx context.Context, t testing.TB, h executor.Handle, each func(run.Frame)) (output string, faults int) {
 	t.Helper()
@@ -173,13 +172,13 @@ func TestEvents_over_broken_connections(t *testing.T) {
 					harmed.Do(func() { harm(p) })
 				}
 			})
-			p.breakAll() // what is frozen still
+			p.breakAll() // connections that are still frozen
 			require.Equal(t, want, output)
 		})
 	}
 }
 
-// What was lost on the way leaves no reader in the container.
+// A lost connection leaves no reader in the container.
 func TestEvents_leave_no_reader_behind(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -19,34 +19,36 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// What the ConfigMap of a key has besides its labels.
+// Field and annotations of the ConfigMap of a key.
 const (
 	// pageField holds the lines of the journal.
 	pageField = "journal"
-	// annotationSet names the set, as a label may not be able to.
+	// annotationSet is the full name of the set, which a label may not be able
+	// to hold.
 	annotationSet = "drover.run/set"
-	// annotationHolder names the member that has the key.
+	// annotationHolder is the member that holds the key.
 	annotationHolder = "drover.run/holder"
-	// annotationTerm counts the members that have had the key: one that takes
-	// it over a second time is told from itself.
+	// annotationTerm counts the holders of the key. A member that adopts the
+	// key a second time is thus distinguished from its earlier term.
 	annotationTerm = "drover.run/term"
-	// annotationAdopt and annotationStop are orders for who has the key.
+	// annotationAdopt and annotationStop are orders for the holder of the key.
 	annotationAdopt = "drover.run/adopt" // a token, in base64
 	annotationStop  = "drover.run/stop"
 )
 
-// Bounds of a page. A ConfigMap may have 1 MiB.
+// Bounds of the journal of an entry. A ConfigMap may have 1 MiB.
 const (
 	pageGrown = 64 << 10
 	pageLimit = 900 << 10
 )
 
-// writeTries is how often a write is tried that others' orders come before.
+// writeTries is how often a write is tried if other members' orders change the
+// entry first.
 const writeTries = 5
 
-// page is the ConfigMap of a key as the member that has it writes it: every
-// write says which version of it was read, so that it is refused when another
-// member has taken the key over.
+// page is the ConfigMap of a key, written by the member that holds the key.
+// Every write names the version that was read, so the server refuses it after
+// another member has adopted the key.
 type page struct {
 	set  *Set
 	key  run.Key
@@ -54,10 +56,10 @@ type page struct {
 	term string
 
 	mu      sync.Mutex
-	object  *corev1.ConfigMap // as it was read or written last
+	object  *corev1.ConfigMap // last version read or written
 	content []byte            // the lines
-	lazy    time.Time         // since when there is something to write; zero: there is nothing
-	taken   []byte            // the token of an order that is done
+	lazy    time.Time         // since when unwritten lines exist; zero if there are none
+	taken   []byte            // token of an adopt order that was carried out
 	lost    bool
 
 	orders orders
@@ -65,15 +67,15 @@ type page struct {
 
 var _ executor.Lines = (*page)(nil)
 
-// orders are those that the keeper was told of.
+// orders records which orders were delivered to the executor.
 type orders struct {
 	mu      sync.Mutex
 	stopped bool
-	adopt   string // as the annotation has it; "" when it may be told again
+	adopt   string // value of the annotation; "" if the order may be delivered again
 }
 
-// fresh returns the orders on a page that the keeper was not told of, and notes
-// that it is.
+// fresh returns the orders of an entry that were not delivered yet, and marks
+// them as delivered.
 func (o *orders) fresh(notes map[string]string) (stop bool, adopt string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -86,7 +88,7 @@ func (o *orders) fresh(notes map[string]string) (stop bool, adopt string) {
 	return stop, adopt
 }
 
-// forgetStop has an order told again; likewise forgetAdopt.
+// forgetStop marks the stop order as not delivered.
 func (o *orders) forgetStop() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -120,10 +122,10 @@ func (s *Set) Create(key run.Key, line []byte) (executor.Lines, error) {
 	err := s.do(func(ctx context.Context) error {
 		made, err := s.configMaps().Create(ctx, object, metav1.CreateOptions{})
 		switch {
-		case apierrors.IsForbidden(err), apierrors.IsTooManyRequests(err), apierrors.IsUnauthorized(err): // it was not made
-			return run.Errorf(run.CodeExhausted, "making the page of %s: %w", key, err)
+		case apierrors.IsForbidden(err), apierrors.IsTooManyRequests(err), apierrors.IsUnauthorized(err): // the entry was not created
+			return run.Errorf(run.CodeExhausted, "create the entry of %s: %w", key, err)
 		case err != nil:
-			return serverError(err, "making the page of %s", key)
+			return serverError(err, "create the entry of %s", key)
 		}
 		p.adopt(made)
 		return nil
@@ -135,18 +137,18 @@ func (s *Set) Create(key run.Key, line []byte) (executor.Lines, error) {
 	return p, nil
 }
 
-// reserve keeps others of this process from a key until settle.
+// reserve reserves a key within this process until finishReservation is called.
 func (s *Set) reserve(key run.Key) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.open[key] != nil || s.busy[key] {
-		return run.Errorf(run.CodeConflict, "there is a page of %s", key)
+		return run.Errorf(run.CodeConflict, "there is an entry of %s", key)
 	}
 	s.busy[key] = true
 	return nil
 }
 
-// settle opens a page, unless it could not be had.
+// settle ends the reservation and, without an error, opens the entry.
 func (s *Set) settle(key run.Key, p *page, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,7 +158,7 @@ func (s *Set) settle(key run.Key, p *page, err error) {
 	}
 }
 
-// part ends what this member has to do with a page.
+// part closes an entry on this member.
 func (s *Set) part(p *page) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,14 +167,14 @@ func (s *Set) part(p *page) {
 	}
 }
 
-// adopt takes the object over as it was read or written; the lock is held, or
-// the page is new.
+// adopt stores the object as it was read or written. The caller holds the lock,
+// or the entry is new.
 func (p *page) adopt(object *corev1.ConfigMap) {
 	p.object, p.uid = object, object.UID
 }
 
-// Append implements executor.Lines. A lazy line goes with the next that is not,
-// or after a while.
+// Append implements executor.Lines. A lazy line is written with the next line
+// that is not lazy, or after lazyLimit.
 func (p *page) Append(line []byte, d executor.Durability) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -180,7 +182,7 @@ func (p *page) Append(line []byte, d executor.Durability) error {
 		return executor.ErrLost
 	}
 	if len(p.content)+len(line) > pageLimit {
-		return run.Errorf(run.CodeTooLarge, "the page of %s is full", p.key)
+		return run.Errorf(run.CodeTooLarge, "the entry of %s is full", p.key)
 	}
 	content := append(append(bytes.Clone(p.content), line...), '\n')
 	if d == executor.Lazy {
@@ -200,8 +202,8 @@ func (p *page) Grown() bool {
 	return len(p.content) > pageGrown
 }
 
-// Rewrite implements executor.Lines. What was written stays written: it goes
-// with the next line.
+// Rewrite implements executor.Lines. The new content is written with the next
+// line.
 func (p *page) Rewrite(line []byte) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -218,7 +220,7 @@ func (p *page) Close() error {
 	return p.flush()
 }
 
-// flush writes what is lazy.
+// flush writes the lazy lines.
 func (p *page) flush() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -228,16 +230,16 @@ func (p *page) flush() error {
 	return p.put(p.content)
 }
 
-// overdue reports whether lazy lines have waited for long enough.
+// overdue reports whether lazy lines have waited longer than lazyLimit.
 func (p *page) overdue(now time.Time) bool {
-	if !p.mu.TryLock() { // it is being written
+	if !p.mu.TryLock() { // a write is in progress
 		return false
 	}
 	defer p.mu.Unlock()
 	return !p.lazy.IsZero() && now.Sub(p.lazy) > lazyLimit
 }
 
-// put writes the lines; the lock is held.
+// put writes the lines. The caller holds the lock.
 func (p *page) put(content []byte) error {
 	err := p.set.do(func(ctx context.Context) error {
 		for n := 1; ; n++ {
@@ -266,21 +268,21 @@ func (p *page) put(content []byte) error {
 	return err
 }
 
-// reread reads the object again after a write was refused, and returns an
-// error unless it is worth another try.
+// reread reads the object again after the server refused a write. It returns an
+// error unless another try may succeed.
 func (p *page) reread(ctx context.Context, refused error, n int) error {
 	switch {
 	case apierrors.IsNotFound(refused):
 		return executor.ErrLost
 	case !apierrors.IsConflict(refused), n >= writeTries:
-		return unavailable(serverError(refused, "writing the page of %s", p.key))
+		return unavailable(serverError(refused, "write the entry of %s", p.key))
 	}
 	object, err := p.set.configMaps().Get(ctx, p.object.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return executor.ErrLost
 	case err != nil:
-		return unavailable(serverError(err, "reading the page of %s", p.key))
+		return unavailable(serverError(err, "read the entry of %s", p.key))
 	case !p.is(object):
 		return executor.ErrLost
 	}
@@ -288,13 +290,14 @@ func (p *page) reread(ctx context.Context, refused error, n int) error {
 	return nil
 }
 
-// is reports whether an object is the page of this member.
+// is reports whether an object is this entry in this member's term.
 func (p *page) is(object metav1.Object) bool {
 	notes := object.GetAnnotations()
 	return object.GetUID() == p.uid && notes[annotationHolder] == p.set.options.Member && notes[annotationTerm] == p.term
 }
 
-// Remove implements executor.Lines. What is owned by the page goes with it.
+// Remove implements executor.Lines. Objects that the entry owns are deleted
+// with it.
 func (p *page) Remove() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -323,8 +326,8 @@ func (p *page) Remove() error {
 	return err
 }
 
-// done notes that an order to adopt was carried out: it goes from the page
-// with the next write.
+// done records that an adopt order was carried out. The next write removes it
+// from the entry.
 func (p *page) done(token []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -334,8 +337,8 @@ func (p *page) done(token []byte) {
 	}
 }
 
-// lose ends the page, which is another member's. It reports whether that is
-// new.
+// lose closes the entry because another member holds the key. It reports
+// whether the entry was still open.
 func (p *page) lose() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -351,7 +354,7 @@ func (s *Set) configMaps() typed.ConfigMapInterface {
 
 func encodeToken(token []byte) string { return base64.StdEncoding.EncodeToString(token) }
 
-// nextTerm counts on.
+// nextTerm returns the term after the given one.
 func nextTerm(term string) string {
 	n, err := strconv.Atoi(term)
 	if err != nil {

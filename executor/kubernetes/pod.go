@@ -18,15 +18,15 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// graceBeyond is how much longer than the steps' own grace a pod that is ended
-// from outside may take: the shim has to tell of it.
+// graceBeyond is how much longer than the steps' own grace period a pod that is
+// ended from outside may take, so that the shim can report the end.
 const graceBeyond = 5 * time.Second
 
-// maxSecrets bounds the volume of secrets that are files; a gateway hands out
-// less. It takes what is used of it, of the memory of the task.
+// maxSecrets bounds the volume of secret files; a gateway limits the secrets of
+// a task to less. The used part counts as memory of the task.
 const maxSecrets = 64 << 20
 
-// newPod describes the pod of a task. The error has CodeInvalid.
+// newPod returns the pod of a task. The error has CodeInvalid.
 func (d *Driver) newPod(def run.Definition) (*corev1.Pod, error) {
 	if err := d.check(def); err != nil {
 		return nil, err
@@ -84,8 +84,8 @@ func (d *Driver) newPod(def run.Definition) (*corev1.Pod, error) {
 		pod.Spec.Containers = append(pod.Spec.Containers, serviceOf(i, s, def.PullPolicy))
 	}
 	if len(def.Auth) > 0 {
-		// The secret is owned by the pod, so it is made after it, and the pod
-		// goes to no node before.
+		// The pod owns the secret, so the secret is created after the pod. The
+		// gate keeps the pod from being scheduled before.
 		pod.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: secretName(pod.Name)}}
 		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: secretGate}}
 	}
@@ -95,7 +95,7 @@ func (d *Driver) newPod(def run.Definition) (*corev1.Pod, error) {
 	return d.customize(pod, def)
 }
 
-// check refuses what no pod can be or have here.
+// check refuses what the driver does not support or allow.
 func (d *Driver) check(def run.Definition) error {
 	switch {
 	case def.Image == "":
@@ -103,7 +103,7 @@ func (d *Driver) check(def run.Definition) error {
 	case def.Privileged && !d.options.AllowPrivileged:
 		return run.Errorf(run.CodeInvalid, "privileged tasks are not allowed on this executor (allow_privileged is off)")
 	case def.Resources.PIDs > 0:
-		return run.Errorf(run.CodeInvalid, "resources.pids can not be had here: a Kubernetes pod has no such limit of its own, nodes have one for all")
+		return run.Errorf(run.CodeInvalid, "resources.pids is not supported: a Kubernetes pod has no such limit of its own, only nodes have one for all pods")
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ func (d *Driver) meta(def run.Definition) metav1.ObjectMeta {
 		Labels:    Labels(def.Key, d.options.ExecutorID, d.options.Set),
 		Annotations: map[string]string{
 			annotationTask: def.Task,
-			// What moves pods about to tidy up nodes lets these end.
+			// Autoscalers that evict pods to free nodes spare this one.
 			"cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
 			"karpenter.sh/do-not-disrupt":                    "true",
 		},
@@ -129,9 +129,9 @@ func (d *Driver) meta(def run.Definition) metav1.ObjectMeta {
 	return meta
 }
 
-// helper is the init container that brings the shim. It asks for what the
-// task's container asks for: it runs before it, so that costs nothing, and
-// where the namespace wants limits it has some.
+// helper returns the init container that installs the shim. It requests the
+// same resources as the task's container. Both never run at the same time, so
+// that costs nothing, and it has limits if the namespace requires them.
 func (d *Driver) helper(limits corev1.ResourceRequirements) corev1.Container {
 	return corev1.Container{
 		Name: helperContainer, Image: d.options.HelperImage, ImagePullPolicy: pullPolicy(d.options.HelperPullPolicy),
@@ -151,7 +151,7 @@ func serviceOf(i int, s run.ServiceSpec, policy run.PullPolicy) corev1.Container
 		Name: fmt.Sprint(serviceContainer, i), Image: s.Image, ImagePullPolicy: pullPolicy(policy), Args: slices.Clone(s.Command),
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Environment)) {
-		// A reference as in $(NAME) would be taken for a variable.
+		// Kubernetes would expand a reference such as $(NAME).
 		c.Env = append(c.Env, corev1.EnvVar{Name: name, Value: strings.ReplaceAll(s.Environment[name], "$(", "$$(")})
 	}
 	for j := range c.Args {
@@ -160,7 +160,8 @@ func serviceOf(i int, s run.ServiceSpec, policy run.PullPolicy) corev1.Container
 	return c
 }
 
-// hostAliases lets services be reached by name where that can be a host's.
+// hostAliases makes services reachable by name, if the name is a valid host
+// name.
 func hostAliases(services []run.ServiceSpec) []corev1.HostAlias {
 	var names []string
 	for _, s := range services {
@@ -200,8 +201,8 @@ func addVolumes(pod *corev1.Pod, main *corev1.Container, volumes []run.Volume) e
 	return nil
 }
 
-// limitsOf returns requests that equal the limits: tasks get what they ask for
-// and no more, whoever else is on the node.
+// limitsOf returns requests equal to the limits: tasks get what they request
+// and no more, independent of other pods on the node.
 func limitsOf(wanted run.Resources) (corev1.ResourceRequirements, error) {
 	list := corev1.ResourceList{}
 	if wanted.CPU != "" {
@@ -236,7 +237,8 @@ func pullPolicy(policy run.PullPolicy) corev1.PullPolicy {
 	}
 }
 
-// newNonce marks the shim's lines among those that others print.
+// newNonce returns the random prefix that tells the shim's frames from the
+// output of other processes.
 func newNonce() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails

@@ -108,7 +108,7 @@ func TestNewPod(t *testing.T) {
 				require.Equal(t, r.Requests, r.Limits)
 				require.Equal(t, "2m", r.Limits.Cpu().String(), "rounded up")
 				require.Equal(t, "1Gi", r.Limits.Memory().String())
-				require.Equal(t, r, pod.Spec.InitContainers[0].Resources, "quotas want limits of every container")
+				require.Equal(t, r, pod.Spec.InitContainers[0].Resources, "quotas require limits of every container")
 			},
 		},
 		"bad cpu":    {ask: func(d *run.Definition) { d.Resources.CPU = "many" }, fault: "resources.cpu"},
@@ -122,7 +122,7 @@ func TestNewPod(t *testing.T) {
 			require.Equal(t, "arm64", pod.Spec.NodeSelector["kubernetes.io/arch"])
 		}},
 		"platform of another system": {ask: func(d *run.Definition) { d.Platform = "windows/amd64" }, fault: "only linux"},
-		"platform that is none":      {ask: func(d *run.Definition) { d.Platform = "amd64" }, fault: "os/arch"},
+		"invalid platform":           {ask: func(d *run.Definition) { d.Platform = "amd64" }, fault: "os/arch"},
 		"volumes": {
 			ask: func(d *run.Definition) {
 				d.Volumes = []run.Volume{{Path: "/scratch/", Tmpfs: &run.Tmpfs{Size: "64Mi"}}, {Path: "/data"}}
@@ -138,7 +138,7 @@ func TestNewPod(t *testing.T) {
 		},
 		"secret files": {
 			ask: func(d *run.Definition) {
-				d.SecretFiles = map[string]string{"KEY": "planted-content"}
+				d.SecretFiles = map[string]string{"KEY": "seeded-content"}
 			},
 			check: func(t *testing.T, pod *corev1.Pod) {
 				t.Helper()
@@ -146,7 +146,7 @@ func TestNewPod(t *testing.T) {
 				require.Equal(t, corev1.StorageMediumMemory, pod.Spec.Volumes[2].EmptyDir.Medium)
 				told, err := json.Marshal(pod)
 				require.NoError(t, err)
-				require.NotContains(t, string(told), "planted-content")
+				require.NotContains(t, string(told), "seeded-content")
 			},
 		},
 		"volume over the shim":     {ask: func(d *run.Definition) { d.Volumes = []run.Volume{{Path: "/.drover/bin"}} }, fault: "path of a volume"},
@@ -166,7 +166,7 @@ func TestNewPod(t *testing.T) {
 				require.Len(t, pod.Spec.Containers, 3)
 				db := pod.Spec.Containers[1]
 				require.Equal(t, "service-0", db.Name)
-				require.Equal(t, []string{"-c", "$$(A)"}, db.Args, "no variable is put in")
+				require.Equal(t, []string{"-c", "$$(A)"}, db.Args, "no variable is expanded")
 				require.Equal(t, []corev1.EnvVar{{Name: "A", Value: "1"}, {Name: "B", Value: "$$(A)"}}, db.Env)
 				require.Nil(t, db.Command)
 				require.Equal(t, []corev1.HostAlias{{IP: "127.0.0.1", Hostnames: []string{"db"}}}, pod.Spec.HostAliases)
@@ -230,7 +230,7 @@ func TestNewPod(t *testing.T) {
 
 func requireRoot(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
-	require.Zero(t, *mainOf(pod).SecurityContext.RunAsUser, "the shim knows the names and becomes the user")
+	require.Zero(t, *mainOf(pod).SecurityContext.RunAsUser, "the shim knows the names and switches to the user")
 }
 
 func pooled(pool run.KubernetesPool) func(*run.Definition) {
@@ -284,7 +284,7 @@ func TestPodTemplate(t *testing.T) {
 			},
 		},
 		"removes the task":    {template: `{"spec":{"containers":[{"name":"task","$patch":"delete"}]}}`, fault: "removes the container task"},
-		"is no template":      {template: `{"spec":{"containers":"none"}}`, fault: "can not be applied"},
+		"is not a template":   {template: `{"spec":{"containers":"none"}}`, fault: "can not be applied"},
 		"has a typing error":  {template: `{"spec":{"priorityClass":"high"}}`, fault: "priorityClass"},
 		"is privileged":       {template: `{"spec":{"containers":[{"name":"task","securityContext":{"privileged":true}}]}}`, fault: "allow_privileged"},
 		"no root, named user": {template: `{"spec":{"securityContext":{"runAsNonRoot":true}}}`, user: "builder", fault: "runAsNonRoot"},

@@ -14,10 +14,10 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// logged reads the copy of the frames in the log of the task's container, from
-// a number on, which the node keeps as long as the pod is there. A copy that has
-// a gap, since its reader was slow, is a damaged journal: nothing else is left of
-// it. A log that is not there has no frames.
+// logged reads the copy of the frames in the log of the task's container from
+// the given frame on. The node keeps the log as long as the pod exists. A copy
+// with a gap, caused by a slow reader, counts as a damaged journal, since
+// nothing else is left of the journal. A missing log has no frames.
 func (d *Driver) logged(ctx context.Context, pod, nonce string, from int64, take func(run.Frame) bool) error {
 	log, err := d.openLog(ctx, pod, &corev1.PodLogOptions{Container: mainContainer})
 	if err != nil || log == nil {
@@ -30,9 +30,9 @@ func (d *Driver) logged(ctx context.Context, pod, nonce string, from int64, take
 		text, ours := bytes.CutPrefix(line, mark)
 		switch {
 		case errors.Is(err, io.EOF):
-			return nil // the last line was cut off by the death of its writer
+			return nil // an incomplete last line was cut off when its writer died
 		case err != nil && !errors.Is(err, shim.ErrDamaged):
-			return serverError(err, "reading the log of the pod %s", pod)
+			return serverError(err, "read the log of the pod %s", pod)
 		case !ours:
 			continue
 		case err != nil:
@@ -52,16 +52,16 @@ func (d *Driver) logged(ctx context.Context, pod, nonce string, from int64, take
 	}
 }
 
-// openLog returns nil where there is no log.
+// openLog returns nil if there is no log.
 func (d *Driver) openLog(ctx context.Context, pod string, options *corev1.PodLogOptions) (io.ReadCloser, error) {
 	log, err := d.pods().GetLogs(pod, options).Stream(ctx)
 	switch {
 	case err == nil:
 		return log, nil
-	case apierrors.IsNotFound(err), apierrors.IsBadRequest(err): // no pod, or its container was never started
-		return nil, nil //nolint:nilnil // as it says
+	case apierrors.IsNotFound(err), apierrors.IsBadRequest(err): // there is no pod, or its container was never started
+		return nil, nil //nolint:nilnil // no log
 	}
-	return nil, serverError(err, "reading the log of the pod %s", pod)
+	return nil, serverError(err, "read the log of the pod %s", pod)
 }
 
 // lastLines returns the last lines that a container has printed.
@@ -76,7 +76,7 @@ func (d *Driver) lastLines(ctx context.Context, pod, container string, most int6
 	const enough = 64 << 10
 	text, err := io.ReadAll(io.LimitReader(log, enough))
 	if err != nil {
-		return nil, serverError(err, "reading the log of the pod %s", pod)
+		return nil, serverError(err, "read the log of the pod %s", pod)
 	}
 	trimmed := strings.TrimSpace(string(text))
 	if trimmed == "" {

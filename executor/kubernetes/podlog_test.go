@@ -14,7 +14,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// endless is a line that has no end.
+// endless is a line without an end.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) {
@@ -36,13 +36,13 @@ func TestDriver_logged(t *testing.T) {
 		want []int64
 		why  string
 	}{
-		"whole":                     {log: strings.NewReader(frames), want: []int64{3, 4, 5}},
-		"torn":                      {log: strings.NewReader(frames + "nonce {"), from: 4, want: []int64{4, 5}},
-		"a gap":                     {log: strings.NewReader(frames + "nonce {\"v\":1,\"n\":8}\n"), want: []int64{3, 4, 5}, why: "lacks the frames 6 to 7"},
-		"a gap before what is due":  {log: strings.NewReader(frames + "nonce {\"v\":1,\"n\":8}\n"), from: 8, want: []int64{8}},
-		"garbage":                   {log: strings.NewReader(frames + "nonce garbage\n"), want: []int64{3, 4, 5}, why: "no frame"},
-		"an endless line":           {log: long("nonce "), want: []int64{3, 4, 5}, why: "more than 8 MiB"},
-		"an endless line of others": {log: long(""), want: []int64{3, 4, 5, 6}},
+		"whole":                        {log: strings.NewReader(frames), want: []int64{3, 4, 5}},
+		"torn":                         {log: strings.NewReader(frames + "nonce {"), from: 4, want: []int64{4, 5}},
+		"a gap":                        {log: strings.NewReader(frames + "nonce {\"v\":1,\"n\":8}\n"), want: []int64{3, 4, 5}, why: "lacks the frames 6 to 7"},
+		"a gap before the first frame": {log: strings.NewReader(frames + "nonce {\"v\":1,\"n\":8}\n"), from: 8, want: []int64{8}},
+		"garbage":                      {log: strings.NewReader(frames + "nonce garbage\n"), want: []int64{3, 4, 5}, why: "no frame"},
+		"an endless line":              {log: long("nonce "), want: []int64{3, 4, 5}, why: "more than 8 MiB"},
+		"an endless line of others":    {log: long(""), want: []int64{3, 4, 5, 6}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -6,9 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// exceedsQuota reports whether a pod asks for more than a quota allows in all,
-// so that no waiting helps. The server tells it as "exceeded quota: name,
-// requested: a=1,b=2, used: a=3,b=4, limited: a=3,b=4".
+// exceedsQuota reports whether a pod requests more than the whole quota, so
+// that waiting does not help. The server's message has the form "exceeded
+// quota: name, requested: a=1,b=2, used: a=3,b=4, limited: a=3,b=4".
 func exceedsQuota(text string) bool {
 	requested, limited := amounts(text, "requested: "), amounts(text, "limited: ")
 	for name, want := range requested {
@@ -19,7 +19,7 @@ func exceedsQuota(text string) bool {
 	return false
 }
 
-// amounts reads the list behind a word.
+// amounts parses the list that follows a word.
 func amounts(text, word string) map[string]resource.Quantity {
 	_, list, _ := strings.Cut(text, word)
 	list, _, _ = strings.Cut(list, ", ")

@@ -16,17 +16,18 @@ import (
 
 const (
 	// servicePatience is how long services may take until as many ports are
-	// listened on as there are services.
+	// open as there are services.
 	servicePatience = 10 * time.Second
-	// serviceTail is how many of its last lines are told when a service dies.
+	// serviceTail is how many of its last log lines are reported if a service
+	// ends.
 	serviceTail = 20
 )
 
-// errServicesListen ends the watch over services that start.
+// errServicesListen ends the watch of starting services.
 var errServicesListen = errors.New("the services listen")
 
-// awaitRunning waits until the containers of the pod run. An error that is a
-// lostError says that the pod is of no use, for no fault of the task.
+// awaitRunning waits until the containers of the pod run. A lostError means
+// that the pod is unusable and the task is not at fault.
 func (s *starting) awaitRunning(ctx context.Context) error {
 	began := time.Now()
 	s.reported = began
@@ -42,7 +43,8 @@ func (s *starting) awaitRunning(ctx context.Context) error {
 	})
 }
 
-// look takes a state of the pod, and fails where it will not run the task.
+// look examines a new state of the pod, and returns an error if the pod will
+// not run the task.
 func (s *starting) look(ctx context.Context, pod *corev1.Pod) error {
 	def := s.task.Definition
 	if pod == nil || pod.UID != s.pod.UID {
@@ -69,7 +71,7 @@ func (s *starting) look(ctx context.Context, pod *corev1.Pod) error {
 		return &lostError{text}
 	}
 	if t := terminated(pod, helperContainer); t != nil && t.ExitCode != 0 {
-		return run.Errorf(run.CodeUnavailable, "the helper that brings the shim failed: %s", withDetail(whyTerminated(t), t.Message))
+		return run.Errorf(run.CodeUnavailable, "the helper that installs the shim failed: %s", withDetail(whyTerminated(t), t.Message))
 	}
 	if isOver(pod) {
 		return &lostError{ended(pod).Error()}
@@ -84,10 +86,10 @@ func (s *starting) look(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// awaitServices waits until as many ports are listened on as there are
-// services, which share the network of the task's container, and watches
-// whether they stay. Services that do not listen are no fault: it may be meant
-// so.
+// awaitServices waits until as many ports are open as there are services, which
+// share the network of the task's container, and checks that the services keep
+// running. A service that does not listen is not an error, since that may be
+// intended.
 func (s *starting) awaitServices(ctx context.Context) error {
 	services := s.task.Definition.Services
 	if len(services) == 0 {
@@ -95,7 +97,7 @@ func (s *starting) awaitServices(ctx context.Context) error {
 	}
 	for _, service := range services {
 		if !isHostName(service.Name) {
-			s.log("service " + service.Name + " answers on localhost alone: its name can not be a host's")
+			s.log("service " + service.Name + " answers on localhost only: its name is not a valid host name")
 		}
 	}
 	began := time.Now()
@@ -110,7 +112,7 @@ func (s *starting) awaitServices(ctx context.Context) error {
 	err := s.driver.await(ctx, s.pod.Name, func(pod *corev1.Pod) (bool, error) { return false, s.look(ctx, pod) })
 	if !errors.Is(context.Cause(ctx), errServicesListen) {
 		cancel(nil)
-		<-listen //nolint:errcheck // why the pod does not go on says more
+		<-listen //nolint:errcheck // the reason why the pod failed says more
 		return err
 	}
 	if err := <-listen; err != nil {
@@ -121,27 +123,28 @@ func (s *starting) awaitServices(ctx context.Context) error {
 	return nil
 }
 
-// awaitPorts has the shim of the task's container wait for so many ports.
+// awaitPorts runs the shim in the task's container to wait for the given number
+// of open ports.
 func (d *Driver) awaitPorts(ctx context.Context, pod string, count int) error {
 	code, complaint, err := d.execWait(ctx, pod, "await-port", "--count", strconv.Itoa(count), "--timeout", servicePatience.String())
 	switch {
 	case err != nil:
 		return err
 	case code == shim.ExitNoPort:
-		return fmt.Errorf("there are fewer than %d ports that something listens on after %s", count, servicePatience)
+		return fmt.Errorf("fewer than %d ports are open after %s", count, servicePatience)
 	case code != shim.ExitDone:
 		return fmt.Errorf("exit code %d: %s", code, complaint)
 	}
 	return nil
 }
 
-// containerDied tells the last lines of a service in the setup's log and
-// returns the fault.
+// containerDied writes the last log lines of a service to the setup log and
+// returns the error.
 func (s *starting) containerDied(ctx context.Context, name string, t *corev1.ContainerStateTerminated) error {
 	title := strings.TrimSuffix(titleOf(name, s.task.Definition), ": ")
 	lines, err := s.driver.lastLines(ctx, s.pod.Name, name, serviceTail)
 	if err != nil {
-		s.driver.log.WarnContext(ctx, "reading the log of a service", "key", s.key().String(), "error", err)
+		s.driver.log.WarnContext(ctx, "failed to read the log of a service", "key", s.key().String(), "error", err)
 	}
 	for _, line := range lines {
 		s.log(title + ": " + line)
@@ -153,12 +156,12 @@ func (s *starting) containerDied(ctx context.Context, name string, t *corev1.Con
 	return run.Errorf(run.CodeInvalid, "%s", message)
 }
 
-// shimDied is the fault of a shim that did not wait for its order: it is of
-// another version, or has no room.
+// shimDied returns the error for a shim that did not wait for its order: it has
+// another version, or no disk space.
 func (s *starting) shimDied(ctx context.Context, t *corev1.ContainerStateTerminated) error {
 	lines, err := s.driver.lastLines(ctx, s.pod.Name, mainContainer, serviceTail)
 	if err != nil {
-		s.driver.log.WarnContext(ctx, "reading the log of a shim", "key", s.key().String(), "error", err)
+		s.driver.log.WarnContext(ctx, "failed to read the log of a shim", "key", s.key().String(), "error", err)
 	}
 	return run.Errorf(run.CodeUnavailable, "the shim of image %s did not begin: exit code %d: %s",
 		s.driver.options.HelperImage, t.ExitCode, strings.Join(lines, "; "))

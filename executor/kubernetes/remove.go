@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// removeGrace is what containers get between SIGTERM and SIGKILL when
-	// their pod is removed, the least there is: the task is over.
+	// removeGrace is the grace period, in seconds, of containers whose pod is
+	// removed. It is the minimum: the task is over.
 	removeGrace = 1
-	// nodePatience is how long a node may take to end a pod. One that has not
-	// by then is taken for lost, and the pod is removed without it.
+	// nodePatience is how long a node may take to end a pod. After that the
+	// driver assumes that the node is lost, and removes the pod without it.
 	nodePatience = 45 * time.Second
 )
 
-// removeAll removes the pod of a key, whichever it is, and its secret, and
-// returns when they are not there any more.
+// removeAll removes the pod of a key and its secret, and returns when they do
+// not exist any more.
 func (d *Driver) removeAll(ctx context.Context, key run.Key) error {
 	pod, err := d.pod(ctx, d.name(key))
 	if err != nil || pod == nil {
@@ -30,14 +30,14 @@ func (d *Driver) removeAll(ctx context.Context, key run.Key) error {
 	return d.removePod(ctx, pod, nil)
 }
 
-// removePod removes a pod and its secret. With a version it does so only as
-// long as that is the pod's; the error is else of CodeConflict.
+// removePod removes a pod and its secret. With a version, it removes the pod
+// only if the pod still has that version; otherwise the error has CodeConflict.
 func (d *Driver) removePod(ctx context.Context, pod *corev1.Pod, version *string) error {
 	name := pod.Name
 	if err := d.deletePod(ctx, pod, removeGrace, version); err != nil {
 		return err
 	}
-	if hasSecret(pod) { // it would go by itself, some time after its owner
+	if hasSecret(pod) { // the cluster would remove it, some time after its owner
 		if err := d.deleteSecret(ctx, secretName(name)); err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ func (d *Driver) removePod(ctx context.Context, pod *corev1.Pod, version *string
 	if err == nil || ctx.Err() != nil || patience.Err() == nil {
 		return err
 	}
-	d.log.WarnContext(ctx, "removing a pod without its node", "pod", name, "node", pod.Spec.NodeName)
+	d.log.WarnContext(ctx, "the node does not end a pod; removing the pod without it", "pod", name, "node", pod.Spec.NodeName)
 	if err := d.deletePod(ctx, pod, 0, nil); err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (d *Driver) deletePod(ctx context.Context, pod *corev1.Pod, grace int64, ve
 	case apierrors.IsConflict(err) && version == nil:
 		return nil // another pod has the name by now
 	}
-	return serverError(err, "removing the pod %s", pod.Name)
+	return serverError(err, "remove the pod %s", pod.Name)
 }
 
 func (d *Driver) deleteSecret(ctx context.Context, name string) error {
@@ -77,7 +77,7 @@ func (d *Driver) deleteSecret(ctx context.Context, name string) error {
 	defer cancel()
 	err := d.client.CoreV1().Secrets(d.options.Namespace).Delete(ctx, name, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return serverError(err, "removing the secret %s", name)
+		return serverError(err, "remove the secret %s", name)
 	}
 	return nil
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// reportEach is how often the cluster's events of a pod are asked for while it
-// starts, the first time after so long: most pods run by then.
+// reportEach is the interval at which the driver lists the events of a starting
+// pod. The first listing waits as long, since most pods run by then.
 const reportEach = 3 * time.Second
 
-// report tells in the setup's log what the cluster tells of a pod that takes
-// its time: that an image is pulled, that a volume can not be mounted. It fails
-// where an image can not be pulled, which a node tells by an event at once, and
-// in the pod's state only when it tries again, ten seconds later.
+// report writes events of a slowly starting pod to the setup log, for example a
+// pull of an image or a volume that cannot be mounted. It fails if an image
+// cannot be pulled. A node reports that by an event at once, but in the pod's
+// status only when it tries again, ten seconds later.
 func (s *starting) report(ctx context.Context, pod *corev1.Pod) error {
 	if time.Since(s.reported) < reportEach {
 		return nil
@@ -33,7 +33,7 @@ func (s *starting) report(ctx context.Context, pod *corev1.Pod) error {
 		FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(pod.UID)).String(),
 	})
 	if err != nil {
-		d.log.DebugContext(ctx, "listing the events of a pod", "key", s.key().String(), "error", err)
+		d.log.DebugContext(ctx, "failed to list the events of a pod", "key", s.key().String(), "error", err)
 		return nil
 	}
 	for i := range found.Items {
@@ -49,8 +49,8 @@ func (s *starting) report(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// notPulled returns what blocked does of an event that says that an image can
-// not be had.
+// notPulled returns the error that blocked would return, for an event about an
+// image that cannot be pulled.
 func notPulled(pod *corev1.Pod, event *corev1.Event, def run.Definition) error {
 	reason := event.Reason
 	switch {
@@ -71,8 +71,8 @@ func notPulled(pod *corev1.Pod, event *corev1.Event, def run.Definition) error {
 	return blockedBy(name, &corev1.ContainerStateWaiting{Reason: reason, Message: event.Message}, pod, def)
 }
 
-// reportOf returns an event as a line of the setup's log, "" for one that says
-// nothing, or what is told otherwise.
+// reportOf returns an event as a line of the setup log. It returns "" for an
+// event that is irrelevant or reported otherwise.
 func reportOf(event *corev1.Event) string {
 	text := strings.TrimSpace(event.Message)
 	switch event.Reason {

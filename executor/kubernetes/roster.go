@@ -11,9 +11,9 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// roster is what one member of a set knows of the others: when it saw each
-// renew its lease, by its own clock. Clocks of members are never compared. It is
-// safe for concurrent use.
+// roster records when one member of a set saw each other member renew its
+// lease, by its own clock. Clocks of members are never compared. It is safe for
+// concurrent use.
 type roster struct {
 	now func() time.Time
 
@@ -21,20 +21,20 @@ type roster struct {
 	members map[string]sighting
 }
 
-// sighting is what was seen last of a member's lease.
+// sighting is the last observed state of a member's lease.
 type sighting struct {
 	version string        // of the lease
 	at      time.Time     // when that version was first seen
-	lasts   time.Duration // how long the lease holds
-	gone    bool          // there is no lease: at is since when
+	lasts   time.Duration // lease duration
+	gone    bool          // there is no lease since at
 }
 
 func newRoster(now func() time.Time) *roster {
 	return &roster{now: now, members: make(map[string]sighting)}
 }
 
-// saw notes that there is a lease. A version that was seen before is no new
-// sign of life.
+// saw records the lease of a member. A version that was seen before is not a
+// new sign of life.
 func (r *roster) saw(member, version string, lasts time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -45,7 +45,7 @@ func (r *roster) saw(member, version string, lasts time.Duration) {
 	r.members[member] = sighting{version: version, at: r.now(), lasts: lasts}
 }
 
-// missed notes that a member has no lease.
+// missed records that a member has no lease.
 func (r *roster) missed(member string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -62,16 +62,16 @@ func (r *roster) knows(member string) bool {
 	return ok
 }
 
-// prune forgets members that have had no lease for long. One whose keys are
-// still there is looked at again.
+// prune removes members that have had no lease for long. A member whose keys
+// still exist is looked up again.
 func (r *roster) prune(after time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	maps.DeleteFunc(r.members, func(_ string, s sighting) bool { return s.gone && elapsed(s.at, r.now()) > after })
 }
 
-// vanished returns for how long a member has not been one any more; ok is
-// false while it may be one.
+// vanished returns how long ago a member's lease ended; ok is false while the
+// lease may be valid.
 func (r *roster) vanished(member string) (since time.Duration, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,16 +99,15 @@ func (r *roster) present() []string {
 	return names
 }
 
-// elapsed returns the time between two readings of the clock, by whichever of
-// the clocks says more: the one stands still while the host sleeps, the other
-// may be set.
+// elapsed returns the longer of the times that the monotonic and the wall clock
+// show between two readings. The monotonic clock stands still while the host
+// sleeps, and the wall clock may be set.
 func elapsed(from, to time.Time) time.Duration {
 	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)))
 }
 
-// turn returns the place of a member, from 0, among those who may take a key
-// over. Each key has another order, so that those of a vanished member are
-// spread.
+// turn returns the rank of a member, from 0, among the members that may adopt a
+// key. Each key has another order, which spreads the keys of a vanished member.
 func turn(key run.Key, member string, present []string) int {
 	weight := func(name string) uint64 {
 		h := fnv.New64a()

@@ -11,7 +11,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// clock is set by hand.
+// clock is a manual clock.
 type clock struct{ at time.Time }
 
 func (c *clock) now() time.Time          { return c.at }
@@ -24,12 +24,12 @@ func TestRoster_counts_from_the_last_sign_of_life(t *testing.T) {
 	c := newClock()
 	r := newRoster(c.now)
 	_, vanished := r.vanished("a")
-	require.False(t, vanished, "nothing is known of it")
+	require.False(t, vanished, "the member is unknown")
 	require.False(t, r.knows("a"))
 
 	r.saw("a", "1", 12*time.Second)
 	c.pass(11 * time.Second)
-	r.saw("a", "1", 12*time.Second) // an old version that is read again is no sign of life
+	r.saw("a", "1", 12*time.Second) // reading the same version again is not a sign of life
 	_, vanished = r.vanished("a")
 	require.False(t, vanished)
 	require.Equal(t, []string{"a"}, r.present())
@@ -41,7 +41,7 @@ func TestRoster_counts_from_the_last_sign_of_life(t *testing.T) {
 
 	r.saw("a", "2", 12*time.Second)
 	_, vanished = r.vanished("a")
-	require.False(t, vanished, "it is back")
+	require.False(t, vanished, "the member is back")
 }
 
 func TestRoster_lets_leave_at_once(t *testing.T) {
@@ -56,18 +56,18 @@ func TestRoster_lets_leave_at_once(t *testing.T) {
 	c.pass(30 * time.Second)
 	r.missed("a")
 	since, _ = r.vanished("a")
-	require.Equal(t, 30*time.Second, since, "it counts from the first time")
+	require.Equal(t, 30*time.Second, since, "the time counts from the first observation")
 	r.saw("b", "1", time.Second)
 	r.prune(time.Minute)
 	require.True(t, r.knows("a"))
 	c.pass(time.Minute)
 	r.prune(time.Minute)
 	require.False(t, r.knows("a"))
-	require.True(t, r.knows("b"), "it has a lease, which is swept first")
+	require.True(t, r.knows("b"), "the member has a lease, which is removed first")
 }
 
-// TestRoster_takes_the_clock_that_says_more sets the wall clock forth: a host
-// that slept has a monotonic clock that did not go on.
+// TestRoster_takes_the_clock_that_says_more advances only the wall clock: the
+// monotonic clock of a host that slept stood still.
 func TestRoster_takes_the_clock_that_says_more(t *testing.T) {
 	t.Parallel()
 	from := time.Now()
@@ -77,7 +77,8 @@ func TestRoster_takes_the_clock_that_says_more(t *testing.T) {
 	require.Zero(t, elapsed(from, from))
 }
 
-// TestTurn gives each key to one member first, and each member its share.
+// TestTurn checks that each key has one first member, and each member a share
+// of the keys.
 func TestTurn(t *testing.T) {
 	t.Parallel()
 	members := []string{"a", "b", "c"}
@@ -92,8 +93,8 @@ func TestTurn(t *testing.T) {
 				first[member]++
 			}
 		}
-		require.Len(t, places, 3, "no two have the same turn")
-		require.Equal(t, 0, turn(key, "z", nil), "one that knows of no other")
+		require.Len(t, places, 3, "the ranks are unique")
+		require.Equal(t, 0, turn(key, "z", nil), "a member that knows no other")
 	}
 	for _, member := range members {
 		require.Greater(t, first[member], 60)

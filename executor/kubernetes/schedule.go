@@ -11,11 +11,11 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// linux is the only system of containers that the shim is for.
+// linux is the only operating system of containers that the shim supports.
 const linux = "linux"
 
-// schedule says where the pod may go, and who it is there: what the pool and
-// the task's platform ask for.
+// schedule sets where the pod may run and as which account, according to the
+// pool and the task's platform.
 func schedule(pod *corev1.Pod, def run.Definition) error {
 	spec := &pod.Spec
 	spec.NodeSelector = map[string]string{corev1.LabelOSStable: linux}
@@ -34,11 +34,11 @@ func schedule(pod *corev1.Pod, def run.Definition) error {
 	if parts[0] != linux {
 		return run.Errorf(run.CodeInvalid, "platform %q: only %s containers can be run", def.Platform, linux)
 	}
-	spec.NodeSelector[corev1.LabelArchStable] = parts[1] // nodes tell no variant
+	spec.NodeSelector[corev1.LabelArchStable] = parts[1] // nodes have no label for the variant
 	return nil
 }
 
-// belong makes a pod one of the pool.
+// belong applies the settings of the pool to a pod.
 func belong(pod *corev1.Pod, pool *run.KubernetesPool) error {
 	spec := &pod.Spec
 	maps.Copy(spec.NodeSelector, pool.NodeSelector)
@@ -69,8 +69,8 @@ func belong(pod *corev1.Pod, pool *run.KubernetesPool) error {
 	return nil
 }
 
-// decodeStrictly reads a part of a pod: a mistyped field would else be dropped
-// without a word.
+// decodeStrictly decodes a part of a pod and refuses unknown fields, since a
+// mistyped field would be dropped silently.
 func decodeStrictly(text []byte, into any) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()

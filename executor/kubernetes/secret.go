@@ -16,7 +16,8 @@ import (
 
 const (
 	dockerHub = "docker.io"
-	// dockerHubKey is what kubelets look Docker Hub's credentials up by.
+	// dockerHubKey is the key under which kubelets look up Docker Hub's
+	// credentials.
 	dockerHubKey = "https://index.docker.io/v1/"
 )
 
@@ -25,8 +26,8 @@ const openGate = `{"spec":{"schedulingGates":[{"name":"` + secretGate + `","$pat
 
 func secretName(pod string) string { return pod + "-pull" }
 
-// addSecret makes the secret with the task's credentials, which goes with the
-// pod, and lets the pod be scheduled.
+// addSecret creates the secret with the task's credentials, owned by the pod,
+// and lets the pod be scheduled.
 func (s *starting) addSecret(ctx context.Context) error {
 	d := s.driver
 	content, err := registryAuth(s.task.Definition.Auth)
@@ -48,16 +49,16 @@ func (s *starting) addSecret(ctx context.Context) error {
 	defer cancel()
 	secrets := d.client.CoreV1().Secrets(s.pod.Namespace)
 	_, err = secrets.Create(ctx, secret, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) { // of an earlier call, or of a pod that is gone
+	if apierrors.IsAlreadyExists(err) { // from an earlier call, or from a pod that was removed
 		if err = secrets.Delete(ctx, secret.Name, metav1.DeleteOptions{}); err == nil || apierrors.IsNotFound(err) {
 			_, err = secrets.Create(ctx, secret, metav1.CreateOptions{})
 		}
 	}
 	if err != nil {
-		return serverError(err, "making the secret with the task's registry credentials")
+		return serverError(err, "create the secret with the task's registry credentials")
 	}
 	if _, err := d.pods().Patch(ctx, s.pod.Name, types.StrategicMergePatchType, []byte(openGate), metav1.PatchOptions{}); err != nil {
-		return serverError(err, "letting the pod be scheduled")
+		return serverError(err, "remove the scheduling gate of the pod")
 	}
 	return nil
 }
@@ -78,7 +79,7 @@ func registryAuth(auth map[string]run.Auth) ([]byte, error) {
 	}
 	text, err := json.Marshal(map[string]any{"auths": entries})
 	if err != nil {
-		return nil, fmt.Errorf("encoding registry credentials: %w", err)
+		return nil, fmt.Errorf("encode registry credentials: %w", err)
 	}
 	return text, nil
 }

@@ -21,21 +21,21 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// DefaultLease is how long a member's lease holds. A member that is killed has
-// lost its keys to the others a little later, well within the 30 seconds after
+// DefaultLease is how long a member's lease holds. The other members adopt the
+// keys of a killed member a little later, well within the 30 seconds after
 // which its tasks would be out of contact.
 const DefaultLease = 12 * time.Second
 
-// Times of a set.
+// Intervals and timeouts of a set.
 const (
 	// writeLimit bounds one write to the API server.
 	writeLimit = 5 * time.Second
-	// lazyLimit is how long a lazy line may wait for another to go with.
+	// lazyLimit is how long a lazy line may stay unwritten.
 	lazyLimit = 10 * time.Second
-	// lookEach is how often a member looks whether there is something to do
-	// that no event tells.
+	// lookEach is the interval at which a member checks for work that no event
+	// reports.
 	lookEach = time.Second
-	// turnEach is how long the next member in turn waits for the one before.
+	// turnEach is how long a member waits for each member of a lower rank.
 	turnEach = time.Second
 	// sweepAfter is how long after its end the lease of a member is removed.
 	sweepAfter = time.Minute
@@ -43,26 +43,27 @@ const (
 
 // SetOptions configures the membership of a process in an executor set.
 type SetOptions struct {
-	// Config reaches the API server, see Connect. Required.
+	// Config is the client configuration for the API server, see Connect.
+	// Required.
 	Config *rest.Config
-	// Namespace is where the set's ConfigMaps and leases are. Required.
+	// Namespace is the namespace of the set's ConfigMaps and leases. Required.
 	Namespace string
 	// Name of the set. Required.
 	Name string
-	// Member is the id of this member's executor: no two processes may have
-	// the same, see executor.FreshID. Required.
+	// Member is the id of this member's executor. It must be unique for each
+	// process, see executor.FreshID. Required.
 	Member string
 	// Lease is how long the member's lease holds; 0 means DefaultLease.
 	Lease time.Duration
-	// Prefix begins the names of all that is made; "" means DefaultPrefix.
+	// Prefix begins the names of all created objects; "" means DefaultPrefix.
 	Prefix string
-	// Logger takes what operators may want to know; nil discards it.
+	// Logger receives messages for operators; nil discards them.
 	Logger *slog.Logger
 }
 
-// Set is the membership of a process in an executor set whose journal lies in
-// ConfigMaps, one for each key, and whose members have a lease each. It is safe
-// for concurrent use.
+// Set is the membership of a process in an executor set. The journal of the set
+// is stored in ConfigMaps, one for each key, and each member has a lease. It is
+// safe for concurrent use.
 type Set struct {
 	options   SetOptions
 	client    clientset.Interface
@@ -72,23 +73,23 @@ type Set struct {
 	roster    *roster
 	now       func() time.Time
 
-	work   chan func(context.Context) // calls of the API server, made by Run
-	poked  chan struct{}              // of capacity 1: look at once
+	work   chan func(context.Context) // calls to the API server that Run executes
+	poked  chan struct{}              // capacity 1; makes Run scan at once
 	closed chan struct{}              // closed when Run takes no more work
 
 	mu      sync.Mutex
 	index   *index // nil before Run
 	renewed time.Time
 	open    map[run.Key]*page
-	busy    map[run.Key]bool // being created, or taken over
-	fallen  []run.Key        // lost, and the keeper does not know
+	busy    map[run.Key]bool // being created or adopted
+	fallen  []run.Key        // lost, and the executor is not notified yet
 }
 
 var _ executor.Shared = (*Set)(nil)
 
-// OpenSet returns the membership, which begins with Run. It makes what marks
-// the set in its namespace where that is not there. Errors: CodeInvalid where
-// an option is missing, else those of the API server.
+// OpenSet returns the membership, which begins with Run. It creates the marker
+// ConfigMap of the set if it does not exist. Errors: CodeInvalid if an option
+// is missing, else those of the API server.
 func OpenSet(ctx context.Context, o SetOptions) (*Set, error) {
 	if o.Config == nil || o.Namespace == "" || o.Name == "" || o.Member == "" {
 		return nil, run.Errorf(run.CodeInvalid, "an executor set needs a cluster, a namespace, a name and the id of this member")
@@ -106,11 +107,11 @@ func OpenSet(ctx context.Context, o SetOptions) (*Set, error) {
 	config := tuned(o.Config)
 	client, err := clientset.NewForConfig(config)
 	if err != nil {
-		return nil, run.Errorf(run.CodeInvalid, "making a client of the cluster: %w", err)
+		return nil, run.Errorf(run.CodeInvalid, "create a client of the cluster: %w", err)
 	}
 	meta, err := metadata.NewForConfig(config)
 	if err != nil {
-		return nil, run.Errorf(run.CodeInvalid, "making a client of the cluster: %w", err)
+		return nil, run.Errorf(run.CodeInvalid, "create a client of the cluster: %w", err)
 	}
 	s := &Set{
 		options: o, client: client, meta: meta, now: time.Now,
@@ -126,10 +127,11 @@ func OpenSet(ctx context.Context, o SetOptions) (*Set, error) {
 	return s, err
 }
 
-// journalIDField is the field of the ConfigMap that marks a set.
+// journalIDField is the field of the set's marker ConfigMap.
 const journalIDField = "journal_id"
 
-// mark returns the id of the set's journal, which is made where there is none.
+// mark returns the id of the set's journal, and creates the marker ConfigMap if
+// there is none.
 func (s *Set) mark(ctx context.Context) (string, error) {
 	maps := s.client.CoreV1().ConfigMaps(s.options.Namespace)
 	name := dnsName(s.options.Prefix+"-set", s.options.Name)
@@ -139,9 +141,9 @@ func (s *Set) mark(ctx context.Context) (string, error) {
 		case err == nil && found.Data[journalIDField] != "":
 			return found.Data[journalIDField], nil
 		case err == nil:
-			return "", run.Errorf(run.CodeInvalid, "the ConfigMap %s has no %s: it is not of a set", name, journalIDField)
+			return "", run.Errorf(run.CodeInvalid, "the ConfigMap %s has no %s: it is not the marker of a set", name, journalIDField)
 		case !apierrors.IsNotFound(err):
-			return "", serverError(err, "reading what marks set %s", s.options.Name)
+			return "", serverError(err, "read the marker of set %s", s.options.Name)
 		}
 		immutable := true
 		_, err = maps.Create(ctx, &corev1.ConfigMap{
@@ -150,7 +152,7 @@ func (s *Set) mark(ctx context.Context) (string, error) {
 			Immutable:  &immutable,
 		}, metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return "", serverError(err, "making what marks set %s", s.options.Name)
+			return "", serverError(err, "create the marker of set %s", s.options.Name)
 		}
 	}
 }
@@ -161,18 +163,18 @@ func (s *Set) ID() string { return s.journalID }
 // Set implements executor.Shared.
 func (s *Set) Set() string { return s.options.Name }
 
-// Load implements executor.Journal: a member that begins has no keys yet.
+// Load implements executor.Journal. A new member has no keys yet.
 func (s *Set) Load() ([]executor.Page, error) { return nil, nil }
 
 // Check implements executor.Journal.
 func (s *Set) Check() error { return s.Valid() }
 
-// Close implements executor.Journal: pages are closed one by one, and the end
-// of Run gives up the lease.
+// Close implements executor.Journal. Entries are closed one by one, and the end
+// of Run releases the lease.
 func (s *Set) Close() error { return nil }
 
 // Valid implements executor.Shared. The lease counts from before the request
-// that renewed it, and ends earlier than the others take it to end.
+// that renewed it, and ends earlier for this member than for the others.
 func (s *Set) Valid() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,8 +187,9 @@ func (s *Set) Valid() error {
 	return nil
 }
 
-// Owner returns what the pod of a key is to be owned by, so that it goes with
-// the key: nil for a key that is not this member's. It is for Options.Owner.
+// Owner returns the owner of the pod of a key, so that the pod is deleted with
+// the key. It returns nil for a key that this member does not hold. It is for
+// Options.Owner.
 func (s *Set) Owner(key run.Key) *metav1.OwnerReference {
 	s.mu.Lock()
 	p := s.open[key]
@@ -207,7 +210,8 @@ func (s *Set) Has(key run.Key) bool {
 // Run implements executor.Shared.
 func (s *Set) Run(ctx context.Context, k executor.Keeper) {
 	defer close(s.closed)
-	// What the calls of others still do is ended after ctx, and before the lease.
+	// Calls that other goroutines still make end after ctx, and before the
+	// lease.
 	calls, endCalls := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer endCalls(errLeft)
 	member, stop := context.WithCancelCause(ctx)
@@ -237,13 +241,13 @@ func (s *Set) Run(ctx context.Context, k executor.Keeper) {
 	s.release(calls)
 }
 
-// begin begins to renew the lease, and to watch the set. The process counts as
-// a member once it has seen all of it.
+// begin starts to renew the lease and to watch the set. The process counts as a
+// member once it has seen the whole set.
 func (s *Set) begin(ctx context.Context, k executor.Keeper, group *sync.WaitGroup) *watcher {
 	w := &watcher{Set: s, keeper: k, group: group}
 	var err error
 	if w.index, err = s.newIndex(); err != nil {
-		s.log.Error("watching the set failed", slog.Any("error", err)) // by a fault of the program alone
+		s.log.Error("failed to watch the set", slog.Any("error", err)) // happens only because of a program error
 		return w
 	}
 	group.Go(func() {
@@ -263,7 +267,7 @@ var (
 	errSlow = run.Errorf(run.CodeUnavailable, "the API server did not answer within %s", writeLimit)
 )
 
-// do has Run make a call of the API server, and waits for it.
+// do executes f in Run, which calls the API server, and waits for the result.
 func (s *Set) do(f func(ctx context.Context) error) error {
 	if err := s.Valid(); err != nil {
 		return err
@@ -277,7 +281,7 @@ func (s *Set) do(f func(ctx context.Context) error) error {
 	}
 }
 
-// poke has Run look at once.
+// poke makes Run scan at once.
 func (s *Set) poke() {
 	select {
 	case s.poked <- struct{}{}:
@@ -285,7 +289,7 @@ func (s *Set) poke() {
 	}
 }
 
-// pages returns the pages that this member writes.
+// pages returns the entries that this member holds.
 func (s *Set) pages() []*page {
 	s.mu.Lock()
 	defer s.mu.Unlock()

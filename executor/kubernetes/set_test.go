@@ -31,7 +31,7 @@ const shortLease = 4 * time.Second
 // setPatience bounds waits for the cluster.
 const setPatience = time.Minute
 
-// land is a namespace of its own for a test of sets.
+// land holds a client and a namespace for a test of sets.
 type land struct {
 	config    *rest.Config
 	client    *clientset.Clientset
@@ -56,15 +56,15 @@ func newLand(t *testing.T) *land {
 	return b
 }
 
-// member is a process of a set: what a keeper was told, and a connection to the
-// API server that can be cut.
+// member is a process of a set. It records the calls of the set, and its
+// connection to the API server can be cut.
 type member struct {
 	*kubernetes.Set
 	end  context.CancelFunc
 	done chan struct{}
 	sent sync.WaitGroup // late requests
 	cut  atomic.Bool
-	late atomic.Bool // what it makes comes to the server when nobody waits for it
+	late atomic.Bool // its create requests reach the server, and their answers are lost
 
 	mu       sync.Mutex
 	unready  bool
@@ -73,7 +73,7 @@ type member struct {
 	lost     map[run.Key]bool
 	stops    map[run.Key]int
 	adopts   map[run.Key]string
-	refusing bool // orders are not heard
+	refusing bool // the member does not accept orders
 }
 
 var errCut = errors.New("the connection is cut")
@@ -155,7 +155,7 @@ func (m *member) of(key run.Key) (executor.Lines, string) {
 	return m.lines[key], m.content[key]
 }
 
-// join starts a member, and waits until it is one.
+// join starts a member, and waits until it is valid.
 func (b *land) join(t *testing.T, name string) *member {
 	t.Helper()
 	m := &member{
@@ -169,7 +169,7 @@ func (b *land) join(t *testing.T, name string) *member {
 		Config: config, Namespace: b.namespace, Name: "blue", Member: name, Lease: shortLease,
 	})
 	require.NoError(t, err)
-	require.Error(t, m.Valid(), "it is no member yet")
+	require.Error(t, m.Valid(), "not a member yet")
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	m.end = cancel
 	go func() {
@@ -184,14 +184,14 @@ func (b *land) join(t *testing.T, name string) *member {
 	return m
 }
 
-// leave ends the member as SIGTERM does.
+// leave ends the member like SIGTERM.
 func (m *member) leave() {
 	m.end()
 	<-m.done
 	m.sent.Wait()
 }
 
-// kill ends the member as SIGKILL does.
+// kill ends the member like SIGKILL.
 func (m *member) kill() {
 	m.cut.Store(true)
 	m.leave()
@@ -228,7 +228,7 @@ func awaitHolder(t *testing.T, limit time.Duration, key run.Key, members ...*mem
 				holder = m
 			}
 		}
-		return holder != nil, "nobody took it over"
+		return holder != nil, "no member adopted the key"
 	})
 	return holder
 }
@@ -246,7 +246,7 @@ func TestSet_keeps_a_page(t *testing.T) {
 	require.Equal(t, run.CodeConflict, run.CodeOf(err))
 
 	require.NoError(t, lines.Append([]byte("2"), executor.Lazy))
-	require.Equal(t, "1\n", b.configMap(t, key).Data["journal"], "a lazy line waits for company")
+	require.Equal(t, "1\n", b.configMap(t, key).Data["journal"], "a lazy line waits for the next write")
 	require.NoError(t, lines.Append([]byte("3"), executor.Kept))
 	object := b.configMap(t, key)
 	require.Equal(t, "1\n2\n3\n", object.Data["journal"])
@@ -259,20 +259,20 @@ func TestSet_keeps_a_page(t *testing.T) {
 	require.Equal(t, "all\n4\n", b.configMap(t, key).Data["journal"])
 	require.Equal(t, run.CodeTooLarge, run.CodeOf(lines.Append(make([]byte, 1<<20), executor.Kept)))
 
-	// Others' changes of the object are no other holder.
+	// Changes of the object by other clients do not change its holder.
 	object = b.configMap(t, key)
-	object.Labels["who"] = "somebody"
+	object.Labels["owner"] = "admin"
 	_, err = b.client.CoreV1().ConfigMaps(b.namespace).Update(t.Context(), object, metav1.UpdateOptions{})
 	require.NoError(t, err)
 	require.NoError(t, lines.Append([]byte("5"), executor.Kept))
-	require.Equal(t, "somebody", b.configMap(t, key).Labels["who"])
+	require.Equal(t, "admin", b.configMap(t, key).Labels["owner"])
 	require.NoError(t, lines.Remove())
 	require.Error(t, lines.Append([]byte("6"), executor.Kept))
-	testenv.Await(t, setPatience, func() (bool, string) { return !m.Has(key), "it is remembered" })
+	testenv.Await(t, setPatience, func() (bool, string) { return !m.Has(key), "the key still exists" })
 }
 
-// TestSet_hands_over_when_leaving gives the siblings all that a member has when
-// it ends, also what it had not written yet.
+// TestSet_hands_over_when_leaving ends a member: the other members adopt all
+// its keys, with the lines that were not written yet.
 func TestSet_hands_over_when_leaving(t *testing.T) {
 	t.Parallel()
 	b := newLand(t)
@@ -286,7 +286,7 @@ func TestSet_hands_over_when_leaving(t *testing.T) {
 	begun := time.Now()
 	one.leave()
 	awaitHolder(t, setPatience, key, two)
-	t.Logf("taken over after %s", time.Since(begun))
+	t.Logf("adopted after %s", time.Since(begun))
 	require.Less(t, time.Since(begun), 2*time.Second)
 	taken, content := two.of(key)
 	require.Equal(t, "1\n2\n", content)
@@ -294,8 +294,8 @@ func TestSet_hands_over_when_leaving(t *testing.T) {
 	require.Equal(t, "two", b.configMap(t, key).Annotations["drover.run/holder"])
 }
 
-// TestSet_takes_over_from_the_dead kills the member that has keys: each goes to
-// one sibling, after its lease and soon.
+// TestSet_takes_over_from_the_dead kills a member that has keys: one other
+// member adopts each key, soon after the lease has expired.
 func TestSet_takes_over_from_the_dead(t *testing.T) {
 	t.Parallel()
 	b := newLand(t)
@@ -313,16 +313,16 @@ func TestSet_takes_over_from_the_dead(t *testing.T) {
 		share[awaitHolder(t, setPatience, key, two, three)]++
 	}
 	took := time.Since(begun)
-	// Who is first to see it may have all; which of them is left to chance.
-	t.Logf("all were taken over after %s, by %d siblings", took, len(share))
+	// The first member that notices may adopt all keys; which one is random.
+	t.Logf("all keys were adopted after %s, by %d members", took, len(share))
 	require.Greater(t, took, shortLease/2)
 	for _, key := range keys {
-		require.False(t, two.has(key) && three.has(key), "both have %s", key)
+		require.False(t, two.has(key) && three.has(key), "both members hold %s", key)
 	}
 }
 
-// TestSet_cut_off cuts a member off for longer than its lease holds: it writes
-// nothing, and when it is back it hears what it has lost.
+// TestSet_cut_off cuts a member off for longer than its lease. It writes
+// nothing, and learns after the reconnect which keys it has lost.
 func TestSet_cut_off(t *testing.T) {
 	t.Parallel()
 	b := newLand(t)
@@ -331,23 +331,23 @@ func TestSet_cut_off(t *testing.T) {
 	lines := one.create(t, key, "1")
 	one.cut.Store(true)
 	awaitHolder(t, setPatience, key, two)
-	require.Error(t, one.Valid(), "it knew before that it may have lost it")
+	require.Error(t, one.Valid(), "the member knows that it may have lost the key")
 	require.Equal(t, run.CodeUnavailable, run.CodeOf(lines.Append([]byte("late"), executor.Kept)))
 	one.cut.Store(false)
 	testenv.Await(t, setPatience, func() (bool, string) {
 		one.mu.Lock()
 		defer one.mu.Unlock()
-		return one.lost[key], "it does not know that it has lost the key"
+		return one.lost[key], "the member does not know that it has lost the key"
 	})
 	require.ErrorIs(t, lines.Append([]byte("later"), executor.Kept), executor.ErrLost)
 	require.ErrorIs(t, lines.Remove(), executor.ErrLost)
 	require.Equal(t, "1\n", b.configMap(t, key).Data["journal"])
-	testenv.Await(t, setPatience, func() (bool, string) { return one.Valid() == nil, "it is no member again" })
+	testenv.Await(t, setPatience, func() (bool, string) { return one.Valid() == nil, "not a member again" })
 	one.create(t, setKey(t), "1")
 }
 
-// TestSet_api_server_away cuts all members off: nobody loses anything to anybody
-// who was away as well, unless they were back much earlier.
+// TestSet_keeps_what_nobody_took cuts off the only member: keys that no other
+// member adopted stay with their holder.
 func TestSet_keeps_what_nobody_took(t *testing.T) {
 	t.Parallel()
 	b := newLand(t)
@@ -355,9 +355,9 @@ func TestSet_keeps_what_nobody_took(t *testing.T) {
 	key := setKey(t)
 	lines := one.create(t, key, "1")
 	one.cut.Store(true)
-	testenv.Await(t, setPatience, func() (bool, string) { return one.Valid() != nil, "it counts as a member" })
+	testenv.Await(t, setPatience, func() (bool, string) { return one.Valid() != nil, "still a valid member" })
 	one.cut.Store(false)
-	testenv.Await(t, setPatience, func() (bool, string) { return one.Valid() == nil, "it does not count as a member" })
+	testenv.Await(t, setPatience, func() (bool, string) { return one.Valid() == nil, "not a valid member yet" })
 	require.NoError(t, lines.Append([]byte("2"), executor.Kept))
 	require.Equal(t, "1\n2\n", b.configMap(t, key).Data["journal"])
 	one.mu.Lock()
@@ -365,7 +365,7 @@ func TestSet_keeps_what_nobody_took(t *testing.T) {
 	require.Empty(t, one.lost)
 }
 
-// TestSet_passes_orders has one member leave orders for another's key.
+// TestSet_passes_orders writes orders for another member's key.
 func TestSet_passes_orders(t *testing.T) {
 	t.Parallel()
 	b := newLand(t)
@@ -385,7 +385,7 @@ func TestSet_passes_orders(t *testing.T) {
 		defer one.mu.Unlock()
 		return one.stops[key] > 0, "not stopped"
 	})
-	t.Logf("the stop arrived after %s", time.Since(begun))
+	t.Logf("the stop order arrived after %s", time.Since(begun))
 	require.Less(t, time.Since(begun), time.Second)
 
 	found, err = two.Order(t.Context(), key, executor.Order{Token: []byte{0, 255, 7}})
@@ -398,10 +398,10 @@ func TestSet_passes_orders(t *testing.T) {
 	})
 	require.NoError(t, lines.Append([]byte("2"), executor.Kept))
 	notes := b.configMap(t, key).Annotations
-	require.NotContains(t, notes, "drover.run/adopt", "it is done")
-	require.Contains(t, notes, "drover.run/stop", "whoever has the key next is to know")
+	require.NotContains(t, notes, "drover.run/adopt", "the order was carried out")
+	require.Contains(t, notes, "drover.run/stop", "the next holder of the key needs it")
 
-	// An order that was not heard goes on to whoever has the key next.
+	// An order that was not delivered stays for the next holder of the key.
 	one.mu.Lock()
 	one.refusing = true
 	one.mu.Unlock()
@@ -417,8 +417,8 @@ func TestSet_passes_orders(t *testing.T) {
 	})
 }
 
-// TestSet_waits_until_it_is_ready does not take over what its keeper can not
-// have now.
+// TestSet_waits_until_it_is_ready checks that a member does not adopt keys that
+// its executor does not accept yet.
 func TestSet_waits_until_it_is_ready(t *testing.T) {
 	t.Parallel()
 	b := newLand(t)
@@ -439,8 +439,8 @@ func TestSet_waits_until_it_is_ready(t *testing.T) {
 	awaitHolder(t, setPatience, key, two)
 }
 
-// TestSet_deleted_page tells the member that somebody deleted its page, and the
-// pod that the page owned goes.
+// TestSet_deleted_page deletes an entry from outside: the member is notified,
+// and the cluster deletes the objects that the entry owned.
 func TestSet_deleted_page(t *testing.T) {
 	t.Parallel()
 	b := newLand(t)
@@ -454,17 +454,17 @@ func TestSet_deleted_page(t *testing.T) {
 	testenv.Await(t, setPatience, func() (bool, string) {
 		one.mu.Lock()
 		defer one.mu.Unlock()
-		return one.lost[key], "it does not know"
+		return one.lost[key], "the member was not notified"
 	})
 	require.ErrorIs(t, lines.Append([]byte("2"), executor.Kept), executor.ErrLost)
 	testenv.Await(t, setPatience, func() (bool, string) {
 		_, err := b.client.CoreV1().ConfigMaps(b.namespace).Get(t.Context(), "owned", metav1.GetOptions{})
-		return err != nil, "what it owned is there"
+		return err != nil, "the owned object still exists"
 	})
 }
 
-// TestSet_finds_late_pages makes a page by a request whose answer nobody heard:
-// the member is told that it has the key.
+// TestSet_finds_late_pages creates an entry by a request whose answer is lost:
+// the member is notified that it has the key.
 func TestSet_finds_late_pages(t *testing.T) {
 	t.Parallel()
 	b := newLand(t)
@@ -472,9 +472,9 @@ func TestSet_finds_late_pages(t *testing.T) {
 	key := setKey(t)
 	one.late.Store(true)
 	_, err := one.Create(key, []byte("1"))
-	require.Contains(t, []run.Code{run.CodeUnavailable, run.CodeInternal}, run.CodeOf(err), "it may have been made")
+	require.Contains(t, []run.Code{run.CodeUnavailable, run.CodeInternal}, run.CodeOf(err), "the entry may exist")
 	one.late.Store(false)
-	testenv.Await(t, setPatience, func() (bool, string) { return one.has(key), "it does not know of the page" })
+	testenv.Await(t, setPatience, func() (bool, string) { return one.has(key), "the member does not know the entry" })
 	lines, content := one.of(key)
 	require.Equal(t, "1\n", content)
 	_, err = one.Create(key, []byte("again"))
@@ -482,7 +482,8 @@ func TestSet_finds_late_pages(t *testing.T) {
 	require.NoError(t, lines.Remove())
 }
 
-// TestSet_full tells a page that the server refused from one that may come yet.
+// TestSet_full distinguishes an entry that the server refused from one that may
+// still appear.
 func TestSet_full(t *testing.T) {
 	t.Parallel()
 	b := newLand(t)
@@ -496,7 +497,7 @@ func TestSet_full(t *testing.T) {
 	testenv.Await(t, setPatience, func() (bool, string) {
 		q, err := b.client.CoreV1().ResourceQuotas(b.namespace).Get(t.Context(), "none", metav1.GetOptions{})
 		require.NoError(t, err)
-		return len(q.Status.Hard) > 0, "the quota does not hold yet"
+		return len(q.Status.Hard) > 0, "the quota is not in force yet"
 	})
 	_, err = one.Create(setKey(t), []byte("1"))
 	require.Equal(t, run.CodeExhausted, run.CodeOf(err))

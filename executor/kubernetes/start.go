@@ -17,23 +17,23 @@ import (
 )
 
 const (
-	// podsLost is how many pods of a start may be lost, to an eviction or to a
-	// node that has no room after all, before it gives up.
+	// podsLost is how many pods of one start may be lost, to an eviction or to
+	// a node without room, before the start fails.
 	podsLost = 3
-	// quotaPause is the pause before a pod for which the namespace had no room
-	// is tried again. Nothing tells when there is.
+	// quotaPause is the pause before another try to create a pod that exceeded
+	// the namespace's quota. No event reports when there is room.
 	quotaPause = 2 * time.Second
-	// handTries is how often the order is handed over before that is left to a
-	// later start, and handPause the pause between.
+	// handTries is how often the driver sends the order before it leaves that
+	// to a later start, and sendPause the pause between.
 	handTries = 3
 	handPause = 300 * time.Millisecond
-	// cleanup bounds the removal of what a failed start made.
+	// cleanup bounds the removal of what a failed start created.
 	cleanup = 30 * time.Second
 )
 
 // Start implements executor.Driver. The steps of a key run at most once because
-// its pod's containers are started once, and the shim in there takes one order.
-// A pod that is found may be given its order as long as it has none.
+// the containers of its pod are started once, and the shim there takes one
+// order. A pod that already exists may get its order as long as it has none.
 func (d *Driver) Start(ctx context.Context, task executor.Task) (_ executor.Handle, err error) {
 	s := &starting{driver: d, task: task, log: task.Log}
 	if s.log == nil {
@@ -48,7 +48,7 @@ func (d *Driver) Start(ctx context.Context, task executor.Task) (_ executor.Hand
 	}
 	unlock, err := d.locks.Lock(ctx, s.key())
 	if err != nil {
-		return nil, serverError(err, "waiting for another call about %s", s.key())
+		return nil, serverError(err, "wait for another operation on %s", s.key())
 	}
 	defer unlock()
 	defer func() {
@@ -78,18 +78,18 @@ type starting struct {
 	log      func(string)
 	id       string // of this call
 	wanted   *corev1.Pod
-	pod      *corev1.Pod // that was made or found, as it was seen last
-	launched bool        // task.Launch has agreed
-	told     string      // the last line of why it waits
-	waiting  time.Time   // since when there is no room for it
-	reported time.Time   // when the cluster's events were asked for last
-	reports  []string    // that were told
+	pod      *corev1.Pod // created or found, in its last observed state
+	launched bool        // task.Launch returned no error
+	told     string      // last line that logOnce logged
+	waiting  time.Time   // since when the pod waits for room
+	reported time.Time   // when the pod's events were last listed
+	reports  []string    // events already reported
 }
 
 func (s *starting) key() run.Key { return s.task.Definition.Key }
 
-// giveUp removes what was made, if it is certain that no step has run, and that
-// nobody else has taken it over.
+// giveUp removes what was created, if it is certain that no step has run and
+// that no other call has taken the pod over.
 func (s *starting) giveUp(ctx context.Context) {
 	if s.pod == nil || s.launched || s.task.Resume || s.task.Keep {
 		return
@@ -99,10 +99,10 @@ func (s *starting) giveUp(ctx context.Context) {
 	for {
 		err := s.removeOwn(ctx)
 		if run.CodeOf(err) == run.CodeConflict {
-			continue // its state has changed meanwhile
+			continue // the pod has changed meanwhile
 		}
 		if err != nil {
-			s.driver.log.WarnContext(ctx, "removing a failed environment", "key", s.key().String(), "error", err)
+			s.driver.log.WarnContext(ctx, "failed to remove a failed environment", "key", s.key().String(), "error", err)
 		}
 		return
 	}
@@ -121,7 +121,7 @@ func (s *starting) removeOwn(ctx context.Context) error {
 	return d.removePod(ctx, pod, &pod.ResourceVersion)
 }
 
-// resume finds the pod of a key that was launched.
+// resume finds the pod of a key that was launched before.
 func (s *starting) resume(ctx context.Context) (begun bool, err error) {
 	d := s.driver
 	if s.pod, err = d.get(ctx, s.key()); err != nil {
@@ -135,12 +135,12 @@ func (s *starting) resume(ctx context.Context) (begun bool, err error) {
 		return false, err
 	}
 	if isOver(s.pod) {
-		return true, nil // what it told, and why it ended, is all there is
+		return true, nil // its frames, and the reason of its end, are all there is
 	}
 	return d.hasBegun(ctx, s.pod)
 }
 
-// prepare has a pod run that waits for its order.
+// prepare creates a pod and waits until it is ready for its order.
 func (s *starting) prepare(ctx context.Context) (begun bool, err error) {
 	for lost := 0; ; lost++ {
 		for s.pod = nil; s.pod == nil; {
@@ -166,34 +166,34 @@ func (s *starting) prepare(ctx context.Context) (begun bool, err error) {
 		if lost+1 == podsLost {
 			return false, run.Errorf(run.CodeUnavailable, "%d pods in turn were lost before the task could begin: %s", podsLost, gone.why)
 		}
-		s.log(gone.why + "; making another one")
+		s.log(gone.why + "; creating another one")
 		if err := s.driver.removePod(ctx, s.pod, nil); err != nil {
 			return false, err
 		}
 	}
 }
 
-// lostError says that a pod was lost before the task could begin.
+// lostError reports that a pod was lost before the task could begin.
 type lostError struct{ why string }
 
 func (e *lostError) Error() string { return e.why }
 
-// obtain makes the pod, or finds that it is there. With neither a pod nor an
-// error it is to be called again.
+// obtain creates the pod, or finds an existing one. If it returns neither a pod
+// nor an error, call it again.
 func (s *starting) obtain(ctx context.Context) (begun bool, err error) {
 	d := s.driver
 	if ctx.Err() != nil {
-		return false, serverError(context.Cause(ctx), "starting the environment")
+		return false, serverError(context.Cause(ctx), "start the environment")
 	}
-	// A call that makes something is not cut short when the caller gives up:
-	// it would not be known what there is to remove.
+	// A call that creates something is not cut short when the caller gives up:
+	// the driver could not know what to remove.
 	call, cancel := d.call(context.WithoutCancel(ctx))
 	defer cancel()
 	pod, err := d.pods().Create(call, s.wanted, metav1.CreateOptions{})
 	switch {
 	case err == nil:
 		s.pod = pod
-		s.tell(fmt.Sprintf("pod %s is made in namespace %s", pod.Name, pod.Namespace))
+		s.tell(fmt.Sprintf("created pod %s in namespace %s", pod.Name, pod.Namespace))
 		return false, nil
 	case apierrors.IsAlreadyExists(err):
 		return s.find(ctx)
@@ -207,11 +207,11 @@ func (s *starting) obtain(ctx context.Context) (begun bool, err error) {
 		}
 		return false, pause(ctx, quotaPause)
 	default:
-		return false, serverError(err, "making the pod")
+		return false, serverError(err, "create the pod")
 	}
 }
 
-// find looks at a pod that an earlier call made.
+// find examines a pod that an earlier call created.
 func (s *starting) find(ctx context.Context) (begun bool, err error) {
 	d := s.driver
 	pod, err := d.get(ctx, s.key())
@@ -231,8 +231,8 @@ func (s *starting) find(ctx context.Context) (begun bool, err error) {
 	return false, d.removePod(ctx, pod, nil)
 }
 
-// takeOver makes a pod that another call has made this one's, and leaves s.pod
-// as it was where that is gone.
+// takeOver makes this call the owner of a pod that another call created. If the
+// pod is gone, s.pod stays unchanged.
 func (s *starting) takeOver(ctx context.Context, pod *corev1.Pod) error {
 	call, cancel := s.driver.call(ctx)
 	defer cancel()
@@ -245,7 +245,7 @@ func (s *starting) takeOver(ctx context.Context, pod *corev1.Pod) error {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return nil
 	}
-	return serverError(err, "taking the pod over")
+	return serverError(err, "take the pod over")
 }
 
 // hasBegun reports whether a step of the task may have run in the pod.
@@ -254,7 +254,7 @@ func (d *Driver) hasBegun(ctx context.Context, pod *corev1.Pod) (bool, error) {
 		return d.hasJournal(ctx, pod.Name)
 	}
 	if terminated(pod, mainContainer) == nil {
-		return false, nil // it never ran
+		return false, nil // the container never ran
 	}
 	begun := false
 	err := d.logged(ctx, pod.Name, pod.Annotations[annotationNonce], 0, func(run.Frame) bool {
@@ -264,15 +264,15 @@ func (d *Driver) hasBegun(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	return begun, err
 }
 
-// launch tells the executor, and hands the order over.
+// launch records the launch with the executor, and sends the order to the shim.
 func (s *starting) launch(ctx context.Context) (_ *handle, err error) {
 	d := s.driver
 	if ctx.Err() != nil {
-		return nil, serverError(context.Cause(ctx), "starting the environment")
+		return nil, serverError(context.Cause(ctx), "start the environment")
 	}
 	first, err := s.task.Launch()
 	if err != nil {
-		return nil, run.Errorf(codeOf(err), "recording the launch: %w", err)
+		return nil, run.Errorf(codeOf(err), "record the launch: %w", err)
 	}
 	s.launched = true
 	order, err := s.order(first)
@@ -298,7 +298,7 @@ func (s *starting) launch(ctx context.Context) (_ *handle, err error) {
 	}
 }
 
-// order is what the shim gets, as one line. It holds nothing that only the
+// order returns the order for the shim, as one line. It omits what only the
 // driver needs.
 func (s *starting) order(first int64) ([]byte, error) {
 	def := s.task.Definition
@@ -309,12 +309,12 @@ func (s *starting) order(first int64) ([]byte, error) {
 	}
 	text, err := json.Marshal(order)
 	if err != nil {
-		return nil, fmt.Errorf("encoding the shim's order: %w", err)
+		return nil, fmt.Errorf("encode the shim's order: %w", err)
 	}
 	return append(text, '\n'), nil
 }
 
-// tell logs a line of the setup, once.
+// tell writes a line to the setup log, unless it repeats the last one.
 func (s *starting) tell(line string) {
 	if line != s.told {
 		s.told = line
@@ -322,8 +322,8 @@ func (s *starting) tell(line string) {
 	}
 }
 
-// wait tells why there is no room for the pod, and fails when that has taken
-// too long.
+// wait reports why the pod waits for room, and fails when that has taken too
+// long.
 func (s *starting) wait(why string) error {
 	if s.waiting.IsZero() {
 		s.waiting = time.Now()

@@ -14,16 +14,17 @@ import (
 )
 
 const (
-	// exitKilled is the exit code of what SIGKILL has ended.
+	// exitKilled is the exit code of a process killed by SIGKILL.
 	exitKilled = 137
-	// exitLost is what a container runtime tells of what it lost.
+	// exitLost is the exit code that container runtimes report for lost
+	// containers.
 	exitLost = 255
-	// pullLimited is what a kubelet says when it pulls too often; it tries
-	// again.
+	// pullLimited is in a kubelet's message when it pulls too often; the
+	// kubelet retries.
 	pullLimited = "pull QPS exceeded"
 )
 
-// statusOf returns what is known of a container, nil for nothing.
+// statusOf returns the status of a container, or nil.
 func statusOf(pod *corev1.Pod, name string) *corev1.ContainerStatus {
 	for _, list := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
 		for i := range list {
@@ -35,7 +36,7 @@ func statusOf(pod *corev1.Pod, name string) *corev1.ContainerStatus {
 	return nil
 }
 
-// terminated returns how a container ended, nil where it did not.
+// terminated returns how a container ended, or nil if it has not.
 func terminated(pod *corev1.Pod, name string) *corev1.ContainerStateTerminated {
 	s := statusOf(pod, name)
 	if s == nil {
@@ -60,12 +61,12 @@ func mainRuns(pod *corev1.Pod) bool {
 	return s != nil && s.State.Running != nil
 }
 
-// isOver reports whether the task's container will not run any more, or again.
+// isOver reports whether the task's container will not run any more.
 func isOver(pod *corev1.Pod) bool {
 	return terminated(pod, mainContainer) != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }
 
-// condition returns a condition of the pod, nil where it has none such.
+// condition returns a condition of the pod, or nil.
 func condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
 	for i := range pod.Status.Conditions {
 		if pod.Status.Conditions[i].Type == kind {
@@ -75,7 +76,7 @@ func condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodConditi
 	return nil
 }
 
-// unschedulable tells why no node takes the pod, "" where one may or did.
+// unschedulable returns why no node takes the pod, or "".
 func unschedulable(pod *corev1.Pod) string {
 	c := condition(pod, corev1.PodScheduled)
 	if c == nil || c.Status != corev1.ConditionFalse || c.Reason != corev1.PodReasonUnschedulable {
@@ -84,7 +85,7 @@ func unschedulable(pod *corev1.Pod) string {
 	return "no node takes the pod: " + c.Message
 }
 
-// titleOf is what people call a container of a task.
+// titleOf returns the name of a task's container for messages.
 func titleOf(name string, def run.Definition) string {
 	if text, ok := strings.CutPrefix(name, serviceContainer); ok {
 		if i, err := strconv.Atoi(text); err == nil && i < len(def.Services) {
@@ -95,14 +96,14 @@ func titleOf(name string, def run.Definition) string {
 	case mainContainer:
 		return ""
 	case helperContainer:
-		return "the helper that brings the shim: "
+		return "the helper that installs the shim: "
 	}
 	return "container " + name + ": "
 }
 
-// blocked tells why a container of a pod that starts will not run, and whose
-// fault that is: CodeInvalid for the task's, CodeUnavailable for this
-// executor's. Nil means that it may still run.
+// blocked returns why a container of a starting pod will not run. CodeInvalid
+// means that the task is at fault, CodeUnavailable that this executor is. Nil
+// means that the container may still run.
 func blocked(pod *corev1.Pod, def run.Definition) error {
 	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		w := s.State.Waiting
@@ -129,8 +130,8 @@ func blockedBy(name string, w *corev1.ContainerStateWaiting, pod *corev1.Pod, de
 	return run.Errorf(code, "%s%s", titleOf(name, def), reason)
 }
 
-// whyBlocked tells why a container that waits will wait for ever, "" where it
-// may not.
+// whyBlocked returns why a waiting container will wait forever, or "" if it may
+// still run.
 func whyBlocked(w *corev1.ContainerStateWaiting, image string) string {
 	text := w.Message
 	switch w.Reason {
@@ -148,16 +149,17 @@ func whyBlocked(w *corev1.ContainerStateWaiting, image string) string {
 	case "CreateContainerConfigError", "RunContainerError", "StartError", "PostStartHookError", "PreCreateHookError", "PreStartHookError":
 		return "the container could not be started: " + text
 	case "CreateContainerError":
-		// A runtime that is slow is asked again, and has the name taken by then.
+		// The kubelet asks a slow runtime again, which then has the name
+		// reserved already.
 		if strings.Contains(text, "deadline exceeded") || strings.Contains(text, "is reserved for") || strings.Contains(text, "context canceled") {
 			return ""
 		}
-		return "the container could not be made: " + text
+		return "the container could not be created: " + text
 	}
 	return ""
 }
 
-// imageOf returns the image that a container was to have.
+// imageOf returns the image in a container's specification.
 func imageOf(pod *corev1.Pod, name string) string {
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		if c.Name == name {
@@ -167,7 +169,7 @@ func imageOf(pod *corev1.Pod, name string) string {
 	return ""
 }
 
-// interrupted tells what ended a pod from outside of it, "" where nothing did.
+// interrupted returns what ended a pod from outside, or "".
 func interrupted(pod *corev1.Pod) string {
 	if c := condition(pod, corev1.DisruptionTarget); c != nil && c.Status == corev1.ConditionTrue {
 		var text string
@@ -195,7 +197,7 @@ func interrupted(pod *corev1.Pod) string {
 		return withDetail("the node "+pod.Spec.NodeName+" was lost", pod.Status.Message)
 	case "DeadlineExceeded":
 		return withDetail("the pod's deadline passed (activeDeadlineSeconds)", pod.Status.Message)
-	default: // of a node that ends, or did not let the pod in
+	default: // the node shuts down, or did not admit the pod
 		return withDetail("the pod was ended by its node "+pod.Spec.NodeName+" ("+reason+")", pod.Status.Message)
 	}
 	if pod.DeletionTimestamp != nil {
@@ -222,8 +224,8 @@ func firstOf(texts ...string) string {
 	return ""
 }
 
-// ended tells how a task ended whose container does not run any more and did
-// not tell its end.
+// ended returns the error of a task whose container is not running any more and
+// wrote no end.
 func ended(pod *corev1.Pod) error {
 	t := terminated(pod, mainContainer)
 	if t != nil && t.Reason == "OOMKilled" {
@@ -242,7 +244,7 @@ func ended(pod *corev1.Pod) error {
 	return executor.Ended(run.CauseVanished, withDetail(whyTerminated(t), t.Message))
 }
 
-// whyTerminated tells why a container does not run.
+// whyTerminated returns why a container is not running.
 func whyTerminated(t *corev1.ContainerStateTerminated) string {
 	switch {
 	case t.Reason == "OOMKilled":

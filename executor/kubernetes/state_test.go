@@ -14,7 +14,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// podWith returns a pod of a task with a service, changed.
+// podWith returns a pod of a task with one service, modified by change.
 func podWith(change func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{
 		NodeName:       "n1",
@@ -44,16 +44,16 @@ func TestBlocked(t *testing.T) {
 		code   run.Code
 		want   string
 	}{
-		"is made":           {waits(mainContainer, "ContainerCreating", ""), "", ""},
+		"is created":        {waits(mainContainer, "ContainerCreating", ""), "", ""},
 		"no such image":     {waits(mainContainer, "ErrImagePull", "not found"), run.CodeInvalid, "image pull failed: golang:1.26: not found"},
 		"pull backs off":    {waits(mainContainer, "ImagePullBackOff", `Back-off pulling image "golang:1.26"`), run.CodeInvalid, `image pull failed: Back-off pulling image "golang:1.26"`},
 		"too many pulls":    {waits(mainContainer, "ErrImagePull", "pull QPS exceeded"), "", ""},
 		"never pulled":      {waits(mainContainer, "ErrImageNeverPull", "x"), run.CodeInvalid, "image golang:1.26 is not on the node and the pull policy is never"},
 		"of a service":      {waits("service-0", "InvalidImageName", "bad postgres:16"), run.CodeInvalid, "service db: image pull failed: bad postgres:16"},
-		"of the helper":     {waits(helperContainer, "ErrImagePull", "not found"), run.CodeUnavailable, "the helper that brings the shim: image pull failed: drover:test: not found"},
+		"of the helper":     {waits(helperContainer, "ErrImagePull", "not found"), run.CodeUnavailable, "the helper that installs the shim: image pull failed: drover:test: not found"},
 		"bad configuration": {waits(mainContainer, "CreateContainerConfigError", "runAsNonRoot"), run.CodeInvalid, "the container could not be started: runAsNonRoot"},
 		"runtime is slow":   {waits(mainContainer, "CreateContainerError", "context deadline exceeded"), "", ""},
-		"runtime refuses":   {waits(mainContainer, "CreateContainerError", "no mount"), run.CodeInvalid, "the container could not be made: no mount"},
+		"runtime refuses":   {waits(mainContainer, "CreateContainerError", "no mount"), run.CodeInvalid, "the container could not be created: no mount"},
 		"of another's sidecar": {func(pod *corev1.Pod) {
 			pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "proxy", Image: "p"})
 			waits("proxy", "ErrImagePull", "not found")(pod)
@@ -111,7 +111,7 @@ func TestEnded(t *testing.T) {
 		"full disk":           {died("Error", 7), run.CauseVanished, "the shim could not write to its volume"},
 		"another code":        {died("Error", 3), run.CauseVanished, "the container ended with exit code 3"},
 		"evicted by its node": {all(died("Error", 137), evicted), run.CauseVanished, "the pod was evicted by its node n1: The node was low on resource: memory."},
-		"evicted, told twice": {
+		"evicted, two reasons": {
 			all(died("Error", 137), evicted, disrupted("TerminationByKubelet", "x")), run.CauseVanished,
 			"the pod was ended by its node n1: The node was low on resource: memory.",
 		},
@@ -146,11 +146,11 @@ func TestRefusalOf(t *testing.T) {
 	}{
 		"quota used up":    {forbidden("exceeded quota: q, requested: pods=1, used: pods=4, limited: pods=4"), refusedForNow},
 		"quota too small":  {forbidden("exceeded quota: q, requested: limits.memory=4Gi,pods=1, used: limits.memory=0,pods=0, limited: limits.memory=2Gi,pods=4"), refusedForGood},
-		"quota wants more": {forbidden("failed quota: q: must specify limits.cpu for: task"), refusedForGood},
+		"quota needs more": {forbidden("failed quota: q: must specify limits.cpu for: task"), refusedForGood},
 		"pod security":     {forbidden("violates PodSecurity \"restricted:latest\""), refusedForGood},
 		"no rights":        {forbidden(`User "x" cannot create resource "pods" in API group "" in the namespace "y"`), notRefused},
 		"not understood":   {apierrors.NewBadRequest("x"), refusedForGood},
-		"server is ill":    {apierrors.NewInternalError(errors.New("etcd")), notRefused},
+		"server fails":     {apierrors.NewInternalError(errors.New("etcd")), notRefused},
 		"server is busy":   {apierrors.NewTooManyRequestsError("x"), notRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -183,11 +183,11 @@ func TestUnschedulable(t *testing.T) {
 func TestReportOf(t *testing.T) {
 	t.Parallel()
 	for reason, want := range map[string]string{
-		"Pulling": "the node: it happens", "FailedMount": "the cluster: it happens (FailedMount)", "FailedScheduling": "", "BackOff": "",
+		"Pulling": "the node: text", "FailedMount": "the cluster: text (FailedMount)", "FailedScheduling": "", "BackOff": "",
 	} {
-		require.Equal(t, want, reportOf(&corev1.Event{Type: corev1.EventTypeWarning, Reason: reason, Message: "it happens "}), reason)
+		require.Equal(t, want, reportOf(&corev1.Event{Type: corev1.EventTypeWarning, Reason: reason, Message: "text "}), reason)
 	}
-	require.Empty(t, reportOf(&corev1.Event{Type: corev1.EventTypeNormal, Reason: "Scheduled", Message: "it happens"}))
+	require.Empty(t, reportOf(&corev1.Event{Type: corev1.EventTypeNormal, Reason: "Scheduled", Message: "text"}))
 }
 
 func TestNotPulled(t *testing.T) {

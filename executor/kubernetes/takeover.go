@@ -18,8 +18,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// watcher is Run's look at the set, again and again. What takes time it leaves
-// to goroutines of group.
+// watcher is the reconcile loop of Run. Slow operations run in goroutines of
+// group.
 type watcher struct {
 	*Set
 	index  *index
@@ -27,7 +27,7 @@ type watcher struct {
 	group  *sync.WaitGroup
 }
 
-// lookAll looks at all keys.
+// lookAll reconciles all keys.
 func (w *watcher) lookAll(ctx context.Context) {
 	if w.index == nil {
 		return
@@ -40,7 +40,7 @@ func (w *watcher) lookAll(ctx context.Context) {
 		if p.overdue(now) {
 			w.group.Go(func() {
 				if err := p.flush(); err != nil {
-					w.log.Debug("writing what was left to write failed", slog.Any("error", err))
+					w.log.Debug("failed to write lazy lines", slog.Any("error", err))
 				}
 			})
 		}
@@ -48,7 +48,7 @@ func (w *watcher) lookAll(ctx context.Context) {
 	w.sweep(ctx)
 }
 
-// lookNew looks at the keys that something was told of.
+// lookNew reconciles the keys that changed.
 func (w *watcher) lookNew(ctx context.Context) {
 	if w.index == nil {
 		return
@@ -61,7 +61,7 @@ func (w *watcher) lookNew(ctx context.Context) {
 	}
 }
 
-// consider does what is to be done about one key.
+// consider reconciles one key.
 func (w *watcher) consider(ctx context.Context, object *metav1.PartialObjectMetadata) {
 	key, err := run.ParseKey(object.Labels[LabelKey])
 	if err != nil || object.Annotations[annotationSet] != w.options.Name {
@@ -92,17 +92,17 @@ func (w *watcher) consider(ctx context.Context, object *metav1.PartialObjectMeta
 	}
 }
 
-// ask looks at the lease of a member that no event told of.
+// ask reads the lease of a member for which no event came.
 func (w *watcher) ask(ctx context.Context, member string) {
 	ctx, cancel := context.WithTimeoutCause(ctx, writeLimit, errSlow)
 	defer cancel()
 	if err := w.leaseOf(ctx, member); err != nil {
-		w.log.Debug("looking at a lease failed", slog.Any("error", err))
+		w.log.Debug("failed to read a lease", slog.Any("error", err))
 	}
 }
 
-// confirm finds out whether a page is still this member's: what the index has
-// may be older than what was written last.
+// confirm checks whether this member still holds an entry. The index may be
+// older than the last write.
 func (w *watcher) confirm(ctx context.Context, p *page) {
 	ctx, cancel := context.WithTimeoutCause(ctx, writeLimit, errSlow)
 	defer cancel()
@@ -114,9 +114,9 @@ func (w *watcher) confirm(ctx context.Context, p *page) {
 			w.keeper.Lose(p.key)
 		}
 	default:
-		w.log.Debug("reading a page failed", slog.Any("error", err))
+		w.log.Debug("failed to read an entry", slog.Any("error", err))
 		if object := w.index.page(w.name(p.key)); object != nil {
-			return // the next look tells
+			return // the next scan decides
 		}
 		w.index.note(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 			Name: w.name(p.key), Labels: Labels(p.key, w.options.Member, w.options.Name),
@@ -125,7 +125,7 @@ func (w *watcher) confirm(ctx context.Context, p *page) {
 	}
 }
 
-// pass tells the keeper of the orders for a key.
+// pass delivers the orders for a key to the executor.
 func (w *watcher) pass(ctx context.Context, p *page, object *metav1.PartialObjectMetadata) {
 	stop, adopt := p.orders.fresh(object.Annotations)
 	if stop {
@@ -140,7 +140,7 @@ func (w *watcher) pass(ctx context.Context, p *page, object *metav1.PartialObjec
 	}
 	token, err := base64.StdEncoding.DecodeString(adopt)
 	if err != nil {
-		w.log.Warn("an order to adopt can not be read", slog.Any("error", err))
+		w.log.Warn("failed to decode an order to adopt", slog.Any("error", err))
 		return
 	}
 	w.group.Go(func() {
@@ -155,8 +155,9 @@ func (w *watcher) pass(ctx context.Context, p *page, object *metav1.PartialObjec
 	})
 }
 
-// claim takes a key over, or up where it is this member's without its knowing:
-// the answer to a write was lost, or the keeper was not ready for it.
+// claim adopts a key. It also picks up a key that this member already holds
+// without knowing: the answer to a write was lost, or the executor was not
+// ready for the key.
 func (w *watcher) claim(ctx context.Context, key run.Key, from string) {
 	if w.reserve(key) != nil {
 		return
@@ -165,18 +166,18 @@ func (w *watcher) claim(ctx context.Context, key run.Key, from string) {
 		p, err := w.takeOver(ctx, key, from)
 		w.settle(key, p, err)
 		if err != nil {
-			w.log.Debug("a key was not taken over", slog.String("key", key.String()), slog.Any("error", err))
+			w.log.Debug("failed to adopt a key", slog.String("key", key.String()), slog.Any("error", err))
 			return
 		}
 		if err := w.keeper.Gain(ctx, executor.Page{Key: key, Content: bytes.Clone(p.content), Lines: p}); err != nil {
-			w.log.Debug("a key was not wanted", slog.String("key", key.String()), slog.Any("error", err))
+			w.log.Debug("the executor refused an adopted key", slog.String("key", key.String()), slog.Any("error", err))
 			w.part(p)
 		}
 	})
 }
 
-// takeOver makes this member the holder of a key. The error has CodeConflict
-// where another one was faster, or the holder has not vanished.
+// takeOver makes this member the holder of a key. The error has CodeConflict if
+// another member was faster, or if the holder has not vanished.
 func (w *watcher) takeOver(ctx context.Context, key run.Key, from string) (*page, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, writeLimit, errSlow)
 	defer cancel()
@@ -186,37 +187,36 @@ func (w *watcher) takeOver(ctx context.Context, key run.Key, from string) (*page
 			return nil, err
 		}
 		if _, vanished := w.roster.vanished(from); !vanished {
-			return nil, run.Errorf(run.CodeConflict, "member %s is there", from)
+			return nil, run.Errorf(run.CodeConflict, "member %s has not vanished", from)
 		}
 	}
 	object, err := w.configMaps().Get(ctx, w.name(key), metav1.GetOptions{})
 	if err != nil {
-		return nil, serverError(err, "reading the page of %s", key)
+		return nil, serverError(err, "read the entry of %s", key)
 	}
 	if object.Annotations[annotationHolder] != from {
-		return nil, run.Errorf(run.CodeConflict, "another member has %s", key)
+		return nil, run.Errorf(run.CodeConflict, "another member holds %s", key)
 	}
 	if from != w.options.Member {
 		object = object.DeepCopy()
 		object.Annotations[annotationHolder] = w.options.Member
 		object.Annotations[annotationTerm] = nextTerm(object.Annotations[annotationTerm])
 		if object, err = w.configMaps().Update(ctx, object, metav1.UpdateOptions{}); err != nil {
-			return nil, serverError(err, "taking over %s", key)
+			return nil, serverError(err, "adopt %s", key)
 		}
-		w.log.Info("took a key over", slog.String("key", key.String()), slog.String("from", from))
+		w.log.Info("adopted a key", slog.String("key", key.String()), slog.String("from", from))
 	}
 	return w.pageOf(key, object), nil
 }
 
-// pageOf returns the page of an object that is this member's.
+// pageOf returns the entry for an object that this member holds.
 func (s *Set) pageOf(key run.Key, object *corev1.ConfigMap) *page {
 	p := &page{set: s, key: key, term: object.Annotations[annotationTerm], content: []byte(object.Data[pageField])}
 	p.adopt(object)
 	return p
 }
 
-// sweep removes the leases of members that vanished long ago, and of which
-// nothing is left.
+// sweep removes the leases of members that vanished long ago and hold no keys.
 func (w *watcher) sweep(ctx context.Context) {
 	if w.Valid() != nil {
 		return
@@ -242,8 +242,7 @@ func (w *watcher) sweep(ctx context.Context) {
 	w.roster.prune(sweepAfter)
 }
 
-// verify finds out which of its keys a member has lost while its lease had run
-// out.
+// verify finds the keys that this member lost while its lease was expired.
 func (s *Set) verify(ctx context.Context) error {
 	pages := s.pages()
 	if len(pages) == 0 {
@@ -252,7 +251,7 @@ func (s *Set) verify(ctx context.Context) error {
 	found, err := s.meta.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(s.options.Namespace).
 		List(ctx, metav1.ListOptions{LabelSelector: LabelSet + "=" + LabelValue(s.options.Name) + "," + LabelKey})
 	if err != nil {
-		return serverError(err, "listing the pages of the set")
+		return serverError(err, "list the entries of the set")
 	}
 	byName := make(map[string]*metav1.PartialObjectMetadata, len(found.Items))
 	for i := range found.Items {
@@ -277,8 +276,8 @@ func (s *Set) takeFallen() []run.Key {
 	return keys
 }
 
-// Order implements executor.Shared: the order is noted on the page, where the
-// member that has the key, or will have it, finds it.
+// Order implements executor.Shared. It writes the order to the entry, where the
+// current or next holder of the key finds it.
 func (s *Set) Order(ctx context.Context, key run.Key, o executor.Order) (bool, error) {
 	notes := make(map[string]string)
 	if o.Stop {
@@ -298,7 +297,7 @@ func (s *Set) Order(ctx context.Context, key run.Key, o executor.Order) (bool, e
 	case apierrors.IsNotFound(err):
 		return false, nil
 	case err != nil:
-		return false, unavailable(serverError(err, "leaving an order for %s", key))
+		return false, unavailable(serverError(err, "write an order for %s", key))
 	}
 	return true, nil
 }

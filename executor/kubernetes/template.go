@@ -13,8 +13,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// customize applies the pool's template and gives the task its user. The error
-// has CodeInvalid.
+// customize applies the pool's template and sets the task's user. The error has
+// CodeInvalid.
 func (d *Driver) customize(pod *corev1.Pod, def run.Definition) (*corev1.Pod, error) {
 	if def.Kubernetes != nil && len(def.Kubernetes.PodTemplate) > 0 {
 		patched, err := patch(pod, def.Kubernetes.PodTemplate)
@@ -55,14 +55,14 @@ func patch(pod *corev1.Pod, template json.RawMessage) (*corev1.Pod, error) {
 	return patched, nil
 }
 
-// assert gives a patched pod back what Drover needs of it.
+// assert restores the fields of a patched pod that Drover needs.
 func assert(pod, wanted *corev1.Pod) error {
 	labels, annotations := pod.Labels, pod.Annotations
 	pod.ObjectMeta = *wanted.ObjectMeta.DeepCopy()
 	pod.Labels, pod.Annotations = over(labels, wanted.Labels), over(annotations, wanted.Annotations)
 	spec, want := &pod.Spec, &wanted.Spec
 	spec.RestartPolicy = want.RestartPolicy
-	spec.NodeName = "" // the scheduler's, who looks after taints and room
+	spec.NodeName = "" // the scheduler sets it, considering taints and resources
 	spec.EphemeralContainers = nil
 	spec.SchedulingGates = slices.Clone(want.SchedulingGates)
 	for _, s := range want.ImagePullSecrets {
@@ -82,7 +82,7 @@ func assert(pod, wanted *corev1.Pod) error {
 	return err
 }
 
-// over returns base with ours over it.
+// over returns base overlaid with ours.
 func over(base, ours map[string]string) map[string]string {
 	if base == nil {
 		base = make(map[string]string)
@@ -91,7 +91,8 @@ func over(base, ours map[string]string) map[string]string {
 	return base
 }
 
-// assertAll puts the wanted containers first, each with what it needs.
+// assertAll puts the required containers first, each with the fields that
+// Drover needs.
 func assertAll(have, want []corev1.Container) ([]corev1.Container, error) {
 	var out []corev1.Container
 	for _, w := range want {
@@ -105,14 +106,14 @@ func assertAll(have, want []corev1.Container) ([]corev1.Container, error) {
 	return append(out, have...), nil
 }
 
-// assertOne keeps resources, rights, variables and further mounts of the
-// template, and all else as wanted.
+// assertOne keeps resources, security context, variables and further mounts of
+// the template, and restores everything else.
 func assertOne(c, want corev1.Container) corev1.Container {
 	c.Image, c.ImagePullPolicy = want.Image, want.ImagePullPolicy
 	c.Command, c.Args, c.WorkingDir = want.Command, want.Args, want.WorkingDir
 	c.Stdin, c.StdinOnce, c.TTY = false, false, false
 	c.RestartPolicy, c.RestartPolicyRules, c.Lifecycle = nil, nil, nil
-	c.LivenessProbe, c.StartupProbe = nil, nil // they end containers
+	c.LivenessProbe, c.StartupProbe = nil, nil // they can end containers
 	c.VolumeMounts = slices.DeleteFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
 		return strings.HasPrefix(m.MountPath, "/.drover") ||
 			slices.ContainsFunc(want.VolumeMounts, func(w corev1.VolumeMount) bool { return w.MountPath == m.MountPath })
@@ -121,9 +122,9 @@ func assertOne(c, want corev1.Container) corev1.Container {
 	return c
 }
 
-// setUser lets the shim become the user that the task asks for. It does so from
-// root, and knows the names of the image's users. Where the pool does not let
-// pods be root, the container itself has the user, by number.
+// setUser lets the shim switch to the task's user. The shim switches from root,
+// and knows the user names of the image. If the pool does not allow root in
+// pods, the container itself runs as the user, by number.
 func setUser(pod *corev1.Pod, user string) error {
 	if user == "" {
 		return nil
@@ -150,7 +151,7 @@ func setUser(pod *corev1.Pod, user string) error {
 		context.RunAsGroup = &gid
 	}
 	if err != nil || uid <= 0 {
-		return run.Errorf(run.CodeInvalid, "user %q: pods of this pool can not be root (runAsNonRoot), so the user must be a number above 0, or two as in 1000:1000", user)
+		return run.Errorf(run.CodeInvalid, "user %q: pods of this pool can not run as root (runAsNonRoot), so the user must be a number above 0, or two as in 1000:1000", user)
 	}
 	context.RunAsUser = &uid
 	return nil

@@ -14,23 +14,23 @@ import (
 )
 
 const (
-	// watchLimit is how long one watch lasts: then the pod is asked for anew,
-	// should the watch have gone deaf.
+	// watchLimit is how long one watch lasts. The pod is then read again, in
+	// case the watch missed changes.
 	watchLimit = 30 * time.Second
-	// watchPause is the pause before a watch that failed is tried again.
+	// watchPause is the pause after a failed watch.
 	watchPause = 500 * time.Millisecond
-	// watchTick is how often the state is looked at although it did not
-	// change: time passes.
+	// watchTick is the interval at which the state is examined although it did
+	// not change, for timeouts.
 	watchTick = 500 * time.Millisecond
-	// outageLimit is how long the API server may be away while a pod is
-	// waited for.
+	// outageLimit is how long the API server may be unavailable during a wait
+	// for a pod.
 	outageLimit = 30 * time.Second
 )
 
-// await calls look with each state of a pod, nil once it is not there, until
-// that has seen enough. Short outages of the server are waited out.
+// await calls look with each state of a pod, nil once the pod does not exist,
+// until look returns enough. It waits during short outages of the server.
 func (d *Driver) await(ctx context.Context, name string, look func(*corev1.Pod) (enough bool, err error)) error {
-	var since time.Time // the server was away
+	var since time.Time // when the server became unavailable
 	for {
 		pod, err := d.pod(ctx, name)
 		if err == nil {
@@ -56,7 +56,7 @@ func (d *Driver) await(ctx context.Context, name string, look func(*corev1.Pod) 
 	}
 }
 
-// pod returns nil where there is no such pod.
+// pod returns a pod, or nil if it does not exist.
 func (d *Driver) pod(ctx context.Context, name string) (*corev1.Pod, error) {
 	call, cancel := d.call(ctx)
 	defer cancel()
@@ -65,11 +65,11 @@ func (d *Driver) pod(ctx context.Context, name string) (*corev1.Pod, error) {
 	case err == nil:
 		return pod, nil
 	case apierrors.IsNotFound(err):
-		return nil, nil //nolint:nilnil // as it says
+		return nil, nil //nolint:nilnil // no pod
 	case ctx.Err() == nil && call.Err() != nil:
 		err = context.Cause(call)
 	}
-	return nil, serverError(err, "looking at the pod %s", name)
+	return nil, serverError(err, "inspect the pod %s", name)
 }
 
 // awaitChange watches a pod for a while.
@@ -90,7 +90,7 @@ func (d *Driver) awaitChange(ctx context.Context, pod *corev1.Pod, name string, 
 	for {
 		select {
 		case <-ctx.Done():
-			return false, serverError(context.Cause(ctx), "waiting for the pod %s", name)
+			return false, serverError(context.Cause(ctx), "wait for the pod %s", name)
 		case <-ticker.C:
 		case event, open := <-events.ResultChan():
 			if !open || event.Type == watch.Error {

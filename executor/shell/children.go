@@ -7,10 +7,9 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// children are the shims that this process has started: it must take note of
-// their end, or they stay in the table of processes. No goroutine and no
-// thread waits for them; what has ended is noted at the next occasion. The zero
-// value is ready.
+// children are the shims that this process has started. The process must reap
+// them, or they stay as zombies. No goroutine and no thread waits for a shim:
+// reap collects ended shims at the next occasion. The zero value is ready.
 type children struct {
 	mu     sync.Mutex
 	living map[run.Key]*os.Process
@@ -24,13 +23,13 @@ func (c *children) add(key run.Key, p *os.Process) {
 	if c.living == nil {
 		c.living = make(map[run.Key]*os.Process)
 	}
-	if old := c.living[key]; old != nil { // it ended before its task began
+	if old := c.living[key]; old != nil { // the shim ended before its task began
 		c.ending = append(c.ending, old)
 	}
 	c.living[key] = p
 }
 
-// ended says that the shim of a key has ended or is about to.
+// ended records that the shim of a key has ended or is about to.
 func (c *children) ended(key run.Key) {
 	c.mu.Lock()
 	if p := c.living[key]; p != nil {
@@ -41,7 +40,7 @@ func (c *children) ended(key run.Key) {
 	c.reap()
 }
 
-// reap takes note of those that have ended.
+// reap reaps the shims that have ended.
 func (c *children) reap() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

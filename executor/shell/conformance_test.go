@@ -58,8 +58,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// leftovers returns files below the state directory, and processes whose
-// environment or arguments name it.
+// leftovers returns files in the state directory, and processes whose
+// environment or arguments contain its path.
 func leftovers(t testing.TB, state string) []string {
 	t.Helper()
 	var out []string
@@ -82,8 +82,7 @@ func leftovers(t testing.TB, state string) []string {
 	return out
 }
 
-// memoryDir returns a directory in memory of the test's own; "" where the host
-// has none.
+// memoryDir returns a directory of the test in memory; "" if the host has none.
 func memoryDir(t *testing.T) string {
 	t.Helper()
 	const memory = "/dev/shm"

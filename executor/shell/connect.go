@@ -13,10 +13,11 @@ import (
 var _ executor.Courier = (*handle)(nil)
 
 // Connect implements executor.Courier. The path of the socket may be too long
-// to be dialed from here, so a process of the shim's does that.
+// for a dial from this process, so a shim process dials from the task's
+// directory.
 func (h *handle) Connect(ctx context.Context) (io.ReadWriteCloser, error) {
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), h.driver.shim, "connect", "--dir", h.dir)
-	cmd.Env = []string{"GOMAXPROCS=1"} // it copies, and the kernel does most of that
+	cmd.Env = []string{"GOMAXPROCS=1"} // the process only copies, mostly inside the kernel
 	c := &connection{cmd: cmd}
 	var err error
 	if c.WriteCloser, err = cmd.StdinPipe(); err == nil {
@@ -26,7 +27,7 @@ func (h *handle) Connect(ctx context.Context) (io.ReadWriteCloser, error) {
 		err = cmd.Start()
 	}
 	if err != nil {
-		return nil, run.Errorf(run.CodeUnavailable, "starting drover-shim: %w", err)
+		return nil, run.Errorf(run.CodeUnavailable, "start drover-shim: %w", err)
 	}
 	return c, nil
 }
@@ -39,11 +40,11 @@ type connection struct {
 	once sync.Once
 }
 
-// Close implements io.Closer. It returns when the process is gone.
+// Close implements io.Closer. It returns when the process has ended.
 func (c *connection) Close() error {
 	c.once.Do(func() {
 		_ = c.cmd.Process.Kill()
-		_ = c.cmd.Wait() // closes the pipes; how it ended tells nothing
+		_ = c.cmd.Wait() // closes the pipes; the exit code is irrelevant
 	})
 	return nil
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// canceled is the error of a call that was given up.
+// canceled returns the error of a call whose context ended.
 func canceled(ctx context.Context) error {
 	err := context.Cause(ctx)
-	return &run.Error{Code: run.CodeCanceled, Message: "given up: " + err.Error(), Err: err}
+	return &run.Error{Code: run.CodeCanceled, Message: "canceled: " + err.Error(), Err: err}
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// The shim of a task finds no room, not even to say so.
+// TestDriver_full_disk fills the disk, so that the shim cannot even report it.
 func TestDriver_full_disk(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
-		testenv.Missing(t, "namespaces", "not root", "run the tests as root, who may mount a small file system")
+		testenv.Missing(t, "namespaces", "not root", "run the tests as root, which may mount a small file system")
 	}
 	state := t.TempDir()
 	require.NoError(t, unix.Mount("tmpfs", state, "tmpfs", 0, "size=256k"))

@@ -47,15 +47,16 @@ func (h *handle) Events(ctx context.Context, from int64) iter.Seq2[run.Frame, er
 	}
 }
 
-// vanished tells why a shim is gone that has not told the end. What its steps
-// have left running is killed first: who hears of the end may rely on it.
+// vanished returns why a shim is gone without having written the task's end. It
+// first kills the remaining processes of the steps, so that none is left when
+// the caller learns of the end.
 func (h *handle) vanished(ctx context.Context) error {
 	if _, err := os.Stat(h.dir); err != nil {
 		return run.Errorf(run.CodeNotFound, "the task's directory was removed from outside")
 	}
 	state, damage := shim.ReadState(h.dir)
 	if err := h.sweep(ctx, state); err != nil {
-		return run.Errorf(run.CodeUnavailable, "ending what the task has left running: %w", err)
+		return run.Errorf(run.CodeUnavailable, "kill the remaining processes of the task: %w", err)
 	}
 	switch {
 	case damage != nil:
@@ -63,7 +64,7 @@ func (h *handle) vanished(ctx context.Context) error {
 	case state.Boot != "" && state.Boot != shim.BootID():
 		return run.Errorf(run.CodeNotFound, "the host was rebooted")
 	case !shim.HasJournal(h.dir) && full(h.dir):
-		// Its log has no room to tell, and nothing of the task has begun.
+		// The shim's log has no room for a message, and no step has begun.
 		return executor.Ended(run.CauseStart, "the disk of the executor's state dir is full, so the task could not begin")
 	case !shim.HasJournal(h.dir):
 		return run.Errorf(run.CodeNotFound, "drover-shim ended before the task began%s", h.complaint())
@@ -71,23 +72,23 @@ func (h *handle) vanished(ctx context.Context) error {
 	return run.Errorf(run.CodeNotFound, "drover-shim was killed from outside%s", h.complaint())
 }
 
-// damaged judges a damaged journal: it is the last word once nothing is written
-// to the journal any more.
+// damaged converts the error for a damaged journal. The error is final once
+// nothing writes to the journal any more.
 func (h *handle) damaged(ctx context.Context, damage error) error {
 	ended, err := shim.Ended(h.dir)
 	if err != nil {
-		return run.Errorf(run.CodeUnavailable, "asking for the shim: %w", err)
+		return run.Errorf(run.CodeUnavailable, "check whether the shim is running: %w", err)
 	}
 	if ended {
 		state, _ := shim.ReadState(h.dir)
 		if err := h.sweep(ctx, state); err != nil {
-			return run.Errorf(run.CodeUnavailable, "ending what the task has left running: %w", err)
+			return run.Errorf(run.CodeUnavailable, "kill the remaining processes of the task: %w", err)
 		}
 	}
 	return executor.Damaged(damage, ended)
 }
 
-// full reports whether there is no room for what is written to a directory.
+// full reports whether there is no space to write to a directory.
 func full(dir string) bool {
 	f, err := os.CreateTemp(dir, ".room-*")
 	if err == nil {
@@ -97,7 +98,7 @@ func full(dir string) bool {
 	return errors.Is(err, syscall.ENOSPC)
 }
 
-// complaint returns the last line that the shim wrote about itself.
+// complaint returns the last line of the shim's own log.
 func (h *handle) complaint() string {
 	text, err := os.ReadFile(filepath.Join(h.dir, logFile))
 	if err != nil || len(strings.TrimSpace(string(text))) == 0 {
@@ -112,26 +113,26 @@ func (h *handle) complaint() string {
 func (h *handle) Stop(_ context.Context, grace time.Duration) error {
 	err := shim.WriteStop(h.dir, shim.StopWish{Grace: grace})
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // it has ended, and was removed
+		return nil // the task has ended and was removed
 	}
 	if err != nil {
-		return run.Errorf(run.CodeUnavailable, "stopping task %s: %w", h.key, err)
+		return run.Errorf(run.CodeUnavailable, "stop task %s: %w", h.key, err)
 	}
 	if _, err := shim.Wake(h.dir); err != nil {
-		return run.Errorf(run.CodeUnavailable, "stopping task %s: %w", h.key, err)
+		return run.Errorf(run.CodeUnavailable, "stop task %s: %w", h.key, err)
 	}
 	return nil
 }
 
-// CopyTo implements executor.Handle. A relative dir lies below the task's
+// CopyTo implements executor.Handle. A relative dir is relative to the task's
 // working directory.
 func (h *handle) CopyTo(ctx context.Context, dir string, tar io.Reader) error {
 	_, err := archive.UnpackTar(ctx, h.path(dir), tar, archive.Unpacking{})
 	return err
 }
 
-// CopyFrom implements executor.Handle. A relative path lies below the task's
-// working directory.
+// CopyFrom implements executor.Handle. A relative path is relative to the
+// task's working directory.
 func (h *handle) CopyFrom(ctx context.Context, path string) (io.ReadCloser, error) {
 	return archive.Tree(ctx, h.path(path))
 }

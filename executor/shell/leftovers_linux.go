@@ -9,8 +9,9 @@ import (
 	"github.com/drover-run/drover/executor/shim"
 )
 
-// leftovers returns the processes of the task's steps. They are known by a
-// variable that names the task's directory, or by the session of its shim.
+// leftovers returns the processes of the task's steps. It finds them by an
+// environment variable that contains the task's directory, or by the session of
+// the task's shim.
 func (h *handle) leftovers(state shim.State) ([]int, error) {
 	mark := []byte("\x00" + shim.VariableOutput + "=" + h.dir + "/")
 	entries, err := os.ReadDir("/proc")
@@ -23,7 +24,7 @@ func (h *handle) leftovers(state shim.State) ([]int, error) {
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		env, _ := os.ReadFile("/proc/" + e.Name() + "/environ") // of others it can not be read
+		env, _ := os.ReadFile("/proc/" + e.Name() + "/environ") // not readable for processes of other users
 		if bytes.Contains(append([]byte{0}, env...), mark) || h.inSession(e.Name(), state) {
 			out = append(out, pid)
 		}
@@ -31,14 +32,15 @@ func (h *handle) leftovers(state shim.State) ([]int, error) {
 	return out, nil
 }
 
-// inSession reports whether a process that does not show its environment is in
-// the session of the shim and works in the task's directory.
+// inSession reports whether a process whose environment is not readable is in
+// the shim's session and has its working directory in the task's directory.
 func (h *handle) inSession(pid string, state shim.State) bool {
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
 		return false
 	}
-	// "pid (name) state ppid pgrp session ...", where the name may hold anything.
+	// "pid (name) state ppid pgrp session ...", where the name may contain
+	// anything.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	const stateField, sessionField = 0, 3
 	if len(fields) <= sessionField || fields[stateField][0] == 'Z' || string(fields[sessionField]) != strconv.Itoa(state.PID) {

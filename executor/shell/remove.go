@@ -14,9 +14,10 @@ import (
 )
 
 const (
-	// endPatience is how long a shim may take to end its task without grace.
+	// endPatience is how long a shim may take to end its task without a grace
+	// period.
 	endPatience = 5 * time.Second
-	// sweepPatience bounds the hunt for what a killed shim left.
+	// sweepPatience bounds the search for processes that a killed shim left.
 	sweepPatience = 5 * time.Second
 	sweepLook     = 10 * time.Millisecond
 )
@@ -29,20 +30,20 @@ func (h *handle) Remove(ctx context.Context) error {
 	}
 	defer unlock()
 	if _, err := os.Stat(h.dir); errors.Is(err, fs.ErrNotExist) {
-		return h.driver.discard(h) // a removal that was cut off
+		return h.driver.discard(h) // an earlier removal was interrupted
 	}
 	if err := h.end(ctx); err != nil {
-		return run.Errorf(run.CodeUnavailable, "ending task %s: %w", h.key, err)
+		return run.Errorf(run.CodeUnavailable, "end task %s: %w", h.key, err)
 	}
 	h.driver.children.ended(h.key)
 	if err := h.driver.discard(h); err != nil {
-		return run.Errorf(run.CodeUnavailable, "removing task %s: %w", h.key, err)
+		return run.Errorf(run.CodeUnavailable, "remove task %s: %w", h.key, err)
 	}
 	return nil
 }
 
-// end ends the shim and all that it runs. A shim that says that all has ended
-// is about to end itself and is not waited for.
+// end ends the shim and everything that it runs. It does not wait for a shim
+// that reports that everything has ended, since that shim is about to exit.
 func (h *handle) end(ctx context.Context) error {
 	if clean(h.dir) {
 		return nil
@@ -59,17 +60,17 @@ func (h *handle) end(ctx context.Context) error {
 	if clean(h.dir) {
 		return nil
 	}
-	state, _ := shim.ReadState(h.dir) // damaged: what there is to kill is known by the directory
+	state, _ := shim.ReadState(h.dir) // if it is damaged, the processes are found by the directory
 	return h.sweep(ctx, state)
 }
 
-// clean reports whether the shim has seen to it that nothing is left.
+// clean reports whether the shim has confirmed that no process is left.
 func clean(dir string) bool {
 	state, err := shim.ReadState(dir)
 	return err == nil && state.Clean
 }
 
-// endShim has the shim end its task at once, or kills it.
+// endShim requests the shim to end its task at once, or kills the shim.
 func (h *handle) endShim(ctx context.Context) error {
 	if err := h.Stop(ctx, 0); err != nil {
 		return err
@@ -90,12 +91,12 @@ func (h *handle) endShim(ctx context.Context) error {
 	return <-gone
 }
 
-// sweep kills what the steps have left running, until nothing is found.
+// sweep kills the remaining processes of the steps until none is found.
 func (h *handle) sweep(ctx context.Context, state shim.State) error {
 	for deadline := time.Now().Add(sweepPatience); ; {
 		left, err := h.leftovers(state)
 		if err != nil {
-			return fmt.Errorf("looking for processes: %w", err)
+			return fmt.Errorf("list processes: %w", err)
 		}
 		if len(left) == 0 {
 			return nil
@@ -119,8 +120,8 @@ func (h *handle) sweep(ctx context.Context, state shim.State) error {
 	}
 }
 
-// discard removes the directory. It is moved away first, so that what a
-// removal that is cut off leaves is not taken for a task that has not begun.
+// discard removes the directory. It renames the directory first, so that the
+// rest of an interrupted removal is not mistaken for a task that has not begun.
 func (d *Driver) discard(h *handle) error {
 	away := filepath.Join(d.trash, h.key.String())
 	if err := removeAll(away); err != nil {
@@ -134,13 +135,13 @@ func (d *Driver) discard(h *handle) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("moving the directory away: %w", err)
+		return fmt.Errorf("rename the directory: %w", err)
 	}
 	return removeAll(away)
 }
 
-// removeAll removes a tree, also where directories in it are read-only, like
-// those of Go's module cache.
+// removeAll removes a tree, even if directories in it are read-only, as in Go's
+// module cache.
 func removeAll(dir string) error {
 	if os.RemoveAll(dir) == nil {
 		return nil
@@ -152,7 +153,7 @@ func removeAll(dir string) error {
 		return err
 	})
 	if err := os.RemoveAll(dir); err != nil {
-		return fmt.Errorf("removing the directory: %w", err)
+		return fmt.Errorf("remove the directory: %w", err)
 	}
 	return nil
 }

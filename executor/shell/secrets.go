@@ -14,17 +14,17 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// secretsPlace is where the secrets lie that are files: a directory a task, in
-// one of this driver's own in memory. Its name comes from the state directory,
-// so that the next process finds it.
-type secretsPlace struct{ dir string } // "" where there is no memory for it
+// secretsPlace is the directory for secret files. It is in memory, belongs to
+// this driver, and has one subdirectory for each task. Its name is derived from
+// the state directory, so that the next process finds it.
+type secretsPlace struct{ dir string } // "" if no directory is in memory
 
-// makeTries is how often the driver's own directory is made anew that another
-// process has just found empty, and removed.
+// makeTries is how often create recreates the driver's own directory after
+// another process found it empty and removed it.
 const makeTries = 3
 
-// findSecretsPlace looks for a directory in memory: the one given, or else one
-// of those that systems have.
+// findSecretsPlace returns the place in the given directory, or else in a
+// standard one, if the directory is in memory.
 func findSecretsPlace(given, state string) secretsPlace {
 	candidates := []string{"/dev/shm", filepath.Join("/run/user", strconv.Itoa(os.Getuid()))}
 	if given != "" {
@@ -44,13 +44,14 @@ func findSecretsPlace(given, state string) secretsPlace {
 // of returns the directory of a task.
 func (p secretsPlace) of(key run.Key) string { return filepath.Join(p.dir, key.String()) }
 
-// make makes the directory of a task. Others may write to where the driver's
-// own lies: one that is not its own is refused.
+// make creates the directory of a task. Other users may write to the parent of
+// the driver's own directory, so it refuses a directory of another owner or
+// mode.
 func (p secretsPlace) make(key run.Key) error {
 	var err error
 	for range makeTries {
 		if err = os.Mkdir(p.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return run.Errorf(run.CodeUnavailable, "making the directory of secrets: %w", err)
+			return run.Errorf(run.CodeUnavailable, "create the directory of secrets: %w", err)
 		}
 		info, look := os.Lstat(p.dir)
 		if look == nil && (!info.IsDir() || info.Mode().Perm() != 0o700 || !isOwn(info)) {
@@ -61,36 +62,36 @@ func (p secretsPlace) make(key run.Key) error {
 			return nil
 		}
 	}
-	return run.Errorf(run.CodeUnavailable, "making the directory of the task's secrets: %w", err)
+	return run.Errorf(run.CodeUnavailable, "create the directory of the task's secrets: %w", err)
 }
 
-// remove removes the secrets of a task, and the driver's directory with the
-// last of them.
+// remove removes the secrets of a task, and the driver's own directory after
+// the last of them.
 func (p secretsPlace) remove(key run.Key) error {
 	if p.dir == "" {
 		return nil
 	}
 	if err := os.RemoveAll(p.of(key)); err != nil {
-		return fmt.Errorf("removing the task's secrets: %w", err)
+		return fmt.Errorf("remove the task's secrets: %w", err)
 	}
-	_ = os.Remove(p.dir) // refused where there are others
+	_ = os.Remove(p.dir) // fails if secrets of other tasks exist
 	return nil
 }
 
-// tidy removes the secrets of tasks whose directories are gone, as where
-// somebody wiped the state directory.
+// tidy removes the secrets of tasks whose directories do not exist, for example
+// after a user deleted the state directory.
 func (p secretsPlace) tidy(tasks string) {
 	if p.dir == "" {
 		return
 	}
-	entries, _ := os.ReadDir(p.dir) // nothing, mostly
+	entries, _ := os.ReadDir(p.dir) // usually empty
 	for _, e := range entries {
 		key, err := run.ParseKey(e.Name())
 		if err != nil {
 			continue
 		}
 		if _, err := os.Lstat(filepath.Join(tasks, e.Name())); errors.Is(err, fs.ErrNotExist) {
-			_ = p.remove(key) // the next process tries again
+			_ = p.remove(key) // the next process retries
 		}
 	}
 }

@@ -13,14 +13,15 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// withSecret returns a definition with a secret as a file.
+// withSecret returns a definition with one secret file.
 func withSecret(n int, scripts ...string) run.Definition {
 	d := definition(n, scripts...)
 	d.SecretFiles = map[string]string{"KEY": "content"}
 	return d
 }
 
-// TestDriver_secret_files_on_disk never writes one to a disk.
+// TestDriver_secret_files_on_disk checks that the driver never writes a secret
+// file to a disk.
 func TestDriver_secret_files_on_disk(t *testing.T) {
 	t.Parallel()
 	d, err := shell.New(shell.Options{StateDir: t.TempDir(), ShimPath: testenv.BuildShim(t), SecretsDir: "/proc"})
@@ -32,8 +33,8 @@ func TestDriver_secret_files_on_disk(t *testing.T) {
 	require.ErrorContains(t, err, "no directory in memory")
 }
 
-// TestDriver_secret_files_place trusts no directory of others, and removes what
-// belongs to no task any more.
+// TestDriver_secret_files_place checks that the driver trusts no directory of
+// other users, and removes secrets that belong to no task.
 func TestDriver_secret_files_place(t *testing.T) {
 	t.Parallel()
 	memory := memoryDir(t)
@@ -57,15 +58,15 @@ func TestDriver_secret_files_place(t *testing.T) {
 	require.NoError(t, os.Mkdir(filepath.Join(own, orphan.String()), 0o700))
 	d = open()
 	require.NoDirExists(t, filepath.Join(own, orphan.String()))
-	require.DirExists(t, filepath.Join(own, withSecret(1).Key.String()), "its task is there")
+	require.DirExists(t, filepath.Join(own, withSecret(1).Key.String()), "its task exists")
 	require.NoError(t, h.Remove(t.Context()))
 	require.NoDirExists(t, own)
 
 	elsewhere := t.TempDir()
 	for name, squat := range map[string]func(){
-		"a link to elsewhere":    func() { require.NoError(t, os.Symlink(elsewhere, own)) },
-		"one that all may enter": func() { require.NoError(t, os.Mkdir(own, 0o700)); require.NoError(t, os.Chmod(own, 0o777)) },
-		"a file in place of it":  func() { require.NoError(t, os.WriteFile(own, nil, 0o600)) },
+		"a link to elsewhere": func() { require.NoError(t, os.Symlink(elsewhere, own)) },
+		"a directory for all": func() { require.NoError(t, os.Mkdir(own, 0o700)); require.NoError(t, os.Chmod(own, 0o777)) },
+		"a file of that name": func() { require.NoError(t, os.WriteFile(own, nil, 0o600)) },
 	} {
 		squat()
 		_, err := d.Start(t.Context(), executor.Task{Definition: withSecret(3, "true")})

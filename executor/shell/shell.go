@@ -1,6 +1,6 @@
-// Package shell runs tasks as processes of the host: each has a directory of
-// its own and a shim in a session of its own, which outlives the executor.
-// Steps run as the executor's user, so it is for trusted tasks.
+// Package shell runs tasks as processes of the host. Each task has a directory
+// of its own and a shim in a session of its own, which outlives the executor.
+// Steps run as the executor's user, so the driver is for trusted tasks.
 package shell
 
 import (
@@ -24,33 +24,35 @@ import (
 // Name is the name of the driver.
 const Name = "shell"
 
-// DefaultPath is PATH in tasks unless Options.Environment tells another.
+// DefaultPath is PATH in tasks unless Options.Environment sets it.
 const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// Options say how the driver runs tasks.
+// Options configures a Driver.
 type Options struct {
-	// StateDir holds all that the driver keeps; required. The driver makes
-	// the directories tasks and trash in it, for its user alone.
+	// StateDir is the directory for the driver's state; required. The driver
+	// creates the directories tasks and trash in it, accessible only to its
+	// user.
 	StateDir string
 	// ShimPath is the drover-shim binary for this host; required.
 	ShimPath string
-	// Environment lies below the tasks' own. The executor's environment is
-	// not inherited; what is missing here of PATH, HOME, USER, LOGNAME, SHELL
-	// and LANG gets a default. TMPDIR is a directory of the task.
+	// Environment is the base of the tasks' environment; the tasks' own
+	// variables override it. The executor's environment is not inherited. PATH,
+	// HOME, USER, LOGNAME, SHELL and LANG get defaults if they are missing
+	// here. TMPDIR is a directory of the task.
 	Environment map[string]string
-	// SecretsDir is a directory in memory in which the secrets of tasks lie that
-	// are files; the driver makes one of its own in it, for its user alone. ""
-	// is /dev/shm or the user's runtime directory, whichever is there. Where
-	// none is in memory, tasks with such secrets are refused.
+	// SecretsDir is a directory in memory for the secret files of tasks; the
+	// driver creates a directory of its own in it, accessible only to its user.
+	// "" means /dev/shm, or else the user's runtime directory. If none is in
+	// memory, the driver refuses tasks with secret files.
 	SecretsDir string
-	// Logger gets what operators need to know; nil means none.
+	// Logger receives messages for operators; nil discards them.
 	Logger *slog.Logger
 }
 
 // Driver is the shell driver.
 type Driver struct {
-	tasks   string // one directory a key
-	trash   string // what is being removed
+	tasks   string // one directory for each key
+	trash   string // directories being removed
 	secrets secretsPlace
 	shim    string
 	base    map[string]string
@@ -65,7 +67,7 @@ type Driver struct {
 var _ executor.Driver = (*Driver)(nil)
 
 // New returns a driver on its state directory. Errors: CodeNotSupported on
-// Windows, CodeInvalid where an option is missing.
+// Windows, CodeInvalid if an option is missing.
 func New(o Options) (*Driver, error) {
 	if runtime.GOOS == "windows" {
 		return nil, run.Errorf(run.CodeNotSupported, "the shell driver does not run on Windows")
@@ -75,11 +77,11 @@ func New(o Options) (*Driver, error) {
 	}
 	state, err := filepath.Abs(o.StateDir)
 	if err != nil {
-		return nil, fmt.Errorf("finding the state directory: %w", err)
+		return nil, fmt.Errorf("find the state directory: %w", err)
 	}
 	binary, err := filepath.Abs(o.ShimPath)
 	if err != nil {
-		return nil, fmt.Errorf("finding drover-shim: %w", err)
+		return nil, fmt.Errorf("find drover-shim: %w", err)
 	}
 	d := &Driver{
 		tasks: filepath.Join(state, "tasks"), trash: filepath.Join(state, "trash"), shim: binary,
@@ -92,7 +94,7 @@ func New(o Options) (*Driver, error) {
 	d.base, d.who = baseEnvironment(o.Environment)
 	for _, dir := range []string{d.tasks, d.trash} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, fmt.Errorf("making the state directory: %w", err)
+			return nil, fmt.Errorf("create the state directory: %w", err)
 		}
 	}
 	d.secrets.tidy(d.tasks)
@@ -109,8 +111,8 @@ func baseEnvironment(given map[string]string) (env map[string]string, who string
 	return env, who
 }
 
-// Close gives back what the driver holds. Tasks go on, and the driver may be
-// used again.
+// Close releases the driver's resources. Tasks keep running, and the driver may
+// be used again.
 func (d *Driver) Close() error {
 	d.children.reap()
 	return d.watcher.Close()
@@ -121,7 +123,7 @@ func (d *Driver) Features() executor.Features {
 	return executor.Features{Name: Name, Copy: true, Archives: true, SecretFiles: d.secrets.dir != ""}
 }
 
-// Check implements executor.Driver: the shim must be executable and the state
+// Check implements executor.Driver. The shim must be executable and the state
 // directory writable.
 func (d *Driver) Check(context.Context) error {
 	info, err := os.Stat(d.shim)
@@ -145,7 +147,7 @@ func (d *Driver) Check(context.Context) error {
 func (d *Driver) List(context.Context) ([]run.Key, error) {
 	entries, err := os.ReadDir(d.tasks)
 	if err != nil {
-		return nil, run.Errorf(run.CodeUnavailable, "listing the tasks: %w", err)
+		return nil, run.Errorf(run.CodeUnavailable, "list the tasks: %w", err)
 	}
 	keys := make([]run.Key, 0, len(entries))
 	for _, e := range entries {
@@ -164,7 +166,7 @@ func (d *Driver) Attach(_ context.Context, key run.Key) (executor.Handle, error)
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, run.Errorf(run.CodeNotFound, "there is no environment of task %s", key)
 	case err != nil:
-		return nil, run.Errorf(run.CodeUnavailable, "looking for task %s: %w", key, err)
+		return nil, run.Errorf(run.CodeUnavailable, "find task %s: %w", key, err)
 	}
 	return h, nil
 }

@@ -32,7 +32,7 @@ func definition(n int, scripts ...string) run.Definition {
 	return d
 }
 
-// BenchmarkDriver_no_op is a task from Start to the frame of its end.
+// BenchmarkDriver_no_op measures a task from Start to the frame of its end.
 func BenchmarkDriver_no_op(b *testing.B) {
 	d, _ := newDriver(b)
 	var times []time.Duration
@@ -54,8 +54,7 @@ func BenchmarkDriver_no_op(b *testing.B) {
 	report(b, times)
 }
 
-// BenchmarkBare is what the driver is measured against: the same shell without
-// anything around it.
+// BenchmarkBare is the baseline: the same shell without Drover.
 func BenchmarkBare(b *testing.B) {
 	var times []time.Duration
 	for b.Loop() {
@@ -111,7 +110,8 @@ func TestDriver_Check(t *testing.T) {
 	}
 }
 
-// A killed shim takes what it ran with it, before anybody hears of its end.
+// TestDriver_vanished_leaves_no_process kills a shim: the driver kills the
+// shim's processes before it reports the end.
 func TestDriver_vanished_leaves_no_process(t *testing.T) {
 	t.Parallel()
 	d, state := newDriver(t)
@@ -148,7 +148,7 @@ func TestDriver_environment(t *testing.T) {
 	require.Equal(t, "/bin:/usr/bin x", lines[0])
 	require.True(t, strings.HasSuffix(lines[1], "/tmp"))
 	require.Equal(t, "DROVER_OUTPUT DROVER_RUN_COUNTER DROVER_RUN_GROUP DROVER_RUN_ID DROVER_TASK_ATTEMPT DROVER_TASK_NAME "+
-		"EXTRA HOME LANG LOGNAME OLDPWD PATH PWD SHELL TMPDIR USER ", lines[2], "nothing of the executor's own")
+		"EXTRA HOME LANG LOGNAME OLDPWD PATH PWD SHELL TMPDIR USER ", lines[2], "no variable of the executor")
 }
 
 func TestDriver_files_are_private(t *testing.T) {
@@ -166,8 +166,8 @@ func TestDriver_files_are_private(t *testing.T) {
 	}
 }
 
-// Directories that nobody may write, like those of Go's module cache, are no
-// obstacle to the removal.
+// TestDriver_removes_what_is_read_only removes read-only directories, as in
+// Go's module cache.
 func TestDriver_removes_what_is_read_only(t *testing.T) {
 	t.Parallel()
 	d, _ := newDriver(t)
@@ -192,7 +192,7 @@ func TestDriver_a_removal_that_was_cut_off(t *testing.T) {
 	require.Empty(t, leftovers(t, state))
 }
 
-// BenchmarkDriver_output is bytes through a step to a follower.
+// BenchmarkDriver_output measures the throughput from a step to a follower.
 func BenchmarkDriver_output(b *testing.B) {
 	d, _ := newDriver(b)
 	const size = 50 << 20
@@ -210,7 +210,8 @@ func BenchmarkDriver_output(b *testing.B) {
 	}
 }
 
-// BenchmarkDriver_line is the way of a line from a step to a follower.
+// BenchmarkDriver_line measures the latency of a line from a step to a
+// follower.
 func BenchmarkDriver_line(b *testing.B) {
 	d, _ := newDriver(b)
 	h := start(b, d, definition(1, "while true; do date +%s%N; sleep 0.03; done"))

@@ -22,16 +22,17 @@ const (
 	workDir = "work"
 	tempDir = "tmp"
 
-	// lockPatience is how long a lock that nobody's journal explains may be
-	// held: by somebody who asks whether it is held, or by a shim that is
-	// about to begin.
+	// lockPatience is how long a lock may be held in a directory without a
+	// journal: by a process that checks whether it is held, or by a shim that
+	// is about to begin.
 	lockPatience = 5 * time.Second
 	lockLook     = time.Millisecond
 )
 
-// Start implements executor.Driver. The steps of a key run at most once since
-// the shim begins its journal by exclusive create, and under the lock of the
-// directory, which it inherits: there is no moment in which it lives unseen.
+// Start implements executor.Driver. The steps of a key run at most once because
+// the shim begins its journal by exclusive create. The shim inherits the lock
+// of the directory, so the lock is held from before the shim starts until it
+// ends.
 func (d *Driver) Start(ctx context.Context, task executor.Task) (executor.Handle, error) {
 	if err := d.check(task.Definition); err != nil {
 		return nil, err
@@ -49,7 +50,7 @@ func (d *Driver) Start(ctx context.Context, task executor.Task) (executor.Handle
 	}
 	for _, dir := range []string{h.dir, filepath.Join(h.dir, workDir), filepath.Join(h.dir, tempDir)} {
 		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, d.giveUp(h, task, run.Errorf(run.CodeUnavailable, "making the task's directory: %w", err))
+			return nil, d.giveUp(h, task, run.Errorf(run.CodeUnavailable, "create the task's directory: %w", err))
 		}
 	}
 	if len(task.Definition.SecretFiles) > 0 {
@@ -62,9 +63,9 @@ func (d *Driver) Start(ctx context.Context, task executor.Task) (executor.Handle
 		return nil, d.giveUp(h, task, err)
 	}
 	if lock == nil {
-		return h, nil // begun before
+		return h, nil // the task has begun before
 	}
-	defer func() { _ = lock.Close() }() // the shim has it by then
+	defer func() { _ = lock.Close() }() // the shim has inherited the lock
 	if ctx.Err() != nil {
 		return nil, d.giveUp(h, task, canceled(ctx))
 	}
@@ -77,7 +78,7 @@ func (d *Driver) Start(ctx context.Context, task executor.Task) (executor.Handle
 	}
 	first, err := task.Launch()
 	if err != nil {
-		return nil, d.giveUp(h, task, run.Errorf(run.CodeOf(err), "recording the launch: %w", err))
+		return nil, d.giveUp(h, task, run.Errorf(run.CodeOf(err), "record the launch: %w", err))
 	}
 	if err := d.launch(h, task.Definition, first, lock); err != nil {
 		return nil, err
@@ -85,7 +86,7 @@ func (d *Driver) Start(ctx context.Context, task executor.Task) (executor.Handle
 	return h, nil
 }
 
-// check refuses what the driver can not do.
+// check refuses what the driver does not support.
 func (d *Driver) check(def run.Definition) error {
 	refuse := func(what string) error {
 		return run.Errorf(run.CodeInvalid, "the shell driver can not run a task with %s", what)
@@ -113,31 +114,32 @@ func (d *Driver) check(def run.Definition) error {
 	return nil
 }
 
-// giveUp removes what was made for a task that can not have begun.
+// giveUp removes what was created for a task that cannot have begun.
 func (d *Driver) giveUp(h *handle, task executor.Task, cause error) error {
 	if task.Resume || task.Keep {
 		return cause
 	}
 	if err := d.discard(h); err != nil {
-		d.log.Warn("removing a failed environment", "key", h.key.String(), "error", err)
+		d.log.Warn("failed to remove a failed environment", "key", h.key.String(), "error", err)
 	}
 	return cause
 }
 
-// lock takes the lock of a task that has not begun; nil where it has.
+// lock locks the directory of a task that has not begun. It returns nil if the
+// task has begun.
 func (h *handle) lock(ctx context.Context) (*os.File, error) {
 	for deadline := time.Now().Add(lockPatience); ; {
 		lock, err := shim.Lock(h.dir)
 		switch {
 		case err == nil && shim.HasJournal(h.dir):
 			_ = lock.Close()
-			return nil, nil // told above
+			return nil, nil // as documented
 		case err == nil:
 			return lock, nil
 		case !errors.Is(err, shim.ErrLocked):
-			return nil, run.Errorf(run.CodeUnavailable, "locking the task's directory: %w", err)
+			return nil, run.Errorf(run.CodeUnavailable, "lock the task's directory: %w", err)
 		case shim.HasJournal(h.dir):
-			return nil, nil // told above
+			return nil, nil // as documented
 		case time.Now().After(deadline):
 			return nil, run.Errorf(run.CodeUnavailable, "the directory of task %s is locked, and no task has begun in it", h.key)
 		}
@@ -151,7 +153,7 @@ func (h *handle) lock(ctx context.Context) (*os.File, error) {
 	}
 }
 
-// launch hands the definition to a new shim, together with the lock.
+// launch passes the definition and the lock to a new shim.
 func (d *Driver) launch(h *handle, definition run.Definition, first int64, lock *os.File) error {
 	base := maps.Clone(d.base)
 	base["TMPDIR"] = filepath.Join(h.dir, tempDir)
@@ -165,16 +167,16 @@ func (d *Driver) launch(h *handle, definition run.Definition, first int64, lock 
 	}
 	text, err := json.Marshal(order)
 	if err != nil {
-		return fmt.Errorf("encoding the order: %w", err)
+		return fmt.Errorf("encode the order: %w", err)
 	}
 	stdin, err := orderFile(h.dir, text)
 	if err != nil {
-		return run.Errorf(run.CodeUnavailable, "writing the order: %w", err)
+		return run.Errorf(run.CodeUnavailable, "write the order: %w", err)
 	}
 	defer func() { _ = stdin.Close() }()
 	p, err := spawn(d.shim, []string{"run", "--dir", h.dir, "--order", "-", "--host"}, h.dir, stdin, lock)
 	if err != nil {
-		return run.Errorf(run.CodeUnavailable, "starting drover-shim: %w", err)
+		return run.Errorf(run.CodeUnavailable, "start drover-shim: %w", err)
 	}
 	d.children.add(h.key, p)
 	return nil

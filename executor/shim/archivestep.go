@@ -9,14 +9,14 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// errand is what a step that moves an archive wants done.
+// errand is the archive transfer of a step.
 type errand struct {
 	ask    transfer.Ask
-	pack   *archive.Selection // nil where it restores
-	unpack string             // the directory
+	pack   *archive.Selection // nil if the step restores
+	unpack string             // the directory to unpack to
 }
 
-// doing is what people call what a step does.
+// doing returns the action of a step type for messages.
 func doing(kind string) string {
 	switch kind {
 	case run.StepSaveWorkspace:
@@ -33,8 +33,8 @@ func doing(kind string) string {
 	return kind
 }
 
-// move runs a step that moves an archive: it asks the executor and waits for
-// the answer.
+// move runs a step that moves an archive: it writes the request to the journal and
+// waits for the executor's answer.
 func (t *task) move(n int) outcome {
 	step := t.order.Definition.Steps[n]
 	clock := newStepClock(step.Timeout)
@@ -74,7 +74,7 @@ func (t *task) move(n int) outcome {
 	return outcome{result: run.StepResult{Status: run.StatusSuccess}}
 }
 
-// errand finds out what a step wants.
+// errand prepares the archive transfer of a step.
 func (t *task) errand(n int, clock *stepClock) (e errand, by interruption, err error) {
 	step := t.order.Definition.Steps[n]
 	e.ask.Type = step.ArchiveType()
@@ -101,7 +101,7 @@ func (t *task) errand(n int, clock *stepClock) (e errand, by interruption, err e
 		e.unpack, templates = target(step.RestoreCache.To), step.RestoreCache.Keys
 	case step.SaveArtifacts != nil:
 		e.pack = t.selection(step.SaveArtifacts.ArchivePaths, dir)
-		e.pack.Apart = true // each file can be had by itself
+		e.pack.Apart = true // each file can be downloaded separately
 	}
 	if e.unpack != "" {
 		if err := makeDir(e.unpack, t.user); err != nil {
@@ -118,8 +118,8 @@ func (t *task) errand(n int, clock *stepClock) (e errand, by interruption, err e
 	return e, by, err
 }
 
-// selection says what is packed of a directory, which never is what is the
-// shim's own in an environment of the task's.
+// selection returns the files of a directory to pack. It excludes the shim's own
+// files in an environment of the task.
 func (t *task) selection(p run.ArchivePaths, dir string) *archive.Selection {
 	s := &archive.Selection{Root: p.In(filepath.ToSlash(dir)), Paths: p.Paths}
 	if t.order.SecretsDir != "" {
@@ -131,7 +131,7 @@ func (t *task) selection(p run.ArchivePaths, dir string) *archive.Selection {
 	return s
 }
 
-// evaluate has the keys of a cache evaluated by the user of the steps.
+// evaluate evaluates the keys of a cache as the user of the steps.
 func (t *task) evaluate(l keysLoad, clock *stepClock) (keys []string, by interruption, err error) {
 	w := newPorterWork(t)
 	done := make(chan struct{})
@@ -156,7 +156,7 @@ func (t *task) evaluate(l keysLoad, clock *stepClock) (keys []string, by interru
 	return nil, by, nil
 }
 
-// cutShort is the outcome of a step that was ended from outside.
+// cutShort is the outcome of a step that was interrupted.
 func (t *task) cutShort(n int, by interruption) outcome {
 	switch by {
 	case wasStopped:
@@ -170,7 +170,7 @@ func (t *task) cutShort(n int, by interruption) outcome {
 	return outcome{by: by, result: run.StepResult{Status: run.StatusFailed, TimedOut: true}}
 }
 
-// print writes lines of Drover's own to the log of a step.
+// print writes lines of the executor to the log of a step.
 func (t *task) print(n int, lines []string) {
 	for _, line := range lines {
 		text := []byte(t.secrets.String(line) + "\n")
@@ -180,7 +180,7 @@ func (t *task) print(n int, lines []string) {
 	}
 }
 
-// stepClock tells when the time of a step is over.
+// stepClock is the timeout of a step.
 type stepClock struct {
 	timer   *time.Timer
 	expired <-chan time.Time // nil: never

@@ -1,7 +1,7 @@
 package shim
 
 import (
-	"crypto/md5" //nolint:gosec // of what users ask for; no secret depends on it
+	"crypto/md5" //nolint:gosec // requested by users; no secret depends on it
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -25,7 +25,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// keysLoad has the templates of a cache's keys and what they are about.
+// keysLoad holds the templates of a cache's keys and their inputs.
 type keysLoad struct {
 	Templates   []string          `json:"templates"`
 	Dir         string            `json:"dir"` // the step's working directory
@@ -34,11 +34,11 @@ type keysLoad struct {
 	Time        time.Time         `json:"time"`
 }
 
-// evaluate returns the keys. Errors: invalid, in words for the user.
+// evaluate returns the keys. Errors: CodeInvalid, with a message for the user.
 func (l *keysLoad) evaluate() ([]string, error) {
 	root, err := os.OpenRoot(l.Dir)
 	if err != nil {
-		return nil, run.Errorf(run.CodeUnavailable, "opening the working directory: %w", plain(err))
+		return nil, run.Errorf(run.CodeUnavailable, "open the working directory: %w", plain(err))
 	}
 	defer func() { _ = root.Close() }()
 	files := &digester{root: root, dir: filepath.ToSlash(l.Dir)}
@@ -93,7 +93,7 @@ func evaluateKey(text string, functions template.FuncMap) (string, error) {
 	if err := t.Execute(&key, nil); err != nil {
 		if fault, ok := errors.AsType[template.ExecError](err); ok {
 			if cause := errors.Unwrap(fault.Err); cause != nil {
-				return "", cause // of a function, without where in the template
+				return "", cause // the error of a function, without the position in the template
 			}
 		}
 		return "", err
@@ -107,12 +107,12 @@ type digester struct {
 	dir  string
 }
 
-// digest hashes what the globs match. Of one file that is named it is the
-// file's own digest; else that of a list as sha256sum and md5sum print it, by
-// name.
+// digest hashes the files that match the globs. For one file given by name it is
+// the file's own digest; otherwise it is that of a list as sha256sum and md5sum
+// print it, sorted by name.
 func (d *digester) digest(algorithm func() hash.Hash, globs []string) (string, error) {
 	if len(globs) == 0 {
-		return "", errors.New("a digest is of files: name them")
+		return "", errors.New("a digest needs the names of files")
 	}
 	names := make(map[string]bool)
 	single := ""
@@ -123,7 +123,7 @@ func (d *digester) digest(algorithm func() hash.Hash, globs []string) (string, e
 		}
 		found, err := doublestar.Glob(d.root.FS(), pattern, doublestar.WithFilesOnly(), doublestar.WithNoFollow(), doublestar.WithFailOnIOErrors())
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return "", fmt.Errorf("looking for %s: %w", glob, plain(err))
+			return "", fmt.Errorf("look for %s: %w", glob, plain(err))
 		}
 		if len(found) == 0 {
 			return "", fmt.Errorf("no file below the working directory matches %s", glob)
@@ -144,12 +144,12 @@ func (d *digester) digest(algorithm func() hash.Hash, globs []string) (string, e
 		if err != nil {
 			return "", err
 		}
-		_, _ = fmt.Fprintf(sum, "%s  %s\n", digest, name) // a hash takes all
+		_, _ = fmt.Fprintf(sum, "%s  %s\n", digest, name) // a hash never fails
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// relative returns a glob below the directory.
+// relative returns a glob relative to the directory.
 func (d *digester) relative(glob string) (string, error) {
 	pattern := glob
 	if path.IsAbs(pattern) {
@@ -172,19 +172,19 @@ func (d *digester) relative(glob string) (string, error) {
 func (d *digester) file(algorithm func() hash.Hash, name string) (string, error) {
 	info, err := d.root.Stat(name)
 	if err == nil && !info.Mode().IsRegular() {
-		return "", fmt.Errorf("%s is not a file", name) // to open a pipe could take for ever
+		return "", fmt.Errorf("%s is not a file", name) // opening a pipe could block
 	}
 	if err != nil {
-		return "", fmt.Errorf("reading %s: %w", name, plain(err))
+		return "", fmt.Errorf("read %s: %w", name, plain(err))
 	}
 	f, err := d.root.Open(name)
 	if err != nil {
-		return "", fmt.Errorf("reading %s: %w", name, plain(err))
+		return "", fmt.Errorf("read %s: %w", name, plain(err))
 	}
 	defer func() { _ = f.Close() }()
 	sum := algorithm()
 	if _, err := io.Copy(sum, f); err != nil {
-		return "", fmt.Errorf("reading %s: %w", name, plain(err))
+		return "", fmt.Errorf("read %s: %w", name, plain(err))
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }

@@ -11,10 +11,9 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// The parts of the line of an output frame, as encoding/json writes it. Nearly
-// all bytes of a journal are in such lines, so they are written and read here
-// at a fraction of the cost; whatever looks otherwise goes through
-// encoding/json.
+// The parts of the line of an output frame, as encoding/json writes it. Nearly all
+// bytes of a journal are in such lines, so they are written and read here at a
+// fraction of the cost; all other lines go through encoding/json.
 const (
 	partVersion = `{"v":1,"n":`
 	partTime    = `,"t":"`
@@ -23,12 +22,12 @@ const (
 	partData    = `","d":"`
 	partEnd     = `"}`
 
-	// How the line of any frame begins.
+	// The beginning of the line of any frame.
 	partBegin  = `{"v":`
 	partNumber = `,"n":`
 )
 
-// endMark is part of the line of the last frame, and of no other: within a
+// endMark is contained in the line of the last frame, and in no other: within a
 // string its quotes would be escaped.
 const endMark = `"k":"` + string(run.FrameTaskEnd) + `"`
 
@@ -68,7 +67,7 @@ func undated(f run.Frame) run.Frame {
 	return f
 }
 
-// isOutput reports whether the frame is output and nothing else.
+// isOutput reports whether the frame is an output frame without other fields.
 func isOutput(f *run.Frame) bool {
 	year := f.Time.Year()
 	return f.Version == 1 && f.Kind == run.FrameOutput && (f.Stream == run.StreamStdout || f.Stream == run.StreamStderr) && len(f.Data) > 0 &&
@@ -83,10 +82,10 @@ func Decode(line []byte) (run.Frame, error) {
 	}
 	var f run.Frame
 	if err := json.Unmarshal(line, &f); err != nil {
-		return f, Damaged("the journal has a line that is no frame: %v", err)
+		return f, Damaged("the journal has a line that is not a frame: %v", err)
 	}
 	if f.Version < 1 || f.Version > run.FrameVersion {
-		return f, Damaged("the journal has a frame of version %d; up to %d are known", f.Version, run.FrameVersion)
+		return f, Damaged("the journal has a frame of version %d; up to %d are supported", f.Version, run.FrameVersion)
 	}
 	return f, nil
 }
@@ -133,8 +132,8 @@ func decodeOutput(line []byte) (run.Frame, bool) {
 	return f, err == nil
 }
 
-// numberOf returns the number of the frame in a line, which stands second in
-// all that appendFrame writes. The rest of the line is not looked at.
+// numberOf returns the number of the frame in a line. It is the second field in all
+// lines of appendFrame; the rest of the line is not examined.
 func numberOf(line []byte) (int64, bool) {
 	_, rest, ok := between(line, partBegin, partNumber)
 	if !ok {
@@ -148,8 +147,8 @@ func numberOf(line []byte) (int64, bool) {
 	return n, err == nil && n > 0
 }
 
-// between returns what is between the words at the beginning of text, and what
-// follows.
+// between returns the text between before, which must begin text, and after, and
+// the rest.
 func between(text []byte, before, after string) (found, rest []byte, ok bool) {
 	text, ok = bytes.CutPrefix(text, []byte(before))
 	if !ok {

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// The short way writes and reads what encoding/json does.
+// The fast path writes and reads the same as encoding/json.
 func TestCodec_is_that_of_the_standard_library(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -66,7 +66,7 @@ func FuzzDecode(f *testing.F) {
 		if !ok || json.Unmarshal([]byte(line), &long) != nil {
 			return
 		}
-		// What both ways can read they read alike.
+		// Lines that both can read give the same frame.
 		require.True(t, long.Time.Equal(short.Time))
 		require.Equal(t, string(long.Data), string(short.Data))
 		long.Time, short.Time, long.Data, short.Data = time.Time{}, time.Time{}, nil, nil

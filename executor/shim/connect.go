@@ -8,9 +8,9 @@ import (
 	"os"
 )
 
-// Connect joins stdin and stdout to the step that waits in a directory, until
+// Connect copies between stdin, stdout and the waiting step of a directory, until
 // either end closes. It changes the working directory of the process, so that a
-// long path is no hindrance. The error is ErrNoShim where no step waits.
+// long path fits a socket address. The error is ErrNoShim if no step waits.
 func Connect(ctx context.Context, dir string, stdin io.Reader, stdout io.Writer) error {
 	if err := os.Chdir(dir); err != nil {
 		return fmt.Errorf("%w: %w", ErrNoShim, err)
@@ -21,7 +21,7 @@ func Connect(ctx context.Context, dir string, stdin io.Reader, stdout io.Writer)
 	}
 	defer func() { _ = conn.Close() }()
 	go func() {
-		_, _ = io.Copy(conn, stdin) // how it ended is told by the protocol, or by its silence
+		_, _ = io.Copy(conn, stdin) // the protocol reports the end, or times out
 		_ = conn.Close()
 	}()
 	_, _ = io.Copy(stdout, conn)

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// control holds what is wanted from outside: a stop, and after the end the
+// control holds requests from outside: a stop, and after the end the
 // acknowledgment. It is safe for concurrent use.
 type control struct {
 	dir          string
 	host         bool
-	strict       bool // a signal without a stop wish is somebody else's
+	strict       bool // a signal without a stop request does not come from Drover
 	defaultGrace time.Duration
 	stopped      chan struct{} // closed at the first stop
-	hurry        chan struct{} // gets a value for each
-	acknowledged chan struct{} // closed by the first wish after the end
+	hurry        chan struct{} // receives a value for each
+	acknowledged chan struct{} // closed by the first signal after the end
 
 	mu      sync.Mutex
 	wish    StopWish
-	alien   bool // the stop came from somebody else
+	alien   bool // the stop did not come from Drover
 	ending  bool
 	isAcked bool
 }
@@ -30,15 +30,15 @@ func newControl(o Options, grace time.Duration) *control {
 	}
 }
 
-// look takes a stop wish from its file.
+// look reads a stop request from its file.
 func (c *control) look() {
 	if wish, ok := readStop(c.dir, c.defaultGrace); ok {
 		c.stop(wish, false)
 	}
 }
 
-// signal takes a signal. Explicit ones come from Drover alone; others may come
-// from whoever shuts a host down, unless the stop file says otherwise.
+// signal handles a signal. Explicit ones come from Drover alone; others may come
+// from the shutdown of a host, unless there is a stop file.
 func (c *control) signal(explicit bool) {
 	c.mu.Lock()
 	if c.ending {
@@ -82,15 +82,15 @@ func (c *control) grace() time.Duration {
 	return c.wish.Grace
 }
 
-// foreign reports whether the stop was not Drover's.
+// foreign reports whether the stop did not come from Drover.
 func (c *control) foreign() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.alien
 }
 
-// end turns further signals into the acknowledgment. It is called before the
-// end is told, so that no answer to it is mistaken for a stop.
+// end makes further signals count as the acknowledgment. It is called before the
+// end is written, so that no response to the end is taken for a stop.
 func (c *control) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

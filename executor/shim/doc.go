@@ -1,37 +1,36 @@
-// Package shim supervises one task inside its environment: it runs the steps
-// in order, enforces their timeouts, and tells what happens as numbered frames.
-// The binary is cmd/drover-shim; drivers read what it writes through Tail and
-// Scan. It imports the domain and the system, nothing else, so that the binary
-// stays small.
+// Package shim supervises one task inside its environment: it runs the steps in
+// order, enforces their timeouts, and reports events as numbered frames. The binary
+// is cmd/drover-shim; drivers read its journal through Tail and Scan. It imports the
+// domain and the system, nothing else, so that the binary stays small.
 //
 // # Directory
 //
 // A shim has a directory of its own in the environment:
 //
-//	lock      locked by the shim as long as it lives; holds a State
+//	lock      locked by the shim as long as it runs; holds a State
 //	journal   one run.Frame a line, as JSON; begun by exclusive create
-//	stop      the wish to stop the task: a StopWish
-//	order     a socket at which the order is handed over, where it comes so
-//	step-N.*  script and output file of a step; where the steps have a user of
-//	          their own, in the directory steps that is that user's
+//	stop      the request to stop the task: a StopRequest
+//	order     the socket that accepts the order, if Options.Order is nil
+//	step-N.*  script and output file of a step; if the steps have a user of
+//	          their own, in the directory steps that belongs to that user
 //
-// Where a journal exists the shim runs nothing: steps run at most once,
-// whatever is started how often.
+// If a journal exists the shim runs nothing: steps run at most once, however often
+// the shim is started.
 //
 // # Signals
 //
-// Before the end of the task SIGTERM, SIGINT and SIGUSR1 are the wish to stop
-// it: the step's process group gets SIGTERM, and SIGKILL after the grace of the
-// definition (or of the file stop); nothing more is run. With Options.Host or
-// Options.Strict, a SIGTERM or SIGINT without the file stop is no wish of Drover
-// but of whoever shuts the host or the environment down: the task ends as failed.
+// Before the end of the task SIGTERM, SIGINT and SIGUSR1 request a stop: the step's
+// process group gets SIGTERM, and SIGKILL after the grace of the definition (or of
+// the file stop); no further step runs. With Options.Host or Options.Strict, a
+// SIGTERM or SIGINT without the file stop comes from the shutdown of the host or the
+// environment: the task ends as failed.
 //
-// After the end SIGTERM is the acknowledgment that a shim with Options.Linger
-// waits for.
+// After the end SIGTERM is the acknowledgment that a shim with Options.Linger waits
+// for.
 //
 // # Background processes
 //
-// What a step leaves running lives until the task ends; what it prints is kept
-// under its step. At the end of the task everything that is left gets SIGTERM,
-// then SIGKILL; on Linux also what has left its process group and session.
+// Processes that a step leaves running live until the task ends; their output is
+// stored under that step. At the end of the task all remaining processes get SIGTERM,
+// then SIGKILL; on Linux also those that have left their process group and session.
 package shim

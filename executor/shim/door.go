@@ -14,22 +14,22 @@ import (
 )
 
 const (
-	// TransferFile is the socket in the shim's directory at which a step that
-	// moves an archive is served, as long as it waits.
+	// TransferFile is the socket in the shim's directory that serves a step that moves
+	// an archive, as long as the step waits.
 	TransferFile = "transfer"
 	// maxSocketPath is the longest path of a socket, on any system.
 	maxSocketPath = 100
 )
 
-// door is where the executor comes to for a step that waits. Who comes later
-// takes the place of who came before: an executor that was killed may have left
-// a connection that does not end.
+// door listens for the executor while a step waits. A new connection replaces the
+// current one: an executor that was killed may have left a connection that does not
+// end.
 type door struct {
 	task     *task
 	errand   errand
 	listener net.Listener
 	answers  chan transfer.Answer // of capacity 1
-	done     chan struct{}        // closed when nobody is served any more
+	done     chan struct{}        // closed when no connection is served any more
 
 	mu       sync.Mutex
 	closed   bool
@@ -47,32 +47,32 @@ type visit struct {
 
 var _ transfer.Handler = (*visit)(nil)
 
-// openDoor makes the socket; serve begins to listen to who comes.
+// openDoor creates the socket; serve begins to accept connections.
 func openDoor(t *task, e errand) (*door, error) {
 	path, err := socketPath(filepath.Join(t.dir, TransferFile))
 	if err != nil {
 		return nil, err
 	}
-	// The lock is held: a socket that is there has nobody behind it.
+	// The shim holds the lock: no process listens on an existing socket.
 	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
-		return nil, fmt.Errorf("removing an old socket: %w", err)
+		return nil, fmt.Errorf("remove an old socket: %w", err)
 	}
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
-		return nil, fmt.Errorf("listening for the executor: %w", err)
+		return nil, fmt.Errorf("listen for the executor: %w", err)
 	}
 	return &door{task: t, errand: e, listener: listener, answers: make(chan transfer.Answer, 1), done: make(chan struct{})}, nil
 }
 
 // socketPath returns a path that is short enough for a socket, relative to the
-// working directory where that is needed: on a host it is the shim's directory.
+// working directory if necessary: on a host that is the shim's directory.
 func socketPath(path string) (string, error) {
 	if len(path) <= maxSocketPath {
 		return path, nil
 	}
 	here, err := os.Getwd()
 	if err != nil {
-		return "", fmt.Errorf("finding the working directory: %w", err)
+		return "", fmt.Errorf("get the working directory: %w", err)
 	}
 	short, err := filepath.Rel(here, path)
 	if err != nil || len(short) > maxSocketPath {
@@ -104,8 +104,8 @@ func (d *door) serve(ask int64) {
 	}()
 }
 
-// dismiss ends the visit that there is, and lets the next one in. It reports
-// whether the door is open.
+// dismiss ends the current session and installs the next one. It reports whether
+// the listener is open.
 func (d *door) dismiss(next *visit) bool {
 	d.mu.Lock()
 	before := d.visit
@@ -120,7 +120,7 @@ func (d *door) dismiss(next *visit) bool {
 	return open
 }
 
-// close ends whatever is under way and closes the door. It may be called again.
+// close ends the current session and closes the listener. It may be called again.
 func (d *door) close() {
 	d.mu.Lock()
 	d.closed = true
@@ -133,8 +133,8 @@ func (d *door) close() {
 	<-d.done
 }
 
-// end ends a visit, with the work that it has begun. One that has brought the
-// answer is about to end by itself, once that was confirmed.
+// end ends a session and its work. A session that has delivered the answer ends by
+// itself once the answer was confirmed.
 func (v *visit) end() {
 	v.door.mu.Lock()
 	answered := v.door.answered

@@ -13,14 +13,14 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// defaultPath is PATH where neither the environment nor the task tells one.
+// defaultPath is PATH if neither the environment nor the task sets it.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // VariableOutput names the file that a step may write its outputs to.
 const VariableOutput = "DROVER_OUTPUT"
 
-// environment returns the variables of a step: those of the environment, the
-// task's, the step's, Drover's own.
+// environment returns the variables of a step: those of the environment, the task,
+// the step and Drover.
 func environment(o run.ShimOrder, who account, step run.StepDef, outputs string) map[string]string {
 	d := o.Definition
 	env := map[string]string{"PATH": defaultPath, "HOME": who.home}
@@ -42,7 +42,7 @@ func environment(o run.ShimOrder, who account, step run.StepDef, outputs string)
 	return env
 }
 
-// list returns the variables as a process gets them.
+// list returns the variables in the form of os/exec.
 func list(env map[string]string) []string {
 	out := make([]string, 0, len(env))
 	for _, name := range slices.Sorted(maps.Keys(env)) {
@@ -51,8 +51,8 @@ func list(env map[string]string) []string {
 	return out
 }
 
-// workingDir returns the directory of a step, which is made where it is
-// missing. A relative one lies below the next outer one.
+// workingDir returns the directory of a step and creates it if it is missing. A
+// relative directory is relative to the next outer one.
 func workingDir(o run.ShimOrder, who account, step run.StepDef) (string, error) {
 	dir := string(filepath.Separator)
 	for _, d := range []string{o.WorkingDir, o.Definition.WorkingDir, step.WorkingDir} {
@@ -67,7 +67,7 @@ func workingDir(o run.ShimOrder, who account, step run.StepDef) (string, error) 
 	return dir, makeDir(dir, who)
 }
 
-// makeDir makes a directory with those above it, all owned by the account.
+// makeDir creates a directory and its parents, all owned by the account.
 func makeDir(dir string, who account) error {
 	info, err := os.Stat(dir)
 	switch {
@@ -76,7 +76,7 @@ func makeDir(dir string, who account) error {
 	case err == nil:
 		return fmt.Errorf("%s is not a directory", dir)
 	case !errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("looking for the working directory: %w", err)
+		return fmt.Errorf("look for the working directory: %w", err)
 	}
 	if above := filepath.Dir(dir); above != dir {
 		if err := makeDir(above, who); err != nil {
@@ -84,7 +84,7 @@ func makeDir(dir string, who account) error {
 		}
 	}
 	if err := who.makeIn(filepath.Dir(dir), filepath.Base(dir)); err != nil {
-		return fmt.Errorf("making the working directory: %w", err)
+		return fmt.Errorf("create the working directory: %w", err)
 	}
 	return nil
 }

@@ -18,26 +18,26 @@ const (
 	stepsDir    = "steps"
 )
 
-// State is what the lock file holds.
+// State is the content of the lock file.
 type State struct {
 	PID  int    `json:"pid"`
-	Boot string `json:"boot,omitempty"` // of the host; "" where it has no such id
-	// Clean says that the task ended and that nothing of it is left running.
+	Boot string `json:"boot,omitempty"` // of the host; "" if it has no such id
+	// Clean is set once the task ended and none of its processes is left.
 	Clean bool `json:"clean,omitempty"`
-	// Ended says that the journal has the task's end: nothing is written to it
-	// any more, although the shim may wait for an acknowledgment.
+	// Ended is set once the journal has the task's end: nothing is written to it any
+	// more, although the shim may wait for an acknowledgment.
 	Ended bool `json:"ended,omitempty"`
 }
 
-// ReadState returns the state of the shim of a directory; the zero State where
-// none was written yet.
+// ReadState returns the state of the shim of a directory; the zero State if none
+// was written yet.
 func ReadState(dir string) (State, error) {
 	text, err := os.ReadFile(filepath.Join(dir, LockFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return State{}, nil
 	}
 	if err != nil {
-		return State{}, fmt.Errorf("reading the state of the shim: %w", err)
+		return State{}, fmt.Errorf("read the state of the shim: %w", err)
 	}
 	return DecodeState(text)
 }
@@ -49,7 +49,7 @@ func DecodeState(text []byte) (State, error) {
 		return s, nil
 	}
 	if err := json.Unmarshal(text, &s); err != nil {
-		return s, fmt.Errorf("reading the state of the shim: %w", err)
+		return s, fmt.Errorf("read the state of the shim: %w", err)
 	}
 	return s, nil
 }
@@ -70,12 +70,12 @@ func endWritten(dir string) bool {
 	return err == nil && s.Ended
 }
 
-// write replaces the state. It is one write of a fixed length, so that a
-// reader sees the old one or the new one.
+// write replaces the state. It is one write of a fixed length, so that a reader
+// sees either the old or the new state.
 func (s State) write(lock *os.File) error {
 	text, err := json.Marshal(s)
 	if err != nil {
-		return fmt.Errorf("encoding the shim's state: %w", err)
+		return fmt.Errorf("encode the shim's state: %w", err)
 	}
 	const size = 128
 	line := make([]byte, size)
@@ -85,26 +85,26 @@ func (s State) write(lock *os.File) error {
 	copy(line, text)
 	line[size-1] = '\n'
 	if _, err := lock.WriteAt(line, 0); err != nil {
-		return fmt.Errorf("writing the shim's state: %w", err)
+		return fmt.Errorf("write the shim's state: %w", err)
 	}
 	return nil
 }
 
-// StopWish is what the stop file holds.
+// StopWish is the content of the stop file.
 type StopWish struct {
 	Grace time.Duration `json:"grace"`
 }
 
-// WriteStop leaves the wish to stop the task in the directory. The shim reads
-// it on a signal, and before the first step.
+// WriteStop writes a stop request to the directory. The shim reads it on a signal,
+// and before the first step.
 func WriteStop(dir string, wish StopWish) error {
 	text, err := json.Marshal(wish)
 	if err != nil {
-		return fmt.Errorf("encoding the stop wish: %w", err)
+		return fmt.Errorf("encode the stop request: %w", err)
 	}
 	part, err := os.CreateTemp(dir, StopFile+"-*")
 	if err != nil {
-		return fmt.Errorf("writing the stop wish: %w", err)
+		return fmt.Errorf("write the stop request: %w", err)
 	}
 	_, err = part.Write(text)
 	err = errors.Join(err, part.Close())
@@ -113,13 +113,13 @@ func WriteStop(dir string, wish StopWish) error {
 	}
 	if err != nil {
 		_ = os.Remove(part.Name())
-		return fmt.Errorf("writing the stop wish: %w", err)
+		return fmt.Errorf("write the stop request: %w", err)
 	}
 	return nil
 }
 
-// readStop returns the wish to stop, if there is one. One that can not be
-// read is a wish all the same.
+// readStop returns the stop request, if there is one. A malformed one is a stop
+// request too.
 func readStop(dir string, grace time.Duration) (wish StopWish, ok bool) {
 	text, err := os.ReadFile(filepath.Join(dir, StopFile))
 	if err != nil {

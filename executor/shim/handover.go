@@ -15,43 +15,42 @@ import (
 )
 
 const (
-	// HandoverFile is the socket in the shim's directory at which it takes its
-	// order, where it was told to.
+	// HandoverFile is the socket in the shim's directory that accepts the order, if
+	// Options.Order is nil.
 	HandoverFile = "order"
-	// handoverLimit bounds one attempt to hand an order over. It was read
-	// whole before, so it takes no time.
+	// handoverLimit bounds one attempt to hand an order over. The caller has read the
+	// order completely, so the attempt is fast.
 	handoverLimit = 10 * time.Second
-	// handoverLook is the pause before a shim that is not there yet is looked
-	// for again.
+	// handoverLook is the pause between attempts while the shim does not listen yet.
 	handoverLook = 20 * time.Millisecond
-	// handoverMessage bounds what is answered.
+	// handoverMessage bounds the response.
 	handoverMessage = 4 << 10
 )
 
 // Errors of Handover.
 var (
-	// ErrBegun says that the shim has an order already: a step may have run.
+	// ErrBegun means that the shim has an order already: a step may have run.
 	ErrBegun = errors.New("the task has begun already")
-	// ErrNoShim says that no shim takes an order in the directory.
-	ErrNoShim = errors.New("no shim takes an order here")
+	// ErrNoShim means that no shim accepts an order in the directory.
+	ErrNoShim = errors.New("no shim accepts an order here")
 )
 
-// receiver takes one order at a socket. Until it has one that is whole and
-// understood it goes on taking them, from whoever comes.
+// receiver accepts one order at a socket. It rejects truncated and unsupported
+// orders until it has a valid one.
 type receiver struct {
 	listener net.Listener
-	giver    net.Conn // of the order that was taken, who waits for the answer
+	giver    net.Conn // connection of the accepted order, which waits for the response
 }
 
 func newReceiver(ctx context.Context, dir string) (*receiver, error) {
 	path := filepath.Join(dir, HandoverFile)
-	// The lock is held: a socket that is there has nobody behind it.
+	// The shim holds the lock: no process listens on an existing socket.
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("removing an old socket: %w", err)
+		return nil, fmt.Errorf("remove an old socket: %w", err)
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "unix", path)
 	if err != nil {
-		return nil, fmt.Errorf("listening for the order: %w", err)
+		return nil, fmt.Errorf("listen for the order: %w", err)
 	}
 	return &receiver{listener: listener}, nil
 }
@@ -61,7 +60,7 @@ func (r *receiver) receive() (run.ShimOrder, error) {
 	for {
 		conn, err := r.listener.Accept()
 		if err != nil {
-			return run.ShimOrder{}, fmt.Errorf("waiting for the order: %w", err)
+			return run.ShimOrder{}, fmt.Errorf("wait for the order: %w", err)
 		}
 		err = conn.SetDeadline(time.Now().Add(handoverLimit))
 		var order run.ShimOrder
@@ -76,7 +75,7 @@ func (r *receiver) receive() (run.ShimOrder, error) {
 	}
 }
 
-// answer tells the giver what became of the order, and takes none any more.
+// answer sends the result of the order to its sender, and accepts no more orders.
 func (r *receiver) answer(fault error) {
 	if r.giver != nil {
 		tell(r.giver, fault)
@@ -84,7 +83,7 @@ func (r *receiver) answer(fault error) {
 	_ = r.listener.Close() // removes the socket
 }
 
-// tell answers and closes; an empty answer is a yes.
+// tell sends a response and closes the connection; an empty response is a success.
 func tell(conn net.Conn, fault error) {
 	answer := struct {
 		Fault string `json:"fault,omitempty"`
@@ -92,22 +91,22 @@ func tell(conn net.Conn, fault error) {
 	if fault != nil {
 		answer.Fault = fault.Error()
 	}
-	// Who asked finds the connection closed where no answer reaches it.
+	// A client that receives no response finds the connection closed.
 	_ = errors.Join(json.NewEncoder(conn).Encode(answer), conn.Close())
 }
 
-// Handover gives an order, the JSON of a run.ShimOrder, to the shim of the
-// directory, and waits until it has begun or refused. A shim that is not there
-// yet is waited for as long as ctx lasts. Errors: ErrBegun, ErrNoShim, and
-// CodeInvalid where the shim refused the order. After any other it is not
-// known whether the shim has begun: to ask again is safe.
+// Handover sends an order, the JSON of a run.ShimOrder, to the shim of the
+// directory, and waits until the shim has begun or refused. It waits until ctx ends
+// for a shim that does not listen yet. Errors: ErrBegun, ErrNoShim, and CodeInvalid
+// if the shim refused the order. After any other error it is unknown whether the
+// shim has begun: a retry is safe.
 func Handover(ctx context.Context, dir string, order []byte) error {
 	for {
 		answered, err := tryHandover(ctx, dir, order)
 		switch {
 		case answered && err == nil:
 			return nil
-		case HasJournal(dir): // begun before the answer is given, and before the socket goes
+		case HasJournal(dir): // the journal exists before the response, and before the socket is removed
 			return ErrBegun
 		case answered:
 			return err

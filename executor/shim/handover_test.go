@@ -16,7 +16,7 @@ import (
 
 const wholeOrder = `{"v":1,"first_frame":7,"definition":{"steps":[{"script":"true"}]}}` + "\n"
 
-// taken is a receiver that has begun the journal for the first order it got.
+// taken starts a receiver that begins the journal for the first order.
 func taken(t *testing.T, dir string) (order chan run.ShimOrder) {
 	t.Helper()
 	r, err := newReceiver(t.Context(), dir)
@@ -94,7 +94,7 @@ func TestHandover(t *testing.T) {
 		require.NoError(t, <-given)
 		<-order
 	})
-	t.Run("to nobody", func(t *testing.T) {
+	t.Run("without a shim", func(t *testing.T) {
 		t.Parallel()
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
@@ -110,8 +110,8 @@ func TestComplete(t *testing.T) {
 		env   map[string]string
 		dir   string
 	}{
-		"what the environment gives": {run.ShimOrder{}, map[string]string{"PATH": "/image", "HOME": "/root", "A": "image"}, "/image"},
-		"the order is above it": {
+		"defaults of the environment": {run.ShimOrder{}, map[string]string{"PATH": "/image", "HOME": "/root", "A": "image"}, "/image"},
+		"the order takes precedence": {
 			run.ShimOrder{BaseEnvironment: map[string]string{"A": "order"}, WorkingDir: "/order"},
 			map[string]string{"PATH": "/image", "HOME": "/root", "A": "order"},
 			"/order",
@@ -139,7 +139,7 @@ func TestInstall(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, Install(dir, "it"))
-	require.NoError(t, Install(dir, "it"), "again")
+	require.NoError(t, Install(dir, "it"), "a second time")
 	info, err := os.Stat(filepath.Join(dir, "it"))
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o555), info.Mode())

@@ -13,37 +13,37 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// retryWrite is the pause before the journal is written to again after a
-// fault, which is a full disk in all likelihood: the steps are held up by
-// their pipes until there is room, and nothing is lost.
+// retryWrite is the pause before another write to the journal after an error, which
+// is usually a full disk. Full pipes block the steps until there is space, and
+// nothing is lost.
 const retryWrite = 500 * time.Millisecond
 
 var errExists = errors.New("a journal exists already")
 
-// journal numbers frames and writes them to its file, and to a copy. It is
-// safe for concurrent use.
+// journal numbers frames and writes them to its file and to a copy. It is safe for
+// concurrent use.
 type journal struct {
 	mu    sync.Mutex
 	file  *os.File
-	size  int64       // of the whole frames in the file
+	size  int64       // of the complete frames in the file
 	next  int64       // frame number
 	buf   []byte      // frames that are not in the file
 	timer *time.Timer // writes them
-	ended bool        // the task_end frame was taken
+	ended bool        // the task_end frame was added
 	copy  *stdoutCopy
 	limit logLimit
 }
 
-// logLimit lets so much output pass and no more.
+// logLimit bounds the output of a task.
 type logLimit struct {
-	most int64 // bytes; 0: all
+	most int64 // bytes; 0: no limit
 	used int64
 	over bool
-	line bool // what passed ends within a line
+	line bool // the accepted output ends within a line
 }
 
-// pass returns what passes of output frames, and whether the limit is reached
-// now.
+// pass returns the part of the data that is within the limit, and whether the limit
+// is reached now.
 func (l *logLimit) pass(data []byte) (_ []byte, reached bool) {
 	if l.most == 0 {
 		return data, false
@@ -60,9 +60,9 @@ func (l *logLimit) pass(data []byte) (_ []byte, reached bool) {
 	return data, l.over
 }
 
-// last is the last line of a log that was too long.
+// last is the last line of a log that reached its limit.
 func (l *logLimit) last() []byte {
-	text := fmt.Sprintf("drover: the log ends here, at its limit of %s; the task goes on\n", size(l.most))
+	text := fmt.Sprintf("drover: the log ends here, at its limit of %s; the task continues\n", size(l.most))
 	if l.line {
 		text = "\n" + text
 	}
@@ -76,19 +76,19 @@ func size(bytes int64) string {
 	return fmt.Sprintf("%d bytes", bytes)
 }
 
-// createJournal begins a journal, with errExists where there is one. Its name is
-// synced before any step can run: an executor hands an order over again after
-// its host lost power, and the journal alone then says that the steps began.
+// createJournal creates a journal, with errExists if there is one. Its name is
+// synced before any step can run: after a power loss of the host the executor hands
+// the order over again, and only the journal then shows that the steps began.
 func createJournal(dir string, first int64, copyTo *stdoutCopy) (*journal, error) {
 	f, err := os.OpenFile(filepath.Join(dir, JournalFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return nil, errExists
 	}
 	if err != nil {
-		return nil, fmt.Errorf("creating the journal: %w", err)
+		return nil, fmt.Errorf("create the journal: %w", err)
 	}
 	if err := errors.Join(f.Sync(), durable.SyncDir(dir)); err != nil {
-		return nil, errors.Join(fmt.Errorf("creating the journal: %w", err), f.Close())
+		return nil, errors.Join(fmt.Errorf("create the journal: %w", err), f.Close())
 	}
 	j := &journal{file: f, next: first, copy: copyTo}
 	j.timer = time.AfterFunc(time.Hour, func() { j.append() })
@@ -96,9 +96,8 @@ func createJournal(dir string, first int64, copyTo *stdoutCopy) (*journal, error
 	return j, nil
 }
 
-// add gives the frames their numbers. They are in the file soon, or together
-// with those that follow: what happens at once is told at once, and wakes
-// followers once.
+// add numbers the frames. They are written after a short delay, or together with
+// later frames: simultaneous events become one write, which wakes followers once.
 func (j *journal) add(frames ...run.Frame) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -106,8 +105,8 @@ func (j *journal) add(frames ...run.Frame) {
 	j.timer.Reset(flushAfter)
 }
 
-// ask writes the frame by which a step asks the executor, and returns its
-// number once it is in the file.
+// ask writes the frame with a step's request, and returns its number once the frame
+// is in the file.
 func (j *journal) ask(f run.Frame) int64 {
 	f.Kind = run.FrameAsk
 	j.mu.Lock()
@@ -118,8 +117,8 @@ func (j *journal) ask(f run.Frame) int64 {
 	return n
 }
 
-// append gives the frames their numbers, and returns when they and all before
-// are in the file. Frames after the task's end are dropped.
+// append numbers the frames, and returns once they and all earlier ones are in the
+// file. Frames after the task's end are dropped.
 func (j *journal) append(frames ...run.Frame) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -131,7 +130,7 @@ func (j *journal) append(frames ...run.Frame) {
 	for j.write() != nil {
 		<-time.NewTimer(retryWrite).C
 	}
-	j.copy.add(j.buf, j.ended) // after the file: what a reader sees it finds there too
+	j.copy.add(j.buf, j.ended) // after the file: a reader of the copy finds the frame in the file too
 	j.buf = j.buf[:0]
 }
 
@@ -163,8 +162,8 @@ func (j *journal) number(f *run.Frame) {
 	j.ended = f.Kind == run.FrameTaskEnd
 }
 
-// write writes buf behind the frames of the file. What a failed write left is
-// overwritten by the next one.
+// write writes buf after the frames of the file. The next write overwrites the
+// remains of a failed one.
 func (j *journal) write() error {
 	n, err := j.file.WriteAt(j.buf, j.size)
 	if err != nil {
@@ -174,7 +173,7 @@ func (j *journal) write() error {
 	return nil
 }
 
-// close makes the journal last and closes it.
+// close syncs the journal and closes it.
 func (j *journal) close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

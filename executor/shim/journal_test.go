@@ -98,10 +98,10 @@ func TestJournal_waits_while_the_disk_is_full(t *testing.T) {
 	j.file, j.buf = disk, j.buf[:0]
 	j.append(run.Frame{Kind: run.FrameStepEnd, Time: time.Now()})
 	require.NoError(t, j.close())
-	require.Len(t, frames(t, dir, 1), 2, "what could not be written left no trace")
+	require.Len(t, frames(t, dir, 1), 2, "a failed write leaves nothing behind")
 }
 
-// blocked is a writer that nobody reads until it is opened.
+// blocked is a writer that blocks until it is opened.
 type blocked struct {
 	open chan struct{}
 	mu   sync.Mutex
@@ -142,7 +142,7 @@ func TestStdoutCopy_never_blocks_and_tells_of_the_newest(t *testing.T) {
 	}
 	c.add([]byte(strings.Repeat("z", 2*maxCopyLine)+"\n"), true)
 	c.close(nil)
-	require.True(t, strings.HasSuffix(w.String(), "z\n"), "the end is told whatever its length")
+	require.True(t, strings.HasSuffix(w.String(), "z\n"), "the end is copied at any length")
 }
 
 func itoa(n int) string {
@@ -163,8 +163,8 @@ func TestStdoutCopy_survives_its_reader(t *testing.T) {
 	c.close(nil)
 }
 
-// TestJournal_limit lets as much output pass as the limit allows, to the byte,
-// then one line that says so, and all that is no output.
+// TestJournal_limit writes output up to the limit, to the byte, then one line that
+// reports it, and all other frames.
 func TestJournal_limit(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -174,9 +174,9 @@ func TestJournal_limit(t *testing.T) {
 	}{
 		"none":           {0, []string{"abc", "def"}, "abcdef"},
 		"not reached":    {6, []string{"abc", "def"}, "abcdef"},
-		"within a line":  {5, []string{"abc", "def", "ghi"}, "abcde\ndrover: the log ends here, at its limit of 5 bytes; the task goes on\n"},
-		"between lines":  {4, []string{"abc\n", "def", "ghi"}, "abc\ndrover: the log ends here, at its limit of 4 bytes; the task goes on\n"},
-		"by large write": {1 << 20, []string{strings.Repeat("x", 1<<20) + "y"}, strings.Repeat("x", 1<<20) + "\ndrover: the log ends here, at its limit of 1 MiB; the task goes on\n"},
+		"within a line":  {5, []string{"abc", "def", "ghi"}, "abcde\ndrover: the log ends here, at its limit of 5 bytes; the task continues\n"},
+		"between lines":  {4, []string{"abc\n", "def", "ghi"}, "abc\ndrover: the log ends here, at its limit of 4 bytes; the task continues\n"},
+		"by large write": {1 << 20, []string{strings.Repeat("x", 1<<20) + "y"}, strings.Repeat("x", 1<<20) + "\ndrover: the log ends here, at its limit of 1 MiB; the task continues\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

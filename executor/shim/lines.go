@@ -15,14 +15,14 @@ const (
 	// have run.MaxOutputBytes (1 MiB), and JSON takes at most six bytes for one
 	// of a value. That makes 6 MiB; the rest is for keys, quotes and the nonce.
 	MaxLine = 8 << 20
-	// lineBuffer holds any usual frame.
+	// lineBuffer holds any frame of usual size.
 	lineBuffer = 64 << 10
-	// lineKept is the largest buffer for a long line that is kept for the next.
+	// lineKept is the largest buffer for a long line that is reused.
 	lineKept = 1 << 20
 )
 
-// ErrDamaged is what the errors wrap that tell of a journal which cannot be
-// read, or which lacks a frame. To read it again does not help.
+// ErrDamaged is wrapped by the errors of a journal that cannot be read, or that
+// lacks a frame. A retry does not help.
 var ErrDamaged = errors.New("the journal is damaged")
 
 // Damaged returns an error of CodeInternal that wraps ErrDamaged.
@@ -32,8 +32,8 @@ func Damaged(format string, args ...any) error {
 
 var errLongLine = Damaged("the journal has a line of more than %d MiB", MaxLine>>20)
 
-// LineReader reads lines, and holds at most MaxLine bytes of one. It is for one
-// user at a time.
+// LineReader reads lines, and buffers at most MaxLine bytes of one. It is not safe
+// for concurrent use.
 type LineReader struct {
 	in   *bufio.Reader
 	long []byte // the beginning of a line that does not fit the buffer, or comes in parts
@@ -88,21 +88,20 @@ func (r *LineReader) Next() ([]byte, error) {
 	}
 }
 
-// Reader reads the lines of a journal and checks that none is missing. It is
-// for one user at a time.
+// Reader reads the lines of a journal and checks that none is missing. It is not
+// safe for concurrent use.
 type Reader struct {
 	lines *LineReader
 	last  int64 // the number of the last line; 0 before the first
 }
 
-// NewReader returns a Reader of the journal, or of its lines from any frame on,
-// that in reads.
+// NewReader returns a Reader of in, which is a journal, or its lines from any frame
+// on.
 func NewReader(in io.Reader) *Reader { return &Reader{lines: NewLineReader(in)} }
 
-// Next returns the next line, newline included, and the number of its frame.
-// The line is valid until the next call. A line without its end is none: it is
-// io.EOF as long as the end is not there. Errors that tell of damage wrap
-// ErrDamaged.
+// Next returns the next line, newline included, and the number of its frame. The
+// line is valid until the next call. A line without its end does not count: Next
+// returns io.EOF until the end is there. Errors because of damage wrap ErrDamaged.
 func (r *Reader) Next() (line []byte, n int64, err error) {
 	if line, err = r.lines.Next(); err != nil {
 		return nil, 0, err
@@ -110,9 +109,9 @@ func (r *Reader) Next() (line []byte, n int64, err error) {
 	n, ok := numberOf(line)
 	switch {
 	case !ok && r.last == 0:
-		return nil, 0, Damaged("the first line of the journal is no frame")
+		return nil, 0, Damaged("the first line of the journal is not a frame")
 	case !ok:
-		return nil, 0, Damaged("the journal has no frame after frame %d, but something else", r.last)
+		return nil, 0, Damaged("the journal has a line that is not a frame after frame %d", r.last)
 	case r.last > 0 && n > r.last+1:
 		return nil, 0, Damaged("the journal lacks the frames %d to %d", r.last+1, n-1)
 	case r.last > 0 && n <= r.last:

@@ -17,7 +17,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// endless is a line that has no end.
+// endless is a line without an end.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) {
@@ -27,7 +27,7 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// line is a line of n bytes, newline included.
+// longLine returns a line of n bytes, newline included.
 func longLine(n int64) io.Reader {
 	return io.MultiReader(io.LimitReader(endless{}, n-1), strings.NewReader("\n"))
 }
@@ -39,7 +39,7 @@ func TestLineReader_bounds_a_line(t *testing.T) {
 	start, err := r.Next()
 	require.ErrorIs(t, err, ErrDamaged)
 	require.Equal(t, run.CodeInternal, run.CodeOf(err))
-	require.True(t, bytes.HasPrefix(start, []byte("xxxx")), "what it begins with is told")
+	require.True(t, bytes.HasPrefix(start, []byte("xxxx")), "its beginning is returned")
 	require.LessOrEqual(t, cap(r.long), 2*MaxLine, "bytes held of a line of 1 GiB")
 	require.Equal(t, "next\n", nextLine(t, r), "the rest of the long line is skipped")
 	require.LessOrEqual(t, cap(r.long), lineKept, "bytes held after it")
@@ -87,8 +87,8 @@ func TestLineReader_continues_after_an_error(t *testing.T) {
 	require.Equal(t, []string{"one\n", "two\n", "\n", "three\n"}, got)
 }
 
-// The longest line of all is that of the largest outputs, written in the longest
-// way, in the copy.
+// The longest line is that of the largest outputs, with the longest escapes, in the
+// copy.
 func TestMaxLine_is_enough_for_every_frame(t *testing.T) {
 	t.Parallel()
 	const name = "k"
@@ -114,7 +114,7 @@ func TestMaxLine_is_enough_for_every_frame(t *testing.T) {
 	end := appendFrame(nil, &run.Frame{Version: 1, N: 1 << 62, Time: time.Now(), Kind: run.FrameTaskEnd, Result: &result})
 
 	masked := mask.NewSet([]string{"a"}).String("a")
-	require.LessOrEqual(t, len(masked), 6, "a byte that is masked takes no more than one that JSON escapes")
+	require.LessOrEqual(t, len(masked), 6, "a masked byte is no longer than one that JSON escapes")
 
 	const nonce = 128
 	for _, text := range [][]byte{line, manyKeys, end} {
@@ -140,8 +140,8 @@ func TestReader(t *testing.T) {
 		"nothing":                        {},
 		"torn":                           {text: line(4) + line(5)[:20], want: []int64{4}},
 		"gap":                            {text: line(4) + line(7), want: []int64{4}, why: "lacks the frames 5 to 6"},
-		"bytes cut out":                  {text: line(4)[:30] + line(5)[40:] + line(6), why: "is no frame"},
-		"bytes cut at the end of a line": {text: line(4) + line(5)[:20] + line(6), want: []int64{4}, why: "is no frame"},
+		"bytes cut out":                  {text: line(4)[:30] + line(5)[40:] + line(6), why: "is not a frame"},
+		"bytes cut at the end of a line": {text: line(4) + line(5)[:20] + line(6), want: []int64{4}, why: "is not a frame"},
 		"backwards":                      {text: line(4) + line(5) + line(5), want: []int64{4, 5}, why: "has frame 5 after frame 5"},
 		"garbage":                        {text: line(4) + "\x00\x00\n" + line(5), want: []int64{4}, why: "after frame 4"},
 		"a line that a write behind a cut has made": {text: line(4) + "\x00\x00\x00" + line(5), want: []int64{4}, why: "after frame 4"},

@@ -2,6 +2,5 @@
 
 package shim
 
-// InMemory reports false: which file systems are memory is known on Linux
-// alone.
+// InMemory reports false: file systems in memory are detected on Linux only.
 func InMemory(string) bool { return false }

@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// adoptsOrphans says that no child means that no process is left.
+// adoptsOrphans means that no process is left once there is no child.
 const adoptsOrphans = true
 
-// adoptOrphans makes this process the parent of all that its descendants leave
-// behind, as the first process of a container is anyway.
+// adoptOrphans makes this process the parent of all orphans of its descendants, as
+// the first process of a container is anyway.
 func adoptOrphans() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
 // descendants returns the processes below this one.

@@ -4,8 +4,8 @@ package shim
 
 const adoptsOrphans = false
 
-// adoptOrphans does nothing: no such thing here. What leaves its process group
-// is not found again.
+// adoptOrphans does nothing: this system has no subreapers. Processes that leave
+// their process group are not found again.
 func adoptOrphans() {}
 
 func descendants() []int { return nil }

@@ -12,21 +12,20 @@ import (
 )
 
 const (
-	// flushAfter is how long output may wait for more of it, so that a burst
-	// of lines becomes one frame.
+	// flushAfter is how long output may wait for more, so that a burst of lines
+	// becomes one frame.
 	flushAfter = 10 * time.Millisecond
 	// readSize is how much is read from a pipe at once.
 	readSize = 64 << 10
-	// pipeSize is more than pipes hold.
+	// pipeSize exceeds the capacity of pipes.
 	pipeSize = 1 << 20
-	// finishPatience bounds the wait for the end of a pipe whose processes
-	// are gone.
+	// finishPatience bounds the wait for the end of a pipe whose processes have ended.
 	finishPatience = 100 * time.Millisecond
 )
 
-// sink turns the output of one step into frames, in the order in which it
-// came. It is safe for concurrent use. Where the journal can not be written
-// its callers wait, and so do the processes behind their pipes.
+// sink converts the output of one step into frames, in the order of arrival. It is
+// safe for concurrent use. If the journal can not be written its callers block, and
+// so do the processes that write to the pipes.
 type sink struct {
 	journal *journal
 	step    int
@@ -34,7 +33,7 @@ type sink struct {
 	mu      sync.Mutex
 	stream  run.Stream
 	pending []byte
-	since   time.Time // when the first pending byte came
+	since   time.Time // arrival of the first pending byte
 	timer   *time.Timer
 	frames  []run.Frame
 }
@@ -46,7 +45,7 @@ func newSink(j *journal, step int) *sink {
 	return s
 }
 
-// add takes output. It keeps no reference to p.
+// add adds output. It keeps no reference to p.
 func (s *sink) add(stream run.Stream, p []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,7 +66,7 @@ func (s *sink) add(stream run.Stream, p []byte) {
 	}
 }
 
-// flush writes what waits.
+// flush writes the pending output.
 func (s *sink) flush() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +95,7 @@ func (s *sink) write(all bool) {
 	}
 }
 
-// pump moves what comes through a pipe to a sink, masked.
+// pump copies the output of a pipe to a sink, masked.
 type pump struct {
 	pipe   *os.File
 	read   atomic.Int64  // bytes
@@ -131,7 +130,7 @@ func newPump(pipe *os.File, secrets *mask.Set, to *sink, stream run.Stream) *pum
 	return p
 }
 
-// empty hands on what is in the pipe, for catchUp.
+// empty reads the current content of the pipe, for catchUp.
 func (p *pump) empty(buf []byte, take func(n int)) error {
 	if err := p.pipe.SetReadDeadline(time.Time{}); err != nil {
 		return err //nolint:wrapcheck // it only ends the reading
@@ -151,14 +150,14 @@ func (p *pump) empty(buf []byte, take func(n int)) error {
 	return nil
 }
 
-// catchUp returns when all that was in the pipe has reached the sink. That
-// nothing has come for a while tells nothing of that on a busy machine. It is
-// not for concurrent use.
+// catchUp returns once all current content of the pipe has reached the sink. On a
+// busy machine silence for a while is no proof of that. It is not for concurrent
+// use.
 func (p *pump) catchUp() {
 	caught := make(chan struct{})
 	p.caught.Store(&caught)
 	if err := p.pipe.SetReadDeadline(time.Now()); err != nil {
-		return // closed, or a system whose pipes have no deadlines
+		return // closed, or a system without deadlines for pipes
 	}
 	select {
 	case <-caught:
@@ -166,14 +165,14 @@ func (p *pump) catchUp() {
 	}
 }
 
-// finish reads what is left of the output when the processes of the task have
-// ended, and ends the reading.
+// finish reads the remaining output after the processes of the task have ended, and
+// stops reading.
 func (p *pump) finish() {
 	timer := time.NewTimer(finishPatience)
 	defer timer.Stop()
 	select {
 	case <-p.done:
-	case <-timer.C: // somebody out of reach holds the pipe
+	case <-timer.C: // a process that can not be killed holds the pipe
 		p.catchUp()
 	}
 	_ = p.pipe.Close()

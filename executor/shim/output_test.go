@@ -12,9 +12,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// What a step printed is told before its end, also where whoever reads it was
-// kept from it for so long that the pipe seemed quiet, and something else holds
-// the pipe open.
+// The output of a step is written before its end, also if the reader was delayed
+// for so long that the pipe seemed quiet, and another process holds the pipe open.
 func TestDrain_of_a_reader_that_is_late(t *testing.T) {
 	t.Parallel()
 	for name, finish := range map[string]bool{"at the end of the step": false, "at the end of the task": true} {
@@ -27,7 +26,7 @@ func TestDrain_of_a_reader_that_is_late(t *testing.T) {
 			require.NoError(t, err)
 			t.Cleanup(func() { _ = w.Close() })
 			to := newSink(j, 0)
-			to.mu.Lock() // nobody gets anything to the sink
+			to.mu.Lock() // blocks writes to the sink
 			p := newPump(r, mask.NewSet(nil), to, run.StreamStdout)
 			text := strings.Repeat("one line of many\n", 500)
 			_, err = w.WriteString(text)
@@ -48,8 +47,8 @@ func TestDrain_of_a_reader_that_is_late(t *testing.T) {
 			select {
 			case <-ended:
 				to.mu.Unlock()
-				t.Fatal("it did not wait for what was printed")
-			case <-time.After(3 * drainQuiet): // what must not happen has no sign to wait for
+				t.Fatal("it did not wait for the output")
+			case <-time.After(3 * drainQuiet): // no event marks the absence of the end
 			}
 			to.mu.Unlock()
 			<-ended

@@ -12,21 +12,20 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// readOutputs parses what a step wrote to its output file: lines key=value, and
-// values of several lines that begin with key<<WORD and end before a line that
-// is the word alone. The last value for a key counts. budget is how many bytes of keys and values
-// the task has left. The file is a step's work: whatever is wrong with it is
-// told in words for the user.
+// readOutputs parses the output file of a step: lines key=value, and multiline
+// values that begin with key<<WORD and end before a line that is only the word. The
+// last value of a key counts. budget is how many bytes of keys and values the task
+// has left. Steps write the file, so errors have messages for the user.
 func readOutputs(path string, budget int) (map[string]string, error) {
 	f, err := openRegular(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // no outputs, and no fault
+		return nil, nil // no outputs, and no error
 	}
 	if err != nil {
 		return nil, fmt.Errorf("put out what can not be read: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	// Lines may repeat a key, but nobody needs more than that.
+	// Lines may repeat a key, but twice the limit is enough for that.
 	text, err := io.ReadAll(io.LimitReader(f, 2*run.MaxOutputBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("put out what can not be read: %w", err)
@@ -77,7 +76,7 @@ func parseOutputs(text []byte) (map[string]string, error) {
 	return out, nil
 }
 
-// severalLines joins lines to a value, which does not have the last end of line.
+// severalLines joins lines to a value without the last line ending.
 func severalLines(lines [][]byte) string {
 	value := strings.TrimSuffix(string(bytes.Join(lines, nil)), "\n")
 	return strings.ToValidUTF8(strings.TrimSuffix(value, "\r"), "\uFFFD")
@@ -95,8 +94,8 @@ func errTooMuch() error {
 	return fmt.Errorf("put out too much: a task may put out %d bytes", run.MaxOutputBytes)
 }
 
-// errNotRegular is why a file is not read: a step may have put anything in its
-// place.
+// errNotRegular is the error of a file that is not read: a step may have replaced
+// it.
 var errNotRegular = errors.New("$DROVER_OUTPUT is not a regular file any more")
 
 // validOutput reports whether key is a name of letters, digits, "_", "-" and

@@ -14,8 +14,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// swapping exchanges two names all the time, until the function that it returns
-// is called: so does a step that wants the shim to take the one for the other.
+// swapping exchanges two names continuously, until the returned function is called,
+// as a step does that attacks the shim through a symbolic link.
 func swapping(t *testing.T, one, other string) (stop func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -36,7 +36,7 @@ func swapping(t *testing.T, one, other string) (stop func()) {
 	}
 }
 
-// attempts is how often a race is tried; without the fix a few hundred do.
+// attempts is the number of tries of a race; without the fix a few hundred suffice.
 const attempts = 20_000
 
 func requireRoot(t *testing.T) {
@@ -62,7 +62,7 @@ func TestMakeDir_gives_away_what_it_made_alone(t *testing.T) {
 	stop := swapping(t, place, link)
 	defer stop()
 	for range attempts {
-		_ = makeDir(filepath.Join(place, "inner"), who) // fails where it is deceived
+		_ = makeDir(filepath.Join(place, "inner"), who) // fails if it detects the exchange
 		_ = unix.Unlinkat(int(held.Fd()), "inner", unix.AT_REMOVEDIR)
 		info, err := os.Stat(filepath.Join(victim, "inner"))
 		require.NoError(t, err)

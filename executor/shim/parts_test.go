@@ -124,7 +124,7 @@ func TestControl(t *testing.T) {
 		require.False(t, stopped(c))
 		require.True(t, acknowledged(c))
 	})
-	t.Run("the file tells the grace", func(t *testing.T) {
+	t.Run("the file sets the grace", func(t *testing.T) {
 		t.Parallel()
 		c := newControl(Options{Dir: t.TempDir(), Host: true}, time.Minute)
 		c.look()
@@ -135,19 +135,19 @@ func TestControl(t *testing.T) {
 		require.Equal(t, time.Second, c.grace())
 		require.NoError(t, WriteStop(c.dir, StopWish{}))
 		c.signal(false)
-		require.Zero(t, c.grace(), "a later wish may hurry")
+		require.Zero(t, c.grace(), "a later request may shorten the grace")
 		require.NoError(t, WriteStop(c.dir, StopWish{Grace: time.Hour}))
 		c.signal(false)
-		require.Zero(t, c.grace(), "but not delay")
+		require.Zero(t, c.grace(), "but not extend it")
 	})
-	t.Run("on a host a stranger may stop", func(t *testing.T) {
+	t.Run("on a host another process may stop", func(t *testing.T) {
 		t.Parallel()
 		c := newControl(Options{Dir: t.TempDir(), Host: true}, time.Minute)
 		c.signal(false)
 		require.True(t, stopped(c))
 		require.True(t, c.foreign())
 		c.signal(true)
-		require.False(t, c.foreign(), "unless Drover wants it too")
+		require.False(t, c.foreign(), "unless Drover requests it too")
 	})
 }
 

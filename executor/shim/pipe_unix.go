@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errNothingThere is what readNow returns in place of waiting.
-var errNothingThere = errors.New("nothing is there")
+// errNothingThere is what readNow returns instead of waiting.
+var errNothingThere = errors.New("the pipe is empty")
 
-// readNow reads what a pipe has.
+// readNow reads the current content of a pipe.
 func readNow(pipe *os.File, buf []byte) (n int, err error) {
 	conn, err := pipe.SyscallConn()
 	if err != nil {

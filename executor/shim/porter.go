@@ -14,26 +14,26 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// A porter is a process of this program that works with files for the shim, as
+// A file helper is a process of this program that works with files for the shim, as
 // the user of the steps: it packs, unpacks, or evaluates the keys of a cache. It
-// gets its load as a line of JSON on stdin, before anything else, and tells what
-// came of it as the last line on stderr. Archives pass through stdin and stdout.
+// reads its request as a line of JSON from stdin, before anything else, and writes
+// its response as the last line to stderr. Archives go through stdin and stdout.
 
-// porterCommand is the argument that makes this program a porter.
+// porterCommand is the argument that makes this program a file helper.
 const porterCommand = "porter"
 
-// maxLoad bounds the line of a load: the environment of a step and its paths.
+// maxLoad bounds the line of a request: the environment of a step and its paths.
 const maxLoad = 64 << 20
 
-// load is what a porter does: one of these.
+// load is the request of a file helper: one of these.
 type load struct {
 	Pack   *archive.Selection `json:"pack,omitempty"`
-	Unpack string             `json:"unpack,omitempty"` // the directory
+	Unpack string             `json:"unpack,omitempty"` // the directory to unpack to
 	Keys   *keysLoad          `json:"keys,omitempty"`
 	Limits archive.Limits     `json:"limits,omitzero"`
 }
 
-// delivery is what came of it.
+// delivery is the response of a file helper.
 type delivery struct {
 	Stats archive.Stats `json:"stats,omitzero"`
 	Keys  []string      `json:"keys,omitempty"`
@@ -41,7 +41,7 @@ type delivery struct {
 	Fault string        `json:"fault,omitempty"`
 }
 
-// Porter does what its stdin says, and returns the exit code of the process.
+// Porter handles the request on stdin, and returns the exit code of the process.
 func Porter(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) int {
 	d, err := port(ctx, stdin, stdout)
 	if err != nil {
@@ -61,11 +61,11 @@ func port(ctx context.Context, stdin io.Reader, stdout io.Writer) (d delivery, e
 	in := bufio.NewReaderSize(stdin, readSize)
 	line, err := readLine(in)
 	if err != nil {
-		return d, fmt.Errorf("reading what to do: %w", err)
+		return d, fmt.Errorf("read the request: %w", err)
 	}
 	var l load
 	if err := json.Unmarshal(line, &l); err != nil {
-		return d, fmt.Errorf("reading what to do: %w", err)
+		return d, fmt.Errorf("read the request: %w", err)
 	}
 	switch {
 	case l.Pack != nil:
@@ -75,12 +75,12 @@ func port(ctx context.Context, stdin io.Reader, stdout io.Writer) (d delivery, e
 	case l.Keys != nil:
 		d.Keys, err = l.Keys.evaluate()
 	default:
-		err = errors.New("there is nothing to do")
+		err = errors.New("the request is empty")
 	}
 	return d, err
 }
 
-// readLine reads a line that is whole.
+// readLine reads a complete line.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {
@@ -92,22 +92,22 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 		case !errors.Is(err, bufio.ErrBufferFull):
 			return nil, err
 		case len(line) > maxLoad:
-			return nil, errors.New("it is too long")
+			return nil, errors.New("the line is too long")
 		}
 	}
 }
 
-// delivered reads what a porter told that has ended.
+// delivered parses the output of a file helper that has ended.
 func delivered(told []byte, how exit) (delivery, error) {
 	var d delivery
 	lines := bytes.Split(bytes.TrimSpace(told), []byte("\n"))
 	last := lines[len(lines)-1]
 	switch err := json.Unmarshal(last, &d); {
 	case how.signal != "":
-		return d, run.Errorf(run.CodeInternal, "drover-shim was killed by signal %d (%s) in the midst of it", how.code-128, how.signal)
+		return d, run.Errorf(run.CodeInternal, "drover-shim was killed by signal %d (%s) while it was working", how.code-128, how.signal)
 	case err != nil:
 		first, _, _ := strings.Cut(string(lines[0]), "\n")
-		return d, run.Errorf(run.CodeInternal, "drover-shim ended with code %d in the midst of it: %s", how.code, cut(first))
+		return d, run.Errorf(run.CodeInternal, "drover-shim ended with code %d while it was working: %s", how.code, cut(first))
 	case d.Code != "":
 		return d, run.Errorf(d.Code, "%s", cut(d.Fault))
 	}

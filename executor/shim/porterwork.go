@@ -12,30 +12,30 @@ import (
 )
 
 const (
-	// porterMemory is what the runtime of a porter keeps to where it can: packing
-	// and unpacking take about half of it.
+	// porterMemory is the soft memory limit of a file helper: packing and unpacking
+	// take about half of it.
 	porterMemory = "GOMEMLIMIT=96MiB"
-	// porterThreads bounds the threads of a porter on hosts of many processors,
-	// since they count against the task's limit of processes: one for the files,
-	// two for the compression, and one for the rest.
+	// porterThreads bounds the threads of a file helper on hosts of many processors,
+	// since they count against the task's limit of processes: one for the files, two
+	// for the compression, and one for the rest.
 	porterThreads = "GOMAXPROCS=4"
 )
 
-// porterWork is one porter at work, or before it, or after.
+// porterWork is one call of a file helper.
 type porterWork struct {
 	task *task
 
 	mu      sync.Mutex
 	aborted bool
 	process *process
-	ours    []*os.File // ends of its pipes
+	ours    []*os.File // our ends of its pipes
 }
 
-var errAborted = errors.New("the work was given up")
+var errAborted = errors.New("the file helper was aborted")
 
 func newPorterWork(t *task) *porterWork { return &porterWork{task: t} }
 
-// abort ends the work.
+// abort kills the file helper and closes its pipes.
 func (w *porterWork) abort() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -48,12 +48,13 @@ func (w *porterWork) abort() {
 	}
 }
 
-// do has a porter work. in follows the load on its stdin, out gets its stdout;
-// where either fails the work does. It returns when the porter has ended.
+// do runs a file helper. in follows the request on its stdin, out receives its
+// stdout; if either fails the call fails. It returns when the file helper has
+// ended.
 func (w *porterWork) do(l load, in io.Reader, out io.Writer) (delivery, error) {
 	text, err := json.Marshal(l)
 	if err != nil {
-		return delivery{}, fmt.Errorf("telling what to do: %w", err)
+		return delivery{}, fmt.Errorf("encode the request: %w", err)
 	}
 	pipes, err := w.start()
 	if err != nil {
@@ -61,7 +62,7 @@ func (w *porterWork) do(l load, in io.Reader, out io.Writer) (delivery, error) {
 	}
 	var told bytes.Buffer
 	var side sync.WaitGroup
-	side.Go(func() { _, _ = io.Copy(&told, io.LimitReader(pipes.stderr, maxTold)) }) // what is not understood is told
+	side.Go(func() { _, _ = io.Copy(&told, io.LimitReader(pipes.stderr, maxTold)) }) // parsed below
 	var outFault error
 	side.Go(func() {
 		if out == nil {
@@ -71,7 +72,7 @@ func (w *porterWork) do(l load, in io.Reader, out io.Writer) (delivery, error) {
 			w.abort()
 		}
 	})
-	_, _ = pipes.stdin.Write(append(text, '\n')) // a porter that takes nothing tells why, or how it ended
+	_, _ = pipes.stdin.Write(append(text, '\n')) // the response, or the exit, shows why a write failed
 	inFault := error(nil)
 	if in != nil {
 		inFault = w.feed(pipes.stdin, in)
@@ -97,12 +98,12 @@ func (w *porterWork) do(l load, in io.Reader, out io.Writer) (delivery, error) {
 	return delivered(told.Bytes(), how)
 }
 
-// maxTold bounds what is kept of what a porter tells: keys of a cache, or how a
-// program of Go fails.
+// maxTold bounds the stderr of a file helper that is kept: keys of a cache, or the
+// panic of a Go program.
 const maxTold = 256 << 10
 
-// feed writes in to the porter. An error is that of in; a porter that has ended
-// tells itself why.
+// feed writes in to the file helper. It returns the read error of in only: the
+// response of a file helper that has ended gives its reason.
 func (w *porterWork) feed(to io.Writer, in io.Reader) error {
 	buffer := make([]byte, readSize)
 	for {
@@ -113,7 +114,7 @@ func (w *porterWork) feed(to io.Writer, in io.Reader) error {
 		}
 		switch {
 		case fault != nil, errors.Is(err, io.EOF):
-			return nil //nolint:nilerr // the porter tells why it has ended
+			return nil // the response gives the reason
 		case err != nil:
 			w.abort()
 			return err
@@ -121,14 +122,14 @@ func (w *porterWork) feed(to io.Writer, in io.Reader) error {
 	}
 }
 
-// pipes are our ends of the pipes of a porter.
+// pipes are our ends of the pipes of a file helper.
 type pipes struct{ stdin, stdout, stderr *os.File }
 
-// start starts the porter.
+// start starts the file helper.
 func (w *porterWork) start() (p pipes, err error) {
 	self, err := thisProgram()
 	if err != nil {
-		return p, fmt.Errorf("finding drover-shim: %w", err)
+		return p, fmt.Errorf("find drover-shim: %w", err)
 	}
 	var theirs []*os.File
 	defer func() {
@@ -146,7 +147,7 @@ func (w *porterWork) start() (p pipes, err error) {
 	}{{&p.stdin, &c.stdin, true}, {&p.stdout, &c.stdout, false}, {&p.stderr, &c.stderr, false}} {
 		r, o, err := os.Pipe()
 		if err != nil {
-			return p, fmt.Errorf("making a pipe: %w", err)
+			return p, fmt.Errorf("create a pipe: %w", err)
 		}
 		*pipe.ours, *pipe.theirs = r, o
 		if pipe.write {
@@ -164,12 +165,12 @@ func (w *porterWork) start() (p pipes, err error) {
 	}
 	w.process, err = w.task.reaper.start(c)
 	if err != nil {
-		return p, fmt.Errorf("starting drover-shim: %w", plain(err))
+		return p, fmt.Errorf("start drover-shim: %w", plain(err))
 	}
 	return p, nil
 }
 
-// porterEnvironment is what a porter gets of an environment.
+// porterEnvironment returns the environment of a file helper.
 func porterEnvironment() []string {
 	if runtime.NumCPU() <= 4 {
 		return []string{porterMemory}
@@ -177,8 +178,8 @@ func porterEnvironment() []string {
 	return []string{porterMemory, porterThreads}
 }
 
-// thisProgram returns where this program can be started from, also where its
-// file was replaced meanwhile.
+// thisProgram returns a path of this program, which is valid even if its file was
+// replaced meanwhile.
 func thisProgram() (string, error) {
 	const self = "/proc/self/exe"
 	if runtime.GOOS == "linux" {

@@ -13,16 +13,15 @@ import (
 	"time"
 )
 
-// portLook is how often AwaitPort looks. The system does not tell.
+// portLook is the poll interval of AwaitPort. The system has no notifications.
 const portLook = 20 * time.Millisecond
 
 // stateListen is the state of a listening socket in /proc/net/tcp.
 const stateListen = "0A"
 
-// AwaitPort waits until something listens on one of the TCP ports in this
-// network namespace, and returns that port. It looks at the system's tables
-// and connects to nothing. The error is that of the context, or of reading the
-// tables.
+// AwaitPort waits until a process listens on one of the TCP ports in this network
+// namespace, and returns that port. It reads the system's tables and opens no
+// connection. The error is that of the context, or of reading the tables.
 func AwaitPort(ctx context.Context, ports []int) (int, error) {
 	var found int
 	err := awaitListening(ctx, func(listening []int) bool {
@@ -35,8 +34,7 @@ func AwaitPort(ctx context.Context, ports []int) (int, error) {
 	return found, err
 }
 
-// AwaitPorts waits as AwaitPort does, until something listens on so many
-// ports, whichever they are.
+// AwaitPorts waits as AwaitPort does, until processes listen on count ports.
 func AwaitPorts(ctx context.Context, count int) error {
 	return awaitListening(ctx, func(listening []int) bool {
 		slices.Sort(listening)
@@ -44,7 +42,7 @@ func AwaitPorts(ctx context.Context, count int) error {
 	})
 }
 
-// awaitListening waits until the ports that are listened on are enough.
+// awaitListening waits until enough returns true for the listening ports.
 func awaitListening(ctx context.Context, enough func(listening []int) bool) error {
 	ticker := time.NewTicker(portLook)
 	defer ticker.Stop()
@@ -68,15 +66,14 @@ func awaitListening(ctx context.Context, enough func(listening []int) bool) erro
 	}
 }
 
-// listeningPorts reads a table of sockets; one that the system does not have
-// is empty.
+// listeningPorts reads a table of sockets. A missing IPv6 table counts as empty.
 func listeningPorts(table string) ([]int, error) {
 	f, err := os.Open(table)
 	if errors.Is(err, fs.ErrNotExist) && strings.HasSuffix(table, "6") {
 		return nil, nil // no IPv6 here
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the sockets: %w", err)
+		return nil, fmt.Errorf("read the sockets: %w", err)
 	}
 	defer func() { _ = f.Close() }()
 	var ports []int
@@ -93,7 +90,7 @@ func listeningPorts(table string) ([]int, error) {
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("reading the sockets: %w", err)
+		return nil, fmt.Errorf("read the sockets: %w", err)
 	}
 	return ports, nil
 }

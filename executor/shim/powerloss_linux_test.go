@@ -10,8 +10,8 @@ import (
 	"github.com/drover-run/drover/internal/testenv"
 )
 
-// TestCreateJournal_survives_a_loss_of_power: an order that is handed over
-// again must find the journal of the steps that began.
+// TestCreateJournal_survives_a_loss_of_power checks that an order that is handed
+// over again finds the journal of the steps that began.
 func TestCreateJournal_survives_a_loss_of_power(t *testing.T) {
 	t.Parallel()
 	disk := testenv.RequireDisk(t)
@@ -19,7 +19,7 @@ func TestCreateJournal_survives_a_loss_of_power(t *testing.T) {
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	root, err := os.Open(disk.Dir)
 	require.NoError(t, err)
-	require.NoError(t, root.Sync()) // the directory is there, as after any other sync
+	require.NoError(t, root.Sync()) // the directory exists, as after any other sync
 	require.NoError(t, root.Close())
 	j, err := createJournal(dir, 1, nil)
 	require.NoError(t, err)

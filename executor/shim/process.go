@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// command is what a step runs.
+// command is a program to run.
 type command struct {
 	path                  string // of the program
 	args                  []string
@@ -17,25 +17,25 @@ type command struct {
 	user                  account
 }
 
-// exit is how a process ended.
+// exit is the exit status of a process.
 type exit struct {
 	code   int
-	signal string // that killed it, in words; "" for none
+	signal string // name of the signal that killed it; "" for none
 	killed bool   // by SIGKILL
 }
 
-// lookPath finds a program like a shell in the environment of the step, whose
-// PATH is not that of this process.
+// lookPath finds a program in the environment of the step, whose PATH is not that
+// of this process.
 func lookPath(name, path, dir string) (string, error) {
 	if strings.ContainsRune(name, '/') || strings.ContainsRune(name, filepath.Separator) {
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(dir, name)
 		}
-		return name, nil // a fault is told by the start
+		return name, nil // starting it reports a missing file
 	}
 	for _, place := range filepath.SplitList(path) {
 		if place == "" {
-			continue // the working directory is no place for programs
+			continue // the working directory is never searched
 		}
 		if !filepath.IsAbs(place) {
 			place = filepath.Join(dir, place)
@@ -44,5 +44,5 @@ func lookPath(name, path, dir string) (string, error) {
 			return found, nil
 		}
 	}
-	return "", &fs.PathError{Op: "looking in PATH for", Path: name, Err: fs.ErrNotExist}
+	return "", &fs.PathError{Op: "look in PATH for", Path: name, Err: fs.ErrNotExist}
 }

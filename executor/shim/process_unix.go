@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// reaper starts processes and waits for them and, where this process is the
-// first of its container or a subreaper, for the orphans of others. It takes
-// the place of os/exec, whose waiting would race with it.
+// reaper starts processes and waits for them and, if this process is the first of
+// its container or a subreaper, for orphans. It replaces os/exec, whose waiting
+// would race with it.
 type reaper struct {
 	mu      sync.Mutex
 	running map[int]*process
-	groups  []int // that outlived their first process, where orphans go elsewhere
+	groups  []int // that outlived their first process, if orphans are not adopted
 	reaped  chan struct{}
 }
 
@@ -38,7 +38,7 @@ func newReaper() *reaper {
 // process is the first process of a group of its own.
 type process struct {
 	pid    int
-	done   chan struct{} // closed when it ended
+	done   chan struct{} // closed when it has ended
 	status syscall.WaitStatus
 }
 
@@ -50,7 +50,7 @@ func (r *reaper) start(c command) (*process, error) {
 		Files: []uintptr{c.stdin.Fd(), c.stdout.Fd(), c.stderr.Fd()},
 		Sys:   &syscall.SysProcAttr{Setpgid: true, Credential: c.user.credential()},
 	}
-	r.mu.Lock() // until it is known: it may end at once
+	r.mu.Lock() // until the process is registered: it may end at once
 	defer r.mu.Unlock()
 	pid, err := syscall.ForkExec(c.path, c.args, attr)
 	if err != nil {
@@ -61,7 +61,7 @@ func (r *reaper) start(c command) (*process, error) {
 	return p, nil
 }
 
-// reap takes what has ended, and reports whether a child is left.
+// reap collects ended processes, and reports whether a child is left.
 func (r *reaper) reap() (left bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,9 +91,9 @@ func (r *reaper) reap() (left bool) {
 	}
 }
 
-// terminate asks the group of the process to end, kill makes it. Both must be
-// called before the process was seen to have ended only: later the number may
-// be someone else's.
+// terminate asks the group of the process to end, kill kills it. Both have an
+// effect only until the process was reaped: later its number may belong to another
+// process.
 func (r *reaper) terminate(p *process) { r.signal(p, syscall.SIGTERM) }
 func (r *reaper) kill(p *process)      { r.signal(p, syscall.SIGKILL) }
 
@@ -105,8 +105,8 @@ func (r *reaper) signal(p *process, s syscall.Signal) {
 	}
 }
 
-// exit tells how an ended process ended, by the convention of shells: 128 and
-// the number of the signal that killed it.
+// exit returns the exit status by the convention of shells: 128 plus the number of
+// the signal that killed the process.
 func (p *process) exit() exit {
 	if p.status.Signaled() {
 		s := p.status.Signal()
@@ -115,8 +115,8 @@ func (p *process) exit() exit {
 	return exit{code: p.status.ExitStatus()}
 }
 
-// sweep ends all that the steps have left running: SIGTERM, and after the
-// grace SIGKILL. It costs one system call where nothing is left.
+// sweep ends all processes that the steps have left: SIGTERM, and SIGKILL after the
+// grace. It costs one system call if none is left.
 func (r *reaper) sweep(grace time.Duration) {
 	for _, step := range []struct {
 		signal   syscall.Signal
@@ -131,7 +131,7 @@ func (r *reaper) sweep(grace time.Duration) {
 			look := time.NewTimer(lookAgain)
 			select {
 			case <-r.reaped:
-			case <-look.C: // a fork while we looked, or a group that is no child of ours
+			case <-look.C: // a process forked meanwhile, or a group without a child of ours
 				if step.signal == syscall.SIGKILL {
 					r.signalLeft(step.signal)
 				}
@@ -144,7 +144,7 @@ func (r *reaper) sweep(grace time.Duration) {
 	}
 }
 
-// gone reports whether nothing of the steps is left.
+// gone reports whether no process of the steps is left.
 func (r *reaper) gone() bool {
 	if r.reap() {
 		return false
@@ -172,9 +172,9 @@ func (r *reaper) signalLeft(s syscall.Signal) {
 }
 
 const (
-	// killPatience bounds the wait for what was killed: what does not die of
-	// SIGKILL hangs in the kernel.
+	// killPatience bounds the wait for killed processes: one that survives SIGKILL
+	// hangs in the kernel.
 	killPatience = 2 * time.Second
-	// lookAgain is how often it is looked whether what is no child has gone.
+	// lookAgain is the poll interval for processes that are not children.
 	lookAgain = 20 * time.Millisecond
 )

@@ -20,7 +20,7 @@ func newReaper() *reaper { return &reaper{} }
 // process is the first process of a step.
 type process struct {
 	cmd  *exec.Cmd
-	done chan struct{} // closed when it ended
+	done chan struct{} // closed when it has ended
 }
 
 // start runs a command in a process group of its own.
@@ -55,10 +55,10 @@ func taskkill(pid int, flags ...string) {
 
 func (p *process) exit() exit { return exit{code: p.cmd.ProcessState.ExitCode()} }
 
-// sweep does nothing: what a step leaves running is not found here.
+// sweep does nothing: processes that a step leaves are not found on Windows.
 func (*reaper) sweep(time.Duration) {}
 
-// account is who runs the steps: always the user of this process.
+// account is the user of the steps: always the user of this process.
 type account struct {
 	other      bool
 	name, home string
@@ -103,8 +103,8 @@ func executable(path string) (string, bool) {
 	return found, err == nil
 }
 
-// scriptSuffix returns the ending of a script's name, by which the shells of
-// Windows tell what it is.
+// scriptSuffix returns the extension of a script, by which the shells of Windows
+// detect its type.
 func scriptSuffix(shell []string) string {
 	switch strings.TrimSuffix(strings.ToLower(filepath.Base(shell[0])), ".exe") {
 	case "cmd":

@@ -11,9 +11,9 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// writeSecrets writes the secrets that are files, where the user of the steps
-// alone may read them. The directory must be in memory: none of them ever gets
-// to a disk, whoever made the directory.
+// writeSecrets writes the secrets that are files, readable by the user of the steps
+// only. The directory must be in memory, also if another component created it:
+// secrets never reach a disk.
 func (t *task) writeSecrets() error {
 	files, dir := t.order.Definition.SecretFiles, t.order.SecretsDir
 	if len(files) == 0 {
@@ -24,14 +24,14 @@ func (t *task) writeSecrets() error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if err := t.writeSecret(filepath.Join(dir, name), files[name]); err != nil {
-			return fmt.Errorf("writing the secret %s as a file: %w", name, plain(err))
+			return fmt.Errorf("write the secret %s as a file: %w", name, plain(err))
 		}
 	}
-	// Where others made the directory, as a cluster does for a shim that is not
-	// root, nobody but the user of the steps is in the environment.
+	// If another component created the directory, as a cluster does for a shim that is
+	// not root, the environment has no other user.
 	place, err := openDir(dir)
 	if err != nil {
-		return fmt.Errorf("opening the directory of the secrets: %w", err)
+		return fmt.Errorf("open the directory of the secrets: %w", err)
 	}
 	defer func() { _ = place.Close() }()
 	_ = place.Chmod(0o700)
@@ -47,11 +47,11 @@ func (t *task) writeSecret(path, content string) error {
 	return errors.Join(err, t.user.own(f), f.Close())
 }
 
-// dropSecrets removes those files once nothing of the task runs any more.
+// dropSecrets removes those files after the processes of the task have ended.
 func (t *task) dropSecrets() {
 	for name := range t.order.Definition.SecretFiles {
 		if dir := t.order.SecretsDir; dir != "" {
-			_ = os.Remove(filepath.Join(dir, name)) // the environment takes along what is left
+			_ = os.Remove(filepath.Join(dir, name)) // the removal of the environment removes what is left
 		}
 	}
 }

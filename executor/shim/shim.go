@@ -13,75 +13,74 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Options say how a shim runs.
+// Options configure a shim.
 type Options struct {
-	// Dir is the shim's directory; it is made where it is missing.
+	// Dir is the shim's directory; it is created if it is missing.
 	Dir string
-	// Order gives the order; it is read once. Nil means that it is handed over
-	// at the socket HandoverFile of Dir, see Handover: the shim waits for it.
+	// Order provides the order; it is read once. Nil means that the shim waits for the
+	// order at the socket HandoverFile of Dir, see Handover.
 	Order io.Reader
-	// OrderFile is removed once the journal has begun: it holds secrets. ""
+	// OrderFile is removed once the journal has begun, since it contains secrets. ""
 	// removes nothing.
 	OrderFile string
-	// LockFD is an open lock file that the driver has locked already; 0 means
-	// that the shim locks by itself.
+	// LockFD is an open lock file that the driver has locked already; 0 means that the
+	// shim takes the lock itself.
 	LockFD int
-	// Stdout takes a copy of the frames as lines "<Nonce> <frame>"; nil means
-	// none.
+	// Stdout receives a copy of the frames as lines "<Nonce> <frame>"; nil means none.
 	Stdout io.Writer
 	Nonce  string
-	// Host says that the shim runs on a host, not in an environment of the
-	// task's own: a SIGTERM without a stop wish in its file comes from outside
-	// of Drover, and want of memory is not told.
+	// Host means that the shim runs on a host, not in an environment of the task: a
+	// SIGTERM without a stop file comes from outside of Drover, and a lack of memory
+	// is not reported.
 	Host bool
-	// Strict says that others than Drover may end the environment: a SIGTERM
-	// or SIGINT without a stop wish in its file comes from them.
+	// Strict means that other components than Drover may end the environment: a
+	// SIGTERM or SIGINT without a stop file comes from them.
 	Strict bool
-	// Environment lies below the order's base environment, and WorkingDir
-	// below its working directory: what the environment gave to the shim
-	// itself. HOME is left out of it where the steps have another user.
+	// Environment and WorkingDir are those of the shim process. The base environment
+	// and the working directory of the order take precedence. HOME is dropped if the
+	// steps have another user.
 	Environment map[string]string
 	WorkingDir  string
 	// Linger makes the shim wait for the acknowledgment after the end.
 	Linger bool
-	// Log takes what people need to know of the shim itself.
+	// Log receives messages about the shim itself.
 	Log *slog.Logger
 }
 
-// drainCopy bounds the wait for the copy's reader when the shim ends.
+// drainCopy bounds the wait for the reader of the copy when the shim ends.
 const drainCopy = 2 * time.Second
 
-// Run runs the task of the order, and returns the exit code of the process,
-// which is to end then: its signals and its children are Run's for good.
-// When ctx ends it goes on: a task ends by its steps, its timeouts or a signal.
+// Run runs the task of the order, and returns the exit code of the process, which
+// must end then: Run takes over its signals and children permanently. Run ignores
+// the end of ctx: a task ends by its steps, its timeouts or a signal.
 func Run(ctx context.Context, o Options) int {
 	started := time.Now().UTC()
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		o.Log.ErrorContext(ctx, "making the directory", "error", err)
+		o.Log.ErrorContext(ctx, "failed to create directory", "error", err)
 		return ExitFiles
 	}
 	lock, err := o.lock()
 	if errors.Is(err, ErrLocked) {
-		o.Log.ErrorContext(ctx, "another shim lives in the directory", "dir", o.Dir)
+		o.Log.ErrorContext(ctx, "another shim runs in the directory", "dir", o.Dir)
 		return ExitLocked
 	}
 	if err != nil {
-		o.Log.ErrorContext(ctx, "locking the directory", "error", err)
+		o.Log.ErrorContext(ctx, "failed to lock directory", "error", err)
 		return ExitFiles
 	}
 	defer func() { _ = lock.Close() }()
 
 	if o.Order == nil && HasJournal(o.Dir) {
-		o.Log.ErrorContext(ctx, "refusing to run the steps again", "error", errExists)
+		o.Log.ErrorContext(ctx, "shim refuses to run the steps again", "error", errExists)
 		return ExitExists
 	}
 	order, begun, err := o.takeOrder(ctx)
 	if err != nil {
-		o.Log.ErrorContext(ctx, "refusing the order", "error", err)
+		o.Log.ErrorContext(ctx, "shim refuses the order", "error", err)
 		return ExitOrder
 	}
-	if HasJournal(o.Dir) { // asked again by the exclusive create; here, so that the state stays as it is
-		o.Log.ErrorContext(ctx, "refusing to run the steps again", "error", errExists)
+	if HasJournal(o.Dir) { // createJournal checks again; checked here so that the state stays unchanged
+		o.Log.ErrorContext(ctx, "shim refuses to run the steps again", "error", errExists)
 		begun(errExists)
 		return ExitExists
 	}
@@ -89,9 +88,10 @@ func Run(ctx context.Context, o Options) int {
 	control := newControl(o, order.Definition.Grace)
 	control.listen()
 	state := State{PID: os.Getpid(), Boot: BootID()}
-	// Before the look for a stop wish: who leaves one later finds the number.
+	// Written before the check for a stop request: the writer of a later request finds
+	// the process number.
 	if err := state.write(lock); err != nil {
-		o.Log.ErrorContext(ctx, "using the directory", "error", err)
+		o.Log.ErrorContext(ctx, "failed to write state", "error", err)
 		begun(err)
 		return ExitFiles
 	}
@@ -104,11 +104,11 @@ func Run(ctx context.Context, o Options) int {
 	j, err := createJournal(o.Dir, order.FirstFrame, copyTo)
 	begun(err)
 	if errors.Is(err, errExists) {
-		o.Log.ErrorContext(ctx, "refusing to run the steps again", "error", err)
+		o.Log.ErrorContext(ctx, "shim refuses to run the steps again", "error", err)
 		return ExitExists
 	}
 	if err != nil {
-		o.Log.ErrorContext(ctx, "using the directory", "error", err)
+		o.Log.ErrorContext(ctx, "failed to create journal", "error", err)
 		return ExitFiles
 	}
 	j.limit.most = order.Definition.LogLimit
@@ -124,11 +124,11 @@ func Run(ctx context.Context, o Options) int {
 	control.end()
 	state.Clean = true
 	if err := state.write(lock); err != nil {
-		o.Log.ErrorContext(ctx, "telling the clean end", "error", err)
+		o.Log.ErrorContext(ctx, "failed to write the clean end", "error", err)
 	}
 	j.append(run.Frame{Time: result.Ended, Kind: run.FrameTaskEnd, Step: run.SetupStep, Status: result.Status, ExitCode: result.ExitCode, TimedOut: result.TimedOut, Result: &result})
 	if err := j.close(); err != nil {
-		o.Log.ErrorContext(ctx, "making the journal last", "error", err)
+		o.Log.ErrorContext(ctx, "failed to sync journal", "error", err)
 	}
 	state.Ended = true
 	if err := state.write(lock); err != nil {
@@ -150,8 +150,8 @@ func (o Options) lock() (*os.File, error) {
 	return Lock(o.Dir)
 }
 
-// takeOrder waits for the order, and returns how to tell who gave it whether
-// the task has begun.
+// takeOrder waits for the order. It returns a function that reports to the sender
+// of the order whether the task has begun.
 func (o Options) takeOrder(ctx context.Context) (_ run.ShimOrder, begun func(error), err error) {
 	if o.Order != nil {
 		order, err := ReadOrder(o.Order)
@@ -165,7 +165,7 @@ func (o Options) takeOrder(ctx context.Context) (_ run.ShimOrder, begun func(err
 	return order, r.answer, err
 }
 
-// complete adds to an order what the environment gave to the shim itself.
+// complete adds the environment of the shim process to an order.
 func (o Options) complete(order *run.ShimOrder) {
 	base := maps.Clone(o.Environment)
 	if base == nil {

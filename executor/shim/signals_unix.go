@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// listen takes signals for the rest of the process. Each signal costs some
-// changes of threads to ask for, which a task of a few milliseconds feels, so
-// it asks for no more than are needed and gives none back.
+// listen handles signals for the rest of the process. Each subscription costs some
+// context switches, which matter for a task of a few milliseconds, so it subscribes
+// to the necessary signals only and never unsubscribes.
 func (c *control) listen() {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR1)
@@ -21,21 +21,21 @@ func (c *control) listen() {
 		}
 	}()
 	if c.host {
-		return // in a session of its own, with no reader that could go away
+		return // in a session of its own, without a reader that could end
 	}
-	// Taken and dropped. What is ignored instead would be ignored by the steps
-	// too, whose pipelines live on SIGPIPE.
+	// The signals are received and dropped. The steps would inherit ignored signals,
+	// and their pipelines need SIGPIPE.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGPIPE)
 }
 
-// Wake makes the living shim of the directory look for a stop wish. It
-// reports whether there was one to wake.
+// Wake makes the running shim of the directory check for a stop request. It reports
+// whether a shim runs.
 func Wake(dir string) (bool, error) {
 	return signalShim(dir, syscall.SIGUSR1)
 }
 
-// Kill kills the living shim of the directory, and reports whether there was
-// one. What it was running is left to the caller.
+// Kill kills the running shim of the directory, and reports whether there was one.
+// The caller must end the processes of its steps.
 func Kill(dir string) (bool, error) {
 	return signalShim(dir, syscall.SIGKILL)
 }
@@ -46,13 +46,13 @@ func signalShim(dir string, s os.Signal) (bool, error) {
 		return false, err
 	}
 	if state.PID == 0 {
-		return Alive(dir) // it will look by itself when it begins
+		return Alive(dir) // it checks for requests when it begins
 	}
-	// The process is held before it is asked whether it is the shim: where
-	// the system has such handles the number can not pass to another then.
+	// Open the process before the check that it is the shim: on systems with such
+	// handles its number can not be reused then.
 	p, err := os.FindProcess(state.PID)
 	if err != nil {
-		return false, fmt.Errorf("finding the shim: %w", err)
+		return false, fmt.Errorf("find the shim: %w", err)
 	}
 	defer func() { _ = p.Release() }()
 	alive, err := Alive(dir)
@@ -64,7 +64,7 @@ func signalShim(dir string, s os.Signal) (bool, error) {
 		if again != nil || !alive {
 			return false, again
 		}
-		return false, fmt.Errorf("signalling the shim: %w", err)
+		return false, fmt.Errorf("signal the shim: %w", err)
 	}
 	return true, nil
 }

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// lookForStop is how often the stop file is looked for: there are no signals.
+// lookForStop is the poll interval for the stop file: Windows has no signals.
 const lookForStop = 200 * time.Millisecond
 
-// listen takes Ctrl-C and looks for the stop file for the rest of the process.
-// A shim that lingers is ended from outside.
+// listen handles Ctrl-C and polls for the stop file for the rest of the process. A
+// shim that lingers is ended from outside.
 func (c *control) listen() {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt)
@@ -28,11 +28,10 @@ func (c *control) listen() {
 	}()
 }
 
-// Wake reports whether a shim lives in the directory: it looks by itself.
+// Wake reports whether a shim runs in the directory: it polls by itself.
 func Wake(dir string) (bool, error) { return Alive(dir) }
 
-// Kill kills the living shim of the directory, and reports whether there was
-// one.
+// Kill kills the running shim of the directory, and reports whether there was one.
 func Kill(dir string) (bool, error) {
 	alive, err := Alive(dir)
 	if err != nil || !alive {
@@ -44,11 +43,11 @@ func Kill(dir string) (bool, error) {
 	}
 	p, err := os.FindProcess(state.PID)
 	if err != nil {
-		return false, fmt.Errorf("finding the shim: %w", err)
+		return false, fmt.Errorf("find the shim: %w", err)
 	}
 	defer func() { _ = p.Release() }()
 	if err := p.Kill(); err != nil {
-		return false, fmt.Errorf("killing the shim: %w", err)
+		return false, fmt.Errorf("kill the shim: %w", err)
 	}
 	return true, nil
 }

@@ -10,14 +10,14 @@ const (
 	// maxCopyLine is the longest line of the copy, newline included. A longer
 	// frame is left out: the reader sees the gap and reads the journal.
 	maxCopyLine = 8 << 10
-	// maxCopyBacklog bounds what waits for a slow reader, in bytes.
+	// maxCopyBacklog bounds the bytes that wait for a slow reader.
 	maxCopyBacklog = 256 << 10
 )
 
-// stdoutCopy writes a copy of the frames as lines "<nonce> <frame>", without
-// ever holding up the journal: what does not fit its buffer is dropped. The
-// newest frame is kept apart and always written in the end, so that a reader
-// learns of a gap even where nothing follows. A nil copy takes nothing.
+// stdoutCopy writes a copy of the frames as lines "<nonce> <frame>", and never
+// blocks the journal: lines that do not fit its buffer are dropped. The newest
+// frame is stored separately and always written in the end, so that a reader
+// detects a gap even if nothing follows. A nil copy drops everything.
 type stdoutCopy struct {
 	out    io.Writer
 	prefix string
@@ -25,7 +25,7 @@ type stdoutCopy struct {
 	mu      sync.Mutex
 	changed *sync.Cond
 	queue   []byte
-	newest  []byte // dropped, and newer than all that was queued
+	newest  []byte // dropped, and newer than all queued frames
 	closed  bool
 	done    chan struct{}
 }
@@ -38,8 +38,8 @@ func newStdoutCopy(out io.Writer, nonce string) *stdoutCopy {
 	return c
 }
 
-// add queues lines of frames; last says that the task's end is among them,
-// which is never left out.
+// add queues lines of frames; last means that the task's end, which is never
+// dropped, is among them.
 func (c *stdoutCopy) add(lines []byte, last bool) {
 	if c == nil {
 		return
@@ -59,7 +59,7 @@ func (c *stdoutCopy) add(lines []byte, last bool) {
 	c.changed.Signal()
 }
 
-// close waits until all is written, or for as long as wait tells.
+// close waits until all lines are written, or until wait is closed.
 func (c *stdoutCopy) close(wait <-chan struct{}) {
 	if c == nil {
 		return
@@ -97,7 +97,7 @@ func (c *stdoutCopy) run() {
 	}
 }
 
-// discard takes no more once nobody reads.
+// discard drops everything after the reader has closed the pipe.
 func (c *stdoutCopy) discard() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

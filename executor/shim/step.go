@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// drainQuiet is how long the pipes of a step that has ended must bring
-	// nothing until what still holds them open is taken for background work.
+	// drainQuiet is how long the pipes of a step that has ended must be silent until
+	// the processes that hold them open count as background processes.
 	drainQuiet = 100 * time.Millisecond
-	// drainLimit bounds that wait where background work never is quiet.
+	// drainLimit bounds that wait if background processes are never silent.
 	drainLimit = time.Second
-	// exitNotStarted is the exit code of shells for what can not be run.
+	// exitNotStarted is the exit code of shells for a command that can not be run.
 	exitNotStarted = 127
-	// exitKilled is what shells exit with when a child was killed by SIGKILL.
+	// exitKilled is the exit code of shells for a child that was killed by SIGKILL.
 	exitKilled = 128 + 9
 )
 
-// interruption is why a step did not run to its own end.
+// interruption is the reason why a step did not run to its own end.
 type interruption int
 
 const (
@@ -34,16 +34,16 @@ const (
 	wasStopped
 )
 
-// outcome is how a step ended.
+// outcome is the result of a step.
 type outcome struct {
 	result  run.StepResult
 	by      interruption
-	reason  string // why it failed, a sentence; "" where it did not
+	reason  string // why it failed, a sentence; "" if it did not
 	cause   run.Cause
 	outputs map[string]string
 }
 
-// runStep runs one step to its end and tells it.
+// runStep runs one step to its end and writes its frames.
 func (t *task) runStep(n int) outcome {
 	started := time.Now().UTC()
 	t.journal.add(run.Frame{Time: started, Kind: run.FrameStepStart, Step: n, Status: run.StatusRunning})
@@ -60,7 +60,7 @@ func stepEnd(n int, r run.StepResult) run.Frame {
 	return run.Frame{Time: r.Ended, Kind: run.FrameStepEnd, Step: n, Status: r.Status, ExitCode: r.ExitCode, TimedOut: r.TimedOut}
 }
 
-// execute runs a step, and judges.
+// execute runs a step, and returns its outcome.
 func (t *task) execute(n int) outcome {
 	step := t.order.Definition.Steps[n]
 	if step.ArchiveType() != "" {
@@ -102,16 +102,17 @@ func (t *task) execute(n int) outcome {
 	return t.withOutputs(out, n, outputs)
 }
 
-// blamesMemory reports whether the failure of a step is laid to a process that
-// was killed for want of memory. That may be a child of the step, on which the
-// step then failed in its own way; on a host it may be any other task's.
+// blamesMemory reports whether the failure of a step is attributed to a process
+// that was killed because of a lack of memory. That may be a child of the step,
+// because of which the step failed; on a host it may be a process of any other
+// task.
 func (t *task) blamesMemory(e exit) bool {
 	return e.killed || e.code == exitKilled || (e.code != 0 && !t.control.host)
 }
 
-// outOfMemory reports whether a process was killed for want of memory since it
-// was asked last. Only the control group of an environment begins with the
-// task, and counts for it alone.
+// outOfMemory reports whether a process was killed because of a lack of memory
+// since its last call. Only the control group of an environment begins with the
+// task, and counts its processes only.
 func (t *task) outOfMemory() bool {
 	if t.host {
 		return false
@@ -121,7 +122,7 @@ func (t *task) outOfMemory() bool {
 	return t.oomSeen > before
 }
 
-// withOutputs adds what the step put out. A fault in that fails a step that
+// withOutputs adds the outputs of the step. Invalid outputs fail a step that
 // succeeded.
 func (t *task) withOutputs(out outcome, n int, path string) outcome {
 	values, err := readOutputs(path, run.MaxOutputBytes-t.outputBytes)
@@ -145,7 +146,7 @@ func (t *task) withOutputs(out outcome, n int, path string) outcome {
 	return out
 }
 
-// failed is the outcome of a step that failed for the reason given.
+// failed is the outcome of a step that failed for the reason why.
 func (t *task) failed(n int, code *int, why string) outcome {
 	return outcome{
 		result: run.StepResult{Status: run.StatusFailed, ExitCode: code},
@@ -154,7 +155,7 @@ func (t *task) failed(n int, code *int, why string) outcome {
 	}
 }
 
-// stepName is what people call a step, counted from 1.
+// stepName returns the name of a step for messages, counted from 1.
 func (t *task) stepName(n int) string {
 	if name := t.order.Definition.Steps[n].Name; name != "" {
 		return fmt.Sprintf("step %d %q", n+1, name)
@@ -162,8 +163,8 @@ func (t *task) stepName(n int) string {
 	return fmt.Sprintf("step %d", n+1)
 }
 
-// prepare writes the script and returns how to run it, and the file of its
-// outputs.
+// prepare writes the script and returns the command that runs it, and the file for
+// its outputs.
 func (t *task) prepare(n int) (c command, outputs string, err error) {
 	d := t.order.Definition
 	step := d.Steps[n]
@@ -184,20 +185,21 @@ func (t *task) prepare(n int) (c command, outputs string, err error) {
 	return c, outputs, err
 }
 
-// writeFile writes a file of the user of the steps, who alone may read it.
+// writeFile writes a file that belongs to the user of the steps, who alone may read
+// it.
 func (t *task) writeFile(path, content string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o700) //nolint:gosec // a script
 	if err != nil {
-		return fmt.Errorf("writing the script: %w", err)
+		return fmt.Errorf("write the script: %w", err)
 	}
 	_, err = f.WriteString(content)
 	if err := errors.Join(err, t.user.own(f), f.Close()); err != nil {
-		return fmt.Errorf("writing the script: %w", err)
+		return fmt.Errorf("write the script: %w", err)
 	}
 	return nil
 }
 
-// spawn starts the command with its output flowing to a sink.
+// spawn starts the command and copies its output to a sink.
 func (t *task) spawn(c command, n int) (_ *process, _ []*pump, _ *sink, err error) {
 	var files []*os.File
 	defer func() {
@@ -206,17 +208,17 @@ func (t *task) spawn(c command, n int) (_ *process, _ []*pump, _ *sink, err erro
 		}
 	}()
 	if c.stdin, err = os.Open(os.DevNull); err != nil {
-		return nil, nil, nil, fmt.Errorf("opening %s: %w", os.DevNull, err)
+		return nil, nil, nil, fmt.Errorf("open %s: %w", os.DevNull, err)
 	}
 	files = append(files, c.stdin)
 	outR, outW, err := os.Pipe()
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("making a pipe: %w", err)
+		return nil, nil, nil, fmt.Errorf("create a pipe: %w", err)
 	}
 	files = append(files, outW)
 	errR, errW, err := os.Pipe()
 	if err != nil {
-		return nil, nil, nil, errors.Join(fmt.Errorf("making a pipe: %w", err), outR.Close())
+		return nil, nil, nil, errors.Join(fmt.Errorf("create a pipe: %w", err), outR.Close())
 	}
 	files = append(files, errW)
 	c.stdout, c.stderr = outW, errW
@@ -232,7 +234,7 @@ func (t *task) spawn(c command, n int) (_ *process, _ []*pump, _ *sink, err erro
 	return p, pumps, to, nil
 }
 
-// plain tells the fault of a start without its operation.
+// plain returns the error of a path without its operation.
 func plain(err error) error {
 	if fault, ok := errors.AsType[*fs.PathError](err); ok {
 		return fmt.Errorf("%s: %w", fault.Path, fault.Err)
@@ -240,8 +242,8 @@ func plain(err error) error {
 	return err
 }
 
-// drain waits until all that the step printed was read. What background work
-// prints later is read on until the task ends.
+// drain waits until all output of the step was read. Later output of background
+// processes is read until the task ends.
 func (t *task) drain(pumps []*pump) {
 	open := func() (left []*pump, read int64) {
 		for _, p := range pumps {
@@ -269,7 +271,7 @@ func (t *task) drain(pumps []*pump) {
 		timer.Stop()
 	}
 	for _, p := range left {
-		p.catchUp() // whoever reads may have been kept from it for as long
+		p.catchUp() // the reader may have been delayed for as long
 	}
 	t.background = append(t.background, left...)
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// BootID returns an id that the host keeps until it is started again.
+// BootID returns an id that changes with each boot of the host.
 func BootID() string {
 	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -17,8 +17,8 @@ func BootID() string {
 	return strings.TrimSpace(string(text))
 }
 
-// oomKills returns how often the kernel has killed a process of this control
-// group for want of memory, 0 where it does not tell.
+// oomKills returns how many processes of this control group the kernel has killed
+// because of a lack of memory, 0 if the count is not available.
 func oomKills() int {
 	for _, file := range oomFiles() {
 		text, err := os.ReadFile(file)
@@ -35,8 +35,8 @@ func oomKills() int {
 	return 0
 }
 
-// oomFiles returns where the count may be: by the process's own control group,
-// version 2 and 1, and where a container sees its own as the root.
+// oomFiles returns the possible files of the count: in the process's own control
+// group, version 2 and 1, and in the root that a container sees.
 func oomFiles() []string {
 	const root = "/sys/fs/cgroup"
 	files := []string{root + "/memory.events", root + "/memory/memory.oom_control"}

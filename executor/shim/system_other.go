@@ -2,7 +2,7 @@
 
 package shim
 
-// BootID returns "": no such thing here.
+// BootID returns "": this system has no boot id.
 func BootID() string { return "" }
 
 func oomKills() int { return 0 }

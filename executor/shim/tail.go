@@ -17,20 +17,18 @@ import (
 )
 
 const (
-	// Followers that are not told of changes look by themselves, the more
-	// rarely the longer nothing comes.
+	// Followers without notifications poll, less often the longer nothing is written.
 	lookSoon = 2 * time.Millisecond
 	lookLate = 50 * time.Millisecond
-	// lookAnyway is how often a follower looks although nothing told it to.
+	// lookAnyway is the poll interval of a follower with notifications.
 	lookAnyway = 2 * time.Second
 )
 
-// Tail yields the frames of a directory's journal from number from on, as they
-// are written, and ends after the task_end frame. w may be nil: then it looks
-// by itself. Errors: CodeNotFound where the shim ended without telling the
-// task's end, or where there is no shim and no journal; CodeCanceled or
-// CodeTimeout with ctx; and those that wrap ErrDamaged, which Ended tells to be
-// the last word or not.
+// Tail yields the frames of a directory's journal from number from on, as they are
+// written, and ends after the task_end frame. w may be nil: then Tail polls.
+// Errors: CodeNotFound if the shim ended without the task's end, or if there is no
+// shim and no journal; CodeCanceled or CodeTimeout with ctx; and those that wrap
+// ErrDamaged, for which Ended reports whether they are final.
 func Tail(ctx context.Context, dir string, from int64, w *Watcher) iter.Seq2[run.Frame, error] {
 	return func(yield func(run.Frame, error) bool) {
 		for line, err := range TailLines(ctx, dir, from, w) {
@@ -57,9 +55,9 @@ func TailLines(ctx context.Context, dir string, from int64, w *Watcher) iter.Seq
 	}
 }
 
-// ReadLines yields the lines of the journal that are there now, from frame
-// number from on, newline included. A line is valid until the next one.
-// Errors: CodeNotFound where there is no journal.
+// ReadLines yields the current lines of the journal, from frame number from on,
+// newline included. A line is valid until the next one. Errors: CodeNotFound if
+// there is no journal.
 func ReadLines(dir string, from int64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		t := &tail{dir: dir, from: from}
@@ -81,9 +79,9 @@ func HasJournal(dir string) bool {
 	return err == nil
 }
 
-// Scan yields the frames of a journal that is read from r, from number from
-// on. A last line without its end was cut off by the death of its writer and
-// is left out. Where the task_end frame is missing it just ends.
+// Scan yields the frames of a journal that is read from r, from number from on. It
+// leaves out a last line without its end, which the death of its writer cut off. If
+// the task_end frame is missing it just ends.
 func Scan(r io.Reader, from int64) iter.Seq2[run.Frame, error] {
 	return func(yield func(run.Frame, error) bool) {
 		t := &tail{from: from, journal: NewReader(r)}
@@ -97,13 +95,13 @@ func Scan(r io.Reader, from int64) iter.Seq2[run.Frame, error] {
 	}
 }
 
-// tail is a place in a journal.
+// tail is a position in a journal.
 type tail struct {
 	dir     string
 	from    int64
-	journal *Reader  // nil until the journal is there
-	file    *os.File // the same, where it is to be closed
-	done    bool     // task_end was yielded, or the caller wants no more
+	journal *Reader  // nil until the journal exists
+	file    *os.File // of journal, if it must be closed
+	done    bool     // task_end was yielded, or the caller stopped
 	over    bool     // task_end comes before from
 }
 
@@ -116,7 +114,7 @@ func (t *tail) close() {
 func (t *tail) follow(ctx context.Context, w *Watcher, yield func([]byte) bool) error {
 	changes, unwatch := (*watch)(nil), func() {}
 	defer func() { unwatch() }()
-	watching := false // for the journal that is there
+	watching := false // whether the watch is of an existing journal
 	pause := lookSoon
 	for first := true; ; first = false {
 		if err := context.Cause(ctx); err != nil {
@@ -133,13 +131,13 @@ func (t *tail) follow(ctx context.Context, w *Watcher, yield func([]byte) bool) 
 			unwatch()
 			unwatch, watching = func() {}, t.journal != nil
 			if changes, unwatch, err = w.watch(t.dir, watching); err != nil {
-				changes, unwatch = nil, func() {} // it looks by itself: the system may be out of watches
+				changes, unwatch = nil, func() {} // it polls: the system may be out of watches
 			}
-			continue // what came before is not told
+			continue // changes before the watch are not reported
 		}
 		alive, err := Alive(t.dir)
 		if err != nil {
-			return run.Errorf(run.CodeInternal, "asking for the shim: %w", err)
+			return run.Errorf(run.CodeInternal, "check for the shim: %w", err)
 		}
 		if !alive {
 			return t.finish(yield)
@@ -153,7 +151,7 @@ func (t *tail) follow(ctx context.Context, w *Watcher, yield func([]byte) bool) 
 	}
 }
 
-// finish reads what was written before the shim ended.
+// finish reads the lines that were written before the shim ended.
 func (t *tail) finish(yield func([]byte) bool) error {
 	if _, err := t.read(yield); err != nil || t.done {
 		return err
@@ -164,10 +162,10 @@ func (t *tail) finish(yield func([]byte) bool) error {
 	case !t.over && endWritten(t.dir):
 		return Damaged("the journal lacks the end of the task")
 	}
-	return run.Errorf(run.CodeNotFound, "the shim ended without telling the end of the task")
+	return run.Errorf(run.CodeNotFound, "the shim ended without writing the end of the task")
 }
 
-// wait returns when the journal may have grown or the shim ended.
+// wait returns when the journal may have grown or the shim may have ended.
 func (t *tail) wait(ctx context.Context, changes *watch, pause *time.Duration) error {
 	latest, changed := lookLate, (<-chan struct{})(nil)
 	if changes != nil {
@@ -194,8 +192,7 @@ func (t *tail) wait(ctx context.Context, changes *watch, pause *time.Duration) e
 	return nil
 }
 
-// read yields the whole lines that are there, and reports whether there were
-// any.
+// read yields the complete lines that exist, and reports whether there were any.
 func (t *tail) read(yield func([]byte) bool) (more bool, err error) {
 	if t.journal == nil {
 		f, err := os.Open(filepath.Join(t.dir, JournalFile))
@@ -229,12 +226,12 @@ func (t *tail) read(yield func([]byte) bool) (more bool, err error) {
 	}
 }
 
-// unreadable tells why the file of the journal cannot be read. What this
-// process or this host is short of is no damage of the journal.
+// unreadable converts the read error of the journal's file. A lack of resources of
+// this process or host is not damage of the journal.
 func unreadable(err error) error {
 	for _, shortage := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
 		if errors.Is(err, shortage) {
-			return run.Errorf(run.CodeUnavailable, "reading the journal: %w", err)
+			return run.Errorf(run.CodeUnavailable, "read the journal: %w", err)
 		}
 	}
 	return Damaged("the journal cannot be read: %v", err)
@@ -245,5 +242,5 @@ func contextError(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		code = run.CodeTimeout
 	}
-	return &run.Error{Code: code, Message: fmt.Sprintf("following the task: %v", err), Err: err}
+	return &run.Error{Code: code, Message: fmt.Sprintf("follow the task: %v", err), Err: err}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// writer stands for a shim: it lives as long as its lock is open.
+// writer is a fake shim: it runs as long as its lock is open.
 type writer struct {
 	t    testing.TB
 	dir  string
@@ -55,7 +55,7 @@ func (w *writer) line(kind run.FrameKind, data string) string {
 	return string(text) + "\n"
 }
 
-// die ends the shim, as the kernel would.
+// die ends the shim, as the kernel does.
 func (w *writer) die() {
 	if w.lock == nil {
 		return
@@ -67,13 +67,13 @@ func (w *writer) die() {
 	w.lock = nil
 }
 
-// event is what a follower saw.
+// event is what a follower received.
 type event struct {
 	frame run.Frame
 	err   error
 }
 
-// follow follows in the background.
+// follow follows the journal in a goroutine.
 func follow(t testing.TB, dir string, from int64, w *shim.Watcher) <-chan event {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -94,16 +94,16 @@ func follow(t testing.TB, dir string, from int64, w *shim.Watcher) <-chan event 
 	return events
 }
 
-// ways are with a watcher and without.
+// ways runs a test with a watcher and without.
 func ways(t *testing.T, test func(t *testing.T, w *shim.Watcher)) {
 	t.Helper()
-	t.Run("told", func(t *testing.T) {
+	t.Run("notified", func(t *testing.T) {
 		t.Parallel()
 		w := new(shim.Watcher)
 		t.Cleanup(func() { require.NoError(t, w.Close()) })
 		test(t, w)
 	})
-	t.Run("looking", func(t *testing.T) {
+	t.Run("polling", func(t *testing.T) {
 		t.Parallel()
 		test(t, nil)
 	})
@@ -145,8 +145,8 @@ func TestTail_ends_with_the_shim(t *testing.T) {
 		w.die()
 		e := <-events
 		require.Equal(t, run.CodeNotFound, run.CodeOf(e.err), "%v", e.err)
-		require.Contains(t, e.err.Error(), "without telling the end")
-		require.Less(t, time.Since(died), 1500*time.Millisecond, "noticed by itself, not by a late look")
+		require.Contains(t, e.err.Error(), "without writing the end")
+		require.Less(t, time.Since(died), 1500*time.Millisecond, "noticed by the notification, not by a late poll")
 	})
 }
 
@@ -182,7 +182,7 @@ func TestTail_of_a_damaged_journal(t *testing.T) {
 	}
 }
 
-// A shim that waits for its acknowledgment lives, and writes nothing more.
+// A shim that waits for its acknowledgment runs, and writes nothing more.
 func TestTail_of_a_journal_without_its_end(t *testing.T) {
 	t.Parallel()
 	ways(t, func(t *testing.T, watcher *shim.Watcher) {
@@ -222,7 +222,7 @@ func TestTail_until_the_context_ends(t *testing.T) {
 func TestTail_goes_on_when_the_watcher_is_closed(t *testing.T) {
 	t.Parallel()
 	watcher := new(shim.Watcher)
-	t.Cleanup(func() { require.NoError(t, watcher.Close()) }) // who follows may have opened it again
+	t.Cleanup(func() { require.NoError(t, watcher.Close()) }) // the follower may have opened it again
 	w := newWriter(t)
 	w.begin()
 	events := follow(t, w.dir, 1, watcher)
@@ -255,7 +255,8 @@ func TestReadLines(t *testing.T) {
 	require.Equal(t, []string{want}, got)
 }
 
-// A frame's way from the writer to a follower, both awake.
+// BenchmarkTail measures the delivery of a frame from the writer to a follower,
+// both awake.
 func BenchmarkTail(b *testing.B) {
 	watcher := new(shim.Watcher)
 	defer func() { require.NoError(b, watcher.Close()) }()

@@ -9,15 +9,15 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// leftoverGrace is how long what the steps left running has between SIGTERM
-// and SIGKILL when the task has ended.
+// leftoverGrace is the time between SIGTERM and SIGKILL for processes that the
+// steps have left when the task has ended.
 const leftoverGrace = time.Second
 
-// task is one task that is being run. One goroutine runs it.
+// task is a running task. One goroutine runs it.
 type task struct {
 	dir         string
 	steps       string // scripts and outputs
-	host        bool   // not an environment of the task's own
+	host        bool   // the environment is not of the task's own
 	order       run.ShimOrder
 	journal     *journal
 	reaper      *reaper
@@ -27,11 +27,11 @@ type task struct {
 	started     time.Time
 	deadline    <-chan time.Time // of the task; nil for none
 	outputBytes int
-	oomSeen     int // processes that were killed for want of memory
+	oomSeen     int // processes that were killed because of a lack of memory
 	background  []*pump
 }
 
-// run runs the steps and returns how the task ended. All processes of the task
+// run runs the steps and returns the result of the task. All processes of the task
 // have ended then.
 func (t *task) run() run.TaskResult {
 	d := t.order.Definition
@@ -59,7 +59,7 @@ func (t *task) run() run.TaskResult {
 	return r
 }
 
-// setUp finds the user, and makes the places for the scripts and for secrets
+// setUp finds the user, and creates the directories for the scripts and for secrets
 // that are files.
 func (t *task) setUp() error {
 	name := t.order.User
@@ -68,7 +68,7 @@ func (t *task) setUp() error {
 	}
 	var err error
 	if home := t.order.BaseEnvironment["HOME"]; name == "" && home != "" {
-		t.user = account{home: home} // all that a look into the user database would tell
+		t.user = account{home: home} // all that the user database would contain
 	} else if t.user, err = lookUpAccount(name); err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (t *task) runSteps(r *run.TaskResult) {
 	}
 }
 
-// end ends a task from outside of its steps.
+// end ends a task because of an event outside of its steps.
 func (t *task) end(r *run.TaskResult, by interruption, where string) {
 	switch {
 	case by == taskTimedOut && r.Status == run.StatusFailed: // the first failure decides
@@ -151,8 +151,8 @@ func (t *task) interrupted() interruption {
 	}
 }
 
-// await waits for the end of a step's first process, and ends it when its time
-// is over or a stop is wanted.
+// await waits for the end of a step's first process, and ends it on a timeout or a
+// stop request.
 func (t *task) await(p *process, timeout time.Duration) interruption {
 	var expired <-chan time.Time
 	if timeout > 0 {
@@ -183,7 +183,7 @@ func (t *task) await(p *process, timeout time.Duration) interruption {
 		select {
 		case <-p.done:
 			return by
-		case <-t.control.hurry: // a stop meanwhile, or one with less grace
+		case <-t.control.hurry: // a stop meanwhile, or one with a shorter grace
 			if sooner := time.Now().Add(t.control.grace()); sooner.Before(end) {
 				end = sooner
 				kill.Reset(time.Until(end))
@@ -194,7 +194,7 @@ func (t *task) await(p *process, timeout time.Duration) interruption {
 	}
 }
 
-// cut shortens a reason to what is kept of it.
+// cut shortens a reason to run.MaxReason bytes.
 func cut(reason string) string {
 	if len(reason) <= run.MaxReason {
 		return reason

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// account is who runs the steps.
+// account is the user of the steps.
 type account struct {
 	other  bool // not the user of this process
 	uid    uint32
@@ -26,7 +26,8 @@ type account struct {
 	home   string
 }
 
-// credential returns what a process needs to become the account, nil for none.
+// credential returns the credential with which a process runs as the account, nil
+// for none.
 func (a account) credential() *syscall.Credential {
 	if !a.other {
 		return nil
@@ -34,14 +35,14 @@ func (a account) credential() *syscall.Credential {
 	return &syscall.Credential{Uid: a.uid, Gid: a.gid, Groups: a.groups}
 }
 
-// own makes an open file, or directory, the account's. It goes by the
-// descriptor: the account may have put something else at the path meanwhile.
+// own makes the account the owner of an open file, or directory. It uses the
+// descriptor: the account may have replaced the path meanwhile.
 func (a account) own(f *os.File) error {
 	if !a.other {
 		return nil
 	}
 	if err := f.Chown(int(a.uid), int(a.gid)); err != nil {
-		return fmt.Errorf("giving a file to the user: %w", err)
+		return fmt.Errorf("change the owner of a file: %w", err)
 	}
 	return nil
 }
@@ -71,9 +72,9 @@ func openRegular(path string) (*os.File, error) {
 	return f, nil
 }
 
-// makeIn makes a directory of the account in one that is there. It goes by
-// descriptors: the account may write to the outer directory, and move things
-// there. What another has made meanwhile stays as it is.
+// makeIn creates a directory of the account in an existing one. It uses
+// descriptors: the account may write to the outer directory, and move files there.
+// A directory that exists already stays unchanged.
 func (a account) makeIn(above, name string) error {
 	outer, err := os.OpenFile(above, os.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
@@ -96,15 +97,15 @@ func (a account) makeIn(above, name string) error {
 	made := os.NewFile(uintptr(fd), name)
 	defer func() { _ = made.Close() }()
 	if _, err := made.Readdirnames(1); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%s was replaced while it was made", filepath.Join(above, name))
+		return fmt.Errorf("%s was replaced while it was created", filepath.Join(above, name))
 	}
 	return a.own(made)
 }
 
 // lookUpAccount resolves "user", "user:group" and the same with numbers, as
-// container engines do: "" is the user of this process; a number need not be
-// known here, and belongs to group 0 unless told; the further groups are those
-// of the user's name, unless the group is told.
+// container engines do: "" is the user of this process; a number need not exist
+// here, and has group 0 by default; the supplementary groups are those of the
+// user's name, unless a group is given.
 func lookUpAccount(text string) (account, error) {
 	if text == "" {
 		a := account{home: "/"}
@@ -133,7 +134,7 @@ func lookUpAccount(text string) (account, error) {
 	case u != nil:
 		ids, err := u.GroupIds()
 		if err != nil {
-			return a, fmt.Errorf("looking up the groups of user %q: %w", a.name, err)
+			return a, fmt.Errorf("look up the groups of user %q: %w", a.name, err)
 		}
 		for _, id := range ids {
 			a.groups = append(a.groups, number(id))
@@ -145,21 +146,21 @@ func lookUpAccount(text string) (account, error) {
 	return a, nil
 }
 
-// findUser returns nil for a number that is nobody's.
+// findUser returns nil for a number without a user.
 func findUser(name string) (*user.User, error) {
 	if u, err := user.Lookup(name); err == nil {
 		return u, nil
 	}
 	if _, err := strconv.ParseUint(name, 10, 31); err != nil {
-		return nil, fmt.Errorf("user %q is not known in this environment", name)
+		return nil, fmt.Errorf("user %q does not exist in this environment", name)
 	}
 	u, err := user.LookupId(name)
 	var unknown user.UnknownUserIdError
 	if errors.As(err, &unknown) || errors.Is(err, os.ErrNotExist) {
-		return nil, nil // nobody, and no fault
+		return nil, nil // no such user, which is not an error
 	}
 	if err != nil {
-		return nil, fmt.Errorf("looking up user %q: %w", name, err)
+		return nil, fmt.Errorf("look up user %q: %w", name, err)
 	}
 	return u, nil
 }
@@ -170,7 +171,7 @@ func findGroup(name string) (uint32, error) {
 	}
 	id, err := strconv.ParseUint(name, 10, 31)
 	if err != nil {
-		return 0, fmt.Errorf("group %q is not known in this environment", name)
+		return 0, fmt.Errorf("group %q does not exist in this environment", name)
 	}
 	return uint32(id), nil
 }

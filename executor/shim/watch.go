@@ -10,7 +10,7 @@ type watch struct {
 
 func newWatch() *watch { return &watch{changed: make(chan struct{}, 1)} }
 
-// tell wakes the follower; closing says that the shim may be about to end.
+// tell wakes the follower; closing means that the shim may be about to end.
 func (w *watch) tell(closing bool) {
 	if closing {
 		w.closing.Store(true)

@@ -11,19 +11,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Watcher tells when the journals of any number of directories change. The
-// zero value is ready; it is safe for concurrent use. From its first use on it
+// Watcher notifies followers when the journals of any number of directories change.
+// The zero value is ready; it is safe for concurrent use. From its first use on it
 // holds resources of the system until Close.
 type Watcher struct {
 	mu      sync.Mutex
 	file    *os.File // an inotify instance; nil before the first use
-	fd      int      // of file: asking it would make its reads block
+	fd      int      // of file: File.Fd would make its reads block
 	done    chan struct{}
 	watched map[int]map[*watch]struct{} // by watch descriptor
 }
 
-// watch begins to watch the journal of a directory, or where there is none yet
-// for it to come. The returned function ends that.
+// watch begins to watch the journal of a directory, or if there is none yet its
+// creation. The returned function ends that.
 func (w *Watcher) watch(dir string, exists bool) (*watch, func(), error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -32,14 +32,14 @@ func (w *Watcher) watch(dir string, exists bool) (*watch, func(), error) {
 			return nil, nil, err
 		}
 	}
-	// Only what a follower waits for: each event wakes this process.
+	// Only the necessary events: each one wakes this process.
 	path, mask := dir, uint32(unix.IN_CREATE|unix.IN_CLOSE_WRITE|unix.IN_MOVE_SELF)
 	if exists {
 		path, mask = filepath.Join(dir, JournalFile), unix.IN_MODIFY|unix.IN_CLOSE_WRITE|unix.IN_ATTRIB
 	}
 	id, err := unix.InotifyAddWatch(w.fd, path, mask)
 	if err != nil {
-		return nil, nil, fmt.Errorf("watching %s: %w", path, err)
+		return nil, nil, fmt.Errorf("watch %s: %w", path, err)
 	}
 	one := newWatch()
 	if w.watched[id] == nil {
@@ -53,7 +53,7 @@ func (w *Watcher) watch(dir string, exists bool) (*watch, func(), error) {
 func (w *Watcher) open() error {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
-		return fmt.Errorf("opening inotify: %w", err)
+		return fmt.Errorf("open inotify: %w", err)
 	}
 	w.file, w.fd = os.NewFile(uintptr(fd), "inotify"), fd
 	w.watched = make(map[int]map[*watch]struct{})
@@ -76,9 +76,9 @@ func (w *Watcher) unwatch(file *os.File, id int, one *watch) {
 	}
 }
 
-// Close gives back what the watcher holds. Those that follow now look by
-// themselves. The watcher may be used again. It takes some time in the kernel,
-// so it is for the end of a process, not for the end of each task.
+// Close releases the resources of the watcher. Current followers poll from then on.
+// The watcher may be used again. Close takes some time in the kernel, so call it at
+// the end of a process, not of each task.
 func (w *Watcher) Close() error {
 	w.mu.Lock()
 	file, done := w.file, w.done
@@ -97,7 +97,7 @@ func (w *Watcher) Close() error {
 	return err
 }
 
-// read hands events out until the file is closed.
+// read dispatches events until the file is closed.
 func (w *Watcher) read(file *os.File, done chan<- struct{}) {
 	defer close(done)
 	buf := make([]byte, 16<<10)

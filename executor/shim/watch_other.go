@@ -4,9 +4,9 @@ package shim
 
 import "errors"
 
-// Watcher tells when the journals of any number of directories change. The
-// zero value is ready; it is safe for concurrent use. On this system followers
-// look by themselves.
+// Watcher notifies followers when the journals of any number of directories change.
+// The zero value is ready; it is safe for concurrent use. On this system followers
+// poll.
 type Watcher struct{}
 
 func (*Watcher) watch(string, bool) (*watch, func(), error) {

@@ -10,13 +10,14 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Inquire asks what the step wants. It takes the connection over, and cuts it
-// when ctx ends. ask is the number of the frame that asked, here and for Send.
-// Errors: CodeUnavailable where the connection broke off, *FaultError.
+// Inquire returns the request of the step. It takes ownership of the connection,
+// and closes it when ctx ends. ask is the number of the frame with the request,
+// here and for Send. Errors: CodeUnavailable if the connection broke off,
+// *FaultError.
 func Inquire(ctx context.Context, conn io.ReadWriteCloser, ask int64) (Ask, error) {
 	e, err := exchange(ctx, conn, request{Ask: ask, Verb: verbInquire})
 	if err == nil && e.Ask == nil {
-		err = run.Errorf(run.CodeInternal, "the shim does not tell what the step wants")
+		err = run.Errorf(run.CodeInternal, "the shim did not send the request of the step")
 	}
 	if err != nil {
 		return Ask{}, err
@@ -31,8 +32,8 @@ type Packing struct {
 	stop   func() bool
 }
 
-// Pack asks for what the step saves. It takes the connection over, and cuts it
-// when ctx ends.
+// Pack makes the shim pack the files of the step. It takes ownership of the
+// connection, and closes it when ctx ends.
 func Pack(ctx context.Context, conn io.ReadWriteCloser, wanted Ask, l Limits) (*Packing, error) {
 	w := &wire{rw: wanted.guard(conn)}
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
@@ -43,11 +44,11 @@ func Pack(ctx context.Context, conn io.ReadWriteCloser, wanted Ask, l Limits) (*
 	return &Packing{stream: stream{wire: w}, stop: stop}, nil
 }
 
-// Read implements io.Reader. io.EOF means that the archive is whole. Other
-// errors are a *FaultError, and CodeUnavailable where the connection broke off.
+// Read implements io.Reader. io.EOF means that the archive is complete. Other
+// errors are a *FaultError, and CodeUnavailable if the connection broke off.
 func (p *Packing) Read(b []byte) (int, error) { return p.stream.Read(b) }
 
-// Stats tell what was packed; they are there after io.EOF.
+// Stats returns statistics of the archive; they are valid after io.EOF.
 func (p *Packing) Stats() archive.Stats {
 	if p.stream.end == nil {
 		return archive.Stats{}
@@ -55,16 +56,16 @@ func (p *Packing) Stats() archive.Stats {
 	return p.stream.end.Stats
 }
 
-// Close implements io.Closer. A packing that has not ended is given up.
+// Close implements io.Closer. It aborts an unfinished archive.
 func (p *Packing) Close() error {
 	p.stop()
 	return p.stream.wire.rw.Close()
 }
 
-// Unpack has the shim unpack an archive to where the step restores. It takes
-// the connection over, and cuts it when ctx ends. Errors are that of content as
-// it is, a *FaultError, and CodeUnavailable where the connection broke off. After an
-// error a part may have been unpacked.
+// Unpack makes the shim unpack an archive to the paths that the step restores. It
+// takes ownership of the connection, and closes it when ctx ends. Errors are that
+// of content unchanged, a *FaultError, and CodeUnavailable if the connection broke
+// off. After an error a part may have been unpacked.
 func Unpack(ctx context.Context, conn io.ReadWriteCloser, wanted Ask, l Limits, content io.Reader) (archive.Stats, error) {
 	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
@@ -72,8 +73,8 @@ func Unpack(ctx context.Context, conn io.ReadWriteCloser, wanted Ask, l Limits, 
 	if err := w.request(request{Ask: wanted.Frame, Verb: verbUnpack, Limits: l}); err != nil {
 		return archive.Stats{}, cut(err)
 	}
-	told := make(chan end, 1) // closed without a value where no end comes
-	var broken error          // why, once it is closed
+	told := make(chan end, 1) // closed without a value if there is no end message
+	var broken error          // the read error, once endMsg is closed
 	go func() {
 		defer close(told)
 		var e end
@@ -81,13 +82,13 @@ func Unpack(ctx context.Context, conn io.ReadWriteCloser, wanted Ask, l Limits, 
 			told <- e
 		}
 		if broken != nil || e.Code != "" {
-			_ = conn.Close() // nobody wants the rest
+			_ = conn.Close() // the shim does not read the rest
 		}
 	}()
 	source, fault := w.send(content)
 	switch {
 	case source != nil:
-		_ = conn.Close() // before an end was told: what was sent is no archive
+		_ = conn.Close() // without an end message the shim discards the archive
 	case fault == nil:
 		if err := w.writeJSON(kindEnd, end{}); err != nil {
 			fault = cut(err)
@@ -109,9 +110,9 @@ func Unpack(ctx context.Context, conn io.ReadWriteCloser, wanted Ask, l Limits, 
 	return archive.Stats{}, fault
 }
 
-// Send tells the answer to the step that asked, which takes the first one
-// alone. It takes the connection over, and cuts it when ctx ends. Errors:
-// CodeConflict where the step does not wait any more, CodeUnavailable.
+// Send sends the answer to the step, which accepts the first one only. It takes
+// ownership of the connection, and closes it when ctx ends. Errors: CodeConflict if
+// the step does not wait any more, CodeUnavailable.
 func Send(ctx context.Context, conn io.ReadWriteCloser, ask int64, a Answer) error {
 	_, err := exchange(ctx, conn, request{Ask: ask, Verb: verbAnswer, Answer: &a})
 	if fault, ok := errors.AsType[*FaultError](err); ok && fault.Code == run.CodeConflict {
@@ -124,7 +125,7 @@ func Send(ctx context.Context, conn io.ReadWriteCloser, ask int64, a Answer) err
 func exchange(ctx context.Context, conn io.ReadWriteCloser, r request) (end, error) {
 	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	w := &wire{rw: &mortal{ReadWriteCloser: conn}} // the answer takes no time
+	w := &wire{rw: &mortal{ReadWriteCloser: conn}} // the shim answers at once
 	if err := w.request(r); err != nil {
 		return end{}, cut(err)
 	}
@@ -135,7 +136,7 @@ func exchange(ctx context.Context, conn io.ReadWriteCloser, r request) (end, err
 	return e, e.err()
 }
 
-// request opens the connection, which takes no time where somebody is there.
+// request sends the first message, which a living shim reads at once.
 func (w *wire) request(r request) error {
 	timer := time.AfterFunc(maxSilence, func() { _ = w.rw.Close() })
 	defer timer.Stop()
@@ -143,8 +144,7 @@ func (w *wire) request(r request) error {
 	return w.writeJSON(kindRequest, r)
 }
 
-// guard returns the connection with an end to its silence, where the shim is one
-// that sends pulses.
+// guard limits the silence of the connection if the shim sends keepalives.
 func (a Ask) guard(conn io.ReadWriteCloser) io.ReadWriteCloser {
 	if !a.Pulses {
 		return conn

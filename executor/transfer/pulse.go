@@ -9,11 +9,11 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// errSilent is the fault of a connection from which nothing comes.
-var errSilent = run.Errorf(run.CodeUnavailable, "nothing was heard of the task for %s", maxSilence)
+// errSilent is the error of a connection that was silent for too long.
+var errSilent = run.Errorf(run.CodeUnavailable, "no message from the task for %s", maxSilence)
 
-// pulse sends a pulse again and again, until the function that it returns is
-// called; none is under way when that returns.
+// pulse sends keepalives periodically until the returned function is called. No
+// keepalive is being written once that returns.
 func (w *wire) pulse() (stop func()) {
 	done := make(chan struct{})
 	var group sync.WaitGroup
@@ -26,12 +26,12 @@ func (w *wire) pulse() (stop func()) {
 				return
 			case <-ticker.C:
 				if !w.mu.TryLock() {
-					continue // what is being written is a pulse as well
+					continue // the message that is being written proves life too
 				}
 				err := w.put(kindPulse, nil)
 				w.mu.Unlock()
 				if err != nil {
-					return // whoever reads and writes finds out by himself
+					return // the readers and writers of the connection fail as well
 				}
 			}
 		}
@@ -42,7 +42,7 @@ func (w *wire) pulse() (stop func()) {
 	}
 }
 
-// mortal closes a connection when a read waited in vain for too long. The time
+// mortal closes a connection when a read has waited for maxSilence. The time
 // between reads does not count. One goroutine may read.
 type mortal struct {
 	io.ReadWriteCloser

@@ -16,10 +16,10 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// long is longer than any silence that is borne.
+// long exceeds every silence that is tolerated.
 const long = 10 * maxSilence
 
-// slow is a shim whose work takes its time, without a word.
+// slow is a shim that works for long without sending data.
 type slow struct{}
 
 var _ Handler = slow{}
@@ -43,7 +43,7 @@ func (slow) Answer(Answer) bool { return true }
 
 const ask = 7
 
-// calls are all that an executor asks for.
+// calls are all calls of an executor.
 func calls() map[string]func(ctx context.Context, conn io.ReadWriteCloser, wanted Ask) error {
 	return map[string]func(ctx context.Context, conn io.ReadWriteCloser, wanted Ask) error{
 		"inquire": func(ctx context.Context, conn io.ReadWriteCloser, wanted Ask) error {
@@ -69,7 +69,7 @@ func calls() map[string]func(ctx context.Context, conn io.ReadWriteCloser, wante
 	}
 }
 
-// A shim that works for long is waited for, since it says that it lives.
+// A shim that works for long and sends keepalives does not time out.
 func TestPulses_of_one_who_works(t *testing.T) {
 	t.Parallel()
 	for name, call := range calls() {
@@ -84,8 +84,8 @@ func TestPulses_of_one_who_works(t *testing.T) {
 	}
 }
 
-// A connection that neither brings nor ends is given up, and may be tried anew;
-// so it is where nobody reads what is sent.
+// A connection that neither sends nor ends times out and may be retried; so does
+// one that does not read.
 func TestPulses_of_one_who_is_silent(t *testing.T) {
 	t.Parallel()
 	for name, call := range calls() {
@@ -109,7 +109,7 @@ func TestPulses_of_one_who_is_silent(t *testing.T) {
 	}
 }
 
-// A shim of a build that knows no pulses is waited for as long as it takes.
+// A shim of a build without keepalives does not time out.
 func TestPulses_unknown_to_the_shim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestPulses_unknown_to_the_shim(t *testing.T) {
 	})
 }
 
-// An executor of a build that knows no pulses gets none.
+// An executor of a build without keepalives receives none.
 func TestPulses_unknown_to_the_executor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

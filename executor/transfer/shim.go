@@ -8,27 +8,27 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Handler is what a shim does for a step that waits.
+// Handler is the part of a shim that serves a waiting step.
 type Handler interface {
-	// Ask tells what the step wants.
+	// Ask returns the request of the step.
 	Ask() Ask
-	// Pack writes the archive of what the step saves.
+	// Pack writes the archive of the files that the step saves.
 	Pack(w io.Writer, l Limits) (archive.Stats, error)
-	// Unpack unpacks an archive to where the step restores. It need not read all
-	// of it where it fails.
+	// Unpack unpacks an archive to the paths that the step restores. It need not read
+	// all of it if it fails.
 	Unpack(r io.Reader, l Limits) (archive.Stats, error)
 	// Answer ends the step. It reports whether the step waited for it.
 	Answer(a Answer) bool
 }
 
-// Serve does what one connection asks for, and closes it. ask is the number of
-// the frame by which the step asked.
+// Serve serves one connection and closes it. ask is the number of the frame with
+// the step's request.
 func Serve(conn io.ReadWriteCloser, ask int64, h Handler) {
 	defer func() { _ = conn.Close() }()
 	w := &wire{rw: conn}
 	var r request
 	if err := w.readJSON(kindRequest, &r); err != nil {
-		return // there is nobody, or nobody who would understand an answer
+		return // there is no executor, or none that would understand an answer
 	}
 	stop := func() {}
 	if r.Pulses {
@@ -40,10 +40,10 @@ func Serve(conn io.ReadWriteCloser, ask int64, h Handler) {
 		e.Code, e.Fault = run.CodeOf(err), err.Error()
 	}
 	if w.writeJSON(kindEnd, e) != nil {
-		return // whoever does not get it asks again
+		return // an executor that misses the answer repeats the request
 	}
 	if err != nil && r.Verb == verbUnpack {
-		// Whoever sends is not cut off before it has read why.
+		// The executor must be able to send all data before it reads the error.
 		_, _ = io.Copy(io.Discard, conn)
 	}
 }
@@ -52,7 +52,7 @@ func serve(w *wire, r request, ask int64, h Handler) (e end, err error) {
 	switch {
 	case r.Version < 1 || r.Version > Version:
 		return e, run.Errorf(run.CodeNotSupported,
-			"the executor speaks version %d of the transfer of archives, this shim up to %d", r.Version, Version)
+			"the executor uses version %d of the archive transfer protocol, this shim supports up to %d", r.Version, Version)
 	case r.Ask != ask:
 		return e, run.Errorf(run.CodeConflict, "the step of frame %d does not wait", r.Ask)
 	}
@@ -70,7 +70,7 @@ func serve(w *wire, r request, ask int64, h Handler) (e end, err error) {
 			err = run.Errorf(run.CodeConflict, "the step does not wait any more")
 		}
 	default:
-		err = run.Errorf(run.CodeNotSupported, "this shim can not %q", r.Verb)
+		err = run.Errorf(run.CodeNotSupported, "this shim does not support %q", r.Verb)
 	}
 	return e, err
 }
@@ -84,7 +84,7 @@ func (d dataWriter) Write(p []byte) (int, error) {
 	for len(p) > 0 {
 		n := min(len(p), chunk)
 		if err := d.wire.write(kindData, p[:n]); err != nil {
-			return written, fmt.Errorf("writing the archive: %w", err)
+			return written, fmt.Errorf("write the archive: %w", err)
 		}
 		written += n
 		p = p[n:]

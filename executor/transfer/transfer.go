@@ -1,17 +1,17 @@
-// Package transfer is the protocol by which archives pass between a task's shim
-// and its executor, while a step waits.
+// Package transfer is the protocol by which a task's shim and its executor transfer
+// archives, while a step waits.
 //
-// A step that moves an archive tells so by a frame of kind run.FrameAsk, and
-// waits. Whoever has the task opens connections to the shim, one after another,
-// each for one purpose: Inquire asks what the step wants, Pack has the shim pack
-// files and reads the archive, Unpack has it unpack one, Send ends the step. All
-// but the last may be repeated as often as needed, by whatever process. A
-// connection that breaks off is never taken for an end: only a last message makes
-// a stream whole.
+// A step that moves an archive writes a frame of kind run.FrameAsk, and waits. The
+// executor that has the task opens connections to the shim, one after another, each
+// for one purpose: Inquire reads the request of the step, Pack makes the shim pack
+// files and reads the archive, Unpack makes it unpack one, Send sends the answer,
+// which ends the step. All but the last may be repeated as often as needed, by any
+// process. A connection that breaks off never counts as an end: only an end message
+// completes a stream.
 //
-// Not every connection tells that it broke off: one into a pod may stay silent for
-// ever. So the shim sends pulses while it works, and who hears nothing for some of
-// them takes the connection for broken off.
+// Not every connection reports that it broke off: one into a pod may stay silent
+// indefinitely. So the shim sends keepalives while it works, and the executor
+// treats a connection without any for maxSilence as broken off.
 package transfer
 
 import (
@@ -27,8 +27,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Version is the version of the protocol that this build speaks. A shim takes
-// requests of versions up to its own.
+// Version is the version of the protocol of this build. A shim accepts requests of
+// versions up to its own.
 const Version = 1
 
 const (
@@ -36,24 +36,24 @@ const (
 	chunk = 64 << 10
 	// maxMessage bounds any message.
 	maxMessage = 256 << 10
-	// pulseEach is how often a shim sends a pulse while it works.
+	// pulseEach is the interval of a shim's keepalives while it works.
 	pulseEach = 10 * time.Second
-	// maxSilence is after how long a silence a connection is taken for broken
-	// off. Who works on a busy host may miss a pulse or two.
+	// maxSilence is the silence after which a connection counts as broken off. A
+	// process on a busy host may miss a keepalive or two.
 	maxSilence = 3 * pulseEach
 )
 
-// kind is what a message is.
+// kind is the kind of a message.
 type kind byte
 
 const (
 	kindRequest kind = 'r' // JSON of a request; the first of a connection
 	kindData    kind = 'd' // of an archive
 	kindEnd     kind = 'e' // JSON of an end; the last of its direction
-	kindPulse   kind = 'p' // nothing; never after an end
+	kindPulse   kind = 'p' // empty keepalive; never after an end
 )
 
-// verb is what a connection is for.
+// verb is the purpose of a connection.
 type verb string
 
 const (
@@ -63,40 +63,40 @@ const (
 	verbAnswer  verb = "answer"
 )
 
-// request opens a connection.
+// request is the first message of a connection.
 type request struct {
 	Version int     `json:"v"`
-	Ask     int64   `json:"ask"` // the number of the frame that asks
+	Ask     int64   `json:"ask"` // number of the frame with the step's request
 	Verb    verb    `json:"do"`
-	Pulses  bool    `json:"pulses,omitempty"` // are understood
+	Pulses  bool    `json:"pulses,omitempty"` // the executor accepts keepalives
 	Limits  Limits  `json:"limits,omitzero"`
 	Answer  *Answer `json:"answer,omitempty"`
 }
 
-// Limits bound what is packed or unpacked; 0 is no limit.
+// Limits bound an archive; 0 is no limit.
 type Limits struct {
 	Entries int64 `json:"entries,omitempty"`
 	Bytes   int64 `json:"bytes,omitempty"`
 }
 
-// Ask is what a step wants, as Inquire tells it.
+// Ask is the request of a step, as Inquire returns it.
 type Ask struct {
-	// Frame is the number of the frame that asks.
+	// Frame is the number of the frame with the request.
 	Frame int64 `json:"-"`
-	// Pulses is that the shim sends them while it packs and unpacks. A shim of
-	// an older build does not, and may be silent for as long as that takes.
+	// Pulses means that the shim sends keepalives while it packs and unpacks. A shim
+	// of an older build does not, and may be silent for as long as that takes.
 	Pulses bool `json:"pulses,omitempty"`
 
-	Type string   `json:"type"`           // as run.ArchiveStep tells it
+	Type string   `json:"type"`           // as run.ArchiveStep has it
 	Keys []string `json:"keys,omitempty"` // of a cache, evaluated
 }
 
-// Answer is what a step that asked is told in the end.
+// Answer is the answer to the request of a step.
 type Answer struct {
 	// Lines are for its log.
 	Lines []string `json:"lines,omitempty"`
-	// Fault says why the step failed, in words that follow its name, such as
-	// "could not restore the cache: ..."; "" where it succeeded.
+	// Fault says why the step failed, as a message that follows its name, such as
+	// "could not restore the cache: ..."; "" if it succeeded.
 	Fault string `json:"fault,omitempty"`
 }
 
@@ -104,7 +104,7 @@ type Answer struct {
 type end struct {
 	Stats archive.Stats `json:"stats,omitzero"`
 	Ask   *Ask          `json:"ask,omitempty"`
-	Code  run.Code      `json:"code,omitempty"` // "" where all went well
+	Code  run.Code      `json:"code,omitempty"` // "" for success
 	Fault string        `json:"fault,omitempty"`
 }
 
@@ -115,8 +115,7 @@ func (e end) err() error {
 	return &FaultError{Code: e.Code, Message: e.Fault}
 }
 
-// FaultError is what the shim says went wrong in the environment. To try again is of
-// no use.
+// FaultError is an error of the shim in the environment. A retry does not help.
 type FaultError struct {
 	Code    run.Code
 	Message string
@@ -125,23 +124,23 @@ type FaultError struct {
 // Error implements error.
 func (f *FaultError) Error() string { return f.Message }
 
-// errCut is the fault of a stream that ended before its end was told.
+// errCut is the error of a stream that ended without an end message.
 var errCut = errors.New("the connection broke off")
 
-// cut is an error of the way between the two: to try again may help.
+// cut converts an error of the connection: a retry may help.
 func cut(err error) error {
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errCut
 	}
-	return &run.Error{Code: run.CodeUnavailable, Message: "passing an archive between executor and task: " + err.Error(), Err: err}
+	return &run.Error{Code: run.CodeUnavailable, Message: "transfer an archive between executor and task: " + err.Error(), Err: err}
 }
 
 // wire reads and writes messages. One goroutine may read and others write.
 type wire struct {
 	rw   io.ReadWriteCloser
-	head [5]byte // kind and length of what is read
+	head [5]byte // kind and length of the current message
 
-	mu  sync.Mutex // of what is written
+	mu  sync.Mutex // guards writes
 	out []byte
 }
 
@@ -151,7 +150,7 @@ func (w *wire) write(k kind, payload []byte) error {
 	return w.put(k, payload)
 }
 
-// put writes a message; the lock is held.
+// put writes a message. The caller holds the lock.
 func (w *wire) put(k kind, payload []byte) error {
 	w.out = append(append(w.out[:0], byte(k)), 0, 0, 0, 0)
 	binary.BigEndian.PutUint32(w.out[1:], uint32(len(payload)))
@@ -163,7 +162,7 @@ func (w *wire) put(k kind, payload []byte) error {
 func (w *wire) writeJSON(k kind, v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {
-		return fmt.Errorf("encoding a message: %w", err)
+		return fmt.Errorf("encode a message: %w", err)
 	}
 	if len(text) > maxMessage {
 		return fmt.Errorf("a message of %d bytes is too long", len(text))
@@ -171,7 +170,7 @@ func (w *wire) writeJSON(k kind, v any) error {
 	return w.write(k, text)
 }
 
-// header reads the beginning of a message that is no pulse.
+// header reads the header of the next message other than a keepalive.
 func (w *wire) header() (kind, int, error) {
 	for {
 		if _, err := io.ReadFull(w.rw, w.head[:]); err != nil {
@@ -187,14 +186,14 @@ func (w *wire) header() (kind, int, error) {
 	}
 }
 
-// readJSON reads a message of the kind.
+// readJSON reads a message of the given kind.
 func (w *wire) readJSON(want kind, v any) error {
 	k, n, err := w.header()
 	if err != nil {
 		return err
 	}
 	if k != want {
-		return fmt.Errorf("a message of kind %q came in the place of one of kind %q", byte(k), byte(want))
+		return fmt.Errorf("got a message of kind %q instead of kind %q", byte(k), byte(want))
 	}
 	return w.payload(n, v)
 }
@@ -205,20 +204,20 @@ func (w *wire) payload(n int, v any) error {
 		return err
 	}
 	if err := json.Unmarshal(text, v); err != nil {
-		return fmt.Errorf("reading a message: %w", err)
+		return fmt.Errorf("read a message: %w", err)
 	}
 	return nil
 }
 
-// stream reads data until the end of a direction is told.
+// stream reads data until the end message.
 type stream struct {
 	wire *wire
-	left int // of the message that is read
+	left int // of the current message
 	end  *end
 	err  error
 }
 
-// Read implements io.Reader. io.EOF means that the stream is whole.
+// Read implements io.Reader. io.EOF means that the stream is complete.
 func (s *stream) Read(b []byte) (int, error) {
 	for s.err == nil && s.left == 0 {
 		s.err = s.next()
@@ -234,7 +233,7 @@ func (s *stream) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// next reads up to the next data.
+// next reads the header of the next data message.
 func (s *stream) next() error {
 	k, n, err := s.wire.header()
 	switch {
@@ -244,7 +243,7 @@ func (s *stream) next() error {
 		s.left = n
 		return nil
 	case k != kindEnd:
-		return cut(fmt.Errorf("a message of kind %q came within an archive", byte(k)))
+		return cut(fmt.Errorf("got a message of kind %q within an archive", byte(k)))
 	}
 	var e end
 	if err := s.wire.payload(n, &e); err != nil {
@@ -257,8 +256,8 @@ func (s *stream) next() error {
 	return io.EOF
 }
 
-// send writes all of r as data. It tells an error of r from one of the
-// connection.
+// send writes all of r as data. It returns an error of r and one of the connection
+// separately.
 func (w *wire) send(r io.Reader) (source, conn error) {
 	buffer := make([]byte, chunk)
 	for {

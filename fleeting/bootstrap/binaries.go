@@ -13,37 +13,37 @@ import (
 	"time"
 )
 
-// errNoWorker says that there is none for a kind of host.
-var errNoWorker = errors.New("there is no worker")
+// errNoWorker means that there is no worker for a kind of host.
+var errNoWorker = errors.New("no worker")
 
 // Binaries finds the worker for a kind of host. It is safe for concurrent use.
 type Binaries struct {
-	// Dir holds directories named OS-ARCH, such as linux-arm64, as Go names
-	// them, each with drover and drover-shim (.exe for windows); "": none.
+	// Dir holds directories named OS-ARCH in Go's terms, such as linux-arm64,
+	// each with drover and drover-shim (.exe for windows); "": none.
 	Dir string
-	// Drover and Shim are the files that hosts like this one get where Dir has
-	// none for them; "" for Drover: there are none.
+	// Drover and Shim are the files for hosts like this one, if Dir has none
+	// for them. "" for Drover: there are none.
 	Drover, Shim string
 
 	mu      sync.Mutex
 	digests map[string]digested
 }
 
-// digested is a file that was read before.
+// digested is a cached digest of a file.
 type digested struct {
 	modified time.Time
 	size     int64
 	sum      string
 }
 
-// program is a file that is uploaded.
+// program is a file to upload.
 type program struct {
-	path   string // here
-	name   string // there
+	path   string // on this host
+	name   string // on the target host
 	digest string
 }
 
-// find returns the worker of a kind of host.
+// find returns the worker for a kind of host.
 func (b *Binaries) find(system, arch string) ([]program, error) {
 	suffix := ""
 	if system == windows {
@@ -77,25 +77,26 @@ func (b *Binaries) find(system, arch string) ([]program, error) {
 	return found, nil
 }
 
-// digest returns the SHA-256 of a file, from memory where it has not changed.
+// digest returns the SHA-256 of a file. It caches the result until the file
+// changes.
 func (b *Binaries) digest(path string) (string, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	file, err := os.Open(path)
 	if err != nil {
-		return "", fmt.Errorf("opening the worker: %w", err)
+		return "", fmt.Errorf("open the worker: %w", err)
 	}
 	defer func() { _ = file.Close() }() // it was only read
 	info, err := file.Stat()
 	if err != nil {
-		return "", fmt.Errorf("opening the worker: %w", err)
+		return "", fmt.Errorf("open the worker: %w", err)
 	}
 	if known, ok := b.digests[path]; ok && known.size == info.Size() && known.modified.Equal(info.ModTime()) {
 		return known.sum, nil
 	}
 	hash := sha256.New()
 	if _, err := io.Copy(hash, file); err != nil {
-		return "", fmt.Errorf("reading the worker: %w", err)
+		return "", fmt.Errorf("read the worker: %w", err)
 	}
 	if b.digests == nil {
 		b.digests = make(map[string]digested)

@@ -11,70 +11,72 @@ import (
 	"github.com/drover-run/drover/fleeting"
 )
 
-// names are ids of executors as they get into paths and names of services.
+// names matches executor ids that are safe in paths and service names.
 var names = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$`)
 
-// Options say how the instances of a fleet become executors.
+// Options configure how the instances of a fleet become executors.
 type Options struct {
 	// Executor is the configuration of the executors; required.
 	Executor Executor
-	// Binaries finds what is uploaded; required.
+	// Binaries finds the programs to upload; required.
 	Binaries *Binaries
-	// HostKeys says which hosts are believed to be who they are.
+	// HostKeys defines which host keys are trusted.
 	HostKeys HostKeys
-	// UseExternalAddr connects to the external address of an instance; else it
-	// is the internal one where there is one.
+	// UseExternalAddr makes SSH connect to the external address of an instance.
+	// The default is the internal address, if there is one.
 	UseExternalAddr bool
-	// Dir is the absolute directory on the hosts that everything is kept below.
-	// "": /var/lib/drover for root, .drover in the home of other users, and
-	// C:\ProgramData\drover on Windows.
+	// Dir is an absolute directory on the hosts, below which all files are
+	// stored. "": /var/lib/drover for root, .drover in the home of other users,
+	// and C:\ProgramData\drover on Windows.
 	Dir string
-	// Sudo has commands run as root by a user who may sudo without a password.
+	// Sudo runs commands as root, for a user with passwordless sudo.
 	Sudo bool
-	// Ready is a command that succeeds once a host is ready for tasks. It is run
-	// before the executor is started: what fails it takes none.
+	// Ready is a command that succeeds once a host is ready for tasks. It runs
+	// before the executor starts; if it fails, the host gets no tasks.
 	Ready string
 	// ReadyTimeout bounds Ready; 0 means 10 minutes.
 	ReadyTimeout time.Duration
 	// RegisterTimeout bounds the wait for the executor; 0 means 2 minutes.
 	RegisterTimeout time.Duration
-	// Interval is between two attempts to connect, or questions whether the
-	// executor registered; 0 means 2 s.
+	// Interval is the time between two attempts to connect, and between two
+	// checks whether the executor has registered; 0 means 2 s.
 	Interval time.Duration
-	Logger   *slog.Logger // nil: nothing is logged
+	Logger   *slog.Logger // nil: no logging
 }
 
-// Target is an instance and the executor that it is to be.
+// Target is an instance and the executor that it becomes.
 type Target struct {
-	// Connect is what the plugin said of the instance.
+	// Connect is the plugin's connect info of the instance.
 	Connect fleeting.ConnectInfo
 	// Executor is the executor's id.
 	Executor string
-	// HostKey is what Remember got before; "" where the host is not known yet.
+	// HostKey is the key that an earlier call passed to StoreHostKey; "" if the
+	// host is not known yet.
 	HostKey string
-	// Remember is told the host's key when it is first seen, before any
-	// credential is shown to the host; where it fails, none is. Nil: the key is
-	// in the Result alone.
+	// Remember stores the host's key when it is first seen, before SSH sends
+	// any credential to the host. If it fails, no credential is sent. Nil: the
+	// key is only in the Result.
 	Remember func(ctx context.Context, key string) error
-	// Credential returns a bearer token that is good for this executor alone.
+	// Credential returns a bearer token that is valid only for this executor.
 	Credential func(ctx context.Context) (string, error)
-	// Registered reports whether the executor is online. Nil: nobody waits for it.
+	// Registered reports whether the executor is online. Nil: Start does not
+	// wait for it.
 	Registered func(ctx context.Context) (bool, error)
-	// Progress is told each step as it begins. Nil: nobody is.
+	// Progress is called when a step begins. It may be nil.
 	Progress func(Step)
 }
 
-// Result says what a Start found and did.
+// Result describes the host and the changes of a Start.
 type Result struct {
-	HostKey  string   `json:"host_key"` // as Target.HostKey wants it
+	HostKey  string   `json:"host_key"` // the value for Target.HostKey
 	OS       string   `json:"os"`
 	Arch     string   `json:"arch"`
-	Manager  string   `json:"manager"` // of the service: systemd, launchd, schtasks or process
+	Manager  string   `json:"manager"` // of services: systemd, launchd, schtasks or process
 	Uploaded []string `json:"uploaded,omitempty"`
-	Started  bool     `json:"started"` // false: it was running already, as it should be
+	Started  bool     `json:"started"` // false: it already ran with these settings
 }
 
-// SSH makes executors of instances over SSH. It is safe for concurrent use.
+// SSH turns instances into executors over SSH. It is safe for concurrent use.
 type SSH struct {
 	o Options
 }
@@ -82,7 +84,7 @@ type SSH struct {
 // NewSSH checks the options. It does not connect.
 func NewSSH(o Options) (*SSH, error) {
 	if o.Binaries == nil {
-		return nil, errors.New("bootstrapping needs the binaries of the worker")
+		return nil, errors.New("bootstrap: the binaries of the worker are required")
 	}
 	if err := o.Executor.validate(); err != nil {
 		return nil, err
@@ -104,12 +106,12 @@ func NewSSH(o Options) (*SSH, error) {
 	return &SSH{o: o}, nil
 }
 
-// Start makes the instance an executor, or sees that it is one, and replaces its
-// credential by a new one. Errors are of the type *Error where a step failed.
+// Start turns the instance into an executor, or verifies that it is one, and
+// replaces its credential. The failure of a step is an *Error.
 func (s *SSH) Start(ctx context.Context, t Target) (Result, error) {
 	var r Result
 	if t.Credential == nil {
-		return r, errors.New("bootstrapping needs a credential of the instance")
+		return r, errors.New("bootstrap: a credential of the instance is required")
 	}
 	h, err := s.open(ctx, t, &r)
 	if err != nil {
@@ -121,13 +123,13 @@ func (s *SSH) Start(ctx context.Context, t Target) (Result, error) {
 			return r, err
 		}
 	}
-	s.o.Logger.InfoContext(ctx, "the instance is an executor", "instance_id", t.Connect.ID, "executor", t.Executor, "host", h.conn.host,
+	s.o.Logger.InfoContext(ctx, "instance bootstrapped", "instance_id", t.Connect.ID, "executor", t.Executor, "host", h.conn.host,
 		"os", r.OS, "arch", r.Arch, "manager", r.Manager, "uploaded", r.Uploaded, "started", r.Started)
 	return r, nil
 }
 
-// Stop ends the service of the executor and removes its credential from the
-// instance. An instance that is none is left as it is.
+// Stop stops the service of the executor and removes its credential from the
+// instance. It does nothing on an instance that is no executor.
 func (s *SSH) Stop(ctx context.Context, t Target) error {
 	h, err := s.open(ctx, t, new(Result))
 	if err != nil {
@@ -139,10 +141,10 @@ func (s *SSH) Stop(ctx context.Context, t Target) error {
 	return err
 }
 
-// open connects and finds out what the host is.
+// open connects and probes the host.
 func (s *SSH) open(ctx context.Context, t Target, r *Result) (*host, error) {
 	if !names.MatchString(t.Executor) {
-		return nil, fmt.Errorf("bootstrapping %s: %q is no id of an executor", t.Connect.ID, t.Executor)
+		return nil, fmt.Errorf("bootstrap %s: %q is not a valid executor id", t.Connect.ID, t.Executor)
 	}
 	t.begin(StepConnect)
 	conn, err := s.connect(ctx, t, r)

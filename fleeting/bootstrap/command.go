@@ -11,10 +11,10 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// outputLimit is how much of the output of a command is kept, from its end.
+// outputLimit is how many bytes at the end of a command's output are kept.
 const outputLimit = 64 << 10
 
-// run runs a command line on the host and returns what it wrote to stdout.
+// run runs a command line on the host and returns its stdout.
 func (c *connection) run(ctx context.Context, step Step, line string, stdin io.Reader) (string, error) {
 	fault := &Error{Step: step, Instance: c.instance, Host: c.host, Reason: ReasonLost}
 	session, err := c.client.NewSession()
@@ -26,8 +26,8 @@ func (c *connection) run(ctx context.Context, step Step, line string, stdin io.R
 	var mu sync.Mutex
 	out, all := &tail{mu: &mu}, &tail{mu: &mu}
 	session.Stdin, session.Stdout, session.Stderr = stdin, io.MultiWriter(out, all), all
-	// A session ends with its command, and a server that is asked to end it
-	// waits for that: only the end of the connection is at once.
+	// A session ends with its command, and a server delays a requested end
+	// until then: only closing the connection takes effect immediately.
 	detach := context.AfterFunc(ctx, func() {
 		_ = session.Signal(ssh.SIGTERM)
 		_ = c.client.Close()
@@ -46,7 +46,7 @@ func (c *connection) run(ctx context.Context, step Step, line string, stdin io.R
 		fault.Reason, fault.ExitCode, fault.Err = ReasonCommand, exit.ExitStatus(), fmt.Errorf("ended by signal %s", exit.Signal())
 	case errors.As(err, &exit):
 		fault.Reason, fault.ExitCode = ReasonCommand, exit.ExitStatus()
-	default: // without an exit code nothing is known of how it ended
+	default: // without an exit code, the result is unknown
 		fault.Err = c.lost(ctx, err)
 	}
 	return out.String(), fault
@@ -59,8 +59,8 @@ func (c *connection) lost(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", errEnded, err)
 }
 
-// tail keeps the end of what is written to it. Several may share a lock: stdout
-// and stderr come side by side.
+// tail keeps the end of its input. Several tails may share a lock: stdout and
+// stderr arrive concurrently.
 type tail struct {
 	mu  *sync.Mutex
 	buf bytes.Buffer

@@ -22,9 +22,9 @@ import (
 const (
 	sshPort = 22
 	// attemptTimeout bounds one attempt to connect: a machine that is starting
-	// drops packets, and its kernel would be asked for minutes.
+	// drops packets, and the kernel would retry for minutes.
 	attemptTimeout = 20 * time.Second
-	// The defaults of the ecosystem, where a plugin says nothing.
+	// The defaults of fleeting, for plugins that set no value.
 	connectTimeout = 10 * time.Minute
 	keepalive      = 30 * time.Second
 )
@@ -42,16 +42,15 @@ type connection struct {
 	alive    sync.WaitGroup
 }
 
-// connect tries until the connector's timeout, except where trying again does
-// not help.
+// connect retries until the connector's timeout, unless the error is permanent.
 func (s *SSH) connect(ctx context.Context, t Target, r *Result) (*connection, error) {
 	fault := &Error{Step: StepConnect, Instance: t.Connect.ID, Reason: ReasonUnsupported}
 	if p := t.Connect.Protocol; p != "" && p != "ssh" {
-		fault.Err = fmt.Errorf("instances are reached over ssh, not %s", p)
+		fault.Err = fmt.Errorf("only ssh is supported, not %s", p)
 		return nil, fault
 	}
 	if fault.Host = addressOf(t.Connect, s.o.UseExternalAddr); fault.Host == "" {
-		fault.Err = errors.New("the plugin gave no address")
+		fault.Err = errors.New("the plugin returned no address")
 		return nil, fault
 	}
 	auth, err := authOf(t.Connect)
@@ -69,7 +68,7 @@ func (s *SSH) connect(ctx context.Context, t Target, r *Result) (*connection, er
 	}
 	client, err := backoff.Retry(ctx, operation, backoff.WithBackOff(backoff.NewConstantBackOff(s.o.Interval)),
 		backoff.WithMaxElapsedTime(patience), backoff.WithNotify(func(err error, _ time.Duration) {
-			s.o.Logger.DebugContext(ctx, "cannot connect yet", "instance_id", t.Connect.ID, "error", err)
+			s.o.Logger.DebugContext(ctx, "failed to connect to an instance, retrying", "instance_id", t.Connect.ID, "error", err)
 		}))
 	if err != nil {
 		if fault.Err = err; fault.Reason == ReasonUnreachable {
@@ -88,7 +87,7 @@ func (s *SSH) attempt(ctx context.Context, t Target, fault *Error, auth []ssh.Au
 	fault.Reason = ReasonUnreachable
 	if !t.Connect.Expires.IsZero() && !time.Now().Before(t.Connect.Expires) {
 		fault.Reason = ReasonExpired
-		return nil, fmt.Errorf("what the plugin said of the instance was good until %s", t.Connect.Expires.UTC().Format(time.RFC3339))
+		return nil, fmt.Errorf("the plugin's connect info expired at %s", t.Connect.Expires.UTC().Format(time.RFC3339))
 	}
 	held, err := s.o.HostKeys.check(fault.Host, t.HostKey)
 	if err != nil {
@@ -125,7 +124,7 @@ func (s *SSH) attempt(ctx context.Context, t Target, fault *Error, auth []ssh.Au
 		_ = conn.Close()
 		if believed && !ended(err) {
 			fault.Reason = ReasonAuth
-		} else if strings.Contains(err.Error(), "no common algorithm for host key") { // it has no key of the kind that is known
+		} else if strings.Contains(err.Error(), "no common algorithm for host key") { // the host has no key of the known type
 			fault.Reason = ReasonHostKey
 		}
 		return nil, err
@@ -133,26 +132,27 @@ func (s *SSH) attempt(ctx context.Context, t Target, fault *Error, auth []ssh.Au
 	return ssh.NewClient(secured, channels, requests), nil
 }
 
-// remember keeps the key of a host that was not known.
+// remember stores the key of a new host.
 func remember(ctx context.Context, t Target, key ssh.PublicKey, r *Result) error {
 	r.HostKey = string(bytes.TrimSpace(ssh.MarshalAuthorizedKey(key)))
 	if t.Remember == nil || t.HostKey == r.HostKey {
 		return nil
 	}
 	if err := t.Remember(ctx, r.HostKey); err != nil {
-		return fmt.Errorf("remembering the host's key: %w", err)
+		return fmt.Errorf("store the host's key: %w", err)
 	}
 	return nil
 }
 
-// ended reports whether the connection broke, rather than that the host refused.
+// ended reports whether the connection broke, as opposed to a refusal by the
+// host.
 func ended(err error) bool {
 	var network net.Error
 	return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.As(err, &network)
 }
 
-// addressOf returns address and port of an instance, "" where it has none. An
-// address may have a port of its own.
+// addressOf returns the address and port of an instance, or "" if it has no
+// address. An address may include a port.
 func addressOf(c fleeting.ConnectInfo, external bool) string {
 	address := c.InternalAddr
 	if external && c.ExternalAddr != "" || address == "" {
@@ -167,13 +167,13 @@ func addressOf(c fleeting.ConnectInfo, external bool) string {
 	return net.JoinHostPort(strings.Trim(address, "[]"), strconv.Itoa(cmp.Or(c.ProtocolPort, sshPort)))
 }
 
-// authOf returns how to prove who connects: by the key, and by the password.
+// authOf returns the authentication methods: the private key, and the password.
 func authOf(c fleeting.ConnectInfo) ([]ssh.AuthMethod, error) {
 	var methods []ssh.AuthMethod
 	if len(c.Key) > 0 {
 		signer, err := ssh.ParsePrivateKey(c.Key)
 		if err != nil {
-			return nil, fmt.Errorf("reading the private key: %w", err)
+			return nil, fmt.Errorf("parse the private key: %w", err)
 		}
 		methods = append(methods, ssh.PublicKeys(signer))
 	}
@@ -188,13 +188,13 @@ func authOf(c fleeting.ConnectInfo) ([]ssh.AuthMethod, error) {
 			}))
 	}
 	if len(methods) == 0 {
-		return nil, errors.New("the plugin gave neither a key nor a password")
+		return nil, errors.New("the plugin returned neither a key nor a password")
 	}
 	return methods, nil
 }
 
-// keepAlive asks the host for a sign of life every so often, and ends the
-// connection where none comes: a machine that was deleted does not hang up.
+// keepAlive sends keepalive requests to the host, and closes the connection if
+// the host does not answer: a machine that was deleted does not close it.
 func (c *connection) keepAlive(every time.Duration) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()

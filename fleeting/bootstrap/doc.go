@@ -1,8 +1,9 @@
-// Package bootstrap makes an instance of a fleet an executor: it connects over
-// SSH, uploads the worker that matches the host, gives it a configuration and a
-// credential of its own, starts it as a service, and waits until it registered.
+// Package bootstrap turns an instance of a fleet into an executor: it connects
+// over SSH, uploads the worker for the host, gives the host its own
+// configuration and credential, starts the worker as a service, and waits until
+// it has registered.
 //
-// Every step can be repeated: a call that was cut off anywhere is made again and
-// goes on from what is there. What is uploaded is told by its digest; nothing
-// secret is ever in an argument of a command.
+// Every step is idempotent: after an interruption, the same call is repeated
+// and continues with the existing files. Uploaded files are identified by their
+// digest. No secret is ever in an argument of a command.
 package bootstrap

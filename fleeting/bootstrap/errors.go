@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Step is a part of making an instance an executor.
+// Step is a step of a bootstrap.
 type Step string
 
-// The steps, in their order. StepStop undoes them.
+// The steps, in their order. StepStop reverts them.
 const (
 	StepConnect   Step = "connect"
 	StepProbe     Step = "probe"
@@ -20,29 +20,29 @@ const (
 	StepStop      Step = "stop"
 )
 
-// Reason says what kind of failure a step had.
+// Reason classifies the failure of a step.
 type Reason string
 
 // The reasons.
 const (
-	// ReasonUnreachable: nobody answered as an SSH server until the timeout.
+	// ReasonUnreachable: no SSH server answered within the timeout.
 	ReasonUnreachable Reason = "unreachable"
-	// ReasonLost: the connection ended in the middle.
+	// ReasonLost: the connection broke.
 	ReasonLost Reason = "lost"
-	// ReasonExpired: what the plugin said is not good any more; ask it again.
+	// ReasonExpired: the connect info has expired; call the plugin again.
 	ReasonExpired Reason = "expired"
-	// ReasonHostKey: the host is not who it was, or is not known.
+	// ReasonHostKey: the host key has changed, or is not known.
 	ReasonHostKey Reason = "host_key"
-	// ReasonAuth: the host takes none of the credentials.
+	// ReasonAuth: the host rejects all credentials.
 	ReasonAuth Reason = "auth"
 	// ReasonCommand: a command on the host failed.
 	ReasonCommand Reason = "command"
-	// ReasonTimeout: a command, or the executor, took too long.
+	// ReasonTimeout: a command, or the registration, took too long.
 	ReasonTimeout Reason = "timeout"
-	// ReasonUnsupported: there is no worker for this kind of host, or no way to
-	// connect to it.
+	// ReasonUnsupported: there is no worker for this kind of host, or no
+	// supported way to connect to it.
 	ReasonUnsupported Reason = "unsupported"
-	// ReasonLocal: what the step needs from this side is not to be had.
+	// ReasonLocal: a local input of the step is not available.
 	ReasonLocal Reason = "local"
 )
 
@@ -62,15 +62,15 @@ type Error struct {
 	Instance string
 	Host     string // address and port; "" before it is known
 	Reason   Reason
-	ExitCode int    // of the command, where Reason is command
-	Output   string // the end of what the command, or the executor, said
+	ExitCode int    // of the command, if Reason is command
+	Output   string // the end of the output of the command or the executor
 	Err      error
 }
 
 // Error implements error.
 func (e *Error) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "bootstrapping %s", e.Instance)
+	fmt.Fprintf(&b, "bootstrap %s", e.Instance)
 	if e.Host != "" {
 		fmt.Fprintf(&b, " at %s", e.Host)
 	}
@@ -90,10 +90,10 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap returns what the step failed by.
+// Unwrap returns the cause of the failure.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Retryable reports whether to try the instance again may help.
+// Retryable reports whether another attempt on the instance may succeed.
 func (e *Error) Retryable() bool { return e.Reason.retryable() }
 
 const (
@@ -101,7 +101,7 @@ const (
 	tailBytes = 4 << 10
 )
 
-// tailOf returns the last lines of what a command said.
+// tailOf returns the last lines of a command's output.
 func tailOf(text string) string {
 	text = strings.ToValidUTF8(strings.TrimSpace(text), "?")
 	lines := strings.Split(text, "\n")

@@ -9,33 +9,33 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Executor is the configuration of the executors that instances become. What
-// it is called in the files of executors is in docs/configuration.md.
+// Executor is the configuration of the executors of a fleet.
+// docs/configuration.md has the names in the executors' files.
 type Executor struct {
 	Pool       string
 	Driver     string
 	Slots      int
 	Labels     map[string]string
 	Privileged bool
-	// RemoveAfter is how long an executor may be out of contact until it is
+	// RemoveAfter is how long an executor may be out of contact before it is
 	// removed; 0: ten minutes.
 	RemoveAfter time.Duration
 	// Gateway is the URL of the gateway; InsecureGateway allows one that is
 	// neither https nor loopback.
 	Gateway         string
 	InsecureGateway bool
-	// Relay is how instances reach Temporal; without its address they reach
-	// Temporal directly and are trusted like operators.
+	// Relay describes how instances reach Temporal. Without its address they
+	// connect to Temporal directly, and are trusted like operators.
 	Relay Relay
 	// Temporal is the address of Temporal, and Namespace its namespace.
 	Temporal, Namespace string
 	LogLevel            string // "": info
 }
 
-// Relay says how a relay is reached.
+// Relay describes the connection to a relay.
 type Relay struct {
 	Address    string
-	CA         []byte // authority of its certificate, in PEM; nil: those of the hosts
+	CA         []byte // authority of its certificate, in PEM; nil: the hosts' own authorities
 	ServerName string
 	Insecure   bool
 }
@@ -91,7 +91,7 @@ func (e Executor) file(id string, p paths) ([]byte, error) {
 	encoder := yaml.NewEncoder(out)
 	encoder.SetIndent(2)
 	if err := encoder.Encode(map[string]any{"log": log, "temporal": temporal, "executor": executor}); err != nil {
-		return nil, fmt.Errorf("writing the executor's configuration: %w", err)
+		return nil, fmt.Errorf("write the executor's configuration: %w", err)
 	}
 	return out.Bytes(), nil
 }

@@ -46,11 +46,11 @@ func TestStart_wrong_host_key(t *testing.T) {
 			require.Equal(t, w.Address, fault.Host)
 			require.False(t, fault.Retryable())
 			require.ErrorContains(t, fault, ssh.FingerprintSHA256(w.HostKey))
-			require.Empty(t, w.tokens, "no credential was made for it")
+			require.Empty(t, w.tokens, "no credential was created for it")
 			require.NoDirExists(t, w.dir)
 			log, err := os.ReadFile(w.Log)
 			require.NoError(t, err)
-			require.NotContains(t, string(log), "Accepted", "no proof of who connects was shown to it")
+			require.NotContains(t, string(log), "Accepted", "no authentication was attempted")
 		})
 	}
 }
@@ -66,7 +66,7 @@ func TestStart_known_hosts(t *testing.T) {
 	require.NoError(t, w.stop())
 }
 
-// The key of a host is remembered before anything is shown to the host.
+// The key of a host is stored before any credential is sent to the host.
 func TestStart_remembers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -111,7 +111,7 @@ func TestStart_wrong_credentials(t *testing.T) {
 	}
 }
 
-// A password that is wrong does not matter where the key is right.
+// A wrong password does not matter if the key is right.
 func TestStart_key_or_password(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -130,8 +130,8 @@ func TestStart_ready_command(t *testing.T) {
 	require.Equal(t, 7, fault.ExitCode)
 	require.False(t, fault.Retryable())
 	require.Contains(t, fault.Output, "the disk is not there")
-	require.ErrorContains(t, fault, "bootstrapping i-1 at "+w.Address+": ready: exit code 7: the ready command failed; the last lines were:\n")
-	require.Empty(t, w.processes(), "nothing serves tasks on a host that is not ready")
+	require.ErrorContains(t, fault, "bootstrap i-1 at "+w.Address+": ready: exit code 7: the ready command failed; the last lines were:\n")
+	require.Empty(t, w.processes(), "no executor runs on a host that is not ready")
 
 	w.options.Ready, w.options.ReadyTimeout = "sleep 60", 50*time.Millisecond
 	fault = w.fails(bootstrap.StepReady)
@@ -154,7 +154,7 @@ func TestStart_unreachable(t *testing.T) {
 	require.True(t, fault.Retryable())
 	require.ErrorIs(t, fault, syscall.ECONNREFUSED)
 
-	// It is tried until the machine answers.
+	// Start retries until the machine answers.
 	w.target.Connect.Timeout = time.Minute
 	began, ended := make(chan struct{}), make(chan error, 1)
 	w.target.Progress = func(s bootstrap.Step) {
@@ -181,17 +181,17 @@ func TestStart_what_cannot_be(t *testing.T) {
 		reason bootstrap.Reason
 		text   string
 	}{
-		"expired": {func(w *world) { w.target.Connect.Expires = time.Now().Add(-time.Second) }, bootstrap.StepConnect, bootstrap.ReasonExpired, "was good until"},
-		"winrm":   {func(w *world) { w.target.Connect.Protocol = "winrm" }, bootstrap.StepConnect, bootstrap.ReasonUnsupported, "over ssh, not winrm"},
-		"nowhere": {func(w *world) { w.target.Connect.InternalAddr = "" }, bootstrap.StepConnect, bootstrap.ReasonUnsupported, "gave no address"},
-		"os":      {func(w *world) { w.target.Connect.OS = "plan9" }, bootstrap.StepProbe, bootstrap.ReasonUnsupported, "by the plugin plan9"},
+		"expired": {func(w *world) { w.target.Connect.Expires = time.Now().Add(-time.Second) }, bootstrap.StepConnect, bootstrap.ReasonExpired, "connect info expired"},
+		"winrm":   {func(w *world) { w.target.Connect.Protocol = "winrm" }, bootstrap.StepConnect, bootstrap.ReasonUnsupported, "only ssh is supported, not winrm"},
+		"nowhere": {func(w *world) { w.target.Connect.InternalAddr = "" }, bootstrap.StepConnect, bootstrap.ReasonUnsupported, "returned no address"},
+		"os":      {func(w *world) { w.target.Connect.OS = "plan9" }, bootstrap.StepProbe, bootstrap.ReasonUnsupported, "the plugin reports plan9"},
 		"no worker": {
-			func(w *world) { w.options.Binaries = &bootstrap.Binaries{Dir: t.TempDir()} }, bootstrap.StepUpload, bootstrap.ReasonUnsupported, "there is no worker for " + runtime.GOOS,
+			func(w *world) { w.options.Binaries = &bootstrap.Binaries{Dir: t.TempDir()} }, bootstrap.StepUpload, bootstrap.ReasonUnsupported, "no worker for " + runtime.GOOS,
 		},
 		"directory": {func(w *world) { w.options.Dir = "/tmp/a b" }, bootstrap.StepProbe, bootstrap.ReasonUnsupported, "plain absolute path"},
 		"credential": {func(w *world) {
 			w.target.Credential = func(context.Context) (string, error) { return "", errors.New("no key") }
-		}, bootstrap.StepConfigure, bootstrap.ReasonLocal, "making the credential: no key"},
+		}, bootstrap.StepConfigure, bootstrap.ReasonLocal, "create the credential: no key"},
 		"disk": {func(w *world) {
 			require.NoError(w.t, os.MkdirAll(w.dir, 0o700))
 			require.NoError(w.t, os.WriteFile(filepath.Join(w.dir, "bin"), nil, 0o600))
@@ -208,7 +208,7 @@ func TestStart_what_cannot_be(t *testing.T) {
 	}
 }
 
-// What an executor says that does not register is in the error.
+// The error contains the output of an executor that does not register.
 func TestStart_not_registered(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -226,7 +226,7 @@ func TestStart_not_registered(t *testing.T) {
 	require.NoError(t, w.stop())
 }
 
-// Nothing that is secret is seen by others of the host.
+// Other users of the host cannot read secrets.
 func TestStart_shows_no_secret(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

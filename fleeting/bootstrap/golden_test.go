@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// kinds are hosts as their probes tell of them.
+// kinds holds the hosts by the output of their probes.
 func kinds() map[string]string {
 	return map[string]string{
 		"linux-systemd": "os=Linux\narch=x86_64\nuid=0\nhome=/root\nroot=true\nsystemd=true\n",
@@ -43,8 +43,8 @@ func hostOf(t *testing.T, facts string) *host {
 	return h
 }
 
-// scripts are what is run on a host, and the files that its service manager
-// gets, by name.
+// scripts returns the commands for a host, and the files for its service
+// manager, by name.
 func scripts(h *host) (run, files map[string]string) {
 	secret := remoteFile{path: h.place.token, dir: h.place.dir, temp: ".new-fleet-i-1~X", digest: strings.Repeat("0", 64), mode: "0600"}
 	run = map[string]string{
@@ -58,7 +58,8 @@ func scripts(h *host) (run, files map[string]string) {
 	return run, files
 }
 
-// TestCommands holds what is run on each kind of host to what somebody looked at.
+// TestCommands compares the commands for each kind of host with reviewed golden
+// files.
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	for kind, facts := range kinds() {
@@ -83,7 +84,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// Every shell that may be /bin/sh reads the scripts.
+// Every shell that may be /bin/sh can parse the scripts.
 func TestCommands_are_shell(t *testing.T) {
 	t.Parallel()
 	for kind, facts := range kinds() {
@@ -149,7 +150,7 @@ func TestPowershell_line(t *testing.T) {
 	require.Equal(t, "$ErrorActionPreference = 'Stop'; $ProgressPreference = 'SilentlyContinue'\n'it''s'", string(utf16.Decode(units)))
 }
 
-// What OpenSSH hands to cmd.exe may not be longer than it reads.
+// OpenSSH passes the command to cmd.exe, which limits its length.
 func TestPowershell_lines_are_short(t *testing.T) {
 	t.Parallel()
 	h := hostOf(t, kinds()["windows"])
@@ -199,8 +200,8 @@ func TestAddressOf(t *testing.T) {
 	both := fleeting.ConnectInfo{ExternalAddr: "192.0.2.1", InternalAddr: "10.0.0.1"}
 	require.Equal(t, "10.0.0.1:22", addressOf(both, false))
 	require.Equal(t, "192.0.2.1:22", addressOf(both, true))
-	require.Equal(t, "192.0.2.1:22", addressOf(fleeting.ConnectInfo{ExternalAddr: "192.0.2.1"}, false), "there is no other")
-	require.Equal(t, "10.0.0.1:22", addressOf(fleeting.ConnectInfo{InternalAddr: "10.0.0.1"}, true), "there is no other")
+	require.Equal(t, "192.0.2.1:22", addressOf(fleeting.ConnectInfo{ExternalAddr: "192.0.2.1"}, false), "the only address")
+	require.Equal(t, "10.0.0.1:22", addressOf(fleeting.ConnectInfo{InternalAddr: "10.0.0.1"}, true), "the only address")
 	require.Equal(t, "10.0.0.1:2222", addressOf(fleeting.ConnectInfo{InternalAddr: "10.0.0.1", Connector: fleeting.Connector{ProtocolPort: 2222}}, false))
 	require.Equal(t, "10.0.0.1:2223", addressOf(fleeting.ConnectInfo{InternalAddr: "10.0.0.1:2223"}, false))
 	require.Equal(t, "[2001:db8::1]:22", addressOf(fleeting.ConnectInfo{InternalAddr: "2001:db8::1"}, false))
@@ -250,7 +251,7 @@ func TestNewSSH_checks(t *testing.T) {
 	for text, spoil := range map[string]func(*Options){
 		"binaries": func(o *Options) { o.Binaries = nil }, "a pool": func(o *Options) { o.Executor.Pool = "" }, "one slot": func(o *Options) { o.Executor.Slots = 0 },
 		"the gateway": func(o *Options) { o.Executor.Gateway = "" }, "a relay, or": func(o *Options) { o.Executor.Temporal = "" },
-		"no host key policy": func(o *Options) { o.HostKeys.Policy = "maybe" }, "needs a file": func(o *Options) { o.HostKeys.Policy = KnownHosts },
+		"no host key policy": func(o *Options) { o.HostKeys.Policy = "maybe" }, "requires a file": func(o *Options) { o.HostKeys.Policy = KnownHosts },
 		"known hosts": func(o *Options) { o.HostKeys = HostKeys{Policy: KnownHosts, File: "/none"} },
 	} {
 		o := good

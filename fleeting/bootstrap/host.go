@@ -15,14 +15,14 @@ import (
 	"time"
 )
 
-// The systems that there is a way to start a service on, as Go names them.
+// The systems with a supported service manager, in Go's terms.
 const (
 	linux   = "linux"
 	darwin  = "darwin"
 	windows = "windows"
 )
 
-// host is a host that is connected to.
+// host is a connected host.
 type host struct {
 	o      Options
 	conn   *connection
@@ -31,30 +31,32 @@ type host struct {
 	arch   string
 	place  place
 
-	stamp string // of everything that the service was started with
+	stamp string // digest of everything that the service was started with
 }
 
-// system knows the command lines of a kind of host. All of them can be repeated.
+// system builds the command lines for a kind of host. All of them are
+// idempotent.
 type system interface {
-	// line makes a command line of a script.
+	// line builds the command line that runs a script.
 	line(script string, sudo bool) string
-	// probe tells key=value lines: os, arch, home, root, systemd.
+	// probe prints key=value lines: os, arch, home, root, systemd.
 	probe() string
-	// join makes a path.
+	// join joins the elements of a path.
 	join(elements ...string) string
-	// digest tells the SHA-256 of a file, or nothing where it is not there.
+	// digest prints the SHA-256 of a file, or nothing if the file does not
+	// exist.
 	digest(path string) string
-	// put makes a file of what comes over stdin: under another name first, and
-	// only as what it should be.
+	// put writes stdin to a file. It writes to a temporary name first, and
+	// renames the file only if its digest matches.
 	put(f remoteFile) string
 	// start starts the service, unless it runs and was started with the same
-	// stamp; it says started where it did.
+	// stamp. It prints startedOutput if it started the service.
 	start(p place, stamp string) string
-	// stop ends the service and removes what is secret.
+	// stop stops the service and removes the secrets.
 	stop(p place) string
-	// logs tells the end of what the service said.
+	// logs prints the end of the service's log.
 	logs(p place) string
-	// files are what the service manager needs.
+	// files returns the files for the service manager.
 	files(p place) []remoteFile
 }
 
@@ -62,13 +64,13 @@ type system interface {
 type remoteFile struct {
 	path    string
 	dir     string
-	temp    string // where it is written first, beside it
+	temp    string // its temporary name, in the same directory
 	digest  string
-	mode    string // as chmod takes it
+	mode    string // the argument of chmod
 	content []byte
 }
 
-// place says where everything of an executor is on its host.
+// place holds the paths of an executor on its host.
 type place struct {
 	executor string
 	manager  string // systemd, launchd, schtasks or process
@@ -85,7 +87,7 @@ type place struct {
 	state    string
 }
 
-// probe finds out what the host is, and where things go.
+// probe determines the kind of host, and the paths.
 func (h *host) probe(ctx context.Context, t Target) error {
 	order := []system{unix{}, powershell{}}
 	if t.Connect.OS == windows {
@@ -101,7 +103,7 @@ func (h *host) probe(ctx context.Context, t Target) error {
 		}
 		var fault *Error
 		if err == nil {
-			err = fmt.Errorf("it said %q", tailOf(out))
+			err = fmt.Errorf("unexpected output %q", tailOf(out))
 		} else if !errors.As(err, &fault) || fault.Reason != ReasonCommand {
 			return err
 		}
@@ -120,12 +122,12 @@ func readFacts(out string) map[string]string {
 	return facts
 }
 
-// settle checks what the host said of itself.
+// settle checks the output of the probe.
 func (h *host) settle(t Target, facts map[string]string) error {
 	h.os, h.arch = systemOf(facts["os"]), archOf(facts["arch"])
 	for _, c := range []struct{ what, want, got string }{{"os", t.Connect.OS, h.os}, {"arch", t.Connect.Arch, h.arch}} {
 		if c.want != "" && !strings.EqualFold(c.want, c.got) {
-			return h.fault(StepProbe, ReasonUnsupported, fmt.Errorf("its %s is %s, and by the plugin %s", c.what, c.got, c.want))
+			return h.fault(StepProbe, ReasonUnsupported, fmt.Errorf("its %s is %s, but the plugin reports %s", c.what, c.got, c.want))
 		}
 	}
 	p := place{executor: t.Executor, root: facts["root"] == "true", uid: facts["uid"], home: facts["home"], base: h.o.Dir}
@@ -151,7 +153,7 @@ func (h *host) settle(t Target, facts map[string]string) error {
 		p.base = h.system.join(p.home, ".drover")
 	}
 	if !plainPath(p.base) {
-		return h.fault(StepProbe, ReasonUnsupported, fmt.Errorf("%q is no plain absolute path to keep things below", p.base))
+		return h.fault(StepProbe, ReasonUnsupported, fmt.Errorf("the base directory %q is not a plain absolute path", p.base))
 	}
 	p.dir = h.system.join(p.base, "executors", p.executor)
 	p.config, p.token = h.system.join(p.dir, "config.yaml"), h.system.join(p.dir, "token")
@@ -160,8 +162,8 @@ func (h *host) settle(t Target, facts map[string]string) error {
 	return nil
 }
 
-// plainPath reports whether a path needs no quoting wherever it gets into: unit
-// files, lists of properties, command lines of tasks.
+// plainPath reports whether a path needs no quoting in unit files, property
+// lists and command lines of tasks.
 func plainPath(path string) bool {
 	rest := strings.TrimPrefix(path, "/")
 	if len(path) > 3 && path[1:3] == `:\` {
@@ -176,7 +178,7 @@ func systemOf(name string) string {
 	switch name := strings.ToLower(name); {
 	case strings.HasPrefix(name, "windows"):
 		return windows
-	default: // what uname says is what Go says, in lower case
+	default: // uname prints Go's name, except for upper case
 		return name
 	}
 }
@@ -196,7 +198,7 @@ func archOf(name string) string {
 	}
 }
 
-// upload brings the worker, what of it is not there already.
+// upload uploads the files of the worker that the host lacks.
 func (h *host) upload(ctx context.Context, t Target, r *Result) error {
 	t.begin(StepUpload)
 	worker, err := h.o.Binaries.find(h.os, h.arch)
@@ -205,8 +207,9 @@ func (h *host) upload(ctx context.Context, t Target, r *Result) error {
 	} else if err != nil {
 		return h.fault(StepUpload, ReasonLocal, err)
 	}
-	// Both are in one directory, since drover finds the shim beside itself, and
-	// one for each build, so that none is replaced that runs.
+	// Both files share a directory, because drover looks for the shim in its
+	// own directory. Each build has its own directory, so that no running
+	// program is replaced.
 	both := sha256.New()
 	for _, b := range worker {
 		both.Write([]byte(b.digest))
@@ -227,12 +230,12 @@ func (h *host) upload(ctx context.Context, t Target, r *Result) error {
 	return nil
 }
 
-// configure writes the executor's files. The credential is a new one each time.
+// configure writes the executor's files. Each call creates a new credential.
 func (h *host) configure(ctx context.Context, t Target, _ *Result) error {
 	t.begin(StepConfigure)
 	token, err := t.Credential(ctx)
 	if err != nil {
-		return h.fault(StepConfigure, ReasonLocal, fmt.Errorf("making the credential: %w", err))
+		return h.fault(StepConfigure, ReasonLocal, fmt.Errorf("create the credential: %w", err))
 	}
 	config, err := h.o.Executor.file(t.Executor, paths{state: h.place.state, token: h.place.token, ca: h.place.ca})
 	if err != nil {
@@ -256,7 +259,7 @@ func (h *host) configure(ctx context.Context, t Target, _ *Result) error {
 		if _, err := h.send(ctx, StepConfigure, f, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(f.content)), nil }); err != nil {
 			return err
 		}
-		if f.path != h.place.token { // the executor looks at it by itself
+		if f.path != h.place.token { // the executor reloads it itself
 			all.Write(sum[:])
 		}
 	}
@@ -264,7 +267,7 @@ func (h *host) configure(ctx context.Context, t Target, _ *Result) error {
 	return nil
 }
 
-// send makes a file on the host, unless it is there.
+// send uploads a file to the host, unless the host has it.
 func (h *host) send(ctx context.Context, step Step, f remoteFile, open func() (io.ReadCloser, error)) (bool, error) {
 	there, err := h.run(ctx, step, h.system.digest(f.path), nil)
 	if err != nil {
@@ -275,17 +278,17 @@ func (h *host) send(ctx context.Context, step Step, f remoteFile, open func() (i
 	}
 	content, err := open()
 	if err != nil {
-		return false, h.fault(step, ReasonLocal, fmt.Errorf("opening what is uploaded: %w", err))
+		return false, h.fault(step, ReasonLocal, fmt.Errorf("open the file to upload: %w", err))
 	}
 	defer func() { _ = content.Close() }() // it was only read
-	// Who comes after one that was cut off removes what that one left, and with
-	// it the ground from under one that only seemed to be.
+	// An interrupted upload may still be running. The next one removes its
+	// temporary file, so that the old one cannot replace the new file.
 	f.temp = ".new-" + h.place.executor + tempMark + rand.Text()
 	_, err = h.run(ctx, step, h.system.put(f), content)
 	return err == nil, err
 }
 
-// ready runs the command that says when the host is.
+// ready runs the ready command.
 func (h *host) ready(ctx context.Context, t Target, _ *Result) error {
 	if h.o.Ready == "" {
 		return nil

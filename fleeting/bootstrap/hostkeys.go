@@ -10,21 +10,22 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 )
 
-// HostKeyPolicy says which hosts are believed to be who they are.
+// HostKeyPolicy defines which host keys are trusted.
 type HostKeyPolicy string
 
 // The policies.
 const (
-	// AcceptNew believes a host that is seen for the first time, and from then
-	// on only the same key: that of a new machine is not known to anybody.
+	// AcceptNew trusts the first key of a host, and then only that key: the key
+	// of a new machine cannot be known in advance.
 	AcceptNew HostKeyPolicy = "accept_new"
-	// KnownHosts believes what a file in the format of OpenSSH lists.
+	// KnownHosts trusts the keys in a file in OpenSSH's format.
 	KnownHosts HostKeyPolicy = "known_hosts"
-	// Insecure believes everybody.
+	// Insecure trusts every key.
 	Insecure HostKeyPolicy = "insecure"
 )
 
-// HostKeys says how hosts are known. The zero value is AcceptNew.
+// HostKeys configures the verification of host keys. The zero value is
+// AcceptNew.
 type HostKeys struct {
 	Policy HostKeyPolicy
 	File   string // for KnownHosts
@@ -36,33 +37,33 @@ func (k HostKeys) validate() error {
 		return nil
 	case KnownHosts:
 		if k.File == "" {
-			return errors.New("the host key policy known_hosts needs a file")
+			return errors.New("the host key policy known_hosts requires a file")
 		}
 		if _, err := knownhosts.New(k.File); err != nil {
-			return fmt.Errorf("reading the known hosts: %w", err)
+			return fmt.Errorf("read the known hosts: %w", err)
 		}
 		return nil
 	}
-	return fmt.Errorf("there is no host key policy %q: it is accept_new, known_hosts or insecure", k.Policy)
+	return fmt.Errorf("no host key policy %q: must be accept_new, known_hosts or insecure", k.Policy)
 }
 
-// check is what a host's key is held to.
+// check verifies the key of a host.
 type check struct {
 	callback   ssh.HostKeyCallback
-	algorithms []string // nil: any. Hosts have several keys, and show the one that is asked for
+	algorithms []string // nil: any. A host with several keys sends one of the requested type
 }
 
-// check returns what the host at an address is held to.
+// check returns the verification for the host at an address.
 func (k HostKeys) check(address string, remembered string) (check, error) {
 	switch {
 	case k.Policy == Insecure:
-		return check{callback: ssh.InsecureIgnoreHostKey()}, nil //nolint:gosec // wanted by name
+		return check{callback: ssh.InsecureIgnoreHostKey()}, nil //nolint:gosec // configured explicitly
 	case k.Policy == KnownHosts:
 		return knownHost(k.File, address)
 	case remembered != "":
 		key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(remembered))
 		if err != nil {
-			return check{}, fmt.Errorf("reading the remembered host key: %w", err)
+			return check{}, fmt.Errorf("parse the stored host key: %w", err)
 		}
 		return check{callback: sameKey(key), algorithms: algorithmsOf(key.Type())}, nil
 	}
@@ -72,18 +73,19 @@ func (k HostKeys) check(address string, remembered string) (check, error) {
 func sameKey(want ssh.PublicKey) ssh.HostKeyCallback {
 	return func(_ string, _ net.Addr, key ssh.PublicKey) error {
 		if !bytes.Equal(want.Marshal(), key.Marshal()) {
-			return fmt.Errorf("it shows the host key %s, and was known by %s", ssh.FingerprintSHA256(key), ssh.FingerprintSHA256(want))
+			return fmt.Errorf("its host key is %s, but the stored key is %s", ssh.FingerprintSHA256(key), ssh.FingerprintSHA256(want))
 		}
 		return nil
 	}
 }
 
 func knownHost(file, address string) (check, error) {
-	callback, err := knownhosts.New(file) // each time: it may have got a new host
+	callback, err := knownhosts.New(file) // each time: the file may list a new host
 	if err != nil {
-		return check{}, fmt.Errorf("reading the known hosts: %w", err)
+		return check{}, fmt.Errorf("read the known hosts: %w", err)
 	}
-	// Which keys of the host are listed is in the answer to a key that is not.
+	// The callback returns the listed keys of a host as the error for an
+	// unknown key.
 	var algorithms []string
 	if unknown, ok := errors.AsType[*knownhosts.KeyError](callback(address, &net.TCPAddr{}, noKey{})); ok {
 		for _, known := range unknown.Want {
@@ -94,9 +96,9 @@ func knownHost(file, address string) (check, error) {
 		err := callback(name, remote, key)
 		var unknown *knownhosts.KeyError
 		if errors.As(err, &unknown) && len(unknown.Want) == 0 {
-			return fmt.Errorf("%s does not list the host, which shows the host key %s", file, ssh.FingerprintSHA256(key))
+			return fmt.Errorf("%s does not list the host, whose host key is %s", file, ssh.FingerprintSHA256(key))
 		} else if errors.As(err, &unknown) {
-			return fmt.Errorf("it shows the host key %s, and %s lists others", ssh.FingerprintSHA256(key), file)
+			return fmt.Errorf("its host key is %s, but %s lists others", ssh.FingerprintSHA256(key), file)
 		}
 		return err
 	}}, nil
@@ -109,7 +111,7 @@ func (noKey) Type() string                        { return "none" }
 func (noKey) Marshal() []byte                     { return nil }
 func (noKey) Verify([]byte, *ssh.Signature) error { return errors.New("no key") }
 
-// algorithmsOf are the signatures by which a host proves that it has a key.
+// algorithmsOf returns the signature algorithms for a key.
 func algorithmsOf(keyType string) []string {
 	if keyType == ssh.KeyAlgoRSA {
 		return []string{ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256}

@@ -5,8 +5,8 @@ import "path"
 // label names the service of an executor on macOS.
 func label(p place) string { return "run.drover.executor." + p.executor }
 
-// domain is where launchd keeps it: root's services start with the host, those
-// of others when they log in.
+// domain returns the launchd domain of the service: services of root start with
+// the host, those of other users at login.
 func domain(p place) string {
 	if p.root {
 		return "system"
@@ -21,7 +21,8 @@ func plistPath(p place) string {
 	return path.Join(p.home, "Library/LaunchAgents", label(p)+".plist")
 }
 
-// plist is the service. Tasks outlive it, so its process group is not ended.
+// plist is the service definition. Tasks outlive the service, so launchd must
+// not kill its process group.
 func plist(p place) string {
 	log := path.Join(p.dir, "executor.log")
 	return `<?xml version="1.0" encoding="UTF-8"?>
@@ -60,8 +61,8 @@ echo ` + saidStarted + `
 `
 }
 
-// bootout ends a service. launchd answers before it has ended, and takes no new
-// one of the name until then.
+// bootout stops a service. launchd answers before the service has ended, and
+// rejects a new one of the same name until then.
 func bootout(target string) string {
 	return `launchctl bootout ` + target + ` 2> /dev/null || :
 n=0

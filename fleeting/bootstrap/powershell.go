@@ -13,8 +13,8 @@ type powershell struct{}
 
 var _ system = powershell{}
 
-// line encodes the script: what quotes mean depends on the shell that the server
-// was set to.
+// line encodes the script, because the meaning of quotes depends on the
+// configured shell of the server.
 func (powershell) line(script string, _ bool) string {
 	units := utf16.Encode([]rune("$ErrorActionPreference = 'Stop'; $ProgressPreference = 'SilentlyContinue'\n" + script))
 	text := make([]byte, 0, 2*len(units))
@@ -24,7 +24,7 @@ func (powershell) line(script string, _ bool) string {
 	return "powershell.exe -NoProfile -NonInteractive -EncodedCommand " + base64.StdEncoding.EncodeToString(text)
 }
 
-// literal makes one string of a text.
+// literal quotes a text as one string.
 func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
 func (powershell) join(elements ...string) string {
@@ -43,8 +43,8 @@ func (powershell) digest(path string) string {
 	return "if (Test-Path -LiteralPath " + literal(path) + ") { (Get-FileHash -Algorithm SHA256 -LiteralPath " + literal(path) + ").Hash.ToLower() }"
 }
 
-// put gives a file that is secret to the system and to administrators alone,
-// before anything is in it.
+// put restricts a secret file to the system and to administrators before it
+// writes any content.
 func (powershell) put(f remoteFile) string {
 	temp := f.dir + `\` + f.temp
 	protect := ""
@@ -67,8 +67,8 @@ Move-Item -Force -LiteralPath ` + literal(temp) + ` -Destination ` + literal(f.p
 
 func (powershell) files(place) []remoteFile { return nil }
 
-// task names the scheduled task that an executor is: a service would have to
-// speak to the service manager.
+// task names the scheduled task of an executor. It is no service, because a
+// service must implement the protocol of the service manager.
 func task(p place) string { return "drover-" + p.executor }
 
 func (powershell) start(p place, stamp string) string {
@@ -85,8 +85,7 @@ Set-Content -Path ` + file + ` -Value '` + stamp + `'
 '` + saidStarted + `'`
 }
 
-// endTask ends the executor and nothing else: tasks have supervisors of their
-// own.
+// endTask ends only the executor: tasks have their own supervisors.
 func endTask(p place) string {
 	return `if (Get-ScheduledTask -TaskName ` + literal(task(p)) + ` -ErrorAction SilentlyContinue) {
   Stop-ScheduledTask -TaskName ` + literal(task(p)) + `

@@ -2,16 +2,16 @@ package bootstrap
 
 import "path"
 
-// exitRemoved is what an executor ends with that was removed: it is never begun
-// again, since its id is spent.
+// exitRemoved is the exit code of an executor that was removed. It is not
+// restarted, since its id cannot be used again.
 const exitRemoved = "4"
 
-// supervise is what keeps an executor running on a host without a service
-// manager, or for a user who has none. It begins what was killed again, and
-// keeps of its log what somebody may want to read.
+// supervise is a script that restarts the executor on a host without a service
+// manager, or for a user without access to one. It also rotates the executor's
+// log.
 func supervise(p place) string {
 	return `#!/bin/sh
-# Keeps an executor running until it is told to end.
+# Restarts the executor until this script receives SIGTERM.
 cd ` + quote(p.dir) + ` || exit 1
 child=
 trap 'trap "" TERM; if [ -n "$child" ]; then kill "$child" 2> /dev/null; wait "$child"; fi; exit 0' TERM
@@ -29,10 +29,10 @@ done
 `
 }
 
-// processes are functions that find and end the supervisor and the executor. A
-// pid in a file may be that of somebody else by now, so they go by what a
-// process was started as; the end of it, or the shell that looks would be
-// found too.
+// processes defines shell functions that find and stop the supervisor and the
+// executor. They search by command line, because another process may have
+// reused a stored pid. They compare the end of the command line, so that the
+// searching shell does not match itself.
 func processes(p place) string {
 	return `# pids lists the processes whose command line ends in $1.
 pids() {
@@ -43,7 +43,7 @@ pids() {
 supervisors() { pids ` + quote("/bin/sh "+path.Join(p.dir, "supervise")) + `; }
 executors() { pids ` + quote("/drover executor --config "+p.config) + `; }
 signal() { for pid in $2; do kill -$1 $pid 2> /dev/null || :; done; }
-# end ends both: the supervisor first, which would begin the other again.
+# end stops both: the supervisor first, because it would restart the executor.
 end() {
   signal TERM "$(supervisors)"
   n=0
@@ -65,7 +65,7 @@ setsid /bin/sh ` + quote(path.Join(p.dir, "supervise")) + ` < /dev/null > /dev/n
 pid=$!
 n=0
 while [ -z "$(supervisors)" ]; do
-  # One whose executor was removed is at its end, maybe before it is seen.
+  # If its executor was removed, the supervisor exits, perhaps before this check.
   if [ -z "$(tr -d '\0' 2> /dev/null < /proc/$pid/cmdline)" ] && wait $pid; then break; fi
   n=$((n + 1))
   if [ $n -gt 30 ]; then echo "the supervisor does not start" >&2; exit 75; fi

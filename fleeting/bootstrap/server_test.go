@@ -17,13 +17,13 @@ import (
 	"github.com/drover-run/drover/fleeting/bootstrap"
 )
 
-// fakeServer is an SSH server that does what no real one can be made to: to have
-// users of its own, and to fall silent.
+// fakeServer is an SSH server with behavior that sshd does not offer: it has
+// its own users, and can stop answering.
 type fakeServer struct {
 	t        *testing.T
 	listener net.Listener
 	config   *ssh.ServerConfig
-	silent   bool // no command ends, and no question is answered
+	silent   bool // no command ends, and no request is answered
 	conns    sync.WaitGroup
 }
 
@@ -74,7 +74,7 @@ func (s *fakeServer) answer(c net.Conn) {
 		s.conns.Go(func() {
 			for r := range requests {
 				_ = r.Reply(true, nil)
-				if r.Type == "exec" && !s.silent { // no shell, and no PowerShell either
+				if r.Type == "exec" && !s.silent { // neither a POSIX shell nor PowerShell
 					_, _ = channel.Stderr().Write([]byte("no such command\n"))
 					_, _ = channel.SendRequest("exit-status", false, ssh.Marshal(struct{ Code uint32 }{9}))
 					_ = channel.Close()
@@ -92,7 +92,7 @@ func (s *fakeServer) start(c fleeting.Connector) *bootstrap.Error {
 	require.NoError(s.t, err)
 	_, err = b.Start(s.t.Context(), bootstrap.Target{
 		Connect: fleeting.ConnectInfo{Connector: c, ID: "i-1", ExternalAddr: s.listener.Addr().String()}, Executor: "i-1",
-		Credential: func(context.Context) (string, error) { return "", errors.New("it does not get so far") },
+		Credential: func(context.Context) (string, error) { return "", errors.New("not reached") },
 	})
 	var fault *bootstrap.Error
 	require.ErrorAs(s.t, err, &fault)
@@ -122,7 +122,7 @@ func TestConnect_passwords(t *testing.T) {
 			t.Parallel()
 			s := startServer(t, config, false)
 			fault := s.start(fleeting.Connector{Username: "admin", Password: password})
-			require.Equal(t, bootstrap.StepProbe, fault.Step, "it was let in: %v", fault)
+			require.Equal(t, bootstrap.StepProbe, fault.Step, "authentication failed: %v", fault)
 			require.Equal(t, bootstrap.ReasonUnsupported, fault.Reason)
 			require.ErrorContains(t, fault, "neither a POSIX shell nor PowerShell")
 			fault = s.start(fleeting.Connector{Username: "admin", Password: password + "x"})
@@ -132,7 +132,7 @@ func TestConnect_passwords(t *testing.T) {
 	}
 }
 
-// A machine that was deleted does not hang up: it is silent.
+// A machine that was deleted does not close the connection: it stops answering.
 func TestKeepalive(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, &ssh.ServerConfig{NoClientAuth: true}, true)
@@ -142,7 +142,8 @@ func TestKeepalive(t *testing.T) {
 	require.True(t, fault.Retryable())
 }
 
-// A server that talks no SSH is asked until the time is over, as one that starts.
+// A server that does not speak SSH is retried until the timeout, like a machine
+// that is starting.
 func TestConnect_no_server(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -26,7 +26,7 @@ import (
 	"github.com/drover-run/drover/internal/testenv"
 )
 
-// worker stands for drover: it tells its process and what it was started with.
+// worker replaces drover: it records its pid and its arguments.
 const worker = `#!/bin/sh
 echo "$$" >> "$(dirname "$3")/lives"
 echo "serving"
@@ -34,11 +34,12 @@ trap 'exit 0' TERM
 while :; do sleep 1 & wait $!; done
 `
 
-// world is an SSH server on loopback and what makes an executor of it.
+// world is an SSH server on loopback, with the options and the target of a
+// bootstrap.
 type world struct {
 	*testenv.SSHD
 	t       *testing.T
-	dir     string // below which the host has everything
+	dir     string // base directory of the host
 	options bootstrap.Options
 	target  bootstrap.Target
 	tokens  []string
@@ -67,13 +68,13 @@ func newWorld(t *testing.T) *world {
 	}
 	t.Cleanup(func() {
 		for _, pid := range w.processes() {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // unless it is gone
+			_ = syscall.Kill(pid, syscall.SIGKILL) // unless it has exited
 		}
 	})
 	return w
 }
 
-// file makes a program to upload.
+// file writes a program to upload.
 func (w *world) file(name, content string) string {
 	w.t.Helper()
 	path := filepath.Join(w.t.TempDir(), name)
@@ -95,7 +96,7 @@ func (w *world) stop() error {
 	return s.Stop(w.t.Context(), w.target)
 }
 
-// fails starts, and returns the failure of the step.
+// fails calls Start, and returns the failure of the step.
 func (w *world) fails(step bootstrap.Step) *bootstrap.Error {
 	w.t.Helper()
 	_, err := w.start(w.t.Context())
@@ -116,7 +117,7 @@ func (w *world) read(name string) string {
 	return string(text)
 }
 
-// processes are those of the supervisor and of the executor.
+// processes returns the pids of the supervisor and the executor.
 func (w *world) processes() []int {
 	var found []int
 	lists, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -133,7 +134,7 @@ func (w *world) processes() []int {
 	return found
 }
 
-// lives waits until the executor was begun so many times in all.
+// lives waits until the executor has been started n times in total.
 func (w *world) lives(n int) {
 	w.t.Helper()
 	testenv.Await(w.t, time.Minute, func() (bool, string) {
@@ -171,16 +172,17 @@ func TestStart(t *testing.T) {
 	require.Equal(t, w.tokens[0]+"\n", w.read("token"))
 	require.Equal(t, 3, asked)
 
-	// Again, with what is there: nothing is uploaded, and nothing restarted.
+	// With an unchanged host, Start uploads and restarts nothing.
 	w.target.HostKey = first.HostKey
 	second, err := w.start(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, second.Uploaded)
 	require.False(t, second.Started)
 	w.lives(1)
-	require.Equal(t, w.tokens[1]+"\n", w.read("token"), "the credential is a new one")
+	require.Equal(t, w.tokens[1]+"\n", w.read("token"), "the credential is new")
 
-	// Another configuration takes a restart, and a new worker an upload too.
+	// A changed configuration needs a restart; a new worker also needs an
+	// upload.
 	w.options.Executor.Slots = 3
 	third, err := w.start(t.Context())
 	require.NoError(t, err)
@@ -190,17 +192,17 @@ func TestStart(t *testing.T) {
 	w.options.Binaries = &bootstrap.Binaries{Drover: w.file("drover", worker+"# newer\n"), Shim: w.options.Binaries.Shim}
 	fourth, err := w.start(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, []string{"drover", "drover-shim"}, fourth.Uploaded, "the shim is found beside it")
+	require.Equal(t, []string{"drover", "drover-shim"}, fourth.Uploaded, "the shim is in the same directory")
 	w.lives(3)
 
 	require.NoError(t, w.stop())
 	require.Empty(t, w.processes())
 	require.NoFileExists(t, w.at("token"))
 	require.NoFileExists(t, w.at("config.yaml"))
-	require.NoError(t, w.stop(), "to stop it again is no error")
+	require.NoError(t, w.stop(), "Stop is idempotent")
 }
 
-// What is written must be what executors read.
+// Executors can read the written configuration.
 func TestStart_writes_what_executors_read(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -233,7 +235,8 @@ func TestStart_writes_what_executors_read(t *testing.T) {
 	require.NoError(t, w.stop())
 }
 
-// A call that ends anywhere is made again, and there is one executor then.
+// A call that was interrupted at any point is repeated, and the result is one
+// executor.
 func TestStart_goes_on_where_it_was_cut_off(t *testing.T) {
 	t.Parallel()
 	for _, step := range []bootstrap.Step{
@@ -268,7 +271,7 @@ func TestStart_goes_on_where_it_was_cut_off(t *testing.T) {
 	}
 }
 
-// The connection breaks in the middle of an upload.
+// The connection breaks during an upload.
 func TestStart_uploads_again_what_was_cut_off(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -283,10 +286,10 @@ func TestStart_uploads_again_what_was_cut_off(t *testing.T) {
 	testenv.Await(t, time.Minute, func() (bool, string) {
 		found, err := filepath.Glob(temps)
 		require.NoError(t, err)
-		return len(found) > 0 || len(ended) > 0, "no upload begins"
+		return len(found) > 0 || len(ended) > 0, "no upload has begun"
 	})
 	w.Kill()
-	if err := <-ended; err != nil { // else it was quicker
+	if err := <-ended; err != nil { // otherwise the upload was faster
 		var fault *bootstrap.Error
 		require.ErrorAs(t, err, &fault)
 		require.Equal(t, bootstrap.ReasonLost, fault.Reason)
@@ -298,11 +301,11 @@ func TestStart_uploads_again_what_was_cut_off(t *testing.T) {
 	w.lives(1)
 	left, err := filepath.Glob(temps)
 	require.NoError(t, err)
-	require.Empty(t, left, "what was cut off is removed")
+	require.Empty(t, left, "the interrupted upload is removed")
 	require.NoError(t, w.stop())
 }
 
-// An executor that was removed is not begun again.
+// An executor that was removed is not restarted.
 func TestStart_lets_the_removed_rest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -312,8 +315,8 @@ func TestStart_lets_the_removed_rest(t *testing.T) {
 	testenv.Await(t, time.Minute, func() (bool, string) { return len(w.processes()) == 0, fmt.Sprint(w.processes()) })
 }
 
-// Whoever is killed is begun again: the executor by its supervisor, and the
-// supervisor by the next call, which leaves no second executor.
+// A killed executor is restarted by its supervisor, and a killed supervisor by
+// the next call, which does not start a second executor.
 func TestStart_after_kills(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -5,8 +5,9 @@ func unitName(p place) string { return "drover-" + p.executor + ".service" }
 
 func unitPath(p place) string { return "/etc/systemd/system/" + unitName(p) }
 
-// unit is the service. Tasks outlive it: they have supervisors of their own, and
-// the next process takes them over, so it is the executor alone that is ended.
+// unit is the service definition. Tasks outlive the service: they have their
+// own supervisors, and the next process adopts them. systemd must therefore
+// kill only the executor.
 func unit(p place) string {
 	return `[Unit]
 Description=Drover executor ` + p.executor + ` of a fleet
@@ -31,7 +32,7 @@ WantedBy=multi-user.target
 `
 }
 
-// A stamp that was written before the service is up would hide that it is not.
+// The stamp is written last: an earlier stamp would hide that the start failed.
 func startSystemd(p place) string {
 	return `if systemctl is-active --quiet ` + unitName(p) + ` && [ "$(cat stamp 2> /dev/null)" = STAMP ]; then exit 0; fi
 rm -f stamp

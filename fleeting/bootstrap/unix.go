@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// saidStarted is what a start says that had to.
+// saidStarted is the output of a start command that started the service.
 const saidStarted = "started"
 
-// tempMark parts the executor from the rest of the name of a file that is
-// written; no id has it.
+// tempMark separates the executor's id from the rest of a temporary file name;
+// no id contains it.
 const tempMark = "~"
 
-// unix is a host with a POSIX shell: Linux and macOS. What it runs is no more
-// than busybox has.
+// unix is a host with a POSIX shell: Linux and macOS. Its scripts use only
+// commands that busybox has.
 type unix struct{}
 
 var _ system = unix{}
 
-// line does not rely on the login shell, which may be none of POSIX's.
+// line does not rely on the login shell, which may not be a POSIX shell.
 func (unix) line(script string, sudo bool) string {
 	line := "/bin/sh -c " + quote(script)
 	if sudo {
@@ -27,7 +27,7 @@ func (unix) line(script string, sudo bool) string {
 	return line
 }
 
-// quote makes one word of a text, for any shell.
+// quote quotes a text as one word for any shell.
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 func (unix) join(elements ...string) string { return path.Join(elements...) }
@@ -39,7 +39,7 @@ func (unix) probe() string {
 exit 0`
 }
 
-// sum is a function that prints the SHA-256 of a file.
+// sum is a shell function that prints the SHA-256 of a file.
 const sum = `sum() {
   if command -v sha256sum > /dev/null; then sha256sum < "$1"
   elif command -v shasum > /dev/null; then shasum -a 256 < "$1"
@@ -68,7 +68,7 @@ chmod ` + f.mode + ` ` + f.temp + `
 mv -f ` + f.temp + ` ` + quote(path.Base(f.path))
 }
 
-// leftover is how the names of what earlier calls wrote first begin.
+// leftover returns the common prefix of temporary files from earlier calls.
 func leftover(f remoteFile) string {
 	before, _, _ := strings.Cut(f.temp, tempMark)
 	return before + tempMark

@@ -16,10 +16,11 @@ import (
 // unknown is an id that no instance has.
 const unknown = "drover-there-is-no-such-instance"
 
-// How many instances are made: one to lose, one to see untouched.
+// wanted is the number of instances that the check creates: one to delete, and
+// one that must stay.
 const wanted = 2
 
-// exam is an examination that is going on.
+// exam is the state of a running check.
 type exam struct {
 	o     Options
 	steps []Step
@@ -27,19 +28,19 @@ type exam struct {
 	dir   string
 	info  fleeting.Info
 
-	before map[string]fleeting.State // instances that are none of ours
+	before map[string]fleeting.State // instances that the check did not create
 	ours   []string
 }
 
-// Check examines a plugin. The error is ErrFailed where a step failed; all that
-// it made is deleted in any case, as far as the plugin does it.
+// Check tests a plugin. It returns ErrFailed if a step failed. It always
+// deletes the instances that it created, as far as the plugin can.
 func Check(ctx context.Context, o Options) (steps []Step, err error) {
 	if o.Patience == 0 {
 		o.Patience = defaultPatience
 	}
 	dir, err := os.MkdirTemp("", "drover-kit-")
 	if err != nil {
-		return nil, fmt.Errorf("making a directory: %w", err)
+		return nil, fmt.Errorf("make a directory: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	e := &exam{o: o, dir: dir, before: map[string]fleeting.State{}}
@@ -47,25 +48,25 @@ func Check(ctx context.Context, o Options) (steps []Step, err error) {
 	for _, s := range []struct {
 		name string
 		do   func(context.Context) (string, error)
-		must bool // the rest makes no sense without
+		must bool // later steps depend on it
 	}{
-		{"it starts and shakes hands", e.launch, true},
+		{"it starts and completes the handshake", e.launch, true},
 		{"it serves the calls of the protocol", e.calls, false},
-		{"Init says what the group is", e.initialise, true},
-		{"Update lists what there is", e.first, true},
-		{"a second Init says the same", e.initialiseAgain, false},
+		{"Init describes the group", e.initialise, true},
+		{"Update lists the existing instances", e.first, true},
+		{"a second Init returns the same", e.initialiseAgain, false},
 		{"ConnectInfo of an unknown instance is an error", e.connectUnknown, false},
 		{"Heartbeat of an unknown instance does no harm", e.heartbeatUnknown, false},
 		{"Decrease of an unknown instance does no harm", e.decreaseUnknown, false},
-		{"Increase makes instances, which Update lists", e.increase, true},
+		{"Increase creates instances, which Update lists", e.increase, true},
 		{"they run", e.awaitRunning, true},
-		{"ConnectInfo says how to reach them", e.connect, false},
-		{"Heartbeat finds them well", e.heartbeat, false},
+		{"ConnectInfo returns an address", e.connect, false},
+		{"Heartbeat reports them healthy", e.heartbeat, false},
 		{"Suspend and Resume, if it has the capability", e.suspend, false},
 		{"it may be killed: another process lists the same instances", e.restart, true},
-		{"Decrease of a good and an unknown instance", e.decreasePartly, false},
-		{"the good one goes, and the other stays", e.awaitOneGone, false},
-		{"it may be killed after Decrease: the instance goes", e.decreaseAndDie, false},
+		{"Decrease of a known and an unknown instance", e.decreasePartly, false},
+		{"the known one is deleted, and the other stays", e.awaitOneGone, false},
+		{"it may be killed after Decrease: the instance is deleted", e.decreaseAndDie, false},
 		{"Decrease of an instance that is gone does no harm", e.decreaseGone, false},
 		{"Shutdown", e.shutdown, false},
 	} {
@@ -84,7 +85,7 @@ func Check(ctx context.Context, o Options) (steps []Step, err error) {
 	return e.steps, nil
 }
 
-// Signals of a step that is neither right nor wrong.
+// Errors of a step whose outcome is neither Passed nor Failed.
 var (
 	errNote    = errors.New("note")
 	errSkipped = errors.New("skipped")
@@ -108,11 +109,12 @@ func (e *exam) step(ctx context.Context, name string, do func(context.Context) (
 		s.Outcome, s.Detail = Skipped, strings.TrimPrefix(err.Error(), errSkipped.Error()+": ")
 	default:
 		s.Outcome, s.Detail = Failed, err.Error()
-		// What it has to say of it, and another process for the next step.
+		// Add the output of the plugin, and launch another process for the next
+		// step.
 		if e.probe != nil && !e.probe.Alive() {
-			s.Detail += "; it ended: " + strings.TrimSpace(e.probe.LastWords())
+			s.Detail += "; it exited: " + strings.TrimSpace(e.probe.LastWords())
 			if again := e.again(ctx); again != nil {
-				s.Detail += "; launching it again: " + again.Error()
+				s.Detail += "; relaunch: " + again.Error()
 			}
 		}
 	}
@@ -123,11 +125,11 @@ func (e *exam) step(ctx context.Context, name string, do func(context.Context) (
 	return s.Outcome != Failed
 }
 
-// again replaces the process by another, initialised one.
+// again replaces the process by another one, and initialises it.
 func (e *exam) again(ctx context.Context) error {
 	if e.probe != nil {
 		if err := e.probe.Kill(ctx); err != nil {
-			return fmt.Errorf("ending the plugin: %w", err)
+			return fmt.Errorf("end the plugin: %w", err)
 		}
 		e.probe = nil
 	}
@@ -135,24 +137,24 @@ func (e *exam) again(ctx context.Context) error {
 		return err
 	}
 	_, err := e.probe.Init(ctx)
-	return err //nolint:wrapcheck // it says what is wrong
+	return err //nolint:wrapcheck // the text is complete
 }
 
 func (e *exam) launch(context.Context) (string, error) {
 	o := e.o.Plugin
 	o.Dir = e.dir
 	var err error
-	e.probe, err = fleeting.Launch(o) //nolint:contextcheck // logs are of no call
-	return "", err                    //nolint:wrapcheck // it says what is wrong
+	e.probe, err = fleeting.Launch(o) //nolint:contextcheck // logs belong to no call
+	return "", err                    //nolint:wrapcheck // the text is complete
 }
 
 func (e *exam) calls(ctx context.Context) (string, error) {
 	serves, lacks, err := e.probe.Calls(ctx)
 	switch {
 	case err != nil:
-		return "", err //nolint:wrapcheck // it says what is wrong
+		return "", err //nolint:wrapcheck // the text is complete
 	case len(serves) == 0:
-		return "", fmt.Errorf("%w: it has no gRPC reflection", errSkipped)
+		return "", fmt.Errorf("%w: no gRPC reflection", errSkipped)
 	}
 	for _, name := range []string{"Init", "Update", "Increase", "Decrease", "ConnectInfo"} {
 		if slices.Contains(lacks, name) {
@@ -168,14 +170,14 @@ func (e *exam) calls(ctx context.Context) (string, error) {
 func (e *exam) initialise(ctx context.Context) (string, error) {
 	info, err := e.probe.Init(ctx)
 	if err != nil {
-		return "", err //nolint:wrapcheck // it says what is wrong
+		return "", err //nolint:wrapcheck // the text is complete
 	}
 	e.info = info
 	if info.ID == "" {
 		return "", errors.New("the group has no id")
 	}
 	if info.MaxSize < wanted {
-		return "", fmt.Errorf("%d instances are needed; the group has at most %d", wanted, info.MaxSize)
+		return "", fmt.Errorf("the check needs %d instances; the group allows at most %d", wanted, info.MaxSize)
 	}
 	return fmt.Sprintf("%s, at most %d, version %q, capabilities %v", info.ID, info.MaxSize, info.Version, info.Capabilities), nil
 }
@@ -183,13 +185,13 @@ func (e *exam) initialise(ctx context.Context) (string, error) {
 func (e *exam) initialiseAgain(ctx context.Context) (string, error) {
 	info, err := e.probe.Init(ctx)
 	if err != nil {
-		return "", err //nolint:wrapcheck // it says what is wrong
+		return "", err //nolint:wrapcheck // the text is complete
 	}
 	if info.ID != e.info.ID || info.MaxSize != e.info.MaxSize {
-		return "", fmt.Errorf("it says %s, at most %d", info.ID, info.MaxSize)
+		return "", fmt.Errorf("it returned %s, at most %d", info.ID, info.MaxSize)
 	}
 	_, err = e.probe.Update(ctx)
-	return "", err //nolint:wrapcheck // it says what is wrong
+	return "", err //nolint:wrapcheck // the text is complete
 }
 
 func (e *exam) first(ctx context.Context) (string, error) {
@@ -198,14 +200,14 @@ func (e *exam) first(ctx context.Context) (string, error) {
 	if err != nil || len(e.before) == 0 {
 		return "", err
 	}
-	return "", note("there are %d instances, which are left alone", len(e.before))
+	return "", note("%d existing instances are left unchanged", len(e.before))
 }
 
-// states lists instances by id, and refuses lists that name one twice.
+// states returns the instances by id. It rejects listings with duplicate ids.
 func (e *exam) states(ctx context.Context) (map[string]fleeting.State, error) {
 	all, err := e.probe.Update(ctx)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it says what is wrong
+		return nil, err //nolint:wrapcheck // the text is complete
 	}
 	of := map[string]fleeting.State{}
 	for _, i := range all {
@@ -217,7 +219,7 @@ func (e *exam) states(ctx context.Context) (map[string]fleeting.State, error) {
 	return of, nil
 }
 
-// present tells instances that are there, or will be, from those that go.
+// present reports whether an instance exists or is being created, not deleted.
 func present(s fleeting.State) bool {
 	switch s {
 	case fleeting.StateDeleting, fleeting.StateDeleted, fleeting.StateTimeout, "":
@@ -227,7 +229,7 @@ func present(s fleeting.State) bool {
 	}
 }
 
-// await looks until what is listed is right.
+// await lists the instances until ok accepts the listing.
 func (e *exam) await(ctx context.Context, right func(map[string]fleeting.State) bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, e.o.Patience, fmt.Errorf("not within %s", e.o.Patience))
 	defer cancel()
@@ -245,7 +247,7 @@ func (e *exam) await(ctx context.Context, right func(map[string]fleeting.State) 
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return fmt.Errorf("%w: Update says %v", context.Cause(ctx), mine(seen, e.ours))
+			return fmt.Errorf("%w: Update returned %v", context.Cause(ctx), mine(seen, e.ours))
 		}
 		pause = min(2*pause, time.Second)
 	}
@@ -259,7 +261,7 @@ func mine(seen map[string]fleeting.State, ours []string) map[string]fleeting.Sta
 	return of
 }
 
-// tidy deletes what is left of ours.
+// tidy deletes the remaining instances of the check.
 func (e *exam) tidy(ctx context.Context) error {
 	if e.probe == nil {
 		return nil
@@ -277,7 +279,7 @@ func (e *exam) tidy(ctx context.Context) error {
 	}
 	if len(left) > 0 {
 		if _, err = e.probe.Decrease(ctx, left); err != nil {
-			err = fmt.Errorf("these are left: %v: %w", left, err)
+			err = fmt.Errorf("not deleted: %v: %w", left, err)
 		}
 	}
 	return errors.Join(err, e.probe.Kill(ctx))

@@ -7,7 +7,7 @@ import (
 	"errors"
 )
 
-// Check fails: plugins are run on Linux alone.
+// Check fails: plugins run on Linux only.
 func Check(context.Context, Options) ([]Step, error) {
-	return nil, errors.New("fleeting plugins are run on Linux alone")
+	return nil, errors.New("fleeting plugins run on Linux only")
 }

@@ -1,6 +1,6 @@
-// Package fleetingtest examines fleeting plugins: it drives any plugin binary
-// through all that a host asks of one, with the faults that a host must live
-// through. Instances are made for it and deleted.
+// Package fleetingtest is a conformance test for fleeting plugins: it makes all
+// calls of a host to any plugin binary, with the faults that a host must
+// handle. It creates instances and deletes them.
 package fleetingtest
 
 import (
@@ -11,10 +11,10 @@ import (
 	"github.com/drover-run/drover/fleeting"
 )
 
-// Outcome is how a step of the examination went.
+// Outcome is the result of a step.
 type Outcome string
 
-// The outcomes. A note is about something that hosts can live with.
+// The outcomes. A Note is a deviation that hosts can handle.
 const (
 	OK      Outcome = "ok"
 	Failed  Outcome = "failed"
@@ -22,7 +22,7 @@ const (
 	Skipped Outcome = "skipped"
 )
 
-// Step is one thing that was asked of the plugin.
+// Step is one step of the test.
 type Step struct {
 	Name    string        `json:"name"`
 	Outcome Outcome       `json:"outcome"`
@@ -30,24 +30,25 @@ type Step struct {
 	Took    time.Duration `json:"took"`
 }
 
-// Options say what is examined and how.
+// Options configure the test.
 type Options struct {
 	Plugin fleeting.Options // its Dir is not used
-	// Patience is how long instances may take to run, and to go; 0: five minutes.
+	// Patience is how long instances may take to start and to be deleted; 0:
+	// five minutes.
 	Patience time.Duration
-	// Forgets says that the plugin is known to lose its instances when its
-	// process ends, as those do that keep them in memory.
+	// Forgets reports that the plugin is known to lose its instances when its
+	// process exits, because it keeps them in memory.
 	Forgets bool
-	// Tell, if set, is called with each step when it is over.
+	// Tell, if set, is called with each finished step.
 	Tell func(Step)
 }
 
 const defaultPatience = 5 * time.Minute
 
-// ErrFailed says that a plugin did not pass.
-var ErrFailed = errors.New("the plugin failed")
+// ErrFailed is returned for a plugin that failed a step.
+var ErrFailed = errors.New("the plugin failed the check")
 
-// TB is what Run needs of a test.
+// TB is the part of testing.TB that Run uses.
 type TB interface {
 	Helper()
 	Context() context.Context
@@ -55,7 +56,7 @@ type TB interface {
 	Errorf(format string, args ...any)
 }
 
-// Run examines a plugin, and fails the test with every step that failed.
+// Run tests a plugin, and fails the test for every failed step.
 func Run(t TB, o Options) []Step {
 	t.Helper()
 	steps, err := Check(t.Context(), o)
@@ -66,7 +67,7 @@ func Run(t TB, o Options) []Step {
 		}
 	}
 	if err != nil && !errors.Is(err, ErrFailed) {
-		t.Errorf("examining the plugin: %v", err)
+		t.Errorf("check the plugin: %v", err)
 	}
 	return steps
 }

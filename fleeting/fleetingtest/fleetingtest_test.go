@@ -21,10 +21,11 @@ import (
 	"github.com/drover-run/drover/internal/testenv"
 )
 
-// It is about what comes of it, not about how long a loaded machine takes.
+// The timeouts are long: the test is about outcomes, not about the speed of a
+// loaded machine.
 const patience = time.Minute
 
-// of finds the steps that have an outcome.
+// of returns the names of the steps with an outcome.
 func of(steps []fleetingtest.Step, outcome fleetingtest.Outcome) (names []string) {
 	for _, s := range steps {
 		if s.Outcome == outcome {
@@ -64,7 +65,7 @@ func TestKit_notes_what_an_older_plugin_lacks(t *testing.T) {
 	t.Parallel()
 	_, o := clouded(t, cloud.Settings{Older: true})
 	steps := fleetingtest.Run(t, o)
-	require.Equal(t, []string{"Heartbeat of an unknown instance does no harm", "Heartbeat finds them well", "Shutdown"}, of(steps, fleetingtest.Note))
+	require.Equal(t, []string{"Heartbeat of an unknown instance does no harm", "Heartbeat reports them healthy", "Shutdown"}, of(steps, fleetingtest.Note))
 }
 
 func TestKit_sees_that_the_dummy_is_of_the_older_wire_and_never_runs(t *testing.T) {
@@ -88,12 +89,12 @@ func TestKit_finds_faults(t *testing.T) {
 		fault    cloud.Fault
 		failed   string
 	}{
-		"quota":                    {settings: cloud.Settings{Quota: 1}, failed: "Increase makes instances, which Update lists"},
-		"too small":                {settings: cloud.Settings{MaxSize: 1}, failed: "Init says what the group is"},
+		"quota":                    {settings: cloud.Settings{Quota: 1}, failed: "Increase creates instances, which Update lists"},
+		"too small":                {settings: cloud.Settings{MaxSize: 1}, failed: "Init describes the group"},
 		"a crash over the unknown": {fault: cloud.Fault{Call: "ConnectInfo", OnUnknown: true, Then: cloud.Crash}, failed: "ConnectInfo of an unknown instance is an error"},
 		"a crash over a heartbeat": {fault: cloud.Fault{Call: "Heartbeat", OnUnknown: true, Then: cloud.Crash}, failed: "Heartbeat of an unknown instance does no harm"},
-		"one Init alone":           {fault: cloud.Fault{Call: "Init", After: 1, Then: cloud.Fail}, failed: "a second Init says the same"},
-		"a crash in Increase":      {fault: cloud.Fault{Call: "Increase", Do: 1, Then: cloud.Crash}, failed: "Increase makes instances, which Update lists"},
+		"only one Init":            {fault: cloud.Fault{Call: "Init", After: 1, Then: cloud.Fail}, failed: "a second Init returns the same"},
+		"a crash in Increase":      {fault: cloud.Fault{Call: "Increase", Do: 1, Then: cloud.Crash}, failed: "Increase creates instances, which Update lists"},
 		"a crash in Decrease":      {fault: cloud.Fault{Call: "Decrease", OnUnknown: true, Then: cloud.Crash}, failed: "Decrease of an unknown instance does no harm"},
 		"slow":                     {fault: cloud.Fault{Call: "Heartbeat", Delay: time.Hour, Times: 1}, failed: "Heartbeat of an unknown instance does no harm"},
 	} {
@@ -109,15 +110,15 @@ func TestKit_finds_faults(t *testing.T) {
 			require.NoError(t, c.Inject())
 			ids, err := c.IDs()
 			require.NoError(t, err)
-			require.Empty(t, ids, "what it made is deleted")
+			require.Empty(t, ids, "the check deletes its instances")
 		})
 	}
-	t.Run("a Decrease that says no", func(t *testing.T) {
+	t.Run("a Decrease that fails", func(t *testing.T) {
 		t.Parallel()
 		for _, do := range []int{0, cloud.All} {
 			_, o := clouded(t, cloud.Settings{}, cloud.Fault{Call: "Decrease", Do: do, OnUnknown: true, Then: cloud.Fail})
 			steps := fleetingtest.Run(t, o)
-			require.Contains(t, of(steps, fleetingtest.Note), "Decrease of a good and an unknown instance")
+			require.Contains(t, of(steps, fleetingtest.Note), "Decrease of a known and an unknown instance")
 		}
 	})
 	t.Run("no plugin", func(t *testing.T) {
@@ -171,7 +172,8 @@ func TestKit_passes_our_static_plugin(t *testing.T) {
 	require.Empty(t, of(steps, fleetingtest.Note))
 }
 
-// listener is the address of a host that accepts connections, and no more.
+// listener returns the address of a host that accepts connections and sends
+// nothing.
 func listener(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -180,7 +182,8 @@ func listener(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// commands are what the examples run: a cloud that is a directory.
+// commands returns the settings of the documented example: its cloud is a
+// directory.
 func commands(t *testing.T) json.RawMessage {
 	t.Helper()
 	dir := t.TempDir()
@@ -199,7 +202,7 @@ func TestKit_passes_the_example_in_Go(t *testing.T) {
 	require.Less(t, strings.Count(string(source), "\n"), 100)
 	docs, err := os.ReadFile("../../docs/fleeting-plugins.md")
 	require.NoError(t, err)
-	require.Contains(t, string(docs), string(source), "the documentation shows another plugin")
+	require.Contains(t, string(docs), string(source), "the documentation shows a different plugin")
 	steps := fleetingtest.Run(t, fleetingtest.Options{
 		Plugin: fleeting.Options{
 			Plugin: testenv.BuildProgram(t, "examples/fleets/plugin-go", "github.com/drover-run/drover/examples/fleets/plugin-go"), Config: commands(t),

@@ -9,7 +9,7 @@ import (
 	"github.com/drover-run/drover/fleeting"
 )
 
-// answered reports whether an error is the plugin's own, after which it lives.
+// answered reports whether the plugin itself returned an error, and survived.
 func answered(err error) bool {
 	said := (*fleeting.CallError)(nil)
 	return errors.As(err, &said)
@@ -19,30 +19,30 @@ func (e *exam) connectUnknown(ctx context.Context) (string, error) {
 	_, err := e.probe.ConnectInfo(ctx, unknown)
 	switch {
 	case err == nil:
-		return "", errors.New("it knows how to reach an instance that is not there")
+		return "", errors.New("it returned an address for an instance that does not exist")
 	case answered(err):
 		return err.Error(), nil
 	}
-	return "", err //nolint:wrapcheck // it says what is wrong
+	return "", err //nolint:wrapcheck // the text is complete
 }
 
 func (e *exam) heartbeatUnknown(ctx context.Context) (string, error) {
 	err := e.probe.Heartbeat(ctx, unknown)
 	switch {
 	case err == nil:
-		return "", note("it finds an instance well that is not there: health is not looked at")
+		return "", note("it reports an instance healthy that does not exist: it does not check health")
 	case errors.Is(err, fleeting.ErrNotSupported):
 		return "", note("it does not serve Heartbeat")
 	case answered(err):
 		return err.Error(), nil
 	}
-	return "", err //nolint:wrapcheck // it says what is wrong
+	return "", err //nolint:wrapcheck // the text is complete
 }
 
 func (e *exam) decreaseUnknown(ctx context.Context) (string, error) {
 	gone, err := e.probe.Decrease(ctx, []string{unknown})
 	if err != nil && !answered(err) {
-		return "", err //nolint:wrapcheck // it says what is wrong
+		return "", err //nolint:wrapcheck // the text is complete
 	}
 	seen, listErr := e.states(ctx)
 	if listErr != nil {
@@ -50,27 +50,27 @@ func (e *exam) decreaseUnknown(ctx context.Context) (string, error) {
 	}
 	for id, state := range e.before {
 		if present(state) && !present(seen[id]) {
-			return "", fmt.Errorf("%s has gone", id)
+			return "", fmt.Errorf("%s was deleted", id)
 		}
 	}
 	if err != nil {
 		return "", note("%v", err)
 	}
-	return fmt.Sprintf("it answers %v", gone), nil
+	return fmt.Sprintf("it returned %v", gone), nil
 }
 
 func (e *exam) increase(ctx context.Context) (string, error) {
 	n, err := e.probe.Increase(ctx, wanted)
 	if err == nil && n != wanted {
-		err = fmt.Errorf("it says that %d of %d were made", n, wanted)
+		err = fmt.Errorf("it reports that it created %d of %d", n, wanted)
 	}
 	if err != nil && !e.probe.Alive() {
-		err = fmt.Errorf("%w; it ended: %s", err, strings.TrimSpace(e.probe.LastWords()))
+		err = fmt.Errorf("%w; it exited: %s", err, strings.TrimSpace(e.probe.LastWords()))
 		if again := e.again(ctx); again != nil {
-			return "", fmt.Errorf("%w; launching it again: %w", err, again)
+			return "", fmt.Errorf("%w; relaunch: %w", err, again)
 		}
 	}
-	// They are ours even so.
+	// The check owns them although the call failed.
 	listed := e.await(ctx, func(seen map[string]fleeting.State) bool {
 		e.ours = nil
 		for id, state := range seen {
@@ -84,10 +84,10 @@ func (e *exam) increase(ctx context.Context) (string, error) {
 		err = listed
 	}
 	if err != nil {
-		return "", fmt.Errorf("%w; there are %d of %d", err, len(e.ours), wanted)
+		return "", fmt.Errorf("%w; %d of %d exist", err, len(e.ours), wanted)
 	}
 	if len(e.ours) > wanted {
-		return "", fmt.Errorf("there are %d in place of %d", len(e.ours), wanted)
+		return "", fmt.Errorf("there are %d instead of %d", len(e.ours), wanted)
 	}
 	return strings.Join(e.ours, " "), nil
 }
@@ -108,7 +108,7 @@ func (e *exam) connect(ctx context.Context) (string, error) {
 	for _, id := range e.ours {
 		info, err := e.probe.ConnectInfo(ctx, id)
 		if err != nil {
-			return "", err //nolint:wrapcheck // it says what is wrong
+			return "", err //nolint:wrapcheck // the text is complete
 		}
 		if info.InternalAddr == "" && info.ExternalAddr == "" {
 			return "", fmt.Errorf("%s has no address", id)
@@ -125,7 +125,7 @@ func (e *exam) heartbeat(ctx context.Context) (string, error) {
 			return "", note("it does not serve Heartbeat")
 		}
 		if err != nil {
-			return "", err //nolint:wrapcheck // it says what is wrong
+			return "", err //nolint:wrapcheck // the text is complete
 		}
 	}
 	return "", nil
@@ -136,22 +136,22 @@ func (e *exam) suspend(ctx context.Context) (string, error) {
 	if !e.info.Can(fleeting.CapabilitySuspendResume) {
 		_, err := e.probe.Suspend(ctx, []string{id})
 		if err != nil && !answered(err) && !errors.Is(err, fleeting.ErrNotSupported) {
-			return "", err //nolint:wrapcheck // it says what is wrong
+			return "", err //nolint:wrapcheck // the text is complete
 		}
 		if err == nil {
-			return "", note("it has not the capability, but suspends")
+			return "", note("it suspends, but does not announce the capability")
 		}
-		return "", fmt.Errorf("%w: it has not the capability", errSkipped)
+		return "", fmt.Errorf("%w: it does not announce the capability", errSkipped)
 	}
 	done, err := e.probe.Suspend(ctx, []string{id})
 	if err != nil || len(done) != 1 {
-		return "", fmt.Errorf("it answers Suspend by %v, %w", done, err)
+		return "", fmt.Errorf("Suspend returned %v, %w", done, err)
 	}
 	if err := e.awaitState(ctx, id, fleeting.StateSuspended); err != nil {
 		return "", err
 	}
 	if done, err = e.probe.Resume(ctx, []string{id}); err != nil || len(done) != 1 {
-		return "", fmt.Errorf("it answers Resume by %v, %w", done, err)
+		return "", fmt.Errorf("Resume returned %v, %w", done, err)
 	}
 	return "", e.awaitState(ctx, id, fleeting.StateRunning)
 }
@@ -175,12 +175,12 @@ func (e *exam) restart(ctx context.Context) (string, error) {
 		if e.o.Forgets {
 			return "", e.renew(ctx)
 		}
-		return "", fmt.Errorf("%s runs no more: Update says %v", id, mine(seen, e.ours))
+		return "", fmt.Errorf("%s no longer runs: Update returned %v", id, mine(seen, e.ours))
 	}
 	return e.connect(ctx)
 }
 
-// renew makes instances in place of those that were forgotten.
+// renew creates instances to replace the ones that the plugin forgot.
 func (e *exam) renew(ctx context.Context) error {
 	if _, err := e.increase(ctx); err != nil {
 		return err
@@ -188,7 +188,7 @@ func (e *exam) renew(ctx context.Context) error {
 	if _, err := e.awaitRunning(ctx); err != nil {
 		return err
 	}
-	return note("it forgets its instances, as was said")
+	return note("it forgets its instances, as configured")
 }
 
 func (e *exam) decreasePartly(ctx context.Context) (string, error) {
@@ -207,16 +207,16 @@ func (e *exam) decreasePartly(ctx context.Context) (string, error) {
 		return "", listErr
 	}
 	if !present(seen[other]) {
-		return "", fmt.Errorf("%s, which was not named, has gone", other)
+		return "", fmt.Errorf("%s was deleted, although the call did not name it", other)
 	}
 	if err == nil {
-		return fmt.Sprintf("it answers %v", gone), nil
+		return fmt.Sprintf("it returned %v", gone), nil
 	}
 	if !present(seen[good]) {
-		return "", note("it fails, but deletes the good one: %v", err)
+		return "", note("it fails, but deletes the known one: %v", err)
 	}
 	if _, err := e.probe.Decrease(ctx, []string{good}); err != nil {
-		return "", fmt.Errorf("the good one alone: %w", err)
+		return "", fmt.Errorf("the known one alone: %w", err)
 	}
 	return "", note("it fails, and deletes none: %v", err)
 }
@@ -231,7 +231,7 @@ func (e *exam) awaitOneGone(ctx context.Context) (string, error) {
 func (e *exam) decreaseAndDie(ctx context.Context) (string, error) {
 	id := e.ours[1]
 	if _, err := e.probe.Decrease(ctx, []string{id}); err != nil {
-		return "", err //nolint:wrapcheck // it says what is wrong
+		return "", err //nolint:wrapcheck // the text is complete
 	}
 	if err := e.again(ctx); err != nil {
 		return "", err
@@ -242,9 +242,9 @@ func (e *exam) decreaseAndDie(ctx context.Context) (string, error) {
 	}
 	told := ""
 	if present(seen[id]) {
-		told = "it was to be asked again"
+		told = "Decrease was repeated"
 		if _, err := e.probe.Decrease(ctx, []string{id}); err != nil {
-			return "", err //nolint:wrapcheck // it says what is wrong
+			return "", err //nolint:wrapcheck // the text is complete
 		}
 	}
 	err = e.await(ctx, func(seen map[string]fleeting.State) bool { return seen[id] == "" || seen[id] == fleeting.StateDeleted })
@@ -257,7 +257,7 @@ func (e *exam) decreaseAndDie(ctx context.Context) (string, error) {
 func (e *exam) decreaseGone(ctx context.Context) (string, error) {
 	_, err := e.probe.Decrease(ctx, e.ours)
 	if err != nil && !answered(err) {
-		return "", err //nolint:wrapcheck // it says what is wrong
+		return "", err //nolint:wrapcheck // the text is complete
 	}
 	if err != nil {
 		return "", note("%v", err)
@@ -270,5 +270,5 @@ func (e *exam) shutdown(ctx context.Context) (string, error) {
 	if errors.Is(err, fleeting.ErrNotSupported) {
 		return "", note("it does not serve Shutdown")
 	}
-	return "", err //nolint:wrapcheck // it says what is wrong
+	return "", err //nolint:wrapcheck // the text is complete
 }

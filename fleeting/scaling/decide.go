@@ -8,19 +8,20 @@ import (
 	"time"
 )
 
-// Failures are followed by a pause, each by one twice as long: a cloud without
-// capacity, or a broken image, should not be asked in a loop.
+// Each failure doubles the pause before the next request: a fleet must not
+// retry in a loop while its cloud has no capacity or its image is broken.
 const (
 	backoffFirst = 5 * time.Second
 	backoffMost  = 5 * time.Minute
 )
 
-// maxPeaks bounds the memory of a fleet: a workflow carries it.
+// maxPeaks bounds the memory of a fleet, because a workflow carries it.
 const maxPeaks = 16
 
-// Decide says what to do. An instance that holds a task is never removed, and
-// never are more asked for than the limits allow. Where its actions are
-// carried out and nothing else changes, it soon has none any more.
+// Decide returns the actions for a fleet. It never removes an instance that
+// holds a task, and never requests more instances than the limits allow. If the
+// actions are carried out and nothing else changes, Decide soon returns no more
+// actions.
 func Decide(in Input) Decision {
 	d := &decider{in: in}
 	d.sort()
@@ -35,7 +36,7 @@ func Decide(in Input) Decision {
 
 type decider struct {
 	in      Input
-	serving []Instance // sorted as they would be removed; they offer slots, now or later
+	serving []Instance // in the order of removal; they offer slots, now or later
 	actions []Action
 	figures Figures
 	held    Reason
@@ -44,7 +45,7 @@ type decider struct {
 	slots   int // of the serving instances
 }
 
-// wake has the next decision made at t at the latest.
+// wake makes the next decision due at t or earlier.
 func (d *decider) wake(t time.Time) {
 	if t.After(d.in.Now) && (d.again.IsZero() || t.Before(d.again)) {
 		d.again = t
@@ -55,8 +56,8 @@ func (d *decider) act(kind Kind, id string, reason Reason, format string, args .
 	d.actions = append(d.actions, Action{Kind: kind, ID: id, Reason: reason, Why: fmt.Sprintf(format, args...)})
 }
 
-// sort puts first what would be removed first: what is nearest to its end
-// anyhow, then what has been idle for longest.
+// sort orders the instances by removal: first those that are nearest to their
+// end, then those that have been idle for longest.
 func (d *decider) sort() {
 	d.in.Instances = slices.Clone(d.in.Instances)
 	slices.SortFunc(d.in.Instances, func(a, b Instance) int {
@@ -64,7 +65,7 @@ func (d *decider) sort() {
 	})
 }
 
-// free returns the tasks that an instance can take beside those it holds.
+// free returns how many more tasks an instance can take.
 func (d *decider) free(i Instance) int {
 	free := d.in.Limits.Capacity - i.Busy
 	if most := d.in.Limits.MaxUse; most > 0 {
@@ -77,21 +78,22 @@ func (d *decider) exhausted(i Instance) bool {
 	return d.in.Limits.MaxUse > 0 && i.Used >= d.in.Limits.MaxUse
 }
 
-// retire ends what is of no use any more and collects the others.
+// retire removes instances that cannot serve any longer, and collects the
+// others in serving.
 func (d *decider) retire() {
 	for _, i := range d.in.Instances {
 		deadline := i.AskedAt.Add(d.in.Limits.RequestTimeout)
 		switch {
 		case i.State.leaving():
 		case i.State.pending() && i.Busy == 0 && !d.in.Now.Before(deadline):
-			d.act(GiveUp, i.ID, ReasonTimeout, "it is still %s after %s", i.State, d.in.Limits.RequestTimeout)
+			d.act(GiveUp, i.ID, ReasonTimeout, "still %s after %s", i.State, d.in.Limits.RequestTimeout)
 		case i.Unhealthy && i.Busy > 0:
-			d.act(Drain, i.ID, ReasonUnhealthy, "it is not healthy; it takes no more tasks, and goes when those it has have ended")
+			d.act(Drain, i.ID, ReasonUnhealthy, "unhealthy; it takes no more tasks, and is deleted when its tasks have ended")
 		case i.Unhealthy:
-			d.act(Remove, i.ID, ReasonUnhealthy, "it is not healthy")
+			d.act(Remove, i.ID, ReasonUnhealthy, "unhealthy")
 		case d.exhausted(i) && i.Busy == 0:
-			d.act(Remove, i.ID, ReasonExhausted, "it has taken %d tasks", i.Used)
-		case d.exhausted(i): // it takes none any more by itself
+			d.act(Remove, i.ID, ReasonExhausted, "has taken %d tasks", i.Used)
+		case d.exhausted(i): // an exhausted instance takes no new tasks
 		default:
 			if i.State.pending() {
 				d.wake(deadline)
@@ -101,7 +103,7 @@ func (d *decider) retire() {
 	}
 }
 
-// reckon compares what there is with what is wanted.
+// reckon computes the figures: what exists, and what is needed.
 func (d *decider) reckon() {
 	f := &d.figures
 	f.Queued, f.Instances = max(0, d.in.Demand.Queued), len(d.in.Instances)
@@ -111,7 +113,7 @@ func (d *decider) reckon() {
 			f.Leaving++
 		}
 	}
-	f.Leaving += len(d.actions) // whatever is retired
+	f.Leaving += len(d.actions) // the instances that retire removed
 	for _, i := range d.serving {
 		f.Free += d.free(i)
 		d.slots += d.free(i) + i.Busy
@@ -130,7 +132,7 @@ func (d *decider) reckon() {
 	}
 }
 
-// waiting returns the tasks that slots must be free for.
+// waiting returns the number of tasks that need free slots.
 func (d *decider) waiting() int {
 	n := max(0, d.in.Demand.Queued)
 	if d.in.Terms.Preemptive {
@@ -139,9 +141,9 @@ func (d *decider) waiting() int {
 	return n
 }
 
-// idle returns how many slots are to be free beside those for tasks that wait.
-// Tasks that wait count as those that run: so it stays the same when they
-// start.
+// idle returns how many slots must be free besides those for waiting tasks. A
+// waiting task counts like a running one, so that the number does not change
+// when the task starts.
 func idle(t Terms, tasks int) int {
 	n := ceil(t.FactorMilli*tasks, 1000)
 	if t.FactorLimit > 0 {
@@ -150,7 +152,8 @@ func idle(t Terms, tasks int) int {
 	return max(n, t.IdleCount)
 }
 
-// ceil divides and rounds away from no machines: up, and for a surplus, down.
+// ceil divides, and rounds up a shortage and down a surplus, so that slots
+// always suffice.
 func ceil(n, by int) int {
 	if n > 0 {
 		return (n + by - 1) / by
@@ -158,7 +161,7 @@ func ceil(n, by int) int {
 	return n / by
 }
 
-// perInstance returns the tasks that a new instance can take at once.
+// perInstance returns the number of concurrent tasks on a new instance.
 func (d *decider) perInstance() int {
 	if most := d.in.Limits.MaxUse; most > 0 {
 		return min(most, d.in.Limits.Capacity)
@@ -166,7 +169,7 @@ func (d *decider) perInstance() int {
 	return d.in.Limits.Capacity
 }
 
-// grow asks for what is missing, as far as it may.
+// grow requests missing instances, within the limits.
 func (d *decider) grow() {
 	n := d.figures.Required
 	if n <= 0 {
@@ -188,18 +191,18 @@ func (d *decider) grow() {
 	if n = d.throttle(n); n == 0 {
 		return
 	}
-	reason, why := ReasonDemand, fmt.Sprintf("%d tasks wait and %d slots are to stay idle; %d are free", d.waiting(), d.figures.Idle, d.figures.Free)
+	reason, why := ReasonDemand, fmt.Sprintf("%d tasks wait and %d idle slots are required; %d slots are free", d.waiting(), d.figures.Idle, d.figures.Free)
 	if d.waiting() == 0 {
-		reason, why = ReasonIdleCount, fmt.Sprintf("%d slots are to stay idle; %d are free", d.figures.Idle, d.figures.Free)
+		reason, why = ReasonIdleCount, fmt.Sprintf("%d idle slots are required; %d slots are free", d.figures.Idle, d.figures.Free)
 	}
 	d.actions = append(d.actions, Action{Kind: Request, Count: n, Reason: reason, Why: why})
 }
 
-// limited reports whether there is a limit to the number of instances. A quota
-// of none is one too.
+// limited reports whether the number of instances is limited. A quota of 0 is a
+// limit too.
 func (d *decider) limited() bool { return d.figures.Most > 0 || d.in.Quota != nil }
 
-// backoff returns when asking may go on after failures.
+// backoff returns the end of the pause after failures.
 func (d *decider) backoff() time.Time {
 	if d.in.Failures < 1 {
 		return time.Time{}
@@ -211,8 +214,8 @@ func (d *decider) backoff() time.Time {
 	return d.in.FailedAt.Add(pause)
 }
 
-// throttle takes tokens for n instances, or for as many as there are. The
-// bucket is known by the time at which it is full again.
+// throttle takes tokens for up to n instances. The state of the bucket is the
+// time at which it is full again.
 func (d *decider) throttle(n int) int {
 	every, burst := d.in.Limits.ThrottleEvery, d.in.Limits.ThrottleBurst
 	full := d.in.Memory.Throttle
@@ -226,15 +229,15 @@ func (d *decider) throttle(n int) int {
 	size := every * time.Duration(burst)
 	if got := max(0, int((size-full.Sub(d.in.Now))/every)); got < n {
 		n, d.held = got, ReasonThrottle
-		// The next token is there when the bucket lacks all but one.
+		// The next token exists when the bucket lacks all tokens but one.
 		d.wake(full.Add(every*time.Duration(got+1) - size))
 	}
 	d.memory.Throttle = full.Add(every * time.Duration(n))
 	return n
 }
 
-// shrinkToLimit removes what is above a limit that was lowered, as far as it
-// holds no task: first what is not ready.
+// shrinkToLimit removes instances without tasks that exceed a lowered limit,
+// first those that are not ready.
 func (d *decider) shrinkToLimit() {
 	excess := d.figures.Instances - d.figures.Leaving - d.figures.Most
 	if !d.limited() || excess <= 0 {
@@ -246,13 +249,13 @@ func (d *decider) shrinkToLimit() {
 				return false
 			}
 			excess--
-			d.drop(i, ReasonOverLimit, "%d instances are allowed", d.figures.Most)
+			d.drop(i, ReasonOverLimit, "only %d instances are allowed", d.figures.Most)
 			return true
 		})
 	}
 }
 
-// drop removes an instance that serves.
+// drop removes a serving instance.
 func (d *decider) drop(i Instance, reason Reason, format string, args ...any) {
 	d.act(Remove, i.ID, reason, format, args...)
 	d.figures.Free -= d.free(i)
@@ -260,15 +263,15 @@ func (d *decider) drop(i Instance, reason Reason, format string, args ...any) {
 	d.figures.Leaving++
 }
 
-// remember notes how many slots are wanted now. Of what was wanted before,
-// only greater numbers matter.
+// remember records how many slots are needed now. Of the earlier numbers, only
+// larger ones matter.
 func (d *decider) remember() {
 	now := Peak{At: d.in.Now, Slots: d.figures.Wanted}
 	for _, i := range d.serving {
 		now.Slots += i.Busy
 	}
 	for i, p := range d.in.Memory.Peaks {
-		if i == len(d.in.Memory.Peaks)-1 { // it was wanted until now
+		if i == len(d.in.Memory.Peaks)-1 { // that number was needed until now
 			p.At = d.in.Now
 		}
 		if p.Slots > now.Slots && d.in.Now.Before(p.At.Add(d.in.Limits.HoldDown)) {
@@ -277,15 +280,15 @@ func (d *decider) remember() {
 	}
 	d.memory.Peaks = append(d.memory.Peaks, now)
 	if n := len(d.memory.Peaks); n > maxPeaks {
-		// Two become one that is as high as the higher and as late as the
-		// later: holding on for too long is the safe side.
+		// Merge two peaks into one with the higher number and the later time:
+		// to keep instances for too long is the safe error.
 		d.memory.Peaks[n-3].At = d.memory.Peaks[n-2].At
 		d.memory.Peaks = slices.Delete(d.memory.Peaks, n-2, n-1)
 	}
 }
 
-// shrink removes instances that have been idle for long enough, as long as
-// what stays is enough, and would have been for a while.
+// shrink removes instances that have been idle for long enough, if the
+// remaining slots suffice and would have sufficed during the hold-down.
 func (d *decider) shrink() {
 	for _, i := range d.serving {
 		if i.State != StateReady || i.Busy > 0 || d.figures.Free-d.free(i) < d.figures.Wanted {
@@ -299,12 +302,12 @@ func (d *decider) shrink() {
 			d.wake(due)
 			continue
 		}
-		d.drop(i, ReasonIdle, "it was idle for %s and is not needed", d.in.Now.Sub(i.IdleSince).Round(time.Second))
+		d.drop(i, ReasonIdle, "idle for %s and not needed", d.in.Now.Sub(i.IdleSince).Round(time.Second))
 	}
 }
 
-// heldUntil returns when so many slots will have been enough for as long as
-// the hold-down says. Peaks get ever lower.
+// heldUntil returns the time at which the given number of slots will have
+// sufficed for the hold-down. The peaks are in descending order.
 func (d *decider) heldUntil(slots int) time.Time {
 	for _, p := range slices.Backward(d.memory.Peaks) {
 		if p.Slots > slots {

@@ -13,12 +13,12 @@ import (
 	"github.com/drover-run/drover/fleeting/scaling"
 )
 
-// fleet is a fleet in a world where anything happens at any time.
+// fleet is a fleet with random events.
 type fleet struct {
 	t     *rapid.T
 	in    scaling.Input
 	made  int
-	asked int // instances, ever
+	asked int // total number of requested instances
 	since time.Time
 }
 
@@ -58,7 +58,7 @@ func (f *fleet) most() int {
 	return most
 }
 
-// decide decides, checks what must always hold, and carries the actions out.
+// decide makes a decision, checks the invariants, and carries out the actions.
 func (f *fleet) decide() scaling.Decision {
 	d := scaling.Decide(f.in)
 	shuffled := f.in
@@ -75,7 +75,7 @@ func (f *fleet) decide() scaling.Decision {
 			f.request(a)
 			continue
 		}
-		require.False(f.t, seen[a.ID], "one action an instance")
+		require.False(f.t, seen[a.ID], "one action per instance")
 		seen[a.ID] = true
 		f.end(a)
 	}
@@ -102,7 +102,7 @@ func (f *fleet) end(a scaling.Action) {
 	i := slices.IndexFunc(f.in.Instances, func(i scaling.Instance) bool { return i.ID == a.ID })
 	require.GreaterOrEqual(f.t, i, 0)
 	n := &f.in.Instances[i]
-	require.NotContains(f.t, []scaling.State{scaling.StateDraining, scaling.StateDeleting}, n.State, "it leaves already")
+	require.NotContains(f.t, []scaling.State{scaling.StateDraining, scaling.StateDeleting}, n.State, "it is already being removed")
 	switch a.Kind {
 	case scaling.Drain:
 		require.True(f.t, n.Unhealthy && n.Busy > 0)
@@ -119,7 +119,7 @@ func (f *fleet) end(a scaling.Action) {
 	n.State = scaling.StateDraining
 }
 
-// happen lets something happen.
+// happen applies one random event.
 func (f *fleet) happen() {
 	f.in.Now = f.in.Now.Add(seconds(0, 200).Draw(f.t, "pass"))
 	switch rapid.IntRange(0, 9).Draw(f.t, "what") {
@@ -145,12 +145,12 @@ func (f *fleet) happen() {
 	}
 }
 
-// live lets something happen to an instance.
+// live applies one random event to an instance.
 func (f *fleet) live(i int) {
 	n := &f.in.Instances[i]
 	switch what := rapid.IntRange(0, 9).Draw(f.t, "event"); {
 	case what == 0:
-		f.in.Instances = slices.Delete(f.in.Instances, i, i+1) // it vanished, with whatever it had
+		f.in.Instances = slices.Delete(f.in.Instances, i, i+1) // it vanished, possibly with tasks
 	case what == 1:
 		n.Unhealthy = true
 	case n.State != scaling.StateReady && n.State != scaling.StateDraining && n.State != scaling.StateDeleting:
@@ -169,8 +169,7 @@ func (f *fleet) live(i int) {
 	}
 }
 
-// obey lets all that was asked for come and all that leaves go, and reports
-// whether there was anything.
+// obey completes all requests and removals, and reports whether there were any.
 func (f *fleet) obey() (changed bool) {
 	before := slices.Clone(f.in.Instances)
 	f.in.Instances = slices.DeleteFunc(f.in.Instances, func(i scaling.Instance) bool { return i.State == scaling.StateDraining && i.Busy == 0 })
@@ -182,9 +181,9 @@ func (f *fleet) obey() (changed bool) {
 	return !slices.Equal(before, f.in.Instances)
 }
 
-// TestDecide_properties: whatever happens, limits hold and busy instances
-// stay; and when nothing more happens, the fleet comes to rest, without
-// removing what it asks for again.
+// TestDecide_properties checks that limits hold and busy instances stay during
+// all events. After the last event, the fleet reaches a stable state without
+// removing instances that it requests again.
 func TestDecide_properties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -197,13 +196,13 @@ func TestDecide_properties(t *testing.T) {
 	})
 }
 
-// settle holds the demand constant.
+// settle keeps the demand constant.
 func (f *fleet) settle() {
 	removed := false
-	for range 2000 { // some throttles give one instance a minute
+	for range 2000 { // some throttles allow one instance per minute
 		d := f.decide()
 		for _, a := range d.Actions {
-			require.False(f.t, removed && a.Kind == scaling.Request, "what was not needed is asked for again")
+			require.False(f.t, removed && a.Kind == scaling.Request, "it requests an instance again after it removed one")
 			removed = removed || a.Reason == scaling.ReasonIdle
 		}
 		changed := f.obey()
@@ -217,23 +216,23 @@ func (f *fleet) settle() {
 			f.in.Now = d.Again
 		}
 	}
-	f.t.Fatal("it does not come to rest")
+	f.t.Fatal("the fleet does not reach a stable state")
 }
 
-// rest checks that the fleet is as the rules want it.
+// rest checks that the fleet matches its rules.
 func (f *fleet) rest() {
 	f.in.Now = f.in.Now.Add(1000 * time.Hour)
 	d := scaling.Decide(f.in)
-	require.Empty(f.t, d.Actions, "and stays there")
+	require.Empty(f.t, d.Actions, "the stable state has no actions")
 	limited := f.in.Limits.MaxInstances > 0 || f.in.Quota != nil
-	require.True(f.t, d.Figures.Required <= 0 || limited && d.Figures.Instances >= f.most(), "all that is wanted is there: %+v", d.Figures)
+	require.True(f.t, d.Figures.Required <= 0 || limited && d.Figures.Instances >= f.most(), "all required instances exist: %+v", d.Figures)
 	for _, i := range f.in.Instances {
 		free := f.in.Limits.Capacity
 		if f.in.Limits.MaxUse > 0 {
 			free = min(free, f.in.Limits.MaxUse-i.Used)
 		}
 		if i.Busy == 0 && i.State == scaling.StateReady {
-			require.Less(f.t, d.Figures.Free-free, d.Figures.Wanted, "and no more")
+			require.Less(f.t, d.Figures.Free-free, d.Figures.Wanted, "no instance is surplus")
 		}
 	}
 }

@@ -18,7 +18,7 @@ func ready(id string) scaling.Instance {
 	return scaling.Instance{ID: id, State: scaling.StateReady, AskedAt: noon.Add(-time.Hour), IdleSince: noon.Add(-10 * time.Minute)}
 }
 
-// verdict is the actions of a decision in short.
+// verdict returns the actions of a decision in short form.
 func verdict(d scaling.Decision) []string {
 	var out []string
 	for _, a := range d.Actions {
@@ -56,21 +56,21 @@ func TestDecide(t *testing.T) {
 	}{
 		{name: "nothing to do at zero"},
 		{name: "from zero when a task waits", in: scaling.Input{Demand: scaling.Demand{Queued: 3}}, want: []string{"request 2: demand"}},
-		{name: "on demand nothing comes for tasks that do not wait yet", in: scaling.Input{Demand: scaling.Demand{Upcoming: 3}}},
+		{name: "without preemptive mode, upcoming tasks need no instances", in: scaling.Input{Demand: scaling.Demand{Upcoming: 3}}},
 		{
-			name: "preemptive mode makes instances ahead",
+			name: "preemptive mode requests instances for upcoming tasks",
 			in:   scaling.Input{Demand: scaling.Demand{Upcoming: 3}, Terms: scaling.Terms{Preemptive: true}}, want: []string{"request 2: demand"},
 		},
 		{name: "idle count is slots", in: scaling.Input{Terms: scaling.Terms{IdleCount: 3}}, want: []string{"request 2: idle_count"}},
 		{
-			name: "what is asked for counts", again: noon.Add(14 * time.Minute),
+			name: "requested instances count", again: noon.Add(14 * time.Minute),
 			in: scaling.Input{Demand: scaling.Demand{Queued: 2}, Instances: []scaling.Instance{coming}},
 		},
 		{name: "never above the limit", in: scaling.Input{Demand: scaling.Demand{Queued: 100}, Instances: []scaling.Instance{busy}}, want: []string{"request 3: demand"}, held: scaling.ReasonMaxInstances},
-		{name: "leaving ones count to the limit", in: scaling.Input{Demand: scaling.Demand{Queued: 100}, Instances: []scaling.Instance{draining}}, want: []string{"request 3: demand"}, held: scaling.ReasonMaxInstances},
+		{name: "instances that are being removed count toward the limit", in: scaling.Input{Demand: scaling.Demand{Queued: 100}, Instances: []scaling.Instance{draining}}, want: []string{"request 3: demand"}, held: scaling.ReasonMaxInstances},
 		{name: "the quota limits too", in: scaling.Input{Demand: scaling.Demand{Queued: 100}, Quota: &one}, want: []string{"request 1: demand"}, held: scaling.ReasonQuota},
 		{
-			name: "a quota of none", in: scaling.Input{Demand: scaling.Demand{Queued: 100}, Quota: new(int)}, held: scaling.ReasonQuota,
+			name: "a quota of zero", in: scaling.Input{Demand: scaling.Demand{Queued: 100}, Quota: new(int)}, held: scaling.ReasonQuota,
 			change: func(l *scaling.Limits) { l.MaxInstances = 0 },
 		},
 		{
@@ -80,13 +80,13 @@ func TestDecide(t *testing.T) {
 		},
 		{name: "to zero", in: scaling.Input{Instances: []scaling.Instance{ready("a"), ready("b")}}, want: []string{"remove a: idle", "remove b: idle"}},
 		{name: "a busy one stays", in: scaling.Input{Instances: []scaling.Instance{busy, ready("b")}}, want: []string{"remove b: idle"}},
-		{name: "what is needed stays", in: scaling.Input{Terms: scaling.Terms{IdleCount: 2}, Instances: []scaling.Instance{ready("a"), ready("b")}}, want: []string{"remove a: idle"}},
+		{name: "required instances stay", in: scaling.Input{Terms: scaling.Terms{IdleCount: 2}, Instances: []scaling.Instance{ready("a"), ready("b")}}, want: []string{"remove a: idle"}},
 		{
-			name: "a short idle time stays", again: noon.Add(4 * time.Minute),
+			name: "instances stay until their idle time ends", again: noon.Add(4 * time.Minute),
 			in: scaling.Input{Terms: scaling.Terms{IdleTime: 5 * time.Minute}, Instances: []scaling.Instance{young}},
 		},
 		{
-			name: "less must have been enough for a while", again: noon.Add(time.Minute),
+			name: "fewer slots must have sufficed for the hold-down", again: noon.Add(time.Minute),
 			in: scaling.Input{
 				Instances: []scaling.Instance{ready("a")},
 				Memory:    scaling.Memory{Peaks: []scaling.Peak{{At: noon.Add(-time.Hour), Slots: 2}}},
@@ -109,12 +109,12 @@ func TestDecide(t *testing.T) {
 			want: []string{"request 1: demand"},
 		},
 		{
-			name: "the throttle gives what it has", again: noon.Add(5 * time.Second), held: scaling.ReasonThrottle,
+			name: "the throttle allows as many as it has tokens", again: noon.Add(5 * time.Second), held: scaling.ReasonThrottle,
 			in:     scaling.Input{Demand: scaling.Demand{Queued: 8}, Memory: scaling.Memory{Throttle: noon.Add(25 * time.Second)}},
 			change: func(l *scaling.Limits) { l.ThrottleEvery, l.ThrottleBurst = 10*time.Second, 4 }, want: []string{"request 1: demand"},
 		},
 		{
-			name: "a lowered limit takes what is not ready first",
+			name: "a lowered limit first removes instances that are not ready",
 			in:   scaling.Input{Terms: scaling.Terms{IdleCount: 100}, Instances: []scaling.Instance{ready("a"), ready("b"), ready("c"), coming, busy, busy}},
 			want: []string{"remove coming: over_limit", "remove a: over_limit"}, held: scaling.ReasonMaxInstances, again: noon.Add(14 * time.Minute),
 		},

@@ -1,10 +1,10 @@
-// Package scaling decides how many machines a fleet has: instances, demand,
-// rules and time go in, actions with their reasons come out. It has no clock,
-// no state and does no I/O, and what it computes with are whole numbers, so
-// that a workflow gets the same answer on every machine and in every replay.
+// Package scaling decides how many machines a fleet has. Its input is
+// instances, demand, rules and time; its output is actions with their reasons.
+// It has no clock and no state, does no I/O, and computes with integers, so
+// that a workflow gets the same result on every machine and in every replay.
 //
-// Compile makes Rules of the settings of a fleet, and says all that is wrong
-// with them. Rules.At gives the Terms of a time: that answer hangs on the time
-// zones that the machine knows, so a workflow records it. Decide does the
-// rest. Allot shares a quota out among fleets.
+// Compile turns the settings of a fleet into Rules, and reports all faults of
+// the settings. Rules.At returns the Terms at a time. That result depends on
+// the time zone database of the machine, so a workflow records it. Decide makes
+// the decision. Allot divides a quota among fleets.
 package scaling

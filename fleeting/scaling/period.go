@@ -9,26 +9,27 @@ import (
 )
 
 // Period is a set of minutes, written as a cron expression of five fields:
-// minute, hour, day of the month, month, weekday. It is a range of time, not
-// a list of instants: "* 9-17 * * 1-5" is every minute of office hours, and
-// "0 9 * * *" is one minute a day.
+// minute, hour, day of the month, month, weekday. It is a range of time, not a
+// list of instants: "* 9-17 * * 1-5" is every minute of office hours, and "0 9
+// * * *" is one minute a day.
 //
-// Libraries for cron read expressions in order to find the next instant, and
-// robfig/cron, the common one, refuses weekday 7, takes "@every" and time
-// zones inside an expression, and panics on some of the latter. So the fields
-// are read here; they are sets of small numbers and nothing more.
+// This package parses the fields itself, because they are only sets of small
+// numbers. Cron libraries parse an expression to find the next instant. The
+// common one, robfig/cron, rejects weekday 7, accepts "@every" and time zones
+// inside an expression, and panics on some of the latter.
 type Period struct {
 	minutes, hours, days, months, weekdays uint64
-	// everyDay and everyWeekday: the field began with a star. As in every
-	// cron, a day must match both fields, or either where both are given.
+	// everyDay and everyWeekday report that the field begins with a star. As in
+	// every cron, a day must match both fields, or either one if both are
+	// restricted.
 	everyDay, everyWeekday bool
 }
 
-// cronField is one of the fields of an expression.
+// cronField is one field of an expression.
 type cronField struct {
 	name     string
 	min, max int
-	words    []string // that stand for the numbers from min on
+	words    []string // names of the numbers from min on
 }
 
 func cronFields() [5]cronField {
@@ -41,18 +42,18 @@ func cronFields() [5]cronField {
 	}
 }
 
-// ParsePeriod reads a cron expression.
+// ParsePeriod parses a cron expression.
 func ParsePeriod(expression string) (Period, error) {
 	words := strings.Fields(expression)
 	fields := cronFields()
 	if len(words) != len(fields) {
-		return Period{}, fmt.Errorf("it has %d fields; five are wanted: minute, hour, day of the month, month and weekday", len(words))
+		return Period{}, fmt.Errorf("%d fields instead of five: minute, hour, day of the month, month and weekday", len(words))
 	}
 	var sets [5]uint64
 	for i, f := range fields {
 		var err error
 		if sets[i], err = f.parse(words[i]); err != nil {
-			return Period{}, fmt.Errorf("its %s: %w", f.name, err)
+			return Period{}, fmt.Errorf("%s: %w", f.name, err)
 		}
 	}
 	const sunday, alias = 1 << 0, 1 << 7
@@ -65,8 +66,8 @@ func ParsePeriod(expression string) (Period, error) {
 	}, nil
 }
 
-// Contains reports whether the minute that t lies in, as clocks show it in t's
-// location, is one of the period.
+// Contains reports whether the minute of t, in t's location, belongs to the
+// period.
 func (p Period) Contains(t time.Time) bool {
 	if !has(p.minutes, t.Minute()) || !has(p.hours, t.Hour()) || !has(p.months, int(t.Month())) {
 		return false
@@ -80,7 +81,7 @@ func (p Period) Contains(t time.Time) bool {
 
 func has(set uint64, i int) bool { return set&(1<<i) != 0 }
 
-// parse reads a list of numbers, ranges and steps.
+// parse parses a list of numbers, ranges and steps.
 func (f cronField) parse(text string) (uint64, error) {
 	var set uint64
 	for term := range strings.SplitSeq(text, ",") {
@@ -92,7 +93,7 @@ func (f cronField) parse(text string) (uint64, error) {
 		by := 1
 		if stepped {
 			if by, err = number(step); err != nil || by < 1 {
-				return 0, fmt.Errorf("%q is not a step, which is a number from 1 on", step)
+				return 0, fmt.Errorf("%q is not a step, which must be a number of at least 1", step)
 			}
 		}
 		for i := first; i <= last; i += by {
@@ -102,12 +103,12 @@ func (f cronField) parse(text string) (uint64, error) {
 	return set, nil
 }
 
-// span reads a star, a number or a range. A number with a step goes on to the
-// end.
+// span parses a star, a number or a range. A number with a step extends to the
+// end of the field.
 func (f cronField) span(text string, stepped bool) (first, last int, err error) {
 	if text == "*" {
 		if f.max == 7 {
-			return 0, 6, nil // 7 is 0 once more
+			return 0, 6, nil // 7 is also Sunday
 		}
 		return f.min, f.max, nil
 	}
@@ -143,7 +144,7 @@ func (f cronField) value(text string) (int, error) {
 	return i, nil
 }
 
-// number reads digits alone: no sign, and no more than any field needs.
+// number accepts only digits: no sign, and no more digits than any field needs.
 func number(text string) (int, error) {
 	i, err := strconv.ParseUint(text, 10, 16)
 	return int(i), err

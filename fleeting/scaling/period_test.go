@@ -57,20 +57,20 @@ func TestPeriod_Contains(t *testing.T) {
 func TestParsePeriod_refuses(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"":                      "it has 0 fields",
-		"* * * *":               "it has 4 fields",
-		"* * * * * *":           "it has 6 fields",
-		"@hourly":               "it has 1 fields",
-		"60 * * * *":            `its minute: "60" is not a number from 0 to 59`,
+		"":                      "0 fields",
+		"* * * *":               "4 fields",
+		"* * * * * *":           "6 fields",
+		"@hourly":               "1 fields",
+		"60 * * * *":            `minute: "60" is not a number from 0 to 59`,
 		"* 22-6 * * *":          `"22-6" ends before it begins; write 22-23,0-6`,
-		"* * 0 * *":             "its day of the month",
-		"* * * foo *":           "its month",
-		"* * * * 8":             "its weekday",
+		"* * 0 * *":             "day of the month: ",
+		"* * * foo *":           "month: ",
+		"* * * * 8":             "weekday: ",
 		"*/0 * * * *":           `"0" is not a step`,
 		"1,,2 * * * *":          `"" is not a number`,
 		"+1 * * * *":            `"+1" is not a number`,
-		"-1 * * * *":            "its minute",
-		"*-5 * * * *":           "its minute",
+		"-1 * * * *":            "minute: ",
+		"*-5 * * * *":           "minute: ",
 		"1/99999999999 * * * *": "is not a step",
 	} {
 		_, err := scaling.ParsePeriod(text)
@@ -78,7 +78,7 @@ func TestParsePeriod_refuses(t *testing.T) {
 	}
 }
 
-// FuzzParsePeriod: whatever is read has minutes, and says no or yes to each.
+// FuzzParsePeriod checks that every valid period answers for every minute.
 func FuzzParsePeriod(f *testing.F) {
 	for _, text := range []string{"* * * * *", "*/5 9-17 1,15 jan-mar mon-fri", "0 0 31 2 7", "59/7 23 * * sun-sat/2", "TZ=UTC", "1-0 * * * *", "* * * * 0-7/7"} {
 		f.Add(text, int64(1_800_000_000))
@@ -90,6 +90,6 @@ func FuzzParsePeriod(f *testing.F) {
 			return
 		}
 		at := time.Unix(unix%(1<<40), 0).UTC()
-		require.Equal(t, p.Contains(at), p.Contains(at.Truncate(time.Minute)), "it holds for whole minutes")
+		require.Equal(t, p.Contains(at), p.Contains(at.Truncate(time.Minute)), "the result is the same for the whole minute")
 	})
 }

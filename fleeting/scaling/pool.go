@@ -2,19 +2,19 @@ package scaling
 
 import "slices"
 
-// PoolDemand is the tasks of a pool that no executor has, and the free slots
-// that no fleet pays for.
+// PoolDemand is the tasks of a pool that no executor has claimed, and the free
+// slots that belong to no fleet.
 type PoolDemand struct {
 	Queued int // tasks that wait for an executor
-	// Overdue are those of them that have waited for too long: FreeSlots do not
-	// take them, so they need machines.
+	// Overdue is how many of them have waited for too long: FreeSlots do not
+	// take these tasks, so they need machines.
 	Overdue   int
 	Upcoming  int // tasks that are about to wait
 	FreeSlots int // of executors of the pool that belong to none of its fleets
 }
 
-// unserved returns the tasks that the free slots do not take, and the free
-// slots that stay.
+// unserved returns the tasks that the free slots do not take, and the remaining
+// free slots.
 func (d PoolDemand) unserved() (queued, slots int) {
 	queued, slots = max(0, d.Queued), max(0, d.FreeSlots)
 	taken := min(queued-min(queued, max(0, d.Overdue)), slots)
@@ -24,22 +24,22 @@ func (d PoolDemand) unserved() (queued, slots int) {
 // Unlimited is the Room of a fleet without a limit.
 const Unlimited = -1
 
-// Supply is what one fleet has for the tasks of its pool, and may add.
+// Supply is the capacity of one fleet for the tasks of its pool.
 type Supply struct {
 	Free        int  // slots without a task, of instances that are or will be ready
-	Ready       int  // of them: those of instances that are ready
-	Idle        int  // slots that its rules keep free, also while tasks wait
-	PerInstance int  // tasks at once on a new instance, at least 1
-	Room        int  // instances that it may ask for, or Unlimited
+	Ready       int  // the part of Free on ready instances
+	Idle        int  // slots that its rules keep free, even while tasks wait
+	PerInstance int  // concurrent tasks on a new instance, at least 1
+	Room        int  // instances that it may request, or Unlimited
 	Preemptive  bool // it takes upcoming tasks
-	// Off says that the fleet asks for no instance, also below its limits: it is
-	// paused, for example. Its free slots count nevertheless.
+	// Off reports that the fleet requests no instances, even below its limits,
+	// for example because it is paused. Its free slots still count.
 	Off bool
 }
 
-// SupplyOf returns the supply of the fleet of an input, whose Demand does not
-// matter. The throttle does not limit Room: it delays instances, and what waits
-// for it need not come from another fleet.
+// SupplyOf returns the supply of the fleet of an input; it ignores the Demand.
+// The throttle does not limit Room: it only delays instances, and another fleet
+// need not replace them.
 func SupplyOf(in Input) Supply {
 	in.Demand = Demand{}
 	d := &decider{in: in}
@@ -64,24 +64,24 @@ func SupplyOf(in Input) Supply {
 }
 
 // Divide divides the demand of a pool among its fleets, in their order, and
-// returns what falls to each.
+// returns the share of each one.
 //
-//   - Slots that are free now take tasks first, whichever fleet they belong to:
-//     those of other executors, then those of the fleets.
-//   - Then slots of instances on their way do, but for those that the rules of
-//     their fleet keep idle.
-//   - The tasks that are left go to the first fleet that has room for them, as
-//     far as it has, then to the next. What no fleet has room for stays with the
-//     first that is not off, so that it shows what holds it.
+//   - Slots that are free now take tasks first, on any fleet: those of
+//     other executors, then those of the fleets.
+//   - Then slots of starting instances take tasks, except for those that the
+//     rules of their fleet keep idle.
+//   - The remaining tasks go to the first fleet that has room for them, as far
+//     as it has, then to the next. Tasks that no fleet has room for stay with
+//     the first fleet that is not off, so that its status shows the limit.
 //
-// Upcoming tasks are divided after those that wait, among preemptive fleets.
-// The result depends on the arguments alone: all fleets of a pool find the same.
-// What a fleet then asks for does not change the shares of the others.
+// Upcoming tasks are divided after the waiting ones, among preemptive fleets.
+// The result depends only on the arguments: all fleets of a pool compute the
+// same result. A request of one fleet does not change the shares of the others.
 func Divide(d PoolDemand, fleets []Supply) []Demand {
 	p := &division{fleets: slices.Clone(fleets), shares: make([]Demand, len(fleets))}
 	queued, slots := d.unserved()
 	p.divide(queued, func(Supply) bool { return true }, func(s *Demand, n int) { s.Queued += n })
-	// An upcoming task may start on any slot that stays free.
+	// An upcoming task may start on any remaining free slot.
 	upcoming := max(0, d.Upcoming-slots)
 	for _, s := range p.fleets {
 		if !s.Preemptive {
@@ -92,7 +92,8 @@ func Divide(d PoolDemand, fleets []Supply) []Demand {
 	return p.shares
 }
 
-// division is one Divide under way: fleets has what is left of their supply.
+// division is the state of one call of Divide: fleets holds the remaining
+// supply.
 type division struct {
 	fleets []Supply
 	shares []Demand
@@ -114,7 +115,8 @@ func (p *division) divide(n int, takes func(Supply) bool, give func(*Demand, int
 	}
 }
 
-// fillReady gives up to n tasks to slots that are free now, and returns how many.
+// fillReady assigns up to n tasks to slots that are free now, and returns how
+// many.
 func (s *Supply) fillReady(n int) int {
 	here := min(n, s.Ready)
 	s.Ready -= here
@@ -122,15 +124,16 @@ func (s *Supply) fillReady(n int) int {
 	return here
 }
 
-// fillSurplus does so with slots that need not stay idle.
+// fillSurplus assigns up to n tasks to slots that need not stay idle, and
+// returns how many.
 func (s *Supply) fillSurplus(n int) int {
 	here := min(n, s.surplus())
 	s.Free -= here
 	return here
 }
 
-// surplus returns the slots that tasks may take without an idle one to be
-// replaced. A fleet that has no room to replace one keeps none.
+// surplus returns the slots that tasks may take without a replacement for an
+// idle slot. A fleet that has no room for replacements keeps no idle slots.
 func (s *Supply) surplus() int {
 	if s.Room == 0 {
 		return s.Free
@@ -138,8 +141,8 @@ func (s *Supply) surplus() int {
 	return max(0, s.Free-s.Idle)
 }
 
-// grow does so with new instances. Where there is no room for as many as the
-// idle slots need too, tasks come before them.
+// grow assigns up to n tasks to new instances, and returns how many. If there
+// is not enough room for the idle slots too, tasks come first.
 func (s *Supply) grow(n int) int {
 	if n == 0 || s.Off {
 		return 0
@@ -155,7 +158,8 @@ func (s *Supply) grow(n int) int {
 	return here
 }
 
-// first returns the fleet that what is left stays with, -1 where there is none.
+// first returns the fleet that keeps the unassigned tasks, or -1 if there is
+// none.
 func (p *division) first(takes func(Supply) bool) int {
 	off := -1
 	for i, f := range p.fleets {

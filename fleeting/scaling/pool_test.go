@@ -30,10 +30,10 @@ func TestDivide(t *testing.T) {
 	}{
 		{"one fleet", scaling.PoolDemand{Queued: 4}, []scaling.Supply{open}, []int{4}, nil},
 		{"the first of two", scaling.PoolDemand{Queued: 4}, []scaling.Supply{open, open}, []int{4, 0}, nil},
-		{"the rest falls to the next", scaling.PoolDemand{Queued: 9}, []scaling.Supply{room(2), room(3), open}, []int{2, 3, 4}, nil},
-		{"what nothing has room for stays with the first", scaling.PoolDemand{Queued: 9}, []scaling.Supply{room(2), room(3)}, []int{6, 3}, nil},
-		{"one that is off is passed over", scaling.PoolDemand{Queued: 4}, []scaling.Supply{off, open}, []int{0, 4}, nil},
-		{"one that is off keeps its free slots", scaling.PoolDemand{Queued: 4}, []scaling.Supply{with(off, free(3)), open}, []int{3, 1}, nil},
+		{"the remaining tasks go to the next", scaling.PoolDemand{Queued: 9}, []scaling.Supply{room(2), room(3), open}, []int{2, 3, 4}, nil},
+		{"tasks that no fleet has room for stay with the first", scaling.PoolDemand{Queued: 9}, []scaling.Supply{room(2), room(3)}, []int{6, 3}, nil},
+		{"a fleet that is off is skipped", scaling.PoolDemand{Queued: 4}, []scaling.Supply{off, open}, []int{0, 4}, nil},
+		{"a fleet that is off offers its free slots", scaling.PoolDemand{Queued: 4}, []scaling.Supply{with(off, free(3)), open}, []int{3, 1}, nil},
 		{"all are off", scaling.PoolDemand{Queued: 4}, []scaling.Supply{off, off}, []int{4, 0}, nil},
 		{"slots of the next fleet come before machines of the first", scaling.PoolDemand{Queued: 4}, []scaling.Supply{open, with(open, free(3))}, []int{1, 3}, nil},
 		{
@@ -55,14 +55,14 @@ func TestDivide(t *testing.T) {
 			[]int{0, 2},
 		},
 		{
-			"upcoming tasks take what stays free",
+			"upcoming tasks take the remaining free slots",
 			scaling.PoolDemand{Queued: 1, Upcoming: 5, FreeSlots: 2},
 			[]scaling.Supply{with(open, free(2)), with(room(1), preemptive), with(open, preemptive)},
 			[]int{0, 0, 0},
 			[]int{0, 1, 1},
 		},
-		{"slots that are to stay idle take tasks where they are ready", scaling.PoolDemand{Queued: 3}, []scaling.Supply{open, with(open, warm)}, []int{1, 2}, nil},
-		{"and not where they are on their way", scaling.PoolDemand{Queued: 3}, []scaling.Supply{open, with(open, warming)}, []int{3, 0}, nil},
+		{"idle slots take tasks where they are ready", scaling.PoolDemand{Queued: 3}, []scaling.Supply{open, with(open, warm)}, []int{1, 2}, nil},
+		{"and not where they are starting", scaling.PoolDemand{Queued: 3}, []scaling.Supply{open, with(open, warming)}, []int{3, 0}, nil},
 		{"unless there is no room for others", scaling.PoolDemand{Queued: 3}, []scaling.Supply{room(1), with(room(0), warming)}, []int{1, 2}, nil},
 		{"no demand", scaling.PoolDemand{}, []scaling.Supply{open, open}, []int{0, 0}, nil},
 	}
@@ -92,7 +92,7 @@ func TestSupplyOf(t *testing.T) {
 		{ID: "3", State: scaling.StateDraining},
 		{ID: "4", State: scaling.StateReady, Unhealthy: true},
 	}
-	require.Equal(t, 3, scaling.SupplyOf(in).Free, "what drains and what is ill takes nothing")
+	require.Equal(t, 3, scaling.SupplyOf(in).Free, "draining and unhealthy instances take no tasks")
 	require.Equal(t, 1, scaling.SupplyOf(in).Ready)
 	in.Terms = scaling.Terms{IdleCount: 1, FactorMilli: 2000}
 	require.Equal(t, 2, scaling.SupplyOf(in).Idle, "one task runs")
@@ -128,8 +128,8 @@ func drawDemand(t *rapid.T) scaling.PoolDemand {
 	return d
 }
 
-// TestDivide_properties: each task falls to one fleet, and a fleet makes machines
-// for tasks only where those before it are full.
+// TestDivide_properties checks that each task goes to one fleet, and that a
+// fleet gets tasks for new machines only if the fleets before it are full.
 func TestDivide_properties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -142,7 +142,7 @@ func TestDivide_properties(t *testing.T) {
 			require.True(t, fleets[i].Preemptive || s.Upcoming == 0)
 			queued, upcoming = queued+s.Queued, upcoming+s.Upcoming
 		}
-		require.Equal(t, max(demand.Overdue, demand.Queued-demand.FreeSlots, 0), queued, "each task that other slots do not take falls to one fleet")
+		require.Equal(t, max(demand.Overdue, demand.Queued-demand.FreeSlots, 0), queued, "each task that other slots do not take goes to one fleet")
 		require.LessOrEqual(t, upcoming, demand.Upcoming)
 		for i, s := range shares {
 			if s.Queued <= fleets[i].Free {
@@ -150,7 +150,7 @@ func TestDivide_properties(t *testing.T) {
 			}
 			for j, before := range fleets[:i] {
 				full := before.Off || before.Room != scaling.Unlimited && shares[j].Queued >= before.Free+before.Room*before.PerInstance
-				require.True(t, full, "fleet %d makes machines, and fleet %d has room", i, j)
+				require.True(t, full, "fleet %d needs machines although fleet %d has room", i, j)
 			}
 			for j, other := range fleets {
 				require.GreaterOrEqual(t, shares[j].Queued, max(other.Ready, other.Free-other.Idle), "fleet %d has free slots", j)
@@ -159,8 +159,9 @@ func TestDivide_properties(t *testing.T) {
 	})
 }
 
-// TestDivide_orders_nothing_twice: whichever fleet of a pool decides next, all of
-// them together ask for what the demand and their own rules need, and no more.
+// TestDivide_orders_nothing_twice checks that the fleets of a pool, in any
+// order of their decisions, together request what the demand and their own
+// rules need, and no more.
 func TestDivide_orders_nothing_twice(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -215,14 +216,14 @@ func TestDivide_orders_nothing_twice(t *testing.T) {
 		}
 		slots, most, limited := 0, max(demand.Overdue, demand.Queued-demand.FreeSlots, 0)+demand.Upcoming, false
 		for i, in := range inputs {
-			require.Zero(t, decide(i), "it is at rest")
+			require.Zero(t, decide(i), "no action is left")
 			limited = limited || in.Limits.MaxInstances > 0
 			slots += len(in.Instances) * in.Limits.Capacity
-			most += in.Terms.IdleCount + in.Limits.Capacity - 1 // an instance is not divided
+			most += in.Terms.IdleCount + in.Limits.Capacity - 1 // instances cannot be divided
 		}
 		require.LessOrEqual(t, slots-there, most)
 		if !limited {
-			require.GreaterOrEqual(t, slots, max(demand.Overdue, demand.Queued-demand.FreeSlots, 0), "nothing is left waiting")
+			require.GreaterOrEqual(t, slots, max(demand.Overdue, demand.Queued-demand.FreeSlots, 0), "no task is left waiting")
 		}
 	})
 }

@@ -5,40 +5,41 @@ import (
 	"strings"
 )
 
-// Weight is what an instance takes of a quota, in thousandths: whole numbers,
-// so that sums are the same on all machines.
+// Weight is the share of a quota that an instance takes, in thousandths. It is
+// an integer, so that sums are the same on all machines.
 type Weight int64
 
 // weightExponent makes one large machine weigh more than several small ones
-// with as much memory: it is the harder to get, and to use well.
+// with the same total memory, because it is harder to get and to use well.
 const weightExponent = 1.25
 
-// WeightOfMemory returns the weight of an instance with so many bytes of
-// memory, unless its fleet says another: its GiB to the power of 1.25.
+// WeightOfMemory returns the default weight of an instance with the given
+// memory in bytes: its GiB to the power of 1.25.
 func WeightOfMemory(bytes int64) Weight {
 	return weightOf(math.Pow(float64(max(0, bytes))/(1<<30), weightExponent))
 }
 
 func weightOf(x float64) Weight { return max(1, Weight(math.Round(min(x, MaxWeight)*1000))) }
 
-// Units returns the weight as people write it.
+// Units returns the weight in the unit of the settings.
 func (w Weight) Units() float64 { return float64(w) / 1000 }
 
-// Claim is what one fleet has and wants of a quota.
+// Claim is the current and the desired use of a quota by one fleet.
 type Claim struct {
 	Fleet     string
 	Weight    Weight // of one of its instances
-	Instances int    // it has, in whatever state: leaving ones weigh until they are gone
-	Wanted    int    // it would have if there were no quota
+	Instances int    // current, in any state: instances count until they are gone
+	Wanted    int    // without the quota
 }
 
 // Allot returns how many instances each fleet may have, in the order of the
-// claims. The sum of their weights stays within the limit, unless more is
-// there already: then fleets may have fewer than they have, those that weigh
-// most first. What is free goes to the fleet that has least, one instance at a
-// time; a fleet whose next instance does not fit keeps others from taking the
-// rest, so that small instances can not starve large ones. While one lacks
-// something, others may not have more than they want.
+// claims. The sum of their weights stays within the limit, unless the current
+// instances exceed it already. In that case fleets may have fewer than they
+// have, those with the largest share first. Free capacity goes to the fleet
+// with the smallest share, one instance at a time. If the next instance of that
+// fleet does not fit, the other fleets must not take the capacity either, so
+// that small instances cannot starve large ones. While one fleet lacks
+// capacity, the others may not have more than they need.
 func Allot(limit Weight, claims []Claim) []int {
 	shares := make([]int, len(claims))
 	free := limit
@@ -75,7 +76,7 @@ func Allot(limit Weight, claims []Claim) []int {
 	return shares
 }
 
-// heaviest returns the fleet with instances whose share weighs most.
+// heaviest returns the fleet with instances that has the largest share.
 func heaviest(claims []Claim, shares []int) int {
 	best := -1
 	for i := range claims {
@@ -86,8 +87,8 @@ func heaviest(claims []Claim, shares []int) int {
 	return best
 }
 
-// lightest returns the fleet that wants more and whose share weighs least. One
-// whose instances are over the whole quota gets none.
+// lightest returns the fleet that needs more and has the smallest share. A
+// fleet whose single instance exceeds the whole quota gets none.
 func lightest(claims []Claim, shares []int, limit Weight) int {
 	best := -1
 	for i, c := range claims {

@@ -15,7 +15,7 @@ func TestWeightOfMemory(t *testing.T) {
 	require.Equal(t, scaling.Weight(1000), scaling.WeightOfMemory(gib))
 	require.Equal(t, scaling.Weight(32000), scaling.WeightOfMemory(16*gib), "16^1.25 is 32")
 	require.InDelta(t, 13.454, scaling.WeightOfMemory(8*gib).Units(), 1e-9)
-	require.Equal(t, scaling.Weight(1), scaling.WeightOfMemory(0), "nothing weighs nothing")
+	require.Equal(t, scaling.Weight(1), scaling.WeightOfMemory(0), "no memory has the minimum weight")
 }
 
 func TestAllot(t *testing.T) {
@@ -33,11 +33,11 @@ func TestAllot(t *testing.T) {
 	}{
 		{"enough for both", []scaling.Claim{small(0, 2), large(0, 2)}, []int{2, 2}},
 		{"by weight and not by number", []scaling.Claim{small(0, 100), large(0, 100)}, []int{4, 1}},
-		{"room is kept for a large one", []scaling.Claim{small(8, 100), large(0, 1)}, []int{8, 0}},
-		{"what is idle makes way", []scaling.Claim{small(8, 3), large(0, 1)}, []int{3, 0}},
-		{"what is idle may stay otherwise", []scaling.Claim{small(8, 3), large(0, 0)}, []int{8, 0}},
+		{"capacity is reserved for a large one", []scaling.Claim{small(8, 100), large(0, 1)}, []int{8, 0}},
+		{"idle instances yield", []scaling.Claim{small(8, 3), large(0, 1)}, []int{3, 0}},
+		{"idle instances stay without other demand", []scaling.Claim{small(8, 3), large(0, 0)}, []int{8, 0}},
 		{"the quota was lowered", []scaling.Claim{small(8, 8), large(2, 2)}, []int{6, 1}},
-		{"one that can never fit starves nobody", []scaling.Claim{small(0, 3), {Fleet: "huge", Weight: 11000, Wanted: 1}}, []int{3, 0}},
+		{"an instance that can never fit starves no fleet", []scaling.Claim{small(0, 3), {Fleet: "huge", Weight: 11000, Wanted: 1}}, []int{3, 0}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -47,8 +47,8 @@ func TestAllot(t *testing.T) {
 	}
 }
 
-// TestAllot_properties: a quota is kept, nobody gets what nobody wants, and it
-// comes to rest.
+// TestAllot_properties checks that the quota is kept, that no fleet gets more
+// than it needs, and that repeated allotment reaches a stable state.
 func TestAllot_properties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -70,13 +70,13 @@ func TestAllot_properties(t *testing.T) {
 			for i, share := range scaling.Allot(limit, claims) {
 				require.LessOrEqual(t, share, max(claims[i].Wanted, claims[i].Instances))
 				quiet = quiet && share == claims[i].Instances
-				claims[i].Instances = share // as if done at once
+				claims[i].Instances = share // as if carried out at once
 			}
 			require.LessOrEqual(t, sum(), limit)
 			if quiet {
 				return
 			}
 		}
-		t.Fatal("it does not come to rest")
+		t.Fatal("the allotment does not reach a stable state")
 	})
 }

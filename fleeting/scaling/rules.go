@@ -12,31 +12,31 @@ import (
 // Defaults and limits of the settings.
 const (
 	DefaultHoldDown       = time.Minute      // longer than most gaps between the tasks of one run
-	DefaultRequestTimeout = 15 * time.Minute // what the known scaler waits for an instance
-	DefaultThrottle       = 100              // instances a second, likewise
-	MaxInstances          = 100_000          // of a fleet; more is a slip of the pen
-	MaxCapacity           = 10_000           // tasks at once on one instance
+	DefaultRequestTimeout = 15 * time.Minute // the default of GitLab's taskscaler
+	DefaultThrottle       = 100              // instances per second, likewise
+	MaxInstances          = 100_000          // of a fleet; a larger number is a typing error
+	MaxCapacity           = 10_000           // concurrent tasks on one instance
 	MaxPolicies           = 100
 	MaxPeriods            = 100    // of a policy
 	MaxFactor             = 1000.0 // free slots for each task
 	MaxWeight             = 1e9
 )
 
-// Limits are the settings that hold at all times.
+// Limits are the settings that apply at all times.
 type Limits struct {
 	Capacity       int           `json:"capacity"`      // slots of an instance, at least 1
-	MaxUse         int           `json:"max_use"`       // tasks in its life; 0: no limit
+	MaxUse         int           `json:"max_use"`       // tasks in the life of an instance; 0: no limit
 	MaxInstances   int           `json:"max_instances"` // 0: no limit
 	ThrottleEvery  time.Duration `json:"throttle_every"`
 	ThrottleBurst  int           `json:"throttle_burst"` // 0: no throttle
 	HoldDown       time.Duration `json:"hold_down"`
 	RequestTimeout time.Duration `json:"request_timeout"`
-	Weight         Weight        `json:"weight"` // of an instance; 0: that of its memory
+	Weight         Weight        `json:"weight"` // of an instance; 0: computed from its memory
 }
 
-// Terms are the settings that hold at a certain time.
+// Terms are the settings that apply at a certain time.
 type Terms struct {
-	Policy      int           `json:"policy"` // index of the policy that holds; -1: none
+	Policy      int           `json:"policy"` // index of the active policy; -1: none
 	IdleCount   int           `json:"idle_count"`
 	IdleTime    time.Duration `json:"idle_time"`
 	FactorMilli int           `json:"factor_milli"` // thousandths
@@ -44,7 +44,7 @@ type Terms struct {
 	Preemptive  bool          `json:"preemptive"`
 }
 
-// Rules are settings that were found good. They do not change.
+// Rules are valid settings. They do not change.
 type Rules struct {
 	limits   Limits
 	policies []policy
@@ -56,7 +56,7 @@ type policy struct {
 	terms   Terms
 }
 
-// Compile makes rules of settings, or returns all that is wrong with them.
+// Compile turns settings into rules, or returns all faults of the settings.
 func Compile(s run.Scaling) (*Rules, []run.Fault) {
 	c := &compiler{}
 	r := &Rules{limits: c.limits(s)}
@@ -73,11 +73,11 @@ func Compile(s run.Scaling) (*Rules, []run.Fault) {
 	return r, nil
 }
 
-// Limits returns what holds at all times.
+// Limits returns the settings that apply at all times.
 func (r *Rules) Limits() Limits { return r.limits }
 
-// At returns what holds at a time. Its answer depends on the time zones that
-// this machine knows: a workflow records it.
+// At returns the settings that apply at a time. The result depends on the time
+// zone database of this machine: a workflow records it.
 func (r *Rules) At(now time.Time) Terms {
 	for _, p := range slices.Backward(r.policies) {
 		if p.contains(now) {
@@ -87,13 +87,14 @@ func (r *Rules) At(now time.Time) Terms {
 	return Terms{Policy: -1}
 }
 
-// Next returns the first minute after now at which other terms hold, or one a
-// day from now if there is none until then.
+// Next returns the first minute after now with different terms. If there is
+// none within a day, it returns the time one day from now.
 func (r *Rules) Next(now time.Time) time.Time {
 	const ahead = 24 * time.Hour
 	end := now.Add(ahead)
 	held := r.At(now).Policy
-	// All zones have whole minutes: the last that had not is of 1972.
+	// All zones have offsets of whole minutes: the last exception ended in
+	// 1972.
 	for t := now.Truncate(time.Minute).Add(time.Minute); t.Before(end); t = t.Add(time.Minute) {
 		if r.At(t).Policy != held {
 			return t
@@ -124,24 +125,24 @@ func (c *compiler) fault(path run.Path, code run.Code, format string, args ...an
 	}
 }
 
-// between notes a fault unless v is from 0 to most.
+// between adds a fault unless v is from 0 to most.
 func (c *compiler) between(path run.Path, v, most int) {
 	if v < 0 || v > most {
-		c.fault(path, run.FaultOutOfRange, "it is %d; it must be from 0 to %d", v, most)
+		c.fault(path, run.FaultOutOfRange, "%d is not from 0 to %d", v, most)
 	}
 }
 
-// number does so for what is not whole.
+// number adds a fault unless v is from least to most.
 func (c *compiler) number(path run.Path, v, least, most float64) {
 	if math.IsNaN(v) || v < least || v > most {
-		c.fault(path, run.FaultOutOfRange, "it is %g; it must be from %g to %g", v, least, most)
+		c.fault(path, run.FaultOutOfRange, "%g is not from %g to %g", v, least, most)
 	}
 }
 
 func (c *compiler) duration(path run.Path, d run.Duration) {
 	const most = 365 * 24 * time.Hour
 	if d < 0 || d.Std() > most {
-		c.fault(path, run.FaultOutOfRange, "it is %s; it must be from 0s to %s", d.Std(), most)
+		c.fault(path, run.FaultOutOfRange, "%s is not from 0s to %s", d.Std(), most)
 	}
 }
 
@@ -185,7 +186,7 @@ func (c *compiler) throttle(l *Limits, s run.Scaling) {
 	}
 	const slowest, fastest = 1e-4, 1e6
 	if math.IsNaN(rate) || rate < slowest || rate > fastest {
-		c.fault(path.Key("limit"), run.FaultOutOfRange, "it is %g; it must be -1 for no limit, 0 for %d, or from %g to %g",
+		c.fault(path.Key("limit"), run.FaultOutOfRange, "%g is not -1 for no limit, 0 for %d, or from %g to %g",
 			given.Limit, DefaultThrottle, slowest, fastest)
 		return
 	}
@@ -194,7 +195,7 @@ func (c *compiler) throttle(l *Limits, s run.Scaling) {
 	if given.Burst == 0 {
 		l.ThrottleBurst = s.MaxInstances
 	}
-	if l.ThrottleBurst == 0 { // as many as the plugin allows, which is not known here
+	if l.ThrottleBurst == 0 { // the plugin's limit applies, which is not known here
 		l.ThrottleBurst = MaxInstances
 	}
 }
@@ -208,7 +209,7 @@ func (c *compiler) policy(path run.Path, index int, p run.ScalingPolicy) policy 
 	for i, text := range p.Periods {
 		period, err := ParsePeriod(text)
 		if err != nil {
-			c.fault(path.Key("periods").Index(i), run.FaultBadFormat, "it is not a cron expression: %s", err)
+			c.fault(path.Key("periods").Index(i), run.FaultBadFormat, "not a cron expression: %s", err)
 		}
 		made.periods = append(made.periods, period)
 	}
@@ -217,10 +218,10 @@ func (c *compiler) policy(path run.Path, index int, p run.ScalingPolicy) policy 
 	c.number(path.Key("scale_factor"), p.ScaleFactor, 0, MaxFactor)
 	c.between(path.Key("scale_factor_limit"), p.ScaleFactorLimit, MaxInstances)
 	if p.ScaleFactorLimit > 0 && p.ScaleFactorLimit < p.IdleCount {
-		c.fault(path.Key("scale_factor_limit"), run.FaultContradiction, "it is %d, which is less than the %d of idle_count", p.ScaleFactorLimit, p.IdleCount)
+		c.fault(path.Key("scale_factor_limit"), run.FaultContradiction, "%d is less than the %d of idle_count", p.ScaleFactorLimit, p.IdleCount)
 	}
 	if p.ScaleFactorLimit > 0 && p.ScaleFactor == 0 {
-		c.fault(path.Key("scale_factor_limit"), run.FaultContradiction, "it limits scale_factor, which is not given")
+		c.fault(path.Key("scale_factor_limit"), run.FaultContradiction, "it limits scale_factor, which is not set")
 	}
 	made.terms = Terms{
 		Policy: index, IdleCount: p.IdleCount, IdleTime: p.IdleTime.Std(),
@@ -234,7 +235,7 @@ func (c *compiler) policy(path run.Path, index int, p run.ScalingPolicy) policy 
 }
 
 func (c *compiler) zone(path run.Path, name string) *time.Location {
-	if name == "Local" { // of whichever machine
+	if name == "Local" { // depends on the machine
 		c.fault(path, run.FaultBadValue, "name a time zone, such as Europe/Berlin")
 		return time.UTC
 	}

@@ -59,7 +59,7 @@ func TestRules(t *testing.T) {
 	noon := scaling.Terms{Policy: 2, IdleCount: 1}
 	require.Equal(t, night, rules.At(at(t, "2026-03-17T06:59:59Z")))
 	require.Equal(t, day, rules.At(at(t, "2026-03-17T07:00:00Z")), "Berlin is an hour ahead of UTC")
-	require.Equal(t, noon, rules.At(at(t, "2026-03-17T11:30:00Z")), "the last that matches holds")
+	require.Equal(t, noon, rules.At(at(t, "2026-03-17T11:30:00Z")), "the last matching policy applies")
 	require.Equal(t, day, rules.At(at(t, "2026-03-30T06:00:00Z")), "and two hours in summer")
 	require.Equal(t, at(t, "2026-03-17T07:00:00Z"), rules.Next(at(t, "2026-03-17T00:10:05Z")))
 	require.Equal(t, at(t, "2026-03-17T11:00:00Z"), rules.Next(at(t, "2026-03-17T07:00:00Z")))
@@ -140,8 +140,8 @@ func TestReadScaling_refuses(t *testing.T) {
 	require.Error(t, err)
 }
 
-// FuzzCompile: what is read is compiled or refused with places, and rules
-// answer for any time.
+// FuzzCompile checks that settings are either compiled, or rejected with paths,
+// and that rules answer for every time.
 func FuzzCompile(f *testing.F) {
 	for _, text := range []string{officeHours, "{}", "max_instances: 7", "policy: [{}]", "weight: 1e300", "scale_throttle: {limit: .5}", "policy: [{periods: ['* * * * *'], scale_factor: 1e-9}]"} {
 		f.Add([]byte(text), int64(1_800_000_000))

@@ -2,97 +2,97 @@ package scaling
 
 import "time"
 
-// State is where an instance is in its life, as the ledger has it.
+// State is the state of an instance in the ledger.
 type State string
 
 // The states.
 const (
-	StateRequested State = "requested" // asked for; no machine is known yet
+	StateRequested State = "requested" // no machine is known yet
 	StateCreating  State = "creating"
 	StateBooting   State = "bootstrapping"
 	StateReady     State = "ready"
-	StateDraining  State = "draining" // takes no tasks any more, and goes when it has none
+	StateDraining  State = "draining" // takes no new tasks, and is deleted when it has none
 	StateDeleting  State = "deleting"
 )
 
-// pending reports whether the instance is on its way to be ready.
+// pending reports whether the instance is not ready yet.
 func (s State) pending() bool {
 	return s == StateRequested || s == StateCreating || s == StateBooting
 }
 
-// leaving reports whether the instance is on its way out.
+// leaving reports whether the instance is draining or being deleted.
 func (s State) leaving() bool { return s == StateDraining || s == StateDeleting }
 
 // Instance is one instance of the fleet, until it is gone.
 type Instance struct {
-	ID        string    `json:"id"` // of the ledger: there is one before there is a machine
+	ID        string    `json:"id"` // of the ledger row, which exists before the machine
 	State     State     `json:"state"`
 	AskedAt   time.Time `json:"asked_at"`
 	IdleSince time.Time `json:"idle_since,omitzero"` // when its last task ended, or it became ready
-	Busy      int       `json:"busy,omitempty"`      // tasks it holds
-	Used      int       `json:"used,omitempty"`      // tasks it took in its life, those included
+	Busy      int       `json:"busy,omitempty"`      // tasks that it holds
+	Used      int       `json:"used,omitempty"`      // tasks that it has taken, including those that it holds
 	Unhealthy bool      `json:"unhealthy,omitempty"`
 }
 
-// Demand is the tasks of the pool that fall to the fleet (Divide), but for those
-// that its instances hold.
+// Demand is the fleet's share of the tasks of the pool (see Divide), without
+// the tasks that its instances hold.
 type Demand struct {
-	Queued   int `json:"queued"`             // that wait for an executor
-	Upcoming int `json:"upcoming,omitempty"` // that are about to
+	Queued   int `json:"queued"`             // tasks that wait for an executor
+	Upcoming int `json:"upcoming,omitempty"` // tasks that are about to wait
 }
 
-// Input is all that a decision depends on.
+// Input is all data that a decision depends on.
 type Input struct {
 	Now       time.Time
 	Limits    Limits
 	Terms     Terms
 	Instances []Instance
 	Demand    Demand
-	// Quota is how many instances the fleet may have by a quota that it
-	// shares (Allot); nil: as many as its own limit says.
+	// Quota is how many instances a shared quota allows the fleet (see Allot);
+	// nil: only its own limit applies.
 	Quota *int
-	// Failures is how many times in a row asking for instances has failed, or
-	// they did not become ready, the last time at FailedAt.
+	// Failures is the number of consecutive failures to create instances, or to
+	// make them ready. FailedAt is the time of the last one.
 	Failures int
 	FailedAt time.Time
-	// Memory is that of the decision before.
+	// Memory is the memory of the previous decision.
 	Memory Memory
 }
 
-// Memory is what one decision tells the next. The zero value is that of a new
-// fleet.
+// Memory is the state that one decision passes to the next. The zero value is
+// the memory of a new fleet.
 type Memory struct {
-	// Throttle is when the bucket of tokens is full again.
+	// Throttle is the time at which the token bucket is full again.
 	Throttle time.Time `json:"throttle,omitzero"`
-	// Peaks are the slots that were wanted lately, ever fewer.
+	// Peaks are the recent numbers of required slots, in descending order.
 	Peaks []Peak `json:"peaks,omitempty"`
 }
 
-// Peak is the slots that were wanted at a time.
+// Peak is the number of required slots at a time.
 type Peak struct {
 	At    time.Time `json:"at"`
 	Slots int       `json:"slots"`
 }
 
-// Kind is what an action does.
+// Kind is the kind of an action.
 type Kind string
 
 // The actions.
 const (
-	// Request asks for Count new instances.
+	// Request requests Count new instances.
 	Request Kind = "request"
-	// Remove drains an instance that holds no task, and deletes it. Should it
-	// get a task before the drain is acknowledged, that task ends first.
+	// Remove drains an instance that holds no task, and deletes it. If it gets
+	// a task before it acknowledges the drain, that task ends first.
 	Remove Kind = "remove"
-	// Drain lets an instance take no more tasks; it goes when those that it
-	// holds have ended.
+	// Drain makes an instance take no new tasks; it is deleted when its tasks
+	// have ended.
 	Drain Kind = "drain"
-	// GiveUp drops an instance that did not become ready in time: the request
-	// where there is no machine, and the machine where there is one.
+	// GiveUp removes an instance that did not become ready in time: only the
+	// request if no machine is known, otherwise the machine.
 	GiveUp Kind = "give_up"
 )
 
-// Reason says why, for machines.
+// Reason is the reason of an action, as a code.
 type Reason string
 
 // The reasons.
@@ -105,45 +105,45 @@ const (
 	ReasonTimeout   Reason = "timeout"    // it was not ready in time
 	ReasonOverLimit Reason = "over_limit" // there are more than allowed
 
-	ReasonMaxInstances Reason = "max_instances" // the limit keeps from more
-	ReasonQuota        Reason = "quota"         // the shared quota does
-	ReasonThrottle     Reason = "throttle"      // the throttle does, for a while
-	ReasonBackoff      Reason = "backoff"       // failures do, for a while
+	ReasonMaxInstances Reason = "max_instances" // max_instances prevents a request
+	ReasonQuota        Reason = "quota"         // the shared quota prevents a request
+	ReasonThrottle     Reason = "throttle"      // the throttle delays a request
+	ReasonBackoff      Reason = "backoff"       // failures delay a request
 )
 
-// Action is something to do, and why.
+// Action is one action, and its reason.
 type Action struct {
 	Kind   Kind   `json:"kind"`
-	ID     string `json:"id,omitempty"`    // of the instance; "" of a request
+	ID     string `json:"id,omitempty"`    // of the instance; "" for a request
 	Count  int    `json:"count,omitempty"` // of a request
 	Reason Reason `json:"reason"`
-	Why    string `json:"why"` // the same, for people
+	Why    string `json:"why"` // the reason, as a message
 }
 
-// Figures are what was reckoned with.
+// Figures are the numbers behind a decision.
 type Figures struct {
-	Queued    int `json:"queued"`    // tasks that wait: what falls to the fleet
-	Instances int `json:"instances"` // in whatever state
+	Queued    int `json:"queued"`    // the waiting tasks of the fleet's share
+	Instances int `json:"instances"` // in any state
 	Pending   int `json:"pending"`   // not ready yet
 	Leaving   int `json:"leaving"`
 	Busy      int `json:"busy"`     // slots with a task
-	Free      int `json:"free"`     // slots without, of instances that are or will be ready
-	Idle      int `json:"idle"`     // free slots to be kept
-	Wanted    int `json:"wanted"`   // slots to be free: for those that wait, and idle ones
-	Required  int `json:"required"` // instances to be added; negative: instances that are not needed
-	Target    int `json:"target"`   // instances wanted, whatever the limits; what a Claim wants
-	Most      int `json:"most"`     // instances allowed; 0: no limit
+	Free      int `json:"free"`     // slots without a task, of instances that are or will be ready
+	Idle      int `json:"idle"`     // free slots to keep
+	Wanted    int `json:"wanted"`   // required free slots: for waiting tasks, and idle ones
+	Required  int `json:"required"` // instances to add; negative: surplus instances
+	Target    int `json:"target"`   // required instances, regardless of the limits; the Desired of a Claim
+	Most      int `json:"most"`     // allowed instances; 0: no limit
 }
 
-// Decision is what to do now.
+// Decision is the result of Decide.
 type Decision struct {
 	Actions []Action
 	Figures Figures
-	// Held is what kept from asking for more, "" where nothing did.
+	// Held is what prevents further requests, or "".
 	Held Reason
-	// Memory is for the next decision.
+	// Memory is the input of the next decision.
 	Memory Memory
-	// Again is when to decide again although nothing has changed; zero: not
-	// before something does.
+	// Again is when the next decision is due although nothing has changed;
+	// zero: not before a change.
 	Again time.Time
 }

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// Day makes a trace of a working day of some teams in Berlin: pipelines of
-// several tasks, most of them in office hours with a dip at noon, some in the
-// evening, and a batch at night.
+// Day generates the trace of a working day of several teams in Berlin:
+// pipelines of several tasks, most of them in office hours with a dip at noon,
+// some in the evening, and a batch at night.
 func Day(date time.Time, seed uint64) []Arrival {
-	// Pipelines an hour, of UTC.
+	// Pipelines per hour, in UTC.
 	perHour := [24]int{1, 0, 0, 0, 1, 2, 6, 14, 22, 24, 20, 12, 18, 24, 22, 16, 9, 5, 4, 3, 3, 2, 2, 1}
 	chance := rand.New(rand.NewPCG(seed, 1))
 	start := date.UTC().Truncate(24 * time.Hour)
@@ -35,7 +35,7 @@ func Day(date time.Time, seed uint64) []Arrival {
 	return all
 }
 
-// taskDuration is mostly some minutes, and now and then long.
+// taskDuration returns a duration of some minutes, and now and then a long one.
 func taskDuration(chance *rand.Rand) time.Duration {
 	of := []int{20, 40, 60, 90, 120, 150, 180, 240, 300, 420, 600, 1500}
 	seconds := of[chance.IntN(len(of))]
@@ -45,13 +45,13 @@ func taskDuration(chance *rand.Rand) time.Duration {
 // WriteTrace writes a trace as CSV.
 func WriteTrace(w io.Writer, trace []Arrival) error {
 	rows := csv.NewWriter(w)
-	_ = rows.Write([]string{"time", "duration"}) // Error has what went wrong
+	_ = rows.Write([]string{"time", "duration"}) // Error returns the first failure
 	for _, a := range trace {
 		_ = rows.Write([]string{a.At.UTC().Format(time.RFC3339), strconv.FormatFloat(a.Duration.Seconds(), 'f', -1, 64)})
 	}
 	rows.Flush()
 	if err := rows.Error(); err != nil {
-		return fmt.Errorf("writing a trace: %w", err)
+		return fmt.Errorf("write a trace: %w", err)
 	}
 	return nil
 }

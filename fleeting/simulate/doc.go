@@ -1,6 +1,6 @@
-// Package simulate replays a trace of arrivals against the rules of a fleet:
-// the decisions are those of fleeting/scaling, only machines and tasks are
-// made up. It tells what people waited, and what machines cost.
+// Package simulate replays a trace of arrivals against the rules of a fleet.
+// The decisions come from fleeting/scaling; only machines and tasks are
+// simulated. It reports how long tasks waited, and what the machines cost.
 //
 // Time jumps from event to event, so a day takes a moment. The same trace,
 // settings and seed give the same result.

@@ -7,13 +7,13 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// columns is how many samples there are: as many as fit on a line.
+// columns is the number of samples: as many as fit on a line.
 const columns = 96
 
-// counts is what there is at a moment.
+// counts is the state at one time.
 type counts struct{ machines, busy, idle, waiting int }
 
-// sums is counts by time.
+// sums integrates counts over time.
 type sums struct{ machines, busy, idle, waiting time.Duration }
 
 func (s *sums) add(c counts, d time.Duration) {
@@ -23,7 +23,7 @@ func (s *sums) add(c counts, d time.Duration) {
 	s.waiting += time.Duration(c.waiting) * d
 }
 
-// meter adds up what there was.
+// meter integrates the counts of a simulation.
 type meter struct {
 	start, end, now time.Time
 	total           sums
@@ -35,8 +35,8 @@ func newMeter(start, end time.Time) *meter {
 	return &meter{start: start, end: end, now: start, spans: make([]sums, columns)}
 }
 
-// until says what there was until a time. What is after the end counts in the
-// total alone.
+// until adds the current counts up to a time. Time after the end counts only in
+// the total.
 func (m *meter) until(t time.Time, c counts) {
 	m.peak = max(m.peak, c.machines)
 	if !t.After(m.now) {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// plotHeight is the lines of a plot.
+// plotHeight is the number of lines of a plot.
 const plotHeight = 8
 
 // Table writes results side by side.
@@ -22,13 +22,13 @@ func Table(w io.Writer, results []Result) error {
 			r.MachineHours, r.IdleHours, r.Cost, r.Peak, r.Machines)
 	}
 	if err := t.Flush(); err != nil {
-		return fmt.Errorf("printing the table: %w", err)
+		return fmt.Errorf("print the table: %w", err)
 	}
 	return nil
 }
 
-// Plot draws machines, and tasks that wait, over the time: all results to the
-// same scale.
+// Plot draws machines and waiting tasks over time, with the same scale for all
+// results.
 func Plot(w io.Writer, results []Result) error {
 	machines, waiting := 1.0, 1.0
 	for _, r := range results {
@@ -41,9 +41,9 @@ func Plot(w io.Writer, results []Result) error {
 	for _, r := range results {
 		plot(&b, r, machines, waiting)
 	}
-	b.WriteString("# with a task   : idle   . coming or going   below: tasks that wait\n")
+	b.WriteString("# with a task   : idle   . starting or stopping   below: waiting tasks\n")
 	if _, err := b.WriteTo(w); err != nil {
-		return fmt.Errorf("printing the plot: %w", err)
+		return fmt.Errorf("print the plot: %w", err)
 	}
 	return nil
 }
@@ -52,7 +52,7 @@ func plot(b *bytes.Buffer, r Result, machines, waiting float64) {
 	_, _ = fmt.Fprintf(b, "%s\n", r.Name)
 	row := make([]byte, len(r.Samples))
 	for line := plotHeight; line > 0; line-- {
-		// A cell shows what there is at its middle.
+		// A cell shows the state at its middle.
 		level := (float64(line) - 0.5) / plotHeight * machines
 		for i, s := range r.Samples {
 			row[i] = cell(s, level)
@@ -78,7 +78,7 @@ func cell(s Sample, level float64) byte {
 	return ' '
 }
 
-// axis names every eighth of the time.
+// axis labels every eighth of the time.
 func axis(samples []Sample) string {
 	const parts = 8
 	form := "15:04"

@@ -15,15 +15,15 @@ type Setting struct {
 	Rules *scaling.Rules
 }
 
-// Options are of the made-up cloud.
+// Options configure the simulated cloud.
 type Options struct {
-	Boot         time.Duration // from being asked for to ready; each instance takes up to a quarter more
+	Boot         time.Duration // from the request to ready; each instance takes up to a quarter more
 	Shutdown     time.Duration // from the end of the drain to gone
 	PricePerHour float64       // of an instance
 	Seed         uint64
 }
 
-// Result is what became of a trace.
+// Result is the result of a replay.
 type Result struct {
 	Name         string   `json:"name"`
 	Tasks        int      `json:"tasks"`
@@ -32,8 +32,8 @@ type Result struct {
 	IdleHours    float64  `json:"idle_machine_hours"` // ready, and without a task
 	Cost         float64  `json:"cost"`
 	Peak         int      `json:"peak_machines"`
-	Machines     int      `json:"machines"` // ever
-	Samples      []Sample `json:"samples"`  // averages of equal spans of the time
+	Machines     int      `json:"machines"` // in total
+	Samples      []Sample `json:"samples"`  // averages over equal spans of time
 }
 
 // Waits is how long tasks waited for a slot.
@@ -48,21 +48,21 @@ type Waits struct {
 type Sample struct {
 	At      time.Time `json:"at"`
 	Busy    float64   `json:"busy"`    // machines with a task
-	Idle    float64   `json:"idle"`    // machines that are ready and have none
-	Other   float64   `json:"other"`   // machines that come or go
+	Idle    float64   `json:"idle"`    // ready machines without a task
+	Other   float64   `json:"other"`   // machines that start or stop
 	Waiting float64   `json:"waiting"` // tasks
 }
 
-// maxEvents bounds a simulation: a task has three or four.
+// maxEvents bounds a simulation: a task has three or four events.
 const maxEvents = 20 * MaxTasks
 
 // Run replays a trace, in the order of its times. It covers whole days of UTC,
-// and what runs over. It fails where no machine can be ready in time, and when
-// ctx ends.
+// and the time until the last task ends. It fails if no machine can become
+// ready before the request timeout, or if ctx ends.
 func Run(ctx context.Context, trace []Arrival, s Setting, o Options) (Result, error) {
 	const day = 24 * time.Hour
 	if limit := s.Rules.Limits().RequestTimeout; o.Boot+o.Boot/4 >= limit {
-		return Result{}, run.Errorf(run.CodeInvalid, "machines take up to %s to be ready, and are given up after a request_timeout of %s", o.Boot+o.Boot/4, limit)
+		return Result{}, run.Errorf(run.CodeInvalid, "machines take up to %s to be ready, but requests expire after a request_timeout of %s", o.Boot+o.Boot/4, limit)
 	}
 	start := trace[0].At.Truncate(day)
 	w := &world{

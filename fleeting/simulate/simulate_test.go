@@ -36,7 +36,8 @@ func replay(t *testing.T, trace, policy string, o simulate.Options) simulate.Res
 	return r
 }
 
-// TestRun_by_hand holds the simulation to what can be reckoned by hand.
+// TestRun_by_hand compares the simulation with results that were calculated by
+// hand.
 func TestRun_by_hand(t *testing.T) {
 	t.Parallel()
 	two := "time,duration,slots\n2026-03-17T10:00:00Z,10m,2\n"
@@ -45,7 +46,7 @@ func TestRun_by_hand(t *testing.T) {
 		t.Parallel()
 		r := replay(t, two, "{max_instances: 1, hold_down: 0s, policy: [{idle_time: 30m}]}", simulate.Options{PricePerHour: 2})
 		require.Equal(t, simulate.Waits{Mean: 300 * second, P95: 600 * second, Max: 600 * second}, r.Waits)
-		require.InDelta(t, 50.0/60, r.MachineHours, 1e-9, "two tasks after each other, and half an hour idle")
+		require.InDelta(t, 50.0/60, r.MachineHours, 1e-9, "two consecutive tasks, and half an hour idle")
 		require.InDelta(t, 0.5, r.IdleHours, 1e-9)
 		require.InDelta(t, 100.0/60, r.Cost, 1e-9)
 		require.Equal(t, []int{2, 1, 1}, []int{r.Tasks, r.Peak, r.Machines})
@@ -58,14 +59,14 @@ func TestRun_by_hand(t *testing.T) {
 		require.InDelta(t, 1+10.0/60, r.MachineHours, 0.01)
 		require.Zero(t, r.IdleHours)
 	})
-	t.Run("idle slots are there before", func(t *testing.T) {
+	t.Run("idle slots exist before tasks arrive", func(t *testing.T) {
 		t.Parallel()
 		r := replay(t, two, "policy: [{idle_count: 2}]", simulate.Options{Boot: time.Minute})
 		require.Zero(t, r.Waits)
-		require.Equal(t, 4, r.Peak, "and are there again while both run")
+		require.Equal(t, 4, r.Peak, "replacements start while both tasks run")
 		require.InDelta(t, 48, r.IdleHours, 0.2)
 	})
-	t.Run("used up", func(t *testing.T) {
+	t.Run("exhausted", func(t *testing.T) {
 		t.Parallel()
 		r := replay(t, two, "{max_use_count: 1, capacity_per_instance: 4, hold_down: 0s}", simulate.Options{})
 		require.Equal(t, 2, r.Machines)
@@ -85,14 +86,14 @@ func TestReadTrace(t *testing.T) {
 		require.Empty(t, cmp.Diff(want, got))
 	}
 	for text, detail := range map[string]string{
-		"":                                   "there are no arrivals",
+		"":                                   "no arrivals",
 		"time\n":                             "the header is",
 		"time,duration\nnow,5\n":             "neither a time",
 		"time,duration\n1,-5\n":              "neither a duration",
 		"time,duration\n1,NaN\n":             "neither a duration",
 		"time,duration\n1h,1\n":              "neither a time",
-		"time,duration,slots\n1,1,0\n":       "not a number of tasks",
-		"time,duration,slots\n1,1,1e9\n":     "not a number of tasks",
+		"time,duration,slots\n1,1,0\n":       "not a valid number of tasks",
+		"time,duration,slots\n1,1,1e9\n":     "not a valid number of tasks",
 		"time,duration,slots\n1,1,9999999\n": "more than 1000000 tasks",
 		"time,duration\n1,1\n2025-01-01T00:00:00Z,1\n2027-01-01T00:00:00Z,1\n": "longer than",
 		`{"at": 1}`: "unknown field",
@@ -108,7 +109,7 @@ func TestReadTrace(t *testing.T) {
 	}
 }
 
-// TestRun_properties: every task runs, and the books balance.
+// TestRun_properties: every task runs, and the totals are consistent.
 func TestRun_properties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
@@ -165,8 +166,8 @@ func FuzzReadTrace(f *testing.F) {
 	})
 }
 
-// TestDay holds the checked in trace to what makes it, and the table in the
-// documentation to what comes of it.
+// TestDay compares the checked-in trace with the generator, and the table in
+// the documentation with the replay.
 func TestDay(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join("..", "..", "examples", "fleets")
@@ -174,7 +175,7 @@ func TestDay(t *testing.T) {
 	require.NoError(t, err)
 	var made bytes.Buffer
 	require.NoError(t, simulate.WriteTrace(&made, simulate.Day(time.Date(2026, 3, 17, 0, 0, 0, 0, time.UTC), 1)))
-	require.Equal(t, string(want), made.String(), "make it again with drover fleets trace")
+	require.Equal(t, string(want), made.String(), "generate it again with drover fleets trace")
 	trace, err := simulate.ReadTrace(&made)
 	require.NoError(t, err)
 	var results []simulate.Result
@@ -191,5 +192,5 @@ func TestDay(t *testing.T) {
 	require.NoError(t, simulate.Plot(&shown, results))
 	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "fleets-simulator.md"))
 	require.NoError(t, err)
-	require.Contains(t, string(doc), "```text\n"+shown.String()+"```\n", "the documentation shows something else")
+	require.Contains(t, string(doc), "```text\n"+shown.String()+"```\n", "the documentation shows a different table")
 }

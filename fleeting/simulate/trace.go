@@ -20,7 +20,7 @@ import (
 // Limits of a trace.
 const (
 	MaxTasks = 1_000_000
-	maxSpan  = 400 * 24 * time.Hour // a year, and what runs over
+	maxSpan  = 400 * 24 * time.Hour // a year, and the time until the last task ends
 )
 
 // Arrival is a task that becomes ready to run.
@@ -29,17 +29,17 @@ type Arrival struct {
 	Duration time.Duration
 }
 
-// ReadTrace reads arrivals, one a line, as CSV with the header
-// "time,duration" or "time,duration,slots", or as JSON objects with these
-// keys. A time is of RFC 3339, or seconds from the start, which is then a
-// Monday; a duration is one such as 1m30s, or seconds; slots, 1 unless it is
-// given, is how many tasks like that arrive together. The arrivals come in
-// the order of their times. All faults are told, with their lines.
+// ReadTrace reads arrivals, one per line, as CSV with the header
+// "time,duration" or "time,duration,slots", or as JSON objects with these keys.
+// A time is in RFC 3339, or in seconds from the start, which is then a Monday.
+// A duration is one such as 1m30s, or a number of seconds. slots, 1 by default,
+// is the number of such tasks that arrive together. The arrivals are returned
+// in the order of their times. The error lists all faults, with their lines.
 func ReadTrace(r io.Reader) ([]Arrival, error) {
 	in := bufio.NewReader(r)
 	first, err := in.Peek(1)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("reading a trace: %w", err)
+		return nil, fmt.Errorf("read a trace: %w", err)
 	}
 	t := &traceReader{}
 	if len(first) > 0 && first[0] == '{' {
@@ -51,7 +51,7 @@ func ReadTrace(r io.Reader) ([]Arrival, error) {
 		return nil, err
 	}
 	if len(t.faults) == 0 && len(t.arrivals) == 0 {
-		t.fault(1, "", run.FaultRequired, "there are no arrivals")
+		t.fault(1, "", run.FaultRequired, "no arrivals")
 	}
 	slices.SortStableFunc(t.arrivals, func(a, b Arrival) int { return a.At.Compare(b.At) })
 	if n := len(t.arrivals); n > 0 && t.arrivals[n-1].At.Sub(t.arrivals[0].At) > maxSpan {
@@ -69,7 +69,7 @@ type traceReader struct {
 }
 
 func (t *traceReader) fault(line int, path string, code run.Code, format string, args ...any) {
-	const most = 20 // more than that are the same
+	const most = 20 // more would only repeat the same faults
 	if len(t.faults) < most {
 		t.faults = append(t.faults, run.Fault{Path: path, Line: line, Code: code, Detail: fmt.Sprintf(format, args...)})
 	}
@@ -120,13 +120,13 @@ func (t *traceReader) json(r io.Reader) error {
 		decoder := json.NewDecoder(bytes.NewReader(text))
 		decoder.DisallowUnknownFields()
 		if err := decoder.Decode(&row); err != nil {
-			t.fault(n, "", run.FaultBadFormat, "it is not an object with time, duration and slots: %s", err)
+			t.fault(n, "", run.FaultBadFormat, "not an object with time, duration and slots: %s", err)
 			continue
 		}
 		t.add(n, scalar(row.Time), scalar(row.Duration), scalar(row.Slots))
 	}
 	if err := lines.Err(); err != nil {
-		return fmt.Errorf("reading a trace: %w", err)
+		return fmt.Errorf("read a trace: %w", err)
 	}
 	return nil
 }
@@ -152,11 +152,11 @@ func (t *traceReader) add(line int, at, duration, slots string) {
 	n := 1
 	if slots != "" {
 		if n, err = strconv.Atoi(slots); err != nil || n < 1 {
-			t.fault(line, "slots", run.FaultBadFormat, "%.60q is not a number of tasks", slots)
+			t.fault(line, "slots", run.FaultBadFormat, "%.60q is not a valid number of tasks", slots)
 		}
 	}
 	if len(t.arrivals)+n > MaxTasks {
-		t.fault(line, "slots", run.FaultOverLimit, "there are more than %d tasks", MaxTasks)
+		t.fault(line, "slots", run.FaultOverLimit, "more than %d tasks", MaxTasks)
 	}
 	if len(t.faults) == 0 {
 		t.arrivals = append(t.arrivals, slices.Repeat([]Arrival{a}, n)...)
@@ -169,7 +169,7 @@ func readTime(text string) (time.Time, error) {
 	}
 	d, err := readDuration(text)
 	if err != nil || !strings.ContainsAny(text[len(text)-1:], "0123456789.") {
-		return time.Time{}, errors.New("no time")
+		return time.Time{}, errors.New("not a time")
 	}
 	monday := time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC)
 	return monday.Add(d), nil

@@ -13,9 +13,9 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// world is the made-up cloud, with the tasks.
+// world is the simulated cloud, with the tasks.
 type world struct {
-	trace    []Arrival // those that have not come start at next
+	trace    []Arrival // arrivals in the future begin at next
 	next     int
 	options  Options
 	rules    *scaling.Rules
@@ -23,7 +23,7 @@ type world struct {
 	now      time.Time
 	events   eventHeap
 	pushed   int
-	queue    []Arrival // waiting, first come first
+	queue    []Arrival // waiting tasks, oldest first
 	machines map[string]*machine
 	order    []*machine // the same, oldest first
 	made     int
@@ -51,7 +51,7 @@ const (
 
 type event struct {
 	at      time.Time
-	number  int // of events at the same time, the first made is the first
+	number  int // orders events at the same time by creation
 	kind    eventKind
 	machine *machine
 }
@@ -89,7 +89,7 @@ func (w *world) push(after time.Duration, kind eventKind, m *machine) {
 	heap.Push(&w.events, event{at: w.now.Add(after), number: w.pushed, kind: kind, machine: m})
 }
 
-// run goes from event to event, and decides after each.
+// run processes the events, and decides after each one.
 func (w *world) run(ctx context.Context) error {
 	for events := 0; ; events++ {
 		if events > maxEvents {
@@ -111,7 +111,7 @@ func (w *world) run(ctx context.Context) error {
 	}
 }
 
-// done reports whether all tasks have ended and the days are over.
+// done reports whether all tasks have ended and the whole days are over.
 func (w *world) done() bool {
 	if w.next < len(w.trace) || len(w.queue) > 0 || w.running > 0 {
 		return false
@@ -119,8 +119,8 @@ func (w *world) done() bool {
 	return !w.nextTime().Before(w.meter.end)
 }
 
-// nextTime returns when something is next. There always is: the terms may
-// change.
+// nextTime returns the time of the next event. There always is one: the terms
+// may change.
 func (w *world) nextTime() time.Time {
 	at := w.changes
 	if !w.again.IsZero() {
@@ -142,7 +142,7 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// happen lets all that is due happen.
+// happen processes all events that are due.
 func (w *world) happen() {
 	for w.next < len(w.trace) && !w.trace[w.next].At.After(w.now) {
 		w.queue = append(w.queue, w.trace[w.next])
@@ -166,8 +166,8 @@ func (w *world) happen() {
 	}
 }
 
-// assign gives tasks to free slots: which of several takes one is chance, as
-// it is among executors that poll one queue.
+// assign gives tasks to free slots. It chooses among several slots at random,
+// because executors poll one queue.
 func (w *world) assign() {
 	for len(w.queue) > 0 {
 		var free []*machine

@@ -1,5 +1,5 @@
-// Package archtest holds the directions of imports that a linter of direct
-// imports cannot see: what a package reaches through others.
+// Package archtest checks the import rules that a linter of direct imports
+// cannot check: the packages that a package imports indirectly.
 package archtest_test
 
 import (
@@ -13,7 +13,8 @@ import (
 
 const module = "github.com/drover-run/drover"
 
-// reaches lists everything that the packages of a pattern link.
+// reaches lists all packages that the packages of a pattern import, directly or
+// indirectly.
 func reaches(t *testing.T, pattern string) []string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", pattern)
@@ -27,8 +28,8 @@ func TestImports(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		pattern string
-		own     []string // the only packages of ours that may be reached; nil: any
-		banned  []string // prefixes that may not be reached
+		own     []string // the only packages of this module that may be imported; nil: any
+		banned  []string // prefixes of packages that must not be imported
 	}{
 		{pattern: "./run", own: []string{"run"}, banned: []string{"github.com/", "go.temporal.io", "golang.org/", "gopkg.in/"}},
 		{pattern: "./spec", own: []string{"run", "spec"}, banned: []string{"go.temporal.io"}},
@@ -68,11 +69,11 @@ func TestImports(t *testing.T) {
 			for _, path := range reaches(t, tt.pattern) {
 				own, isOwn := strings.CutPrefix(path, module+"/")
 				if isOwn && tt.own != nil && !slices.Contains(tt.own, own) {
-					t.Errorf("%s reaches %s, which it must not know", tt.pattern, path)
+					t.Errorf("%s imports %s, which is not in its list", tt.pattern, path)
 				}
 				for _, prefix := range tt.banned {
 					if strings.HasPrefix(path, prefix) && (!isOwn || tt.own == nil) {
-						t.Errorf("%s reaches %s", tt.pattern, path)
+						t.Errorf("%s imports %s, which is banned", tt.pattern, path)
 					}
 				}
 			}

@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMetrics_are_documented holds the table of metrics to the source, both ways.
+// TestMetrics_are_documented checks that docs/metrics.md names exactly the
+// metrics of the source.
 func TestMetrics_are_documented(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/metrics.md")

@@ -1,4 +1,4 @@
-// Package cputime measures what a test costs.
+// Package cputime measures the CPU time of functions in tests.
 package cputime
 
 import (
@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Of returns the time of one CPU that a function takes by itself: other
-// work of the machine counts little, and goroutines that the function starts
-// count nothing.
+// Of returns the CPU time of the calling thread during a function. Other work of
+// the machine affects it little, and goroutines that the function starts do not
+// count.
 func Of(t testing.TB, do func()) time.Duration {
 	t.Helper()
 	runtime.LockOSThread()

@@ -1,6 +1,6 @@
 //go:build !linux
 
-// Package cputime measures what a test costs.
+// Package cputime measures the CPU time of functions in tests.
 package cputime
 
 import (
@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Of returns the time that a function takes, where the time of one thread
-// cannot be read.
+// Of returns the elapsed time of a function, because this system has no CPU time
+// of a single thread.
 func Of(t testing.TB, do func()) time.Duration {
 	t.Helper()
 	begun := time.Now()

@@ -17,15 +17,15 @@ var ErrHeld = errors.New("held by another process")
 const (
 	name  = "lock"
 	retry = 20 * time.Millisecond
-	// patience outlasts what a killed owner leaves: a child that it was making
-	// has its open files, and with them the lock, until the child's program is
-	// loaded.
+	// patience is longer than a killed owner may hold the lock: a child that it
+	// was forking has its open files, and so the lock, until the child has called
+	// exec.
 	patience = 2 * time.Second
 )
 
 // Take makes the calling process the owner of an existing directory, until the
-// lock is unlocked or the process ends, however it ends. It waits 2 s at most
-// for another owner; the error is ErrHeld then.
+// lock is unlocked or the process ends in any way. If another process owns the
+// directory, Take waits for at most 2 s and then returns ErrHeld.
 func Take(dir string) (*flock.Flock, error) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), patience, ErrHeld)
 	defer cancel()
@@ -34,7 +34,7 @@ func Take(dir string) (*flock.Flock, error) {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return nil, fmt.Errorf("locking %s: %w", dir, err)
+		return nil, fmt.Errorf("lock %s: %w", dir, err)
 	}
 	return lock, nil
 }

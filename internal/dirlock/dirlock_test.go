@@ -20,7 +20,7 @@ func TestTake(t *testing.T) {
 
 	time.AfterFunc(100*time.Millisecond, func() { _ = first.Unlock() })
 	second, err := dirlock.Take(dir)
-	require.NoError(t, err, "an owner that goes away at once is waited for")
+	require.NoError(t, err, "Take waits for an owner that unlocks soon")
 	require.NoError(t, second.Unlock())
 
 	_, err = dirlock.Take(dir + "/missing")

@@ -13,7 +13,7 @@ import (
 // SyncDir makes the names in a directory survive a loss of power.
 func SyncDir(dir string) error {
 	if runtime.GOOS == "windows" {
-		return nil // it has no call to sync a directory
+		return nil // Windows has no call to sync a directory
 	}
 	d, err := os.Open(dir)
 	if err != nil {
@@ -49,8 +49,8 @@ func MkdirAll(dir string, mode fs.FileMode) error {
 	return nil
 }
 
-// WriteFile writes a file of mode 0600 atomically: after a loss of power there is the old
-// content or the new content, and the new content once WriteFile has returned.
+// WriteFile writes a file of mode 0600 atomically. After a loss of power the file
+// has the old or the new content, and the new content if WriteFile had returned.
 func WriteFile(path string, content []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package freeport finds TCP ports for listeners of programs that want a
-// number, and cannot be handed a listener.
+// Package freeport finds TCP ports for programs that accept a port number but no
+// open listener.
 package freeport
 
 import (
@@ -14,9 +14,9 @@ import (
 	"syscall"
 )
 
-// The ports to choose from: below those that systems give to outgoing
-// connections. One of these may be taken by a connection of anybody before the
-// program listens, which happens on a busy machine.
+// The range of the ports. It is below the ephemeral ports: on a busy machine, an
+// outgoing connection of any process may take one of those before the program
+// listens.
 const (
 	first = 15_000
 	last  = 32_000
@@ -25,8 +25,9 @@ const (
 // attempts bounds the search; nearly always the first port is free.
 const attempts = 100
 
-// On returns a port of a host on which nobody listened a moment ago. On Linux
-// no other call, in whatever process, returns it while this process lives.
+// On returns a port of a host on which no process listened a moment ago. On Linux
+// no other call, in this or another process, returns that port while this process
+// lives.
 func On(ctx context.Context, host string) (int, error) {
 	var faults error
 	for range attempts {
@@ -38,23 +39,24 @@ func On(ctx context.Context, host string) (int, error) {
 		if err == nil && reserve(ctx, port) {
 			return port, nil
 		}
-		faults = errors.Join(errors.New("others have all that were tried"), err)
+		faults = errors.Join(errors.New("all ports that were tried are in use"), err)
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	return 0, errors.Join(fmt.Errorf("finding a free port of %s", host), faults)
+	return 0, errors.Join(fmt.Errorf("find a free port of %s", host), faults)
 }
 
-// held has what is reserved, until the process ends.
-var held struct { //nolint:gochecknoglobals // it is of the process, as ports are
+// held keeps the reservations open until the process ends.
+var held struct { //nolint:gochecknoglobals // ports belong to the process
 	sync.Mutex
 	sockets []net.Listener
 }
 
-// reserve keeps a port from whoever else looks for one this way: it may take
-// long until somebody listens on it. The name of an abstract socket stands for
-// it, which is of a network namespace, like ports, and goes with the process.
+// reserve reports whether it could reserve a port against other users of this
+// package: it may take long until a program listens on the port. The reservation
+// is the name of an abstract socket, which belongs to a network namespace, as ports
+// do, and disappears with the process.
 func reserve(ctx context.Context, port int) bool {
 	if runtime.GOOS != "linux" {
 		return true

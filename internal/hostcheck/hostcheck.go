@@ -1,7 +1,7 @@
-// Package hostcheck keeps web pages from calling the HTTP servers of this
-// machine on behalf of the person who reads the page. A request for a name that
-// is not the server's own comes from a browser that a name service led here, and
-// a foreign Origin comes from a page of another server.
+// Package hostcheck protects the HTTP servers of this machine from requests that
+// web pages of other servers make in a user's browser. A Host that is not a name of
+// the server indicates DNS rebinding. A foreign Origin indicates a page of another
+// server.
 package hostcheck
 
 import (
@@ -13,11 +13,12 @@ import (
 	"strings"
 )
 
-// Hosts knows the names of one server. It is safe for concurrent use.
+// Hosts holds the names of one server. It is safe for concurrent use.
 type Hosts struct{ names map[string]bool }
 
-// New returns Hosts of names with or without a port. Loopback names, and the
-// address that a request came in by, are always the server's own.
+// New returns the Hosts of a server with the given names, with or without a port.
+// Loopback names, and the local address of a request's connection, are always
+// accepted.
 func New(names ...string) *Hosts {
 	h := &Hosts{names: make(map[string]bool, len(names))}
 	for _, n := range names {
@@ -28,8 +29,8 @@ func New(names ...string) *Hosts {
 	return h
 }
 
-// CheckHost returns an error where a request is for a name that is not the
-// server's own.
+// CheckHost returns an error if the Host of a request is not a name of the
+// server.
 func (h *Hosts) CheckHost(r *http.Request) error {
 	if name := Name(r.Host); h.names[name] || IsLoopback(name) || isLocal(r, name) {
 		return nil
@@ -37,8 +38,8 @@ func (h *Hosts) CheckHost(r *http.Request) error {
 	return fmt.Errorf("%q is not a name of this server", r.Host)
 }
 
-// CheckOrigin returns an error where a page of another server makes a request.
-// Programs send no Origin.
+// CheckOrigin returns an error if a page of another server makes a request.
+// Clients that are not browsers send no Origin.
 func CheckOrigin(r *http.Request) error {
 	origin := r.Header.Get("Origin")
 	if origin == "" || sameOrigin(origin, r.Host) {
@@ -53,8 +54,8 @@ func (h *Hosts) Handler(next http.Handler) http.Handler {
 }
 
 // LoopbackHandler refuses requests from other origins, and requests over
-// loopback for names that are not loopback names. It suits a server that
-// programs reach by names that the server does not know.
+// loopback for names that are not loopback names. Use it for a server whose
+// clients on the network use names that are not configured.
 func LoopbackHandler(next http.Handler) http.Handler {
 	none := New()
 	return refuse(next, func(r *http.Request) error {
@@ -77,7 +78,7 @@ func refuse(next http.Handler, checks ...func(*http.Request) error) http.Handler
 	})
 }
 
-// isLocal reports whether a name is the address that a request came in by.
+// isLocal reports whether a name is the local address of a request's connection.
 func isLocal(r *http.Request, name string) bool {
 	asked, err := netip.ParseAddr(name)
 	if err != nil {
@@ -110,7 +111,7 @@ func Name(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// IsLoopback reports whether a canonical name is one of loopback.
+// IsLoopback reports whether a canonical name is localhost or a loopback address.
 func IsLoopback(name string) bool {
 	if name == "localhost" {
 		return true

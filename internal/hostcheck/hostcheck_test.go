@@ -14,7 +14,8 @@ import (
 
 func ok(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 
-// ask returns the status of a request that came in by a local address.
+// ask returns the status of a request over a connection with the given local
+// address.
 func ask(t *testing.T, h http.Handler, local, host, origin string) int {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
@@ -55,9 +56,9 @@ func TestHosts_Handler(t *testing.T) {
 	}
 }
 
-// TestLoopbackHandler holds loopback to loopback names, where only a browser
-// that a name service misled comes by another, and the network to no names:
-// scrapers come by those of their configuration.
+// TestLoopbackHandler checks that requests over loopback must use loopback names,
+// since only DNS rebinding leads to another. Requests over the network may use any
+// name, since scrapers use the names in their configuration.
 func TestLoopbackHandler(t *testing.T) {
 	t.Parallel()
 	h := hostcheck.LoopbackHandler(http.HandlerFunc(ok))

@@ -1,5 +1,5 @@
-// Package keylock locks keys: one caller at a time has each. It imports
-// nothing of Drover's.
+// Package keylock provides a mutex for each key. It imports no other package of
+// this module.
 package keylock
 
 import (
@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Locks lets one caller at a time have a key. The zero value is ready, and
-// keeps nothing of keys that nobody has or waits for. It must not be copied.
+// Locks holds a lock for each key. The zero value is ready for use. Locks keeps no
+// memory for keys that no caller holds or waits for. It must not be copied.
 type Locks[K comparable] struct {
 	mu   sync.Mutex
 	held map[K]*lock
@@ -16,11 +16,12 @@ type Locks[K comparable] struct {
 
 type lock struct {
 	token chan struct{} // holds one token while locked
-	users int           // who hold it or wait for it
+	users int           // callers that hold the lock or wait for it
 }
 
-// Lock waits for the key and returns how to release it, which must be called
-// once. It fails only with ctx, whose cause it returns.
+// Lock locks the key and returns the function that unlocks it, which must be
+// called once. If ctx ends first, Lock returns the cause of ctx. There are no other
+// errors.
 func (l *Locks[K]) Lock(ctx context.Context, key K) (unlock func(), err error) {
 	l.mu.Lock()
 	if l.held == nil {

@@ -13,7 +13,7 @@ func TestLocks_one_at_a_time(t *testing.T) {
 	t.Parallel()
 	const callers, rounds = 8, 200
 	var locks Locks[string]
-	counts := map[string]*int{"a": new(int), "b": new(int)} // not guarded but by the locks
+	counts := map[string]*int{"a": new(int), "b": new(int)} // guarded only by the locks
 	var group sync.WaitGroup
 	for range callers {
 		group.Go(func() {
@@ -33,7 +33,7 @@ func TestLocks_one_at_a_time(t *testing.T) {
 	group.Wait()
 	require.Equal(t, callers*rounds, *counts["a"])
 	require.Equal(t, callers*rounds, *counts["b"])
-	require.Empty(t, locks.held, "nothing is kept of keys that nobody has")
+	require.Empty(t, locks.held, "no memory is kept for unlocked keys")
 }
 
 func TestLocks_gives_up_with_the_context(t *testing.T) {
@@ -41,7 +41,7 @@ func TestLocks_gives_up_with_the_context(t *testing.T) {
 	var locks Locks[int]
 	unlock, err := locks.Lock(t.Context(), 1)
 	require.NoError(t, err)
-	why := errors.New("out of patience")
+	why := errors.New("timeout")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(why)
 	_, err = locks.Lock(ctx, 1)
@@ -51,7 +51,7 @@ func TestLocks_gives_up_with_the_context(t *testing.T) {
 	other()
 	unlock()
 	again, err := locks.Lock(t.Context(), 1)
-	require.NoError(t, err, "who gave up left nothing behind")
+	require.NoError(t, err, "a caller whose context ended holds no lock")
 	again()
 	require.Empty(t, locks.held)
 }

@@ -9,19 +9,19 @@ import (
 )
 
 const (
-	// leastForm is the length of the shortest part of an encoding that is
-	// hidden for itself: shorter ones are in too many texts.
+	// leastForm is the minimal length of a part of an encoding that is masked by
+	// itself. Shorter parts would match too many other texts.
 	leastForm = 8
 	// base64Line is where the base64 command breaks lines (GNU coreutils).
 	base64Line = 76
 )
 
-// forms returns the other ways to write a text that programs are likely to: in
-// base64, alone or within something longer, in URLs, and in JSON.
+// forms returns the encodings of a text that programs are likely to print: in
+// base64, alone or as a part of a longer text, in URLs, and in JSON.
 func forms(text string) []string {
 	out := append(base64Forms(text), jsonForms(text)...)
 	query := url.QueryEscape(text)
-	component := strings.ReplaceAll(query, "+", "%20") // as JavaScript and curl have it; Python leaves slashes
+	component := strings.ReplaceAll(query, "+", "%20") // as JavaScript and curl encode; Python does not escape slashes
 	for _, escaped := range []string{query, component, strings.ReplaceAll(component, "%2F", "/"), url.PathEscape(text)} {
 		out = append(out, escaped, lowerHex(escaped))
 	}
@@ -40,9 +40,9 @@ func base64Forms(text string) []string {
 				out = append(out, rest)
 			}
 		}
-		// Within something longer what comes before decides on how the text lies
-		// in groups of three bytes. The characters that hold bits of the
-		// neighbours too are left.
+		// In a longer text, the number of bytes before this text decides its
+		// alignment to groups of three bytes. The characters at both ends that also
+		// encode bits of other bytes are left out.
 		for before := range 3 {
 			encoded := alphabet.EncodeToString(append(make([]byte, before), text...))
 			first, last := (before*8+5)/6, (before+len(text))*8/6
@@ -54,8 +54,8 @@ func base64Forms(text string) []string {
 	return out
 }
 
-// jsonForms returns how JSON may hold the text, with characters of HTML escaped
-// and without.
+// jsonForms returns the text as a JSON string without quotes, with HTML characters
+// escaped and not escaped.
 func jsonForms(text string) []string {
 	var out []string
 	for _, html := range []bool{true, false} {
@@ -63,7 +63,7 @@ func jsonForms(text string) []string {
 		e := json.NewEncoder(&b)
 		e.SetEscapeHTML(html)
 		if err := e.Encode(text); err != nil {
-			continue // no string can not be encoded
+			continue // cannot happen: every string can be encoded
 		}
 		out = append(out, strings.TrimSuffix(b.String()[1:], "\"\n"))
 	}

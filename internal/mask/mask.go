@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// Replacement stands where a secret was.
+// Replacement replaces every secret.
 const Replacement = "***"
 
-// Set is a set of texts to hide. The zero value, and nil, hide nothing. It
-// never changes, so it is safe for concurrent use.
+// Set is a set of texts to mask. The zero value, and nil, mask nothing. A Set is
+// immutable and so safe for concurrent use.
 type Set struct {
 	texts [256][][]byte // by first byte, longest first
 	empty bool
 }
 
-// NewSet returns the set of the texts, and of what they are in base64 (alone,
-// in lines, or within something longer), in URLs and in JSON. Empty ones are
-// left out.
+// NewSet returns the set of the texts and of their encodings in base64 (alone, in
+// lines, or as a part of a longer text), in URLs and in JSON. It ignores empty
+// texts.
 func NewSet(texts []string) *Set {
 	s := &Set{empty: true}
 	sorted := slices.Clone(texts)
@@ -40,7 +40,7 @@ func NewSet(texts []string) *Set {
 	return s
 }
 
-// Empty reports whether the set hides nothing.
+// Empty reports whether the set masks nothing.
 func (s *Set) Empty() bool { return s == nil || s.empty }
 
 // String returns text with every text of the set replaced.
@@ -55,20 +55,20 @@ func (s *Set) String(text string) string {
 	return out.String()
 }
 
-// Stream returns a masker of one stream that hands what may be shown to emit.
-// The slices handed to emit are valid during the call only.
+// Stream returns a masker of one stream that passes the masked bytes to emit. The
+// slices are valid only during the call of emit.
 func (s *Set) Stream(emit func([]byte)) *Stream { return &Stream{set: s, emit: emit} }
 
-// Stream masks one stream, also where a secret comes in pieces: bytes that may
-// be the beginning of a secret are held back until more is known of them. It
-// is not safe for concurrent use.
+// Stream masks one stream, also if a secret is split over several writes: it
+// holds back bytes that may be the beginning of a secret until the following bytes
+// arrive. It is not safe for concurrent use.
 type Stream struct {
 	set  *Set
 	emit func([]byte)
-	held []byte // what came and was not handed out; shorter than the longest text
+	held []byte // written and not yet emitted; shorter than the longest text
 }
 
-// Write takes the next piece of the stream.
+// Write masks the next bytes of the stream.
 func (m *Stream) Write(p []byte) {
 	if m.set.Empty() {
 		m.hand(p)
@@ -82,16 +82,16 @@ func (m *Stream) Write(p []byte) {
 	m.held = append(m.held[:0], rest...)
 }
 
-// Close hands out what was held back.
+// Close emits the bytes that were held back.
 func (m *Stream) Close() {
 	m.scan(m.held, true)
 	m.held = nil
 }
 
-// scan hands out p masked, up to where a text may begin that p does not tell
-// whole, and returns the rest.
+// scan emits p masked, up to a position at which a text may begin that continues
+// after p, and returns the rest. If final is true there is no rest.
 func (m *Stream) scan(p []byte, final bool) (rest []byte) {
-	shown := 0 // p up to here was handed out
+	shown := 0 // p up to here was emitted
 	for i := 0; i < len(p); {
 		candidates := m.set.texts[p[i]]
 		if len(candidates) == 0 {
@@ -122,8 +122,8 @@ func (m *Stream) hand(p []byte) {
 	}
 }
 
-// match returns the length of the longest text that p begins with, and whether
-// p is the beginning of a longer one.
+// match returns the length of the longest text that is a prefix of p, and whether
+// p is a prefix of a longer text.
 func match(texts [][]byte, p []byte) (found int, partial bool) {
 	for _, text := range texts {
 		switch {

@@ -51,7 +51,7 @@ func TestStream_holds_back_only_what_may_be_a_secret(t *testing.T) {
 	require.Equal(t, "line\nhung***!h", out.String())
 }
 
-// However a stream is cut into pieces, it is masked alike.
+// The masked stream does not depend on how it is split into writes.
 func TestStream_does_not_depend_on_the_pieces(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -16,13 +16,13 @@ import (
 	"github.com/drover-run/drover/internal/freeport"
 )
 
-// clusterName is the name under which a single cluster knows itself.
+// clusterName is the server's name for its own cluster.
 const clusterName = "active"
 
-// newConfig describes a server of all four services on loopback, with one
-// history shard on one SQLite file. Hosts are static: the gossip between
-// services would look for the ports of an earlier process first, which makes a
-// restart after a kill slow.
+// newConfig returns the configuration of a server with all four services on
+// loopback, with one history shard in one SQLite file. The membership is static:
+// the gossip protocol would first try the ports of an earlier process, which makes
+// a restart after a kill slow.
 func newConfig(ctx context.Context, file string, frontend *net.TCPAddr) (*config.Config, map[primitives.ServiceName]static.Hosts, error) {
 	services := map[string]config.Service{}
 	hosts := map[primitives.ServiceName]static.Hosts{}
@@ -55,8 +55,8 @@ func newConfig(ctx context.Context, file string, frontend *net.TCPAddr) (*config
 					PluginName:   sqliteplugin.PluginName,
 					DatabaseName: file,
 					ConnectAttributes: map[string]string{
-						// What the server has accepted survives a loss of power: the
-						// outbox forgets a start or a signal once the server has it (ADR 11).
+						// Calls that the server has accepted must survive a loss of power: the
+						// outbox deletes a row once the server has accepted it (ADR 11).
 						"mode": "rwc", "journal_mode": "wal", "synchronous": "2", "busy_timeout": "10000",
 					},
 				}},
@@ -86,10 +86,10 @@ func newConfig(ctx context.Context, file string, frontend *net.TCPAddr) (*config
 	return cfg, hosts, nil
 }
 
-// tuning lifts the server's limits that are meant for shared clusters. With one
-// history shard each hop from history to a task queue otherwise waits for a
-// limiter of 20 polls a second, which makes a workflow of one activity take
-// 100 ms instead of 11.
+// tuning raises the server's rate limits, which are meant for shared clusters.
+// With one history shard, each transfer from history to a task queue otherwise
+// waits for a limiter of 20 polls a second, and a workflow with one activity takes
+// 100 ms instead of 11 ms.
 func tuning() dynamicconfig.Client {
 	const polls, calls = 10_000, 100_000
 	values := dynamicconfig.StaticClient{}
@@ -108,14 +108,16 @@ func tuning() dynamicconfig.Client {
 	} {
 		values[key.Key()] = calls
 	}
-	// One partition a queue: a poller and a task then always meet at once.
+	// With one partition per queue, a task is always matched with a waiting poller
+	// at once.
 	values[dynamicconfig.MatchingNumTaskqueueReadPartitions.Key()] = 1
 	values[dynamicconfig.MatchingNumTaskqueueWritePartitions.Key()] = 1
 	values[dynamicconfig.MatchingEnableFairness.Key()] = true
 	// The server looks up the scheduling event of each activity that starts or
-	// times out. Out of its cache it reads, and decodes, all events of the
-	// workflow task that scheduled it: with the default of 512 KiB, a run of
-	// 10,000 tasks costs nearly twice as much a task as one of 1,000.
+	// times out. If the event is not in its cache, the server reads and decodes all
+	// events of the workflow task that scheduled the activity. With the default of
+	// 512 KiB, a task in a run of 10,000 costs nearly twice as much as in one of
+	// 1,000.
 	values[dynamicconfig.EventsCacheMaxSizeBytes.Key()] = 32 << 20
 	return values
 }

@@ -8,8 +8,8 @@ import (
 	"go.temporal.io/server/common/log/tag"
 )
 
-// logger passes the server's warnings and errors on. Its info lines are about
-// its own inner life and would drown ours.
+// logger forwards the server's warnings and errors, one level lower. It drops
+// debug and info messages, which describe the server's internals.
 type logger struct{ out *slog.Logger }
 
 func (logger) Debug(string, ...tag.Tag)             {}
@@ -33,7 +33,7 @@ func (l logger) write(level slog.Level, msg string, tags []tag.Tag) {
 	l.out.LogAttrs(context.Background(), level, "temporal: "+msg, attrs...) //nolint:sloglint // the message is the server's
 }
 
-// discard is the logger of the client that only waits for the server.
+// discard is the logger of the client that waits for the server.
 type discard struct{}
 
 func (discard) Debug(string, ...any) {}

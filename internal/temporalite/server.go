@@ -2,8 +2,8 @@
 // process, on a SQLite file, tuned for one small machine. It is for
 // development and single-host installations; production dials a cluster.
 //
-// It is the only package that links the server, which takes minutes to build:
-// nothing but commands and tests of whole processes may import it.
+// It is the only package that links the server, which takes minutes to build.
+// Only commands and tests of whole processes may import it.
 package temporalite
 
 import (
@@ -27,16 +27,15 @@ import (
 	"github.com/drover-run/drover/internal/durable"
 )
 
-// Options say where the server keeps its state and listens. Every field is
-// required but UI and Logger.
+// Options configure a Server. File, Address and Namespace are required.
 type Options struct {
 	File      string   // of the SQLite database; its directory must exist
 	Address   string   // of the frontend, host:port; the host must be an IP address
 	UI        string   // listen address of the web UI; "" for none
-	UIHosts   []string // names of the web UI, beside loopback names and its address
-	Namespace string   // made if it does not exist
+	UIHosts   []string // names of the web UI, besides loopback names and its address
+	Namespace string   // created if it does not exist
 	// Attributes are search attributes, registered with the namespace when it
-	// is made.
+	// is created.
 	Attributes map[string]enumspb.IndexedValueType
 	// Logger takes the server's warnings and errors; nil drops them.
 	Logger *slog.Logger
@@ -59,13 +58,13 @@ func New(options Options) *Server {
 // Ready is closed once the server answers calls of its namespace.
 func (s *Server) Ready() <-chan struct{} { return s.ready }
 
-// Run serves until ctx ends, and then stops the server. It returns early with
-// the reason where the server cannot be started: an address in use, an
-// unreadable file.
+// Run serves until ctx ends, and then stops the server. It returns early with an
+// error if the server cannot start, for example because an address is in use or
+// the file cannot be read.
 func (s *Server) Run(ctx context.Context) error {
 	frontend, err := net.ResolveTCPAddr("tcp", s.options.Address)
 	if err != nil {
-		return fmt.Errorf("resolving the temporal address: %w", err)
+		return fmt.Errorf("resolve the temporal address: %w", err)
 	}
 	for _, address := range []string{s.options.Address, s.options.UI} {
 		if err := checkFree(ctx, address); err != nil {
@@ -91,10 +90,10 @@ func (s *Server) Run(ctx context.Context) error {
 		temporal.WithDynamicConfigClient(tuning()),
 	)
 	if err != nil {
-		return fmt.Errorf("making the temporal server: %w", err)
+		return fmt.Errorf("create the temporal server: %w", err)
 	}
 	if err := server.Start(); err != nil {
-		return fmt.Errorf("starting the temporal server: %w", err)
+		return fmt.Errorf("start the temporal server: %w", err)
 	}
 	defer func() { _ = server.Stop() }()
 	if err := s.awaitNamespace(ctx); err != nil {
@@ -112,48 +111,48 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// prepare makes the schema and the namespace in the database file. The schema
-// is made in a file of its own first, so that a kill half way leaves nothing
-// that a later start would take for a database.
+// prepare creates the schema and the namespace in the database file. It creates
+// the schema in a temporary file first, so that a kill leaves no incomplete
+// database at the final path.
 func (s *Server) prepare(cfg *config.Config) error {
 	sql := cfg.Persistence.DataStores[sqliteplugin.PluginName].SQL
 	if _, err := os.Stat(s.options.File); errors.Is(err, os.ErrNotExist) {
 		draft := *sql
-		// Without a write-ahead log all of it is in the one file that is renamed.
+		// Without a write-ahead log, the renamed file contains the whole database.
 		draft.ConnectAttributes = map[string]string{"mode": "rwc"}
 		draft.DatabaseName = filepath.Join(filepath.Dir(s.options.File), ".temporal-new.db")
 		for _, suffix := range []string{"", "-journal"} {
 			_ = os.Remove(draft.DatabaseName + suffix)
 		}
 		if err := sqliteschema.SetupSchema(&draft); err != nil {
-			return fmt.Errorf("making the temporal schema: %w", err)
+			return fmt.Errorf("create the temporal schema: %w", err)
 		}
 		if err := os.Rename(draft.DatabaseName, s.options.File); err != nil {
-			return fmt.Errorf("making the temporal database: %w", err)
+			return fmt.Errorf("create the temporal database: %w", err)
 		}
 		if err := durable.SyncDir(filepath.Dir(s.options.File)); err != nil {
-			return fmt.Errorf("making the temporal database: %w", err)
+			return fmt.Errorf("create the temporal database: %w", err)
 		}
 	}
 	namespace, err := sqliteschema.NewNamespaceConfig(clusterName, s.options.Namespace, false, s.options.Attributes)
 	if err != nil {
-		return fmt.Errorf("describing the temporal namespace: %w", err)
+		return fmt.Errorf("describe the temporal namespace: %w", err)
 	}
 	if err := sqliteschema.CreateNamespaces(sql, namespace); err != nil {
-		return fmt.Errorf("making the temporal namespace: %w", err)
+		return fmt.Errorf("create the temporal namespace: %w", err)
 	}
 	return nil
 }
 
-// awaitNamespace waits until the frontend serves the namespace: it answers
-// calls a moment after Start returned.
+// awaitNamespace waits until the frontend serves the namespace, which is a moment
+// after Start returned.
 func (s *Server) awaitNamespace(ctx context.Context) error {
 	c, err := client.NewLazyClient(client.Options{
 		HostPort: s.options.Address, Namespace: s.options.Namespace,
 		Logger: discard{},
 	})
 	if err != nil {
-		return fmt.Errorf("making a temporal client: %w", err)
+		return fmt.Errorf("create a temporal client: %w", err)
 	}
 	defer c.Close()
 	ticker := time.NewTicker(10 * time.Millisecond)
@@ -166,7 +165,7 @@ func (s *Server) awaitNamespace(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for the temporal server: %w", context.Cause(ctx))
+			return fmt.Errorf("wait for the temporal server: %w", context.Cause(ctx))
 		case <-ticker.C:
 		}
 	}
@@ -181,7 +180,7 @@ func checkFree(ctx context.Context, address string) error {
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
-		return fmt.Errorf("listening on %s: %w", address, err)
+		return fmt.Errorf("listen on %s: %w", address, err)
 	}
 	return l.Close()
 }

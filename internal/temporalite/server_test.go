@@ -57,7 +57,7 @@ func TestServer(t *testing.T) {
 	c, err := client.Dial(client.Options{HostPort: options.Address, Namespace: options.Namespace})
 	require.NoError(t, err)
 	defer c.Close()
-	run, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "kept", TaskQueue: "nobody"}, "anything")
+	run, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "kept", TaskQueue: "none"}, "anything")
 	require.NoError(t, err)
 	stop()
 
@@ -67,7 +67,7 @@ func TestServer(t *testing.T) {
 	described, err := c.WorkflowService().DescribeWorkflowExecution(t.Context(), &workflowservice.DescribeWorkflowExecutionRequest{
 		Namespace: options.Namespace, Execution: nil,
 	})
-	require.Error(t, err, "a call without an execution is refused by a server that serves")
+	require.Error(t, err, "the server refuses a call without an execution")
 	require.Nil(t, described)
 	description, err := c.DescribeWorkflowExecution(t.Context(), "kept", run.GetRunID())
 	require.NoError(t, err, "a workflow outlives the server's restart")

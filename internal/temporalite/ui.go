@@ -30,7 +30,7 @@ func startUI(ctx context.Context, o Options) (stop func(), err error) {
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.UI)
 	if err != nil {
-		return nil, fmt.Errorf("listening for the temporal ui: %w", err)
+		return nil, fmt.Errorf("listen for the temporal ui: %w", err)
 	}
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
 	done := make(chan struct{})
@@ -46,8 +46,8 @@ func startUI(ctx context.Context, o Options) (stop func(), err error) {
 	}, nil
 }
 
-// uiHandler is what the UI's own server puts together. That server has no place
-// for a check before its handlers: it answers any host and any origin, and the
+// uiHandler builds the handlers as the UI's own server does. That server accepts
+// any host and any origin and has no hook for a check before its handlers, and the
 // UI has no authentication here.
 func uiHandler(o Options) (http.Handler, error) {
 	cfg, err := uiconfig.NewConfigProviderWithRefresh(&uiconfig.Config{
@@ -66,7 +66,7 @@ func uiHandler(o Options) (http.Handler, error) {
 		assets, err = fs.Sub(assets, "local")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open the pages of the temporal ui: %w", err)
+		return nil, fmt.Errorf("open the assets of the temporal ui: %w", err)
 	}
 	e := echo.New()
 	e.Use(middleware.Recover(), middleware.Gzip(), middleware.Secure(),
@@ -74,10 +74,10 @@ func uiHandler(o Options) (http.Handler, error) {
 	route.SetHealthRoute(e)
 	forward := headers.WithForwardHeaders([]string{auth.AuthorizationExtrasHeader, "Caller-Type"})
 	if err := route.SetAPIRoutes(e, cfg, []api.Middleware{forward}); err != nil {
-		return nil, fmt.Errorf("route the calls of the temporal ui: %w", err)
+		return nil, fmt.Errorf("register the api routes of the temporal ui: %w", err)
 	}
 	if err := route.SetUIRoutes(e, "", assets); err != nil {
-		return nil, fmt.Errorf("route the pages of the temporal ui: %w", err)
+		return nil, fmt.Errorf("register the page routes of the temporal ui: %w", err)
 	}
 	route.SetRenderRoute(e, "")
 	names := o.UIHosts

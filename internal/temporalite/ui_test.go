@@ -14,9 +14,8 @@ import (
 	"github.com/drover-run/drover/internal/temporalite"
 )
 
-// TestUI_refuses_other_pages makes the calls of pages that were loaded from
-// elsewhere: neither a foreign origin nor a foreign name of this server may end
-// a workflow.
+// TestUI_refuses_other_pages makes the calls of web pages of other servers.
+// Neither a foreign Origin nor a foreign Host may terminate a workflow.
 func TestUI_refuses_other_pages(t *testing.T) {
 	options := temporalite.Options{
 		File: filepath.Join(t.TempDir(), "temporal.db"), Address: freeAddress(t), UI: freeAddress(t), UIHosts: []string{"ui.example.com"}, Namespace: "drover",
@@ -51,7 +50,7 @@ func TestUI_refuses_other_pages(t *testing.T) {
 		return res.StatusCode
 	}
 	terminate := func(host, origin string) int {
-		return do(http.MethodPost, "/api/v1/namespaces/drover/workflows/target/terminate", host, origin, `{"reason":"a page asks"}`)
+		return do(http.MethodPost, "/api/v1/namespaces/drover/workflows/target/terminate", host, origin, `{"reason":"a test"}`)
 	}
 	for _, call := range []struct{ host, origin string }{
 		{"", "http://evil.example"},

@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// diskSize is of a sparse file.
+	// diskSize is the size in bytes of the sparse image file.
 	diskSize = 512 << 20
-	// shutdownRequest is EXT4_IOC_SHUTDOWN, and shutdownNow its flag to write
-	// nothing more, not even the file system's journal.
+	// shutdownRequest is EXT4_IOC_SHUTDOWN. Its flag shutdownNow prevents all
+	// further writes, even those of the file system's journal.
 	shutdownRequest = 0x8004587d
 	shutdownNow     = 2
 )
 
-// Disk is an ext4 file system that can lose power. It writes back only what is
-// synced, for its commit interval is longer than any test.
+// Disk is an ext4 file system that can lose power. It writes back only synced
+// data, because its commit interval is longer than any test.
 type Disk struct {
 	Dir   string // where it is mounted
 	t     testing.TB
@@ -52,15 +52,15 @@ func RequireDisk(t testing.TB) *Disk {
 	}
 	t.Cleanup(func() {
 		if unix.Unmount(d.Dir, 0) != nil {
-			_ = unix.Unmount(d.Dir, unix.MNT_DETACH) // its loop device goes with the last user
+			_ = unix.Unmount(d.Dir, unix.MNT_DETACH) // the kernel frees the loop device after its last use
 		}
 	})
 	return d
 }
 
-// CutPower stops all writes to the disk at once. Programs that use it get I/O
-// errors from then on. A sync that runs meanwhile may succeed and not be one, so
-// what is acknowledged from the call on does not count.
+// CutPower stops all writes to the disk at once. Programs that use the disk get
+// I/O errors from then on. A sync during the call may succeed without effect, so a
+// test must not rely on data that was acknowledged after the call began.
 func (d *Disk) CutPower() {
 	d.t.Helper()
 	root, err := os.Open(d.Dir)
@@ -69,14 +69,14 @@ func (d *Disk) CutPower() {
 	require.NoError(d.t, unix.IoctlSetPointerInt(int(root.Fd()), shutdownRequest, shutdownNow))
 }
 
-// RestorePower mounts the disk again with what it held when its power was cut.
-// It is a copy: a mount namespace of another test may still have the disk, and
-// the kernel mounts one image once.
+// RestorePower mounts the disk again with the data that it held when the power
+// was cut. It mounts a copy of the image: a mount namespace of another test may
+// still hold the old mount, and the kernel mounts an image only once.
 func (d *Disk) RestorePower() {
 	d.t.Helper()
 	Await(d.t, time.Minute, func() (bool, string) {
 		err := unix.Unmount(d.Dir, 0)
-		return err == nil, "unmounting: " + errorText(err)
+		return err == nil, "unmount: " + errorText(err)
 	})
 	d.cuts++
 	was := d.image
@@ -90,7 +90,7 @@ func (d *Disk) mount() (why string) {
 	return output("mount", "-t", "ext4", "-o", "loop,commit=300", d.image, d.Dir)
 }
 
-// output returns why a command failed, "" if it did not.
+// output runs a command and returns why it failed, "" if it succeeded.
 func output(name string, args ...string) string {
 	out, err := exec.Command(name, args...).CombinedOutput()
 	if err == nil {

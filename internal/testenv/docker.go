@@ -21,16 +21,16 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// busyboxLayout is part of the test image's tag: raise it when busyboxTar
-// writes something else for the same binary.
+// busyboxLayout is part of the test image's tag. Increase it when the output of
+// busyboxTar for the same binary changes.
 const busyboxLayout = 1
 
-// dockerPing bounds the question whether a daemon is there.
+// dockerPing bounds the check for a daemon.
 const dockerPing = 10 * time.Second
 
-// RequireDocker returns a client of the Docker daemon that DOCKER_HOST names,
-// the one on the default socket where it is not set. Where none answers the
-// test is skipped, or fails if DROVER_REQUIRE names docker.
+// RequireDocker returns a client of the Docker daemon that DOCKER_HOST names, or
+// of the one on the default socket if it is not set. If no daemon answers, the test
+// is skipped, or fails if DROVER_REQUIRE names docker.
 func RequireDocker(t testing.TB) *client.Client {
 	t.Helper()
 	cli, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
@@ -46,26 +46,26 @@ func RequireDocker(t testing.TB) *client.Client {
 	return cli
 }
 
-// BusyboxImage returns the name of a small local image: a static busybox with
-// a link for each of its applets, a user "tester" (1000:1000), and nothing
-// that was fetched. It is made once and kept by the daemon.
+// BusyboxImage returns the name of a small local image: a static busybox with a
+// link for each of its applets, and a user "tester" (1000:1000). Nothing is
+// downloaded for it. It is built once, and the daemon keeps it.
 func BusyboxImage(t testing.TB, cli *client.Client) string {
 	t.Helper()
 	path, err := exec.LookPath("busybox")
 	if err != nil {
-		Missing(t, "docker", "no busybox to make an image of", "install a static busybox (Debian: busybox-static)")
+		Missing(t, "docker", "no busybox for an image", "install a static busybox (Debian: busybox-static)")
 	}
 	binary, err := os.ReadFile(path)
 	if err != nil {
-		t.Fatalf("reading busybox: %v", err)
+		t.Fatalf("read busybox: %v", err)
 	}
 	sum := sha256.Sum256(binary)
 	name := fmt.Sprintf("drover-test/busybox:%d-%s", busyboxLayout, hex.EncodeToString(sum[:6]))
 
-	// Test binaries run side by side; one of them makes the image.
+	// Test binaries run in parallel; the first one builds the image.
 	lock := flock.New(filepath.Join(sharedDir(t), "busybox.lock"))
 	if err := lock.Lock(); err != nil {
-		t.Fatalf("locking the making of the busybox image: %v", err)
+		t.Fatalf("lock the build of the busybox image: %v", err)
 	}
 	defer func() { _ = lock.Unlock() }()
 	if _, err := cli.ImageInspect(t.Context(), name); err == nil {
@@ -79,11 +79,11 @@ func BusyboxImage(t testing.TB, cli *client.Client) string {
 	answer, err := cli.ImageImport(t.Context(), image.ImportSource{Source: bytes.NewReader(layer), SourceName: "-"}, repository,
 		image.ImportOptions{Tag: tag, Changes: []string{"ENV PATH=/bin", `CMD ["/bin/sh"]`}})
 	if err != nil {
-		t.Fatalf("importing the busybox image: %v", err)
+		t.Fatalf("import the busybox image: %v", err)
 	}
 	defer func() { _ = answer.Close() }()
 	if _, err := io.Copy(io.Discard, answer); err != nil {
-		t.Fatalf("importing the busybox image: %v", err)
+		t.Fatalf("import the busybox image: %v", err)
 	}
 	if _, err := cli.ImageInspect(t.Context(), name); err != nil {
 		t.Fatalf("the busybox image was not imported: %v", err)
@@ -91,26 +91,26 @@ func BusyboxImage(t testing.TB, cli *client.Client) string {
 	return name
 }
 
-// BusyboxLayer returns the file system of the busybox images, as a tar: made
-// of the host's static busybox.
+// BusyboxLayer returns the file system of the busybox images as a tar archive,
+// with the host's static busybox.
 func BusyboxLayer() ([]byte, error) {
 	path, err := exec.LookPath("busybox")
 	if err != nil {
-		return nil, fmt.Errorf("looking for a static busybox (Debian: busybox-static): %w", err)
+		return nil, fmt.Errorf("find a static busybox (Debian: busybox-static): %w", err)
 	}
 	binary, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("reading busybox: %w", err)
+		return nil, fmt.Errorf("read busybox: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), dockerPing)
 	defer cancel()
 	applets, err := exec.CommandContext(ctx, path, "--list").Output()
 	if err != nil {
-		return nil, fmt.Errorf("listing the applets of busybox: %w", err)
+		return nil, fmt.Errorf("list the applets of busybox: %w", err)
 	}
 	layer, err := busyboxTar(binary, strings.Fields(string(applets)))
 	if err != nil {
-		return nil, fmt.Errorf("packing busybox: %w", err)
+		return nil, fmt.Errorf("pack busybox: %w", err)
 	}
 	return layer, nil
 }

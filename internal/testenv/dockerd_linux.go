@@ -20,8 +20,8 @@ import (
 // daemonStart is how long a Docker daemon may take until it answers.
 const daemonStart = time.Minute
 
-// Daemon is a Docker daemon of a test's own, which it may end and start again.
-// It has no network: its containers are of network "none".
+// Daemon is a Docker daemon for one test, which may stop and start it. It has no
+// network, so its containers must use the network "none".
 type Daemon struct {
 	t       testing.TB
 	dir     string
@@ -29,18 +29,18 @@ type Daemon struct {
 	process *exec.Cmd
 }
 
-// NewDaemon starts a daemon beside the one that other tests use, until the test
-// is over. It needs what only root has; elsewhere the test is skipped, or fails
-// if DROVER_REQUIRE names docker or dockerd.
+// NewDaemon starts a second daemon beside the one that other tests use, until the
+// test ends. It needs root: without it, the test is skipped, or fails if
+// DROVER_REQUIRE names docker or dockerd.
 func NewDaemon(t testing.TB, flags ...string) *Daemon {
 	t.Helper()
 	RequireDocker(t)
 	if _, err := exec.LookPath("dockerd"); err != nil || os.Getuid() != 0 {
-		Missing(t, "dockerd", "a daemon of its own can be started by root only, where dockerd is installed", "run the test as root")
+		Missing(t, "dockerd", "a second daemon needs root and an installed dockerd", "run the test as root")
 	}
 	dir, err := os.MkdirTemp("", "drover-dockerd-") //nolint:usetesting // a socket's path must be short
 	if err != nil {
-		t.Fatalf("making the daemon's directory: %v", err)
+		t.Fatalf("create the daemon's directory: %v", err)
 	}
 	d := &Daemon{t: t, dir: dir}
 	d.flags = append([]string{
@@ -56,14 +56,14 @@ func NewDaemon(t testing.TB, flags ...string) *Daemon {
 			t.Logf("%s", log[max(0, len(log)-4000):])
 		}
 		if err := os.RemoveAll(dir); err != nil {
-			t.Errorf("removing the daemon's directory: %v", err)
+			t.Errorf("remove the daemon's directory: %v", err)
 		}
 	})
 	d.Start()
 	return d
 }
 
-// Host is what DOCKER_HOST must be to reach the daemon.
+// Host returns the DOCKER_HOST of the daemon.
 func (d *Daemon) Host() string { return "unix://" + filepath.Join(d.dir, "docker.sock") }
 
 // Client returns a client of the daemon.
@@ -71,46 +71,48 @@ func (d *Daemon) Client() *client.Client {
 	d.t.Helper()
 	cli, err := client.NewClientWithOpts(client.WithHost(d.Host()), client.WithAPIVersionNegotiation())
 	if err != nil {
-		d.t.Fatalf("making a client of the daemon: %v", err)
+		d.t.Fatalf("create a client of the daemon: %v", err)
 	}
 	d.t.Cleanup(func() { _ = cli.Close() })
 	return cli
 }
 
-// Start starts the daemon (again) and waits until it answers.
+// Start starts the daemon, again or for the first time, and waits until it
+// answers.
 func (d *Daemon) Start() {
 	d.t.Helper()
 	log, err := os.OpenFile(filepath.Join(d.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		d.t.Fatalf("opening the daemon's log: %v", err)
+		d.t.Fatalf("open the daemon's log: %v", err)
 	}
 	defer func() { _ = log.Close() }()
-	// In a network of its own: it would take away the other daemon's bridge.
+	// In a network namespace of its own: otherwise it would remove the bridge of
+	// the other daemon.
 	d.process = exec.Command("unshare", append([]string{"--net", "dockerd"}, d.flags...)...)
 	d.process.Stdout, d.process.Stderr = log, log
 	if err := d.process.Start(); err != nil {
-		d.t.Fatalf("starting dockerd: %v", err)
+		d.t.Fatalf("start dockerd: %v", err)
 	}
 	cli := d.Client()
 	Await(d.t, daemonStart, func() (bool, string) {
 		_, err := cli.Ping(context.WithoutCancel(d.t.Context()))
-		return err == nil, "starting dockerd"
+		return err == nil, "dockerd does not answer"
 	})
 }
 
-// Stop ends the daemon, so that it can be started again.
+// Stop stops the daemon. It can be started again.
 func (d *Daemon) Stop() {
 	d.t.Helper()
 	if err := d.process.Process.Signal(syscall.SIGTERM); err != nil {
-		d.t.Fatalf("ending dockerd: %v", err)
+		d.t.Fatalf("stop dockerd: %v", err)
 	}
 	var exit *exec.ExitError
 	if err := d.process.Wait(); err != nil && !errors.As(err, &exit) {
-		d.t.Fatalf("waiting for dockerd: %v", err)
+		d.t.Fatalf("wait for dockerd: %v", err)
 	}
 }
 
-// clear ends what a daemon with live-restore leaves behind.
+// clear ends the containerd and the mount that a daemon with live-restore leaves.
 func (d *Daemon) clear() {
 	if text, err := os.ReadFile(filepath.Join(d.dir, "exec", "containerd", "containerd.pid")); err == nil {
 		if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {

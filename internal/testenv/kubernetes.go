@@ -6,16 +6,16 @@ import (
 	"testing"
 )
 
-// The environment variables that tell tests of a cluster. KUBECONFIG is not
-// among them on purpose: it names what its user works with, and tests make and
-// remove much.
+// The environment variables that describe the cluster for tests. KUBECONFIG is
+// deliberately not one of them: it names the cluster that its user works with, and
+// tests create and remove many objects.
 const (
 	// KubeconfigVariable names a kubeconfig with an administrator's rights in
 	// a cluster that tests may use.
 	KubeconfigVariable = "DROVER_TEST_KUBECONFIG"
 	// KubernetesImageVariable and KubernetesDroverImageVariable name images to
 	// use in place of KubernetesImage and KubernetesDroverImage, for a cluster
-	// that got them under other names.
+	// that has them under other names.
 	KubernetesImageVariable       = "DROVER_TEST_KUBERNETES_IMAGE"
 	KubernetesDroverImageVariable = "DROVER_TEST_KUBERNETES_DROVER_IMAGE"
 	// KubernetesRegistryVariable names an address of this host at which a
@@ -23,8 +23,8 @@ const (
 	KubernetesRegistryVariable = "DROVER_TEST_KUBERNETES_REGISTRY"
 )
 
-// The images that the cluster of `make test-k8s` has. They come from no
-// registry, so their pull policy must not be always.
+// The images in the cluster of `make test-k8s`. They are in no registry, so their
+// pull policy must not be always.
 const (
 	// KubernetesImage is busybox with a link for each of its applets and a
 	// user "tester" (1000:1000), as BusyboxImage is for Docker.
@@ -32,7 +32,7 @@ const (
 	// KubernetesDroverImage holds bin/drover and bin/drover-shim in /bin, as
 	// the Drover image does.
 	KubernetesDroverImage = "drover.test/drover:test"
-	// KubernetesPauseImage is what the cluster's sandboxes run.
+	// KubernetesPauseImage is the image of the cluster's pod sandboxes.
 	KubernetesPauseImage = "drover.test/pause:test"
 )
 
@@ -41,18 +41,18 @@ type Kubernetes struct {
 	Kubeconfig  string
 	Image       string
 	DroverImage string
-	// Registry is empty where the cluster trusts no registry of a test's.
+	// Registry is empty if the cluster trusts no registry of a test.
 	Registry string
 }
 
-// RequireKubernetes returns the cluster that DROVER_TEST_KUBECONFIG names.
-// Where it is not set the test is skipped, or fails if DROVER_REQUIRE names
-// kubernetes. Tests make namespaces of their own in it and remove them.
+// RequireKubernetes returns the cluster that DROVER_TEST_KUBECONFIG names. If it
+// is not set, the test is skipped, or fails if DROVER_REQUIRE names kubernetes. Each
+// test creates namespaces of its own in the cluster and removes them.
 func RequireKubernetes(t testing.TB) Kubernetes {
 	t.Helper()
 	kubeconfig := os.Getenv(KubeconfigVariable)
 	if kubeconfig == "" {
-		Missing(t, "kubernetes", KubeconfigVariable+" is not set", "run make test-k8s, which makes a cluster for its tests")
+		Missing(t, "kubernetes", KubeconfigVariable+" is not set", "run make test-k8s, which starts a cluster for its tests")
 	}
 	if _, err := os.Stat(kubeconfig); err != nil {
 		Missing(t, "kubernetes", err.Error(), "correct "+KubeconfigVariable)

@@ -6,12 +6,12 @@ import (
 	"strconv"
 )
 
-// Parallel is for TestMain of a package whose tests mostly wait: it lets so many
-// times as many of them run at a time as there are processors, unless -parallel
-// says how many.
+// Parallel sets the number of parallel tests to a multiple of GOMAXPROCS, unless
+// the flag -parallel is set. Call it from TestMain of a package whose tests mostly
+// wait.
 func Parallel(times int) {
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
-		_ = f.Value.Set(strconv.Itoa(times * runtime.GOMAXPROCS(0))) // a number is what it takes
+		_ = f.Value.Set(strconv.Itoa(times * runtime.GOMAXPROCS(0))) // cannot fail: the value is a number
 	}
 }

@@ -10,20 +10,20 @@ import (
 	"testing"
 )
 
-// BuildProgram returns the path of a Go program, built once per test process: pkg
-// is a main package as seen from dir, relative to this module's root, in a
-// module of its own.
+// BuildProgram returns the path of a Go program, built once per test process. The
+// directory dir is relative to the root of this module and may hold a module of its
+// own; pkg is a main package relative to dir.
 func BuildProgram(t testing.TB, dir, pkg string) string {
 	t.Helper()
 	build, _ := builtPrograms.LoadOrStore(dir+" "+pkg, sync.OnceValues(func() (string, error) { return buildProgram(dir, pkg) }))
 	path, err := build.(func() (string, error))()
 	if err != nil {
-		t.Fatalf("building %s in %s: %v", pkg, dir, err)
+		t.Fatalf("build %s in %s: %v", pkg, dir, err)
 	}
 	return path
 }
 
-var builtPrograms sync.Map // what was built, for all tests of a process
+var builtPrograms sync.Map // dir and pkg to the result of the build, for all tests of a process
 
 // ProgramsDir returns the directory of the programs that BuildProgram returns.
 func ProgramsDir(t testing.TB) string {
@@ -35,7 +35,8 @@ func ProgramsDir(t testing.TB) string {
 	return dir
 }
 
-// programsDir is a directory for each process: another may run what it built.
+// programsDir returns a directory for this process alone: a build must not
+// overwrite a program that another process runs.
 func programsDir() (string, error) {
 	shared, err := makeSharedDir()
 	return filepath.Join(shared, fmt.Sprintf("programs-%d", os.Getpid())), err

@@ -23,14 +23,14 @@ import (
 )
 
 // PostgresVariable names the environment variable with the connection URL of a
-// PostgreSQL server on which tests may make databases.
+// PostgreSQL server on which tests may create databases.
 const PostgresVariable = "DROVER_TEST_POSTGRES"
 
-// RequirePostgres returns the connection URL of a new, empty database, which
-// is dropped when the test ends. The server is the one that DROVER_TEST_POSTGRES
-// names; without it, one that is started for this test process where
-// PostgreSQL is installed. Where there is neither, the test is skipped, or
-// fails if DROVER_REQUIRE names postgres.
+// RequirePostgres returns the connection URL of a new, empty database, which is
+// dropped when the test ends. The server is the one that DROVER_TEST_POSTGRES
+// names. Without that variable, RequirePostgres starts a server for this test
+// process if PostgreSQL is installed. Otherwise the test is skipped, or fails if
+// DROVER_REQUIRE names postgres.
 func RequirePostgres(t testing.TB) string {
 	t.Helper()
 	server := os.Getenv(PostgresVariable)
@@ -41,7 +41,7 @@ func RequirePostgres(t testing.TB) string {
 				"install the package postgresql, or set "+PostgresVariable+" to the URL of a server")
 		}
 		if err != nil {
-			t.Fatalf("starting PostgreSQL: %v", err)
+			t.Fatalf("start PostgreSQL: %v", err)
 		}
 		server = started.url()
 	}
@@ -51,29 +51,29 @@ func RequirePostgres(t testing.TB) string {
 	}
 	admin, err := sql.Open("pgx", server)
 	if err != nil {
-		t.Fatalf("opening %s: %v", base.Redacted(), err)
+		t.Fatalf("open %s: %v", base.Redacted(), err)
 	}
 	name := "drover_" + strings.ToLower(strconv.FormatInt(time.Now().UnixNano(), 36)) + strconv.Itoa(os.Getpid())
 	if _, err := admin.ExecContext(t.Context(), "CREATE DATABASE "+name); err != nil {
-		t.Fatalf("making a database at %s: %v", base.Redacted(), err)
+		t.Fatalf("create a database at %s: %v", base.Redacted(), err)
 	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		if _, err := admin.ExecContext(ctx, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
-			t.Errorf("dropping the database %s: %v", name, err)
+			t.Errorf("drop the database %s: %v", name, err)
 		}
 		if err := admin.Close(); err != nil {
-			t.Errorf("closing the connection to %s: %v", base.Redacted(), err)
+			t.Errorf("close the connection to %s: %v", base.Redacted(), err)
 		}
 	})
 	base.Path = "/" + name
 	return base.String()
 }
 
-// Postgres returns the connection URL of a server's empty database, for
-// programs that are no tests: the server is started where PostgreSQL is
-// installed, and goes away with this process.
+// Postgres returns the connection URL of an empty database, for programs that are
+// not tests. It starts a server, for which PostgreSQL must be installed. The server
+// ends with this process.
 func Postgres() (string, error) {
 	started, err := startPostgres()
 	if err != nil {
@@ -84,7 +84,7 @@ func Postgres() (string, error) {
 
 var errNoPostgres = errors.New("PostgreSQL is not installed")
 
-// startPostgres starts a server that lives as long as this process, once.
+// startPostgres starts, once, a server that ends with this process.
 var startPostgres = sync.OnceValues(func() (*postgresServer, error) {
 	bin, err := postgresBin()
 	if err != nil {
@@ -123,15 +123,15 @@ type postgresServer struct {
 	bin  string
 	dir  string
 	port int
-	life io.Closer // the server ends when this is closed, or lost
+	life io.Closer // standard input of the watchdog, which ends the server when this is closed
 }
 
 func (s *postgresServer) url() string {
 	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", s.port)
 }
 
-// watchdog runs the server until its standard input is closed, which happens
-// when the test process ends, however it ends. Then it removes everything.
+// watchdog runs the server until its standard input is closed, which happens when
+// the test process ends in any way. Then it removes the server's directory.
 const watchdog = `"$1/postgres" -D "$2/data" -k "$2" -c listen_addresses=127.0.0.1 -c port="$3" ` +
 	`-c fsync=off -c full_page_writes=off -c max_connections=400 -c shared_buffers=64MB >"$2/log" 2>&1 </dev/null & pid=$!
 cat >/dev/null
@@ -147,7 +147,7 @@ func (s *postgresServer) start() error {
 		return err
 	}
 	if out, err := initdb.CombinedOutput(); err != nil {
-		return fmt.Errorf("making a cluster: %w: %s", err, out)
+		return fmt.Errorf("create a database cluster: %w: %s", err, out)
 	}
 	port, err := freeport.On(context.Background(), "127.0.0.1")
 	if err != nil {

@@ -4,5 +4,5 @@ package testenv
 
 import "os/exec"
 
-// detach says that the tests start no server of their own on this system.
+// detach returns errNoPostgres: the tests start no server on this system.
 func (s *postgresServer) detach(*exec.Cmd) error { return errNoPostgres }

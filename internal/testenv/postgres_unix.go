@@ -11,9 +11,9 @@ import (
 	"syscall"
 )
 
-// detach gives a program of the server a session of its own, so that what ends
-// the tests does not end it before its watchdog does, and another user than
-// root, which the server refuses to run as.
+// detach runs a program of the server in a session of its own, so that a signal to
+// the tests does not end it before the watchdog does. If the tests run as root, it
+// selects another user, because the server refuses to run as root.
 func (s *postgresServer) detach(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if os.Geteuid() != 0 {

@@ -21,8 +21,8 @@ import (
 	"github.com/drover-run/drover/internal/freeport"
 )
 
-// s3Variable has tests of object stores run where it is "auto", on a server of
-// the test's own, as make test does.
+// s3Variable names the environment variable that enables the tests of object
+// stores. Its value is "auto", as make test sets it: each test starts a server.
 const s3Variable = "DROVER_TEST_S3"
 
 // s3Start is how long the server may take until it answers.
@@ -30,7 +30,7 @@ const s3Start = time.Minute
 
 // S3 is a bucket of an S3-compatible server, which ends with the test.
 type S3 struct {
-	// URL is what the bucket is opened by, with the credentials of Environment.
+	// URL opens the bucket, with the credentials in Environment.
 	URL         string
 	Environment map[string]string
 	Dir         string // where the server keeps the bucket
@@ -41,7 +41,7 @@ type S3 struct {
 func RequireS3(t testing.TB) S3 {
 	t.Helper()
 	if os.Getenv(s3Variable) != "auto" {
-		Missing(t, "s3", s3Variable+" is not set", "run make test, which sets it to auto: then a server is built, once")
+		Missing(t, "s3", s3Variable+" is not set", "run make test, which sets it to auto and builds a server once")
 	}
 	const region, bucket = "us-east-1", "drover"
 	binary := BuildProgram(t, filepath.Join("test", "objectstore"), "github.com/versity/versitygw/cmd/versitygw")
@@ -50,7 +50,7 @@ func RequireS3(t testing.TB) S3 {
 	address := "127.0.0.1:" + strconv.Itoa(port)
 	access, secret := rand.Text(), rand.Text()
 	dir := t.TempDir()
-	for _, name := range []string{"data", "metadata"} { // not every file system has attributes
+	for _, name := range []string{"data", "metadata"} { // not every file system has extended attributes
 		require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o700))
 	}
 	var said bytes.Buffer
@@ -60,10 +60,10 @@ func RequireS3(t testing.TB) S3 {
 	server.Stdout, server.Stderr = &said, &said
 	require.NoError(t, server.Start())
 	t.Cleanup(func() {
-		_ = server.Process.Kill() // its data goes with the test
+		_ = server.Process.Kill() // its data is removed with the test
 		_ = server.Wait()
 		if t.Failed() {
-			t.Logf("the S3 server said:\n%s", said.String())
+			t.Logf("output of the S3 server:\n%s", said.String())
 		}
 	})
 	endpoint := "http://" + address
@@ -74,7 +74,7 @@ func RequireS3(t testing.TB) S3 {
 		ctx, cancel := context.WithTimeout(t.Context(), s3Start)
 		defer cancel()
 		_, err := client.CreateBucket(ctx, &s3.CreateBucketInput{Bucket: aws.String(bucket)})
-		return err == nil, "making a bucket: " + errorText(err)
+		return err == nil, "create a bucket: " + errorText(err)
 	})
 	parameters := url.Values{"region": {region}, "endpoint": {endpoint}, "use_path_style": {"true"}}
 	return S3{
@@ -89,10 +89,10 @@ func (s S3) Named(bucket string) string {
 	return "s3://" + bucket + "?" + parameters
 }
 
-// At returns the URL of the bucket by another address of the server.
+// At returns the URL of the bucket at another endpoint of the server.
 func (s S3) At(endpoint string) string {
 	address, parameters, _ := strings.Cut(s.URL, "?")
-	values, _ := url.ParseQuery(parameters) // it was written here
+	values, _ := url.ParseQuery(parameters) // cannot fail: RequireS3 encoded it
 	values.Set("endpoint", endpoint)
 	return address + "?" + values.Encode()
 }

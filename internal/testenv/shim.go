@@ -19,14 +19,14 @@ func BuildShim(t testing.TB) string {
 	t.Helper()
 	path, err := builtShim()
 	if err != nil {
-		t.Fatalf("building drover-shim: %v", err)
+		t.Fatalf("build drover-shim: %v", err)
 	}
 	return path
 }
 
-// builtShim keeps what BuildShim built. The file's name holds its digest, so
-// that test processes which run side by side share it and never overwrite one
-// that another executes.
+// builtShim builds the shim once. The name of the file contains its digest, so
+// parallel test processes share the file and never overwrite one that another
+// process executes.
 var builtShim = sync.OnceValues(func() (string, error) {
 	root, err := moduleRoot()
 	if err != nil {
@@ -38,7 +38,7 @@ var builtShim = sync.OnceValues(func() (string, error) {
 	}
 	scratch, err := os.MkdirTemp(dir, "build-")
 	if err != nil {
-		return "", fmt.Errorf("making a directory to build in: %w", err)
+		return "", fmt.Errorf("create a build directory: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
 	fresh := filepath.Join(scratch, "drover-shim")
@@ -50,12 +50,12 @@ var builtShim = sync.OnceValues(func() (string, error) {
 	}
 	binary, err := os.ReadFile(fresh)
 	if err != nil {
-		return "", fmt.Errorf("reading what was built: %w", err)
+		return "", fmt.Errorf("read the built program: %w", err)
 	}
 	sum := sha256.Sum256(binary)
 	path := filepath.Join(dir, "drover-shim-"+hex.EncodeToString(sum[:6]))
 	if err := os.Rename(fresh, path); err != nil {
-		return "", fmt.Errorf("keeping what was built: %w", err)
+		return "", fmt.Errorf("rename the built program: %w", err)
 	}
 	return path, nil
 })
@@ -63,12 +63,12 @@ var builtShim = sync.OnceValues(func() (string, error) {
 func moduleRoot() (string, error) {
 	out, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {
-		return "", fmt.Errorf("asking for the module's root: %w", err)
+		return "", fmt.Errorf("find the module root: %w", err)
 	}
 	return filepath.Dir(strings.TrimSpace(string(out))), nil
 }
 
-// sharedDir is a directory that the test processes of one user share.
+// sharedDir returns a directory that all test processes of a user share.
 func sharedDir(t testing.TB) string {
 	t.Helper()
 	dir, err := makeSharedDir()
@@ -81,7 +81,7 @@ func sharedDir(t testing.TB) string {
 func makeSharedDir() (string, error) {
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("drover-test-%d", os.Getuid()))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("making the tests' shared directory: %w", err)
+		return "", fmt.Errorf("create the shared directory of the tests: %w", err)
 	}
 	return dir, nil
 }

@@ -27,7 +27,7 @@ import (
 type SSHD struct {
 	Address string
 	User    string
-	Key     []byte        // lets the user in, in PEM
+	Key     []byte        // private key of the user, in PEM
 	HostKey ssh.PublicKey // of the server
 	Log     string        // what it logs
 
@@ -37,8 +37,8 @@ type SSHD struct {
 	done    chan struct{}
 }
 
-// StartSSHD starts an SSH server with keys of its own. Where there is none the
-// test is skipped, or fails if DROVER_REQUIRE names sshd.
+// StartSSHD starts an SSH server with keys of its own. If no server is installed,
+// the test is skipped, or fails if DROVER_REQUIRE names sshd.
 func StartSSHD(t testing.TB) *SSHD {
 	t.Helper()
 	program, err := findSSHD()
@@ -48,11 +48,11 @@ func StartSSHD(t testing.TB) *SSHD {
 	dir := t.TempDir()
 	who, err := user.Current()
 	if err != nil {
-		t.Fatalf("asking for the user: %v", err)
+		t.Fatalf("look up the user: %v", err)
 	}
 	port, err := freeport.On(t.Context(), "127.0.0.1")
 	if err != nil {
-		t.Fatalf("finding a port for sshd: %v", err)
+		t.Fatalf("find a port for sshd: %v", err)
 	}
 	s := &SSHD{t: t, Address: fmt.Sprintf("127.0.0.1:%d", port), User: who.Username, Log: filepath.Join(dir, "sshd.log")}
 	hostKey, host := newSSHKey(t)
@@ -79,8 +79,8 @@ Subsystem sftp internal-sftp
 	return s
 }
 
-// findSSHD returns the path of the server, which may be outside the PATH of
-// users, and makes what it needs to run as root.
+// findSSHD returns the path of the server, which may be outside the PATH of users.
+// As root, it also creates the directory that the server requires.
 func findSSHD() (string, error) {
 	program, err := exec.LookPath("sshd")
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *SSHD) Start() {
 	s.cmd = exec.Command(s.command[0], s.command[1:]...)
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := s.cmd.Start(); err != nil {
-		s.t.Fatalf("starting sshd: %v", err)
+		s.t.Fatalf("start sshd: %v", err)
 	}
 	done, cmd := make(chan struct{}), s.cmd
 	s.done = done
@@ -119,19 +119,19 @@ func (s *SSHD) Start() {
 	})
 }
 
-// Kill ends the server and the connections that it has.
+// Kill kills the server and the processes of its connections.
 func (s *SSHD) Kill() {
 	if s.cmd == nil || s.cmd.Process == nil {
 		return
 	}
 	for _, child := range childrenOf(s.cmd.Process.Pid) {
-		_ = syscall.Kill(child, syscall.SIGKILL) // unless it is gone
+		_ = syscall.Kill(child, syscall.SIGKILL) // the process may have ended
 	}
 	_ = s.cmd.Process.Kill()
 	<-s.done
 }
 
-// childrenOf lists the processes that a process started and that have not ended.
+// childrenOf returns the ids of the running descendants of a process.
 func childrenOf(pid int) []int {
 	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	var children []int
@@ -154,14 +154,14 @@ func newSSHKey(t testing.TB) (private []byte, public ssh.PublicKey) {
 	t.Helper()
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
-		t.Fatalf("making a key: %v", err)
+		t.Fatalf("create a key: %v", err)
 	}
 	block, err := ssh.MarshalPrivateKey(key, "")
 	if err != nil {
-		t.Fatalf("encoding a key: %v", err)
+		t.Fatalf("encode a key: %v", err)
 	}
 	if public, err = ssh.NewPublicKey(key.Public()); err != nil {
-		t.Fatalf("encoding a key: %v", err)
+		t.Fatalf("encode a key: %v", err)
 	}
 	return pem.EncodeToMemory(block), public
 }
@@ -169,6 +169,6 @@ func newSSHKey(t testing.TB) (private []byte, public ssh.PublicKey) {
 func writeFile(t testing.TB, path string, content []byte) {
 	t.Helper()
 	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatalf("preparing sshd: %v", err)
+		t.Fatalf("prepare sshd: %v", err)
 	}
 }

@@ -13,17 +13,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// temporalVariable names the environment variable with the address of a
-// Temporal server to test against, which has Drover's namespace; "auto" starts
-// one of the test's own from bin/drover, as make test does.
+// temporalVariable names the environment variable with the address of a Temporal
+// server for tests, which must have Drover's namespace. With the value "auto", as
+// make test sets it, each test starts a server from bin/drover.
 const temporalVariable = "DROVER_TEST_TEMPORAL"
 
 const temporalStart = time.Minute
 
 var temporalServes = regexp.MustCompile(`at (127\.0\.0\.1:[0-9]+)`)
 
-// RequireTemporal returns the address of a Temporal server, or skips the test
-// where there is none.
+// RequireTemporal returns the address of a Temporal server. If there is none, the
+// test is skipped, or fails if DROVER_REQUIRE names temporal.
 func RequireTemporal(t testing.TB) string {
 	t.Helper()
 	switch address := os.Getenv(temporalVariable); address {
@@ -45,7 +45,8 @@ func startTemporal(t testing.TB) string {
 		Missing(t, "temporal", "there is no "+binary, "run make build")
 	}
 	server := exec.CommandContext(t.Context(), binary, "temporal", "--data-dir", t.TempDir(), "--temporal", "127.0.0.1:0", "--temporal-ui", "")
-	// Not the test's own: where the test dies, the server would hold it open.
+	// Not the standard error of the test: if the test dies, the server would keep
+	// it open.
 	log, err := os.CreateTemp(t.TempDir(), "temporal-*.log")
 	require.NoError(t, err)
 	server.Stderr = log
@@ -56,7 +57,7 @@ func startTemporal(t testing.TB) string {
 		_ = server.Process.Kill() // its data goes with the test
 		_ = server.Wait()
 		if said, err := os.ReadFile(log.Name()); t.Failed() && err == nil {
-			t.Logf("drover temporal said:\n%s", said)
+			t.Logf("output of drover temporal:\n%s", said)
 		}
 		_ = log.Close()
 	})
@@ -83,7 +84,7 @@ func startTemporal(t testing.TB) string {
 	return ""
 }
 
-// moduleFile returns the path of a file of the module that the test is in.
+// moduleFile returns the path of a file in the module of the running test.
 func moduleFile(t testing.TB, name string) string {
 	t.Helper()
 	dir, err := os.Getwd()

@@ -1,5 +1,5 @@
-// Package testenv holds what tests of several packages need: waiting for a
-// condition, and finding, or demanding, the real services that a suite runs
+// Package testenv provides helpers for the tests of several packages: waiting for
+// a condition, and finding or requiring the real services that a suite runs
 // against.
 package testenv
 
@@ -16,8 +16,8 @@ import (
 // commas, the services whose absence must fail tests instead of skipping them.
 const RequireVariable = "DROVER_REQUIRE"
 
-// Await waits until cond returns true, and fails the test after timeout with
-// the last state that cond told.
+// Await waits until cond returns true. After timeout it fails the test with the
+// last state that cond returned.
 func Await(t testing.TB, timeout time.Duration, cond func() (done bool, state string)) {
 	t.Helper()
 	deadline := time.Now().Add(timeout)
@@ -40,7 +40,7 @@ func Await(t testing.TB, timeout time.Duration, cond func() (done bool, state st
 	}
 }
 
-// Missing skips the test because service is not there, or fails it where
+// Missing skips the test because a service is not available, or fails it if
 // DROVER_REQUIRE names the service.
 func Missing(t testing.TB, service, why, remedy string) {
 	t.Helper()

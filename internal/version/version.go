@@ -1,4 +1,4 @@
-// Package version tells which build this is.
+// Package version returns the version of this build.
 package version
 
 import "runtime/debug"
@@ -6,8 +6,8 @@ import "runtime/debug"
 // version is set by the linker.
 var version string
 
-// String returns the version of this build: what the linker was told, else
-// what the Go command knows of the module, else "devel".
+// String returns the version of this build: the value that the linker set, else
+// the version of the module in the build info, else "devel".
 func String() string {
 	if version != "" {
 		return version

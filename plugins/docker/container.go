@@ -16,7 +16,7 @@ import (
 	"github.com/drover-run/drover/plugins/internal/instance"
 )
 
-// Container says what the containers of a group are.
+// Container describes the containers of a group.
 type Container struct {
 	Image      string            `json:"image"`
 	Pull       string            `json:"pull"` // missing (default), always or never
@@ -35,7 +35,7 @@ type Container struct {
 	Init       bool              `json:"init"` // the daemon's own init reaps zombies
 	Memory     string            `json:"memory"`
 	CPUs       float64           `json:"cpus"`
-	Keep       bool              `json:"keep"` // containers that end stay, for their logs
+	Keep       bool              `json:"keep"` // exited containers stay, for their logs
 }
 
 // The values of Container.Pull.
@@ -47,7 +47,7 @@ const (
 
 func (c *Container) check() error {
 	if c.Image == "" {
-		return errors.New("image: which one are instances made of?")
+		return errors.New("image: required")
 	}
 	switch c.Pull {
 	case "", pullMissing, pullAlways, pullNever:
@@ -58,7 +58,7 @@ func (c *Container) check() error {
 	return err
 }
 
-// configuration returns what the daemon is asked for.
+// configuration returns the container's settings for the daemon.
 func (c *Container) configuration(vars instance.Vars) (*container.Config, *container.HostConfig, error) {
 	command, err := vars.FillAll(c.Command)
 	if err != nil {
@@ -97,8 +97,9 @@ func (c *Container) configuration(vars instance.Vars) (*container.Config, *conta
 	return config, host, nil
 }
 
-// hostname is empty where the container has none of its own. Names end with
-// what tells instances apart.
+// hostname returns "" if the container has no hostname of its own. The end of
+// an instance's name distinguishes it from others, so a long hostname keeps the
+// end.
 func hostname(id, network string) string {
 	if network == "host" {
 		return ""
@@ -106,7 +107,7 @@ func hostname(id, network string) string {
 	return id[max(0, len(id)-63):]
 }
 
-// fetch pulls the image as far as that is wanted.
+// fetch pulls the image, as the pull policy requires.
 func (c *Container) fetch(ctx context.Context, cli *client.Client) error {
 	if c.Pull == pullNever {
 		return nil
@@ -115,22 +116,22 @@ func (c *Container) fetch(ctx context.Context, cli *client.Client) error {
 		if _, err := cli.ImageInspect(ctx, c.Image); err == nil {
 			return nil
 		} else if !errdefs.IsNotFound(err) {
-			return fmt.Errorf("looking for the image: %w", err)
+			return fmt.Errorf("inspect the image: %w", err)
 		}
 	}
 	progress, err := cli.ImagePull(ctx, c.Image, image.PullOptions{})
 	if err != nil {
-		return fmt.Errorf("pulling the image: %w", err)
+		return fmt.Errorf("pull the image: %w", err)
 	}
 	defer func() { _ = progress.Close() }()
 	if _, err := io.Copy(io.Discard, progress); err != nil {
-		return fmt.Errorf("pulling the image: %w", err)
+		return fmt.Errorf("pull the image: %w", err)
 	}
 	return nil
 }
 
-// addressOf is where the host reaches a container: its own address, or the
-// host's where it has none of its own.
+// addressOf returns the address at which the host reaches a container: its own,
+// or the host's if it has none.
 func addressOf(c container.InspectResponse) string {
 	if c.NetworkSettings != nil {
 		for _, n := range c.NetworkSettings.Networks {

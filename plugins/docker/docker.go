@@ -1,7 +1,7 @@
 // Package docker is a fleeting plugin whose instances are containers of one
-// Docker daemon. What there is stands in the daemon alone: labels name group
-// and instance, and a container that is to be removed is renamed first. The
-// plugin may be killed at any time, and another goes on with the same instances.
+// Docker daemon. All state is in the daemon: labels hold the group and the
+// instance, and a container is renamed before it is removed. The plugin may be
+// killed at any time, and another process continues with the same instances.
 package docker
 
 import (
@@ -40,7 +40,7 @@ type InstanceGroup struct {
 	cli      *client.Client
 
 	mu       sync.Mutex
-	removing map[string]bool // ids that a goroutine of this process works on
+	removing map[string]bool // ids whose removal runs in this process
 	removals sync.WaitGroup
 }
 
@@ -48,13 +48,13 @@ var _ provider.InstanceGroup = (*InstanceGroup)(nil)
 
 const (
 	defaultStopTimeout = 10 * time.Second
-	// A container that was not started by then never will be: the plugin was
-	// killed in between.
+	// A container that was not started within this time never will be: the
+	// plugin was killed before it could start it.
 	startPatience = 2 * time.Minute
-	// What the daemon may take for a call that changes something, beyond the
-	// time that the container has to stop.
+	// How long a changing call to the daemon may take, in addition to the
+	// container's stop timeout.
 	daemonPatience = time.Minute
-	// doomed ends the names of containers that are to be removed.
+	// doomed is the suffix of the names of containers to be removed.
 	doomed = ".deleting"
 )
 
@@ -79,10 +79,10 @@ func (g *InstanceGroup) Init(ctx context.Context, log hclog.Logger, settings pro
 	}
 	cli, err := client.NewClientWithOpts(options...)
 	if err != nil {
-		return none, fmt.Errorf("making a client of Docker: %w", err)
+		return none, fmt.Errorf("make a Docker client: %w", err)
 	}
 	if _, err := cli.Ping(ctx); err != nil {
-		return none, fmt.Errorf("asking the Docker daemon: %w", errors.Join(err, cli.Close()))
+		return none, fmt.Errorf("query the Docker daemon: %w", errors.Join(err, cli.Close()))
 	}
 	if g.cli != nil {
 		_ = g.cli.Close()
@@ -101,8 +101,8 @@ func (g *InstanceGroup) Init(ctx context.Context, log hclog.Logger, settings pro
 	}, nil
 }
 
-// Update implements provider.InstanceGroup. Removals that another process left
-// are gone on with.
+// Update implements provider.InstanceGroup. It continues the removals that
+// another process began.
 func (g *InstanceGroup) Update(ctx context.Context, fn func(string, provider.State)) error {
 	all, err := g.list(ctx)
 	if err != nil {
@@ -140,7 +140,7 @@ func (g *InstanceGroup) Increase(ctx context.Context, n int) (int, error) {
 	}
 	for made := range n {
 		if made >= free {
-			return made, fmt.Errorf("the group has its %d instances", g.MaxSize)
+			return made, fmt.Errorf("the group already has %d instances", g.MaxSize)
 		}
 		if err := g.create(ctx); err != nil {
 			return made, err
@@ -157,10 +157,10 @@ func (g *InstanceGroup) create(ctx context.Context) error {
 	}
 	c, err := g.cli.ContainerCreate(ctx, config, host, nil, nil, vars.ID)
 	if err != nil {
-		return fmt.Errorf("creating a container: %w", err)
+		return fmt.Errorf("create a container: %w", err)
 	}
 	for _, warning := range c.Warnings {
-		g.log.Warn("creating a container", "id", vars.ID, "warning", warning)
+		g.log.Warn("the daemon warned about a container", "id", vars.ID, "warning", warning)
 	}
 	if err := g.cli.ContainerStart(ctx, c.ID, container.StartOptions{}); err != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), daemonPatience)
@@ -169,20 +169,20 @@ func (g *InstanceGroup) create(ctx context.Context) error {
 		if errdefs.IsNotFound(removed) {
 			removed = nil
 		}
-		return fmt.Errorf("starting a container: %w", errors.Join(err, removed))
+		return fmt.Errorf("start a container: %w", errors.Join(err, removed))
 	}
 	g.log.Info("started an instance", "id", vars.ID, "container", c.ID)
 	return nil
 }
 
-// Decrease implements provider.InstanceGroup. Instances that are not there need
-// not be removed.
+// Decrease implements provider.InstanceGroup. Instances that do not exist count
+// as removed.
 func (g *InstanceGroup) Decrease(ctx context.Context, ids []string) ([]string, error) {
 	var done []string
 	var faults error
 	for _, id := range ids {
 		if err := g.doom(ctx, id); err != nil {
-			faults = errors.Join(faults, fmt.Errorf("removing %s: %w", id, err))
+			faults = errors.Join(faults, fmt.Errorf("remove %s: %w", id, err))
 			continue
 		}
 		done = append(done, id)
@@ -190,7 +190,7 @@ func (g *InstanceGroup) Decrease(ctx context.Context, ids []string) ([]string, e
 	return done, faults
 }
 
-// doom marks a container as one to be removed, and begins to remove it.
+// doom marks a container for removal, and begins to remove it.
 func (g *InstanceGroup) doom(ctx context.Context, id string) error {
 	c, found, err := g.find(ctx, id)
 	if err != nil || !found {
@@ -202,15 +202,15 @@ func (g *InstanceGroup) doom(ctx context.Context, id string) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("renaming the container: %w", err)
+			return fmt.Errorf("rename the container: %w", err)
 		}
 	}
 	g.remove(id, c.ID)
 	return nil
 }
 
-// remove stops and removes a container in the background, unless that is being
-// done. What fails is done again by the next Update.
+// remove stops and removes a container in the background, unless this process
+// already does. The next Update repeats a failed removal.
 func (g *InstanceGroup) remove(id, containerID string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -229,11 +229,11 @@ func (g *InstanceGroup) remove(id, containerID string) {
 		defer cancel()
 		seconds := int(math.Ceil(patience.Seconds()))
 		if err := cli.ContainerStop(ctx, containerID, container.StopOptions{Timeout: &seconds}); err != nil && !errdefs.IsNotFound(err) {
-			g.log.Warn("stopping a container", "id", id, "error", err)
+			g.log.Warn("failed to stop a container", "id", id, "error", err)
 		}
 		err := cli.ContainerRemove(ctx, containerID, container.RemoveOptions{Force: true, RemoveVolumes: true})
 		if err != nil && !errdefs.IsNotFound(err) && !strings.Contains(err.Error(), "already in progress") {
-			g.log.Warn("removing a container", "id", id, "error", err)
+			g.log.Warn("failed to remove a container", "id", id, "error", err)
 			return
 		}
 		g.log.Info("removed an instance", "id", id)
@@ -274,7 +274,8 @@ func (g *InstanceGroup) Resume(ctx context.Context, ids []string) ([]string, err
 	return g.each(ctx, ids, container.StateRunning, g.cli.ContainerUnpause)
 }
 
-// each brings containers into a state that they may have already.
+// each applies a call to containers. A container that is already in the target
+// state is no error.
 func (g *InstanceGroup) each(ctx context.Context, ids []string, into container.ContainerState, do func(context.Context, string) error) ([]string, error) {
 	var done []string
 	var faults error
@@ -283,7 +284,7 @@ func (g *InstanceGroup) each(ctx context.Context, ids []string, into container.C
 		switch {
 		case err != nil:
 		case !found:
-			err = errors.New("there is no such instance")
+			err = errors.New("no such instance")
 		case c.State == into:
 		default:
 			err = do(ctx, c.ID)
@@ -297,14 +298,14 @@ func (g *InstanceGroup) each(ctx context.Context, ids []string, into container.C
 	return done, faults
 }
 
-// Shutdown implements provider.InstanceGroup. Instances stay, but those that
-// are being removed are waited for.
+// Shutdown implements provider.InstanceGroup. Instances stay; Shutdown waits
+// for removals in progress.
 func (g *InstanceGroup) Shutdown(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() { defer close(done); g.removals.Wait() }()
 	select {
 	case <-done:
-	case <-ctx.Done(): // the next process goes on with them
+	case <-ctx.Done(): // the next process continues the removals
 	}
 	return nil
 }
@@ -313,7 +314,7 @@ func (g *InstanceGroup) list(ctx context.Context, more ...filters.KeyValuePair) 
 	args := filters.NewArgs(append(more, filters.Arg("label", groupLabel+"="+g.Name))...)
 	all, err := g.cli.ContainerList(ctx, container.ListOptions{All: true, Filters: args})
 	if err != nil {
-		return nil, fmt.Errorf("listing containers: %w", err)
+		return nil, fmt.Errorf("list containers: %w", err)
 	}
 	return all, nil
 }
@@ -333,11 +334,11 @@ func (g *InstanceGroup) running(ctx context.Context, id string) (container.Inspe
 		return none, err
 	}
 	if !ok {
-		return none, fmt.Errorf("%w: there is no instance %s", provider.ErrInstanceUnhealthy, id)
+		return none, fmt.Errorf("%w: no instance %s", provider.ErrInstanceUnhealthy, id)
 	}
 	c, err := g.cli.ContainerInspect(ctx, found.ID)
 	if err != nil {
-		return none, fmt.Errorf("looking at a container: %w", err)
+		return none, fmt.Errorf("inspect a container: %w", err)
 	}
 	if !c.State.Running || c.State.Paused || isDoomed(found) {
 		return none, fmt.Errorf("%w: %s is %s", provider.ErrInstanceUnhealthy, id, stateOf(found))
@@ -354,8 +355,8 @@ func isDoomed(c container.Summary) bool {
 	return false
 }
 
-// stateOf translates what the daemon says. Containers that ended are deleted:
-// the daemon removes them.
+// stateOf maps the daemon's states. A container that has exited counts as
+// deleted, because the daemon removes it.
 func stateOf(c container.Summary) provider.State {
 	if isDoomed(c) {
 		return provider.StateDeleting

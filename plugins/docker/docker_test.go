@@ -18,7 +18,8 @@ import (
 
 const patience = time.Minute
 
-// fixture is a group of its own on the daemon, whose containers go with the test.
+// fixture is a separate group on the daemon; its containers are removed after
+// the test.
 func fixture(t *testing.T) (*InstanceGroup, *client.Client) {
 	t.Helper()
 	cli := dockertest.Require(t)
@@ -48,7 +49,7 @@ func initialised(t *testing.T, g *InstanceGroup) *InstanceGroup {
 	return g
 }
 
-// again is another plugin process on the same group.
+// again returns another plugin process on the same group.
 func again(t *testing.T, g *InstanceGroup) *InstanceGroup {
 	t.Helper()
 	return initialised(t, &InstanceGroup{Name: g.Name, StopTimeout: g.StopTimeout, Container: g.Container, MaxSize: g.MaxSize})
@@ -113,7 +114,7 @@ func TestGroup_goes_on_with_removals_of_a_killed_plugin(t *testing.T) {
 	_, err := g.Increase(t.Context(), 1)
 	require.NoError(t, err)
 	id := ids(t, g)[0]
-	require.NoError(t, cli.ContainerRename(t.Context(), id, id+doomed)) // and then it was killed
+	require.NoError(t, cli.ContainerRename(t.Context(), id, id+doomed)) // then the plugin was killed
 	require.ErrorIs(t, g.Heartbeat(t.Context(), id), provider.ErrInstanceUnhealthy)
 	awaitStates(t, again(t, g), map[string]provider.State{})
 }
@@ -124,7 +125,7 @@ func TestGroup_suspends(t *testing.T) {
 	_, err := g.Increase(t.Context(), 1)
 	require.NoError(t, err)
 	id := ids(t, g)[0]
-	for range 2 { // the second does nothing
+	for range 2 { // the second call does nothing
 		done, err := g.Suspend(t.Context(), []string{id})
 		require.NoError(t, err)
 		require.Equal(t, []string{id}, done)

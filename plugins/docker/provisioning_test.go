@@ -18,7 +18,7 @@ import (
 	"github.com/drover-run/drover/plugins/internal/instance"
 )
 
-// TestProvisioning is the ecosystem's own.
+// TestProvisioning runs the conformance test of the fleeting project.
 func TestProvisioning(t *testing.T) {
 	t.Parallel()
 	cli := dockertest.Require(t)

@@ -20,18 +20,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// KeeperCommand is the hidden command of the plugin that runs Keep.
+// KeeperCommand is the hidden command of the plugin that runs Supervise.
 const KeeperCommand = "keep-instance"
 
-const exitKeeper = 125 // the keeper could not do its work
+const exitKeeper = 125 // the supervisor itself failed
 
-// Keep runs the command of one instance: its arguments are the instance's
-// directory, how long the command may take to end by itself, and the command.
-// It outlives the plugin. With the command, and with SIGTERM, everything that
-// the command started ends, too. The result is an exit code.
+// Keep runs the command of one instance. Its arguments are the instance's
+// directory, the stop timeout of the command, and the command. It outlives the
+// plugin. When the command ends, and on SIGTERM, it also ends all processes
+// that the command started. It returns an exit code.
 func Keep(args []string, stderr io.Writer) int {
 	if len(args) < 3 {
-		_, _ = fmt.Fprintln(stderr, "keeper: needs a directory, a time and a command")
+		_, _ = fmt.Fprintln(stderr, "supervisor: usage: directory, stop timeout and command")
 		return exitKeeper
 	}
 	patience, err := time.ParseDuration(args[1])
@@ -39,14 +39,14 @@ func Keep(args []string, stderr io.Writer) int {
 		err = keep(args[0], patience, args[2:])
 	}
 	if err != nil {
-		_, _ = fmt.Fprintln(stderr, "keeper:", err)
+		_, _ = fmt.Fprintln(stderr, "supervisor:", err)
 		return exitKeeper
 	}
 	return 0
 }
 
 func keep(dir string, patience time.Duration, argv []string) error {
-	// Before anyone can learn the pid.
+	// The handler must be installed before another process can read the pid.
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
 	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
@@ -60,20 +60,20 @@ func keep(dir string, patience time.Duration, argv []string) error {
 		return err
 	}
 	if stopped {
-		return write(dir, endedFile, ended{At: time.Now(), Why: "it was stopped before it began"})
+		return write(dir, endedFile, ended{At: time.Now(), Why: "stopped before it began"})
 	}
-	// What the command leaves behind becomes this process's child.
+	// Orphaned processes of the command become children of this process.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("becoming the reaper: %w", err)
+		return fmt.Errorf("become the reaper: %w", err)
 	}
-	// The kernel ends the command with the very thread that started it.
+	// The kernel ends the command when the thread that started it ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd := exec.Command(argv[0], argv[1:]...) //nolint:noctx // ended by signals
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
-		return errors.Join(err, write(dir, endedFile, ended{At: time.Now(), Why: fmt.Sprintf("it could not be started: %v", err)}))
+		return errors.Join(err, write(dir, endedFile, ended{At: time.Now(), Why: fmt.Sprintf("start the command: %v", err)}))
 	}
 	pid := cmd.Process.Pid
 	exited := make(chan string, 1)
@@ -87,13 +87,13 @@ func keep(dir string, patience time.Duration, argv []string) error {
 	return write(dir, endedFile, ended{At: time.Now(), Why: why})
 }
 
-// takeInstance makes this process the instance's keeper. There is no lock
-// where the instance was given up before.
+// takeInstance makes this process the instance's supervisor. The lock file does
+// not exist if the instance was given up before.
 func takeInstance(dir string) (*flock.Flock, error) {
 	path := filepath.Join(dir, lockFile)
 	lock := flock.New(path)
-	if err := lock.Lock(); err != nil { // at most as long as somebody looks
-		return nil, fmt.Errorf("locking %s: %w", path, err)
+	if err := lock.Lock(); err != nil { // readers hold the lock only briefly
+		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
 	over, err := exists(dir, endedFile)
 	if err != nil || over {
@@ -102,12 +102,12 @@ func takeInstance(dir string) (*flock.Flock, error) {
 	}
 	if err := os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
 		_ = lock.Close()
-		return nil, fmt.Errorf("writing the pid: %w", err)
+		return nil, fmt.Errorf("write the pid: %w", err)
 	}
 	return lock, nil
 }
 
-// await waits for the command's end, which it is told to come to by a signal.
+// await waits until the command ends. A signal makes it stop the command.
 func await(pid int, patience time.Duration, stop <-chan os.Signal, exited <-chan string) string {
 	select {
 	case why := <-exited:
@@ -119,15 +119,15 @@ func await(pid int, patience time.Duration, stop <-chan os.Signal, exited <-chan
 	defer timer.Stop()
 	select {
 	case why := <-exited:
-		return "it was stopped: " + why
+		return "stopped: " + why
 	case <-timer.C:
 	}
 	_ = syscall.Kill(pid, syscall.SIGKILL)
 	<-exited
-	return fmt.Sprintf("it was stopped, and killed after %s", patience)
+	return fmt.Sprintf("stopped, and killed after %s", patience)
 }
 
-// reap collects all that ends, and says how the command did.
+// reap reaps all children, and sends the exit status of the command.
 func reap(command int, exited chan<- string) {
 	for {
 		var status syscall.WaitStatus
@@ -144,8 +144,9 @@ func reap(command int, exited chan<- string) {
 	}
 }
 
-// sweep kills what the command left, and what appears meanwhile. Children of
-// those that die become ours.
+// sweep kills the remaining processes of the command, including those that
+// appear meanwhile. The children of killed processes become children of this
+// process.
 func sweep() {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
@@ -161,7 +162,7 @@ func sweep() {
 	}
 }
 
-// children lists this process's own children, of all its threads.
+// children lists the children of this process, of all its threads.
 func children() []int {
 	var pids []int
 	files, _ := filepath.Glob("/proc/self/task/*/children")

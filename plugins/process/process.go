@@ -52,7 +52,7 @@ var _ provider.InstanceGroup = (*InstanceGroup)(nil)
 const (
 	defaultStopTimeout = 30 * time.Second
 	defaultKeepEnded   = 10 * time.Minute
-	// How long Decrease waits for a keeper that begins just now.
+	// How long Decrease waits for the pid of a supervisor that is starting.
 	pidPatience = 2 * time.Second
 )
 
@@ -63,23 +63,23 @@ func (g *InstanceGroup) Init(_ context.Context, log hclog.Logger, settings provi
 		return none, err
 	}
 	if len(g.Command) == 0 {
-		return none, errors.New("command: what is an instance to run?")
+		return none, errors.New("command: required")
 	}
 	if !filepath.IsAbs(g.StateDir) {
 		return none, fmt.Errorf("state_dir: %q must be an absolute path", g.StateDir)
 	}
-	for _, text := range g.Command { // wrong ones are told of at once
+	for _, text := range g.Command { // report invalid texts at once
 		if _, err := (instance.Vars{}).Fill(text); err != nil {
 			return none, fmt.Errorf("command: %w", err)
 		}
 	}
 	g.dir, g.log, g.settings = filepath.Join(g.StateDir, g.Name), log, settings
 	if err := os.MkdirAll(g.dir, 0o700); err != nil {
-		return none, fmt.Errorf("making the group's directory: %w", err)
+		return none, fmt.Errorf("make the group's directory: %w", err)
 	}
 	var err error
 	if g.self, err = os.Executable(); err != nil {
-		return none, fmt.Errorf("finding this executable: %w", err)
+		return none, fmt.Errorf("find this executable: %w", err)
 	}
 	size := g.MaxSize
 	if size <= 0 {
@@ -98,15 +98,15 @@ func (g *InstanceGroup) Update(_ context.Context, fn func(string, provider.State
 		dir := filepath.Join(g.dir, id)
 		s, err := look(dir, g.WaitForAddress)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // it was removed meanwhile, or is only being made
+			continue // it was removed meanwhile, or is being created
 		}
 		if err != nil {
 			return err
 		}
 		if s.state == provider.StateDeleted && time.Since(s.ended.At) > g.KeepEnded.Or(defaultKeepEnded) {
-			g.log.Debug("forgetting an instance", "id", id, "why", s.ended.Why)
+			g.log.Debug("removing the directory of an instance", "id", id, "why", s.ended.Why)
 			if err := os.RemoveAll(dir); err != nil {
-				return fmt.Errorf("removing an instance's directory: %w", err)
+				return fmt.Errorf("remove an instance's directory: %w", err)
 			}
 			continue
 		}
@@ -119,7 +119,7 @@ func (g *InstanceGroup) Update(_ context.Context, fn func(string, provider.State
 func (g *InstanceGroup) Increase(ctx context.Context, n int) (int, error) {
 	lock := flock.New(filepath.Join(g.dir, lockFile))
 	if err := lock.Lock(); err != nil {
-		return 0, fmt.Errorf("locking the group: %w", err)
+		return 0, fmt.Errorf("lock the group: %w", err)
 	}
 	defer func() { _ = lock.Close() }()
 	free, err := g.free()
@@ -128,10 +128,10 @@ func (g *InstanceGroup) Increase(ctx context.Context, n int) (int, error) {
 	}
 	for made := range n {
 		if made >= free {
-			return made, fmt.Errorf("the group has its %d instances", g.MaxSize)
+			return made, fmt.Errorf("the group already has %d instances", g.MaxSize)
 		}
 		if err := ctx.Err(); err != nil {
-			return made, fmt.Errorf("making instances: %w", err)
+			return made, fmt.Errorf("make instances: %w", err)
 		}
 		if err := g.make(); err != nil {
 			return made, err
@@ -140,14 +140,14 @@ func (g *InstanceGroup) Increase(ctx context.Context, n int) (int, error) {
 	return n, nil
 }
 
-// Decrease implements provider.InstanceGroup. Instances that are not there need
-// not be ended.
+// Decrease implements provider.InstanceGroup. Instances that do not exist count
+// as ended.
 func (g *InstanceGroup) Decrease(ctx context.Context, ids []string) ([]string, error) {
 	var done []string
 	var faults error
 	for _, id := range ids {
 		if err := g.stop(ctx, id); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			faults = errors.Join(faults, fmt.Errorf("stopping %s: %w", id, err))
+			faults = errors.Join(faults, fmt.Errorf("stop %s: %w", id, err))
 			continue
 		}
 		done = append(done, id)
@@ -164,7 +164,7 @@ func (g *InstanceGroup) ConnectInfo(_ context.Context, id string) (provider.Conn
 	}
 	address, err := os.ReadFile(filepath.Join(dir, addressFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return info, fmt.Errorf("reading the address: %w", err)
+		return info, fmt.Errorf("read the address: %w", err)
 	}
 	info.InternalAddr = strings.TrimSpace(string(address))
 	if info.InternalAddr == "" {
@@ -198,7 +198,7 @@ func (g *InstanceGroup) Resume(context.Context, []string) ([]string, error) {
 // Shutdown implements provider.InstanceGroup. Instances stay.
 func (g *InstanceGroup) Shutdown(context.Context) error { return nil }
 
-// running returns the directory of an instance that runs.
+// running returns the directory of a running instance.
 func (g *InstanceGroup) running(id string) (string, error) {
 	dir, err := g.dirOf(id)
 	if err != nil {
@@ -206,7 +206,7 @@ func (g *InstanceGroup) running(id string) (string, error) {
 	}
 	s, err := look(dir, g.WaitForAddress)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("%w: there is no instance %s", provider.ErrInstanceUnhealthy, id)
+		return "", fmt.Errorf("%w: no instance %s", provider.ErrInstanceUnhealthy, id)
 	}
 	if err != nil {
 		return "", err
@@ -217,11 +217,11 @@ func (g *InstanceGroup) running(id string) (string, error) {
 	return dir, nil
 }
 
-// ids lists the instances that were written down.
+// ids lists the recorded instances.
 func (g *InstanceGroup) ids() ([]string, error) {
 	entries, err := os.ReadDir(g.dir)
 	if err != nil {
-		return nil, fmt.Errorf("listing instances: %w", err)
+		return nil, fmt.Errorf("list instances: %w", err)
 	}
 	var ids []string
 	for _, e := range entries {
@@ -234,12 +234,12 @@ func (g *InstanceGroup) ids() ([]string, error) {
 
 func (g *InstanceGroup) dirOf(id string) (string, error) {
 	if !strings.HasPrefix(id, g.Name+"-") || !filepath.IsLocal(id) || filepath.Base(id) != id {
-		return "", fmt.Errorf("there is no instance %q: %w", id, fs.ErrNotExist)
+		return "", fmt.Errorf("no instance %q: %w", id, fs.ErrNotExist)
 	}
 	return filepath.Join(g.dir, id), nil
 }
 
-// free counts how many more instances there may be.
+// free returns how many more instances are allowed.
 func (g *InstanceGroup) free() (int, error) {
 	if g.MaxSize <= 0 {
 		return math.MaxInt, nil
@@ -253,7 +253,7 @@ func (g *InstanceGroup) free() (int, error) {
 	return max(free, 0), err
 }
 
-// make writes an instance down and starts its keeper.
+// make records an instance and starts its supervisor.
 func (g *InstanceGroup) make() error {
 	vars := instance.Vars{ID: instance.NewID(g.Name), Group: g.Name}
 	vars.Dir = filepath.Join(g.dir, vars.ID)
@@ -274,7 +274,7 @@ func (g *InstanceGroup) make() error {
 	}
 	log, err := os.OpenFile(filepath.Join(vars.Dir, logFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return fmt.Errorf("making the log: %w", err)
+		return fmt.Errorf("make the log: %w", err)
 	}
 	defer func() { _ = log.Close() }()
 	args := append([]string{KeeperCommand, vars.Dir, g.StopTimeout.Or(defaultStopTimeout).String()}, argv...)
@@ -285,42 +285,42 @@ func (g *InstanceGroup) make() error {
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
-		return errors.Join(fmt.Errorf("starting a keeper: %w", err), os.RemoveAll(vars.Dir))
+		return errors.Join(fmt.Errorf("start a supervisor: %w", err), os.RemoveAll(vars.Dir))
 	}
-	go func() { _ = cmd.Wait() }() // for the kernel's sake
-	g.log.Info("started an instance", "id", vars.ID, "keeper", cmd.Process.Pid)
+	go func() { _ = cmd.Wait() }() // reaps the child
+	g.log.Info("started an instance", "id", vars.ID, "supervisor", cmd.Process.Pid)
 	return nil
 }
 
-// writeDown makes the instance's directory appear with its record in it.
+// writeDown creates the instance's directory atomically, with its record in it.
 func (g *InstanceGroup) writeDown(vars instance.Vars) error {
 	fresh, err := os.MkdirTemp(g.dir, ".new-")
 	if err != nil {
-		return fmt.Errorf("making an instance's directory: %w", err)
+		return fmt.Errorf("make an instance's directory: %w", err)
 	}
 	err = write(fresh, instanceFile, created{ID: vars.ID, At: time.Now()})
 	if err == nil {
 		err = os.Rename(fresh, vars.Dir)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("making an instance's directory: %w", err), os.RemoveAll(fresh))
+		return errors.Join(fmt.Errorf("make an instance's directory: %w", err), os.RemoveAll(fresh))
 	}
 	return nil
 }
 
-// stop writes down that an instance is to end, and tells its keeper.
+// stop records that an instance must end, and signals its supervisor.
 func (g *InstanceGroup) stop(ctx context.Context, id string) error {
 	dir, err := g.dirOf(id)
 	if err != nil {
 		return err
 	}
 	if _, err := os.Stat(dir); err != nil {
-		return fmt.Errorf("looking for the instance: %w", err)
+		return fmt.Errorf("find the instance: %w", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, stopFile), nil, 0o600); err != nil {
-		return fmt.Errorf("writing down that it is to end: %w", err)
+		return fmt.Errorf("write the stop file: %w", err)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, pidPatience, errors.New("its keeper does not say who it is"))
+	ctx, cancel := context.WithTimeoutCause(ctx, pidPatience, errors.New("its supervisor has not written its pid"))
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -341,8 +341,9 @@ func (g *InstanceGroup) stop(ctx context.Context, id string) error {
 	}
 }
 
-// tell sends the keeper SIGTERM. Its pid is its own, and not that of another
-// process after its end, if the lock is held when the process is in our hands.
+// tell sends the supervisor SIGTERM. If the lock is held after this process has
+// opened the pid, the pid still belongs to the supervisor, and not to a later
+// process.
 func tell(dir string) (bool, error) {
 	pid, err := keeperPID(dir)
 	if err != nil || pid == 0 {
@@ -353,19 +354,20 @@ func tell(dir string) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("finding the keeper: %w", err)
+		return false, fmt.Errorf("find the supervisor: %w", err)
 	}
 	defer func() { _ = unix.Close(fd) }()
 	if kept, err := isKept(dir); err != nil || !kept {
 		return false, err
 	}
 	if err := unix.PidfdSendSignal(fd, unix.SIGTERM, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
-		return false, fmt.Errorf("stopping the keeper: %w", err)
+		return false, fmt.Errorf("stop the supervisor: %w", err)
 	}
 	return true, nil
 }
 
-// inherited is this process's environment without what it got as a plugin.
+// inherited returns the environment of this process without the variables of
+// the plugin protocol.
 func inherited() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "FLEETING_") || strings.HasPrefix(v, "PLUGIN_")

@@ -20,7 +20,7 @@ import (
 	"github.com/drover-run/drover/plugins/internal/instance"
 )
 
-// The test binary is also the keeper.
+// The test binary is also the supervisor.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == KeeperCommand {
 		os.Exit(Keep(os.Args[2:], os.Stderr))
@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 
 const patience = 30 * time.Second
 
-// group returns what a plugin process would have; another on the same
-// configuration is a plugin that was started again.
+// group returns a plugin process; a second one on the same configuration is a
+// restarted plugin.
 func group(t *testing.T, config InstanceGroup) *InstanceGroup {
 	t.Helper()
 	_, err := config.Init(t.Context(), hclog.NewNullLogger(), provider.Settings{})
@@ -57,10 +57,10 @@ func states(t *testing.T, g *InstanceGroup) map[string]provider.State {
 
 func awaitState(t *testing.T, g *InstanceGroup, id string, want provider.State) {
 	t.Helper()
-	require.Eventually(t, func() bool { return states(t, g)[id] == want }, patience, 5*time.Millisecond, "%s never became %s", id, want)
+	require.Eventually(t, func() bool { return states(t, g)[id] == want }, patience, 5*time.Millisecond, "%s did not become %s", id, want)
 }
 
-// one makes an instance and waits until it runs.
+// one creates an instance and waits until it runs.
 func one(t *testing.T, g *InstanceGroup) (id, dir string) {
 	t.Helper()
 	before := states(t, g)
@@ -85,7 +85,7 @@ func alive(pid int) bool {
 
 func awaitDead(t *testing.T, pid int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return !alive(pid) }, patience, 5*time.Millisecond, "process %d lives", pid)
+	require.Eventually(t, func() bool { return !alive(pid) }, patience, 5*time.Millisecond, "process %d still runs", pid)
 }
 
 func awaitPID(t *testing.T, path string) (pid int) {
@@ -127,7 +127,7 @@ func TestGroup_outlives_its_plugin(t *testing.T) {
 	require.NotEqual(t, provider.StateRunning, states(t, g)[id])
 	require.ErrorIs(t, g.Heartbeat(t.Context(), id), provider.ErrInstanceUnhealthy)
 	awaitState(t, g, id, provider.StateDeleted)
-	require.False(t, alive(left), "what the command left was ended with it")
+	require.False(t, alive(left), "the remaining processes ended with the command")
 
 	gone, err = g.Decrease(t.Context(), []string{id})
 	require.NoError(t, err)
@@ -197,7 +197,7 @@ func TestGroup_ends_an_instance_that_was_written_down_alone(t *testing.T) {
 	require.Equal(t, provider.StateCreating, states(t, g)[vars.ID])
 	require.NoError(t, write(vars.Dir, instanceFile, created{ID: vars.ID, At: time.Now().Add(-2 * keeperPatience)}))
 	require.Equal(t, provider.StateDeleted, states(t, g)[vars.ID])
-	require.Zero(t, Keep([]string{vars.Dir, "1s", "touch", filepath.Join(vars.Dir, "ran")}, os.Stderr), "a keeper that comes late")
+	require.Zero(t, Keep([]string{vars.Dir, "1s", "touch", filepath.Join(vars.Dir, "ran")}, os.Stderr), "a supervisor that starts late")
 	require.NoFileExists(t, filepath.Join(vars.Dir, "ran"))
 }
 
@@ -209,7 +209,7 @@ func TestGroup_limits_and_refuses(t *testing.T) {
 	require.Equal(t, 2, n)
 	require.Len(t, states(t, g), 2)
 	gone, err := g.Decrease(t.Context(), []string{"g-unknown", "../g-x", "other"})
-	require.NoError(t, err, "they are not there, which is what was asked for")
+	require.NoError(t, err, "instances that do not exist count as ended")
 	require.Len(t, gone, 3)
 	for _, id := range []string{"g-unknown", "../g-x", ""} {
 		_, err := g.ConnectInfo(t.Context(), id)

@@ -10,7 +10,7 @@ import (
 	"gitlab.com/gitlab-org/fleeting/fleeting/provider"
 )
 
-// TestProvisioning is the ecosystem's own.
+// TestProvisioning runs the conformance test of the fleeting project.
 func TestProvisioning(t *testing.T) {
 	t.Parallel()
 	server := integration.BuildPluginBinary(t, "../internal/sshserver", "sshserver")

@@ -29,8 +29,8 @@ const (
 	logFile      = "log"
 )
 
-// A keeper that has not come by then never will: the plugin was killed before
-// it could start one.
+// A supervisor that has not started within this time never will: the plugin was
+// killed before it could start one.
 const keeperPatience = 30 * time.Second
 
 type created struct {
@@ -48,15 +48,15 @@ type ended struct {
 	Why string    `json:"why"`
 }
 
-// seen is what the files of an instance say.
+// seen is the state that the files of an instance record.
 type seen struct {
 	state   provider.State
 	ended   ended
 	started started
 }
 
-// look reads the state of the instance in dir. Where a keeper was killed it
-// writes the end down.
+// look reads the state of the instance in dir. If the supervisor was killed, it
+// records the end.
 func look(dir string, needsAddress bool) (seen, error) {
 	var s seen
 	if read(dir, endedFile, &s.ended) == nil {
@@ -92,20 +92,21 @@ func look(dir string, needsAddress bool) (seen, error) {
 	return s, nil
 }
 
-// isKept reports whether the instance's keeper lives.
+// isKept reports whether the instance's supervisor runs.
 func isKept(dir string) (bool, error) {
 	lock := flock.New(filepath.Join(dir, lockFile))
 	defer func() { _ = lock.Close() }()
-	// Shared, so that two who look do not take each other for a keeper.
+	// The lock is shared, so that concurrent readers do not take each other for
+	// a supervisor.
 	free, err := lock.TryRLock()
 	if err != nil {
-		return false, fmt.Errorf("looking at a keeper's lock: %w", err)
+		return false, fmt.Errorf("check a supervisor's lock: %w", err)
 	}
 	return !free, nil
 }
 
-// lookKeeperless tells an instance whose keeper is still to come from one whose
-// keeper was killed, or has ended just now.
+// lookKeeperless distinguishes three instances without a supervisor: it has not
+// started yet, it was killed, or it has just ended.
 func lookKeeperless(dir string, s seen, stopping bool) (seen, error) {
 	var c created
 	if err := read(dir, instanceFile, &c); err != nil {
@@ -119,9 +120,9 @@ func lookKeeperless(dir string, s seen, stopping bool) (seen, error) {
 	defer func() { _ = lock.Close() }()
 	locked, err := lock.TryLock()
 	if err != nil {
-		return s, fmt.Errorf("locking an instance: %w", err)
+		return s, fmt.Errorf("lock an instance: %w", err)
 	}
-	if !locked { // a keeper has come, or another looks: the next look tells
+	if !locked { // a supervisor has started, or another process reads: the next look decides
 		s.state = provider.StateCreating
 		if stopping || s.started.PID != 0 {
 			s.state = provider.StateDeleting
@@ -132,25 +133,26 @@ func lookKeeperless(dir string, s seen, stopping bool) (seen, error) {
 	if read(dir, endedFile, &s.ended) == nil {
 		return s, nil
 	}
-	s.ended = ended{At: time.Now(), Why: "its keeper was killed"}
+	s.ended = ended{At: time.Now(), Why: "its supervisor was killed"}
 	if s.started.PID == 0 {
-		s.ended.Why = "it was never started"
+		s.ended.Why = "never started"
 	}
 	return s, write(dir, endedFile, s.ended)
 }
 
-// keeperPID reads the pid that the keeper wrote into its lock; 0 while it has not.
+// keeperPID reads the pid that the supervisor wrote into its lock file; it
+// returns 0 before that.
 func keeperPID(dir string) (int, error) {
 	text, err := os.ReadFile(filepath.Join(dir, lockFile))
 	if err != nil {
-		return 0, fmt.Errorf("reading a keeper's pid: %w", err)
+		return 0, fmt.Errorf("read a supervisor's pid: %w", err)
 	}
 	if len(text) == 0 {
 		return 0, nil
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	if err != nil || pid <= 1 {
-		return 0, fmt.Errorf("reading a keeper's pid: %q is none", text)
+		return 0, fmt.Errorf("read a supervisor's pid: %q is not a pid", text)
 	}
 	return pid, nil
 }
@@ -161,7 +163,7 @@ func exists(dir, file string) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("looking at an instance: %w", err)
+		return false, fmt.Errorf("check an instance: %w", err)
 	}
 	return true, nil
 }
@@ -172,7 +174,7 @@ func read(dir, file string, v any) error {
 		err = json.Unmarshal(text, v)
 	}
 	if err != nil {
-		return fmt.Errorf("reading an instance: %w", err)
+		return fmt.Errorf("read an instance: %w", err)
 	}
 	return nil
 }
@@ -183,7 +185,7 @@ func write(dir, file string, v any) error {
 		err = renameio.WriteFile(filepath.Join(dir, file), text, 0o600)
 	}
 	if err != nil {
-		return fmt.Errorf("writing %s: %w", file, err)
+		return fmt.Errorf("write %s: %w", file, err)
 	}
 	return nil
 }

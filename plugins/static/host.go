@@ -12,7 +12,8 @@ import (
 	"gitlab.com/gitlab-org/fleeting/fleeting/provider"
 )
 
-// Host is one of the list. What it leaves out is the connector's.
+// Host is one host of the list. The common connector supplies the fields that
+// it omits.
 type Host struct {
 	Address         string            `json:"address"` // HOST or HOST:PORT
 	ExternalAddress string            `json:"external_address"`
@@ -27,8 +28,8 @@ type Host struct {
 // dialPatience is how long a host may take to accept a connection.
 const dialPatience = 5 * time.Second
 
-// connect returns how the host is connected to, of a connector that is common
-// to all.
+// connect returns the connect info of the host, with the defaults of the common
+// connector.
 func (h Host) connect(common provider.ConnectorConfig) (provider.ConnectInfo, error) {
 	info := provider.ConnectInfo{ConnectorConfig: common, InternalAddr: h.Address, ExternalAddr: h.ExternalAddress}
 	for _, v := range []struct{ to, of *string }{
@@ -51,16 +52,16 @@ func (h Host) connect(common provider.ConnectorConfig) (provider.ConnectInfo, er
 	if h.KeyPath != "" {
 		key, err := os.ReadFile(h.KeyPath)
 		if err != nil {
-			return info, fmt.Errorf("reading the key of %s: %w", h.Address, err)
+			return info, fmt.Errorf("read the key of %s: %w", h.Address, err)
 		}
 		info.Key = key
 	}
-	// Nobody makes others.
+	// The host's credentials are static: the plugin uploads no keys.
 	info.UseStaticCredentials = info.Username != "" && (info.Password != "" || len(info.Key) > 0)
 	return info, nil
 }
 
-// reach finds out whether the host accepts connections.
+// reach checks that the host accepts connections.
 func (h Host) reach(ctx context.Context, common provider.ConnectorConfig) error {
 	info, err := h.connect(common)
 	if err != nil {
@@ -77,22 +78,22 @@ func (h Host) reach(ctx context.Context, common provider.ConnectorConfig) error 
 	dialer := net.Dialer{Timeout: dialPatience}
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
-		return fmt.Errorf("%w: it does not answer: %w", provider.ErrInstanceUnhealthy, err)
+		return fmt.Errorf("%w: no connection: %w", provider.ErrInstanceUnhealthy, err)
 	}
-	return conn.Close() //nolint:wrapcheck // of a connection that nothing was written to
+	return conn.Close() //nolint:wrapcheck // nothing was written to it
 }
 
 func checkHosts(hosts []Host) error {
 	if len(hosts) == 0 {
-		return errors.New("hosts: which ones are to be given out?")
+		return errors.New("hosts: at least one is required")
 	}
 	seen := map[string]bool{}
 	for _, h := range hosts {
 		if h.Address == "" {
-			return errors.New("hosts: one has no address")
+			return errors.New("hosts: a host has no address")
 		}
 		if seen[h.Address] {
-			return fmt.Errorf("hosts: %s is there twice", h.Address)
+			return fmt.Errorf("hosts: %s is listed twice", h.Address)
 		}
 		seen[h.Address] = true
 		if h.Protocol != "" {

@@ -15,19 +15,19 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// lease says who has a host. One that was given back keeps its record, for the
-// sake of its turn.
+// lease records the owner of a host. A released host keeps its record, which
+// orders the free hosts by the time of their release.
 type lease struct {
 	Address   string    `json:"address"`
-	Group     string    `json:"group,omitempty"` // "": nobody has it
+	Group     string    `json:"group,omitempty"` // "": the host is free
 	ID        string    `json:"id,omitempty"`
 	Since     time.Time `json:"since,omitzero"`
-	Returning bool      `json:"returning,omitempty"` // to be cleaned up
+	Returning bool      `json:"returning,omitempty"` // the cleanup runs
 	Returned  time.Time `json:"returned,omitzero"`
 }
 
-// leases are a directory that groups share: a file for each host, and a lock
-// for all. Whoever reads or writes holds it.
+// leases is a directory that groups share: one file per host, and one lock.
+// Every reader and writer holds the lock.
 type leases struct{ dir string }
 
 const (
@@ -38,11 +38,11 @@ const (
 // hold locks the leases.
 func (l leases) hold() (release func(), err error) {
 	if err := os.MkdirAll(filepath.Join(l.dir, hostsDir), 0o700); err != nil {
-		return nil, fmt.Errorf("making the state dir: %w", err)
+		return nil, fmt.Errorf("make the state dir: %w", err)
 	}
 	lock := flock.New(filepath.Join(l.dir, lockFile))
 	if err := lock.Lock(); err != nil {
-		return nil, fmt.Errorf("locking the state dir: %w", err)
+		return nil, fmt.Errorf("lock the state dir: %w", err)
 	}
 	return func() { _ = lock.Close() }, nil
 }
@@ -52,11 +52,11 @@ func (l leases) path(address string) string {
 	return filepath.Join(l.dir, hostsDir, hex.EncodeToString(sum[:8])+".json")
 }
 
-// all reads every lease, those of other groups too, by address.
+// all reads every lease, including those of other groups, by address.
 func (l leases) all() (map[string]lease, error) {
 	paths, err := filepath.Glob(filepath.Join(l.dir, hostsDir, "*.json"))
 	if err != nil {
-		return nil, fmt.Errorf("listing leases: %w", err)
+		return nil, fmt.Errorf("list leases: %w", err)
 	}
 	all := map[string]lease{}
 	for _, path := range paths {
@@ -69,7 +69,7 @@ func (l leases) all() (map[string]lease, error) {
 			err = json.Unmarshal(text, &found)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("reading a lease: %w", err)
+			return nil, fmt.Errorf("read a lease: %w", err)
 		}
 		all[found.Address] = found
 	}
@@ -82,7 +82,7 @@ func (l leases) write(v lease) error {
 		err = renameio.WriteFile(l.path(v.Address), text, 0o600)
 	}
 	if err != nil {
-		return fmt.Errorf("writing a lease: %w", err)
+		return fmt.Errorf("write a lease: %w", err)
 	}
 	return nil
 }

@@ -1,7 +1,7 @@
-// Package static is a fleeting plugin whose instances are hosts of a list, given
-// out and taken back. Who has which host stands in files that groups share, so
-// that no two ever have the same one, and that the plugin may be killed at any
-// time. Every time that a host is given out it is another instance.
+// Package static is a fleeting plugin that leases the hosts of a list as
+// instances. Groups share the files that record the leases, so that two groups
+// never have the same host, and the plugin may be killed at any time. Each
+// lease of a host is a new instance.
 package static
 
 import (
@@ -29,9 +29,9 @@ import (
 // configuration.
 type InstanceGroup struct {
 	Name          string            `json:"name"`
-	StateDir      string            `json:"state_dir"` // shared by all groups that have hosts in common
+	StateDir      string            `json:"state_dir"` // shared by all groups with common hosts
 	Hosts         []Host            `json:"hosts"`
-	ReturnCommand string            `json:"return_command"` // runs on a host that comes back
+	ReturnCommand string            `json:"return_command"` // runs on a host when it is released
 	ReturnTimeout instance.Duration `json:"return_timeout"`
 
 	Version plugin.VersionInfo `json:"-"`
@@ -42,7 +42,7 @@ type InstanceGroup struct {
 	hosts    map[string]Host
 
 	mu        sync.Mutex
-	returning map[string]time.Time // when hosts are tried to be cleaned up again; zero: this is being done
+	returning map[string]time.Time // time of the next cleanup of a host; zero: the cleanup runs
 	returns   sync.WaitGroup
 }
 
@@ -50,7 +50,7 @@ var _ provider.InstanceGroup = (*InstanceGroup)(nil)
 
 const (
 	defaultReturnTimeout = time.Minute
-	returnPause          = 30 * time.Second // between two tries to clean up
+	returnPause          = 30 * time.Second // between two attempts to clean up
 )
 
 // Init implements provider.InstanceGroup.
@@ -83,8 +83,8 @@ func (g *InstanceGroup) Init(_ context.Context, log hclog.Logger, settings provi
 	return provider.ProviderInfo{ID: "static/" + g.Name, MaxSize: len(g.Hosts), Version: g.Version.String(), BuildInfo: g.Version.BuildInfo()}, nil
 }
 
-// Update implements provider.InstanceGroup. Hosts that come back, and could not
-// be cleaned up, are tried again.
+// Update implements provider.InstanceGroup. It repeats failed cleanups of
+// released hosts.
 func (g *InstanceGroup) Update(_ context.Context, fn func(string, provider.State)) error {
 	mine, err := g.mine()
 	if err != nil {
@@ -101,8 +101,8 @@ func (g *InstanceGroup) Update(_ context.Context, fn func(string, provider.State
 	return nil
 }
 
-// Increase implements provider.InstanceGroup. Hosts that do not answer are
-// passed over; of the others, those come first that were given back long ago.
+// Increase implements provider.InstanceGroup. It skips hosts that do not
+// answer, and prefers hosts that were released longest ago.
 func (g *InstanceGroup) Increase(ctx context.Context, n int) (int, error) {
 	var faults error
 	for given := range n {
@@ -111,14 +111,14 @@ func (g *InstanceGroup) Increase(ctx context.Context, n int) (int, error) {
 			return given, err
 		}
 		if !ok {
-			return given, errors.Join(fmt.Errorf("no host is left of %d", len(g.Hosts)), faults)
+			return given, errors.Join(fmt.Errorf("none of the %d hosts is free", len(g.Hosts)), faults)
 		}
 	}
 	return n, nil
 }
 
-// give gives out one host that answers. It is the group's while it is asked,
-// lest another group asks it, too.
+// give leases one host that answers. The group owns the host during the check,
+// so that no other group checks it at the same time.
 func (g *InstanceGroup) give(ctx context.Context, faults *error) (bool, error) {
 	tried := map[string]bool{}
 	for {
@@ -128,7 +128,7 @@ func (g *InstanceGroup) give(ctx context.Context, faults *error) (bool, error) {
 		}
 		fault := g.hosts[taken.Address].reach(ctx, g.settings.ConnectorConfig)
 		if fault == nil {
-			g.log.Info("gave a host out", "id", taken.ID, "address", taken.Address)
+			g.log.Info("leased a host", "id", taken.ID, "address", taken.Address)
 			return true, nil
 		}
 		tried[taken.Address] = true
@@ -139,7 +139,7 @@ func (g *InstanceGroup) give(ctx context.Context, faults *error) (bool, error) {
 	}
 }
 
-// take makes the next free host the group's.
+// take leases the next free host to the group.
 func (g *InstanceGroup) take(tried map[string]bool) (before, taken lease, ok bool, err error) {
 	release, err := g.leases.hold()
 	if err != nil {
@@ -166,7 +166,7 @@ func (g *InstanceGroup) take(tried map[string]bool) (before, taken lease, ok boo
 	return before, taken, true, g.leases.write(taken)
 }
 
-// idOf tells the host, for people to see, and is new every time.
+// idOf returns a new unique id that contains the host's address for readers.
 func idOf(group, address string) string {
 	name := strings.Map(func(r rune) rune {
 		if r == '.' || r == '-' || (r >= '0' && r <= '9') || (r >= 'a' && r <= 'z') || (r >= 'A' && r <= 'Z') {
@@ -177,7 +177,7 @@ func idOf(group, address string) string {
 	return strings.Replace(instance.NewID(group), group+"-", group+"-"+strings.Trim(name, "-.")+"-", 1)
 }
 
-// change replaces a lease that must still be the same.
+// change replaces a lease if it is unchanged.
 func (g *InstanceGroup) change(from, to lease) error {
 	release, err := g.leases.hold()
 	if err != nil {
@@ -189,13 +189,13 @@ func (g *InstanceGroup) change(from, to lease) error {
 		return err
 	}
 	if is := all[from.Address]; is.ID != from.ID || is.Group != from.Group {
-		return nil // it went back meanwhile
+		return nil // it was released meanwhile
 	}
 	return g.leases.write(to)
 }
 
-// Decrease implements provider.InstanceGroup. Hosts that the group has not need
-// not be given back.
+// Decrease implements provider.InstanceGroup. Hosts that the group does not own
+// count as released.
 func (g *InstanceGroup) Decrease(_ context.Context, ids []string) ([]string, error) {
 	mine, err := g.mine()
 	if err != nil {
@@ -208,7 +208,7 @@ func (g *InstanceGroup) Decrease(_ context.Context, ids []string) ([]string, err
 		if at >= 0 {
 			err := g.giveBack(mine[at])
 			if err != nil {
-				faults = errors.Join(faults, fmt.Errorf("giving %s back: %w", id, err))
+				faults = errors.Join(faults, fmt.Errorf("release %s: %w", id, err))
 				continue
 			}
 		}
@@ -230,8 +230,8 @@ func (g *InstanceGroup) giveBack(l lease) error {
 	return nil
 }
 
-// cleanUp runs the command on a host that comes back, in the background. A host
-// that it fails on is given to nobody.
+// cleanUp runs the return command on a released host, in the background. A host
+// stays unavailable while its cleanup fails.
 func (g *InstanceGroup) cleanUp(l lease) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -247,18 +247,18 @@ func (g *InstanceGroup) cleanUp(l lease) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		if err != nil {
-			g.log.Error("a host that came back could not be cleaned up", "id", l.ID, "address", l.Address, "error", err)
+			g.log.Error("failed to clean up a released host", "id", l.ID, "address", l.Address, "error", err)
 			g.returning[l.ID] = time.Now().Add(returnPause)
 			return
 		}
-		g.log.Info("a host came back", "id", l.ID, "address", l.Address)
+		g.log.Info("released a host", "id", l.ID, "address", l.Address)
 		delete(g.returning, l.ID)
 	})
 }
 
 func (g *InstanceGroup) runOn(l lease) error {
 	h, ok := g.hosts[l.Address]
-	if !ok || g.ReturnCommand == "" { // the configuration has changed: it is nobody's any more
+	if !ok || g.ReturnCommand == "" { // the configuration no longer has the host, or a command
 		return nil
 	}
 	info, err := h.connect(g.settings.ConnectorConfig)
@@ -273,7 +273,7 @@ func (g *InstanceGroup) runOn(l lease) error {
 		RunOptions: connector.RunOptions{Command: g.ReturnCommand, Stdout: io.Discard, Stderr: &said},
 	})
 	if err != nil {
-		return fmt.Errorf("running the command: %w: %s", err, said.String())
+		return fmt.Errorf("run the command: %w: %s", err, said.String())
 	}
 	return nil
 }
@@ -308,19 +308,19 @@ func (g *InstanceGroup) Resume(context.Context, []string) ([]string, error) {
 	return nil, provider.ErrSuspendResumeNotSupported
 }
 
-// Shutdown implements provider.InstanceGroup. The group keeps its hosts; those
-// that come back are waited for.
+// Shutdown implements provider.InstanceGroup. The group keeps its hosts;
+// Shutdown waits for cleanups in progress.
 func (g *InstanceGroup) Shutdown(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() { defer close(done); g.returns.Wait() }()
 	select {
 	case <-done:
-	case <-ctx.Done(): // the next process goes on with them
+	case <-ctx.Done(): // the next process continues the cleanups
 	}
 	return nil
 }
 
-// mine lists the hosts that the group has.
+// mine lists the hosts of the group.
 func (g *InstanceGroup) mine() ([]lease, error) {
 	release, err := g.leases.hold()
 	if err != nil {
@@ -341,7 +341,7 @@ func (g *InstanceGroup) mine() ([]lease, error) {
 	return mine, nil
 }
 
-// hostOf returns a host that the group has and may use.
+// hostOf returns a host that the group owns and may use.
 func (g *InstanceGroup) hostOf(id string) (Host, error) {
 	mine, err := g.mine()
 	if err != nil {
@@ -352,12 +352,12 @@ func (g *InstanceGroup) hostOf(id string) (Host, error) {
 			continue
 		}
 		if l.Returning {
-			return Host{}, fmt.Errorf("%w: %s is being given back", provider.ErrInstanceUnhealthy, id)
+			return Host{}, fmt.Errorf("%w: %s is being released", provider.ErrInstanceUnhealthy, id)
 		}
 		if h, ok := g.hosts[l.Address]; ok {
 			return h, nil
 		}
-		return Host{}, fmt.Errorf("%w: %s is on the list no more", provider.ErrInstanceUnhealthy, l.Address)
+		return Host{}, fmt.Errorf("%w: %s is no longer on the list", provider.ErrInstanceUnhealthy, l.Address)
 	}
-	return Host{}, fmt.Errorf("%w: there is no instance %s", provider.ErrInstanceUnhealthy, id)
+	return Host{}, fmt.Errorf("%w: no instance %s", provider.ErrInstanceUnhealthy, id)
 }

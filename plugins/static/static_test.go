@@ -43,7 +43,7 @@ func servers(t *testing.T, n int, password string) (addresses []string) {
 	return addresses
 }
 
-// listeners are hosts that accept connections, and no more.
+// listeners returns hosts that accept connections and send nothing.
 func listeners(t *testing.T, n int) (hosts []Host) {
 	t.Helper()
 	for range n {
@@ -119,11 +119,11 @@ func TestGroup_gives_out_and_takes_back(t *testing.T) {
 	_, err = g.Increase(t.Context(), 1)
 	require.NoError(t, err)
 	again := ids(t, g)[0]
-	require.Equal(t, hosts[1].Address, address(t, g, again), "the one that has rested longest")
+	require.Equal(t, hosts[1].Address, address(t, g, again), "the host that was released longest ago")
 	n, err = g.Increase(t.Context(), 2)
-	require.ErrorContains(t, err, "no host is left")
+	require.ErrorContains(t, err, "hosts is free")
 	require.Equal(t, 1, n)
-	require.NotContains(t, ids(t, g), id, "it is another instance each time")
+	require.NotContains(t, ids(t, g), id, "each lease is a new instance")
 }
 
 func TestGroups_never_share_a_host(t *testing.T) {
@@ -169,7 +169,7 @@ func TestGroup_passes_over_hosts_that_do_not_answer(t *testing.T) {
 	id := ids(t, g)[0]
 	require.Equal(t, hosts[1].Address, address(t, g, id))
 
-	g.Hosts = hosts[:1] // and now it leaves the list
+	g.Hosts = hosts[:1] // the host is removed from the list
 	group(t, g)
 	_, err = g.ConnectInfo(t.Context(), id)
 	require.ErrorIs(t, err, provider.ErrInstanceUnhealthy)
@@ -192,13 +192,13 @@ func TestGroup_cleans_up_what_comes_back(t *testing.T) {
 	_, err = g.Decrease(t.Context(), []string{id})
 	require.NoError(t, err)
 	require.NoError(t, g.Shutdown(t.Context()))
-	require.Equal(t, map[string]provider.State{id: provider.StateDeleting}, states(t, g), "it is nobody's until it is clean")
+	require.Equal(t, map[string]provider.State{id: provider.StateDeleting}, states(t, g), "the host is unavailable until its cleanup succeeds")
 	other := group(t, &InstanceGroup{Name: "other", StateDir: dir, Hosts: []Host{host}})
 	_, err = other.Increase(t.Context(), 1)
 	require.Error(t, err)
 
 	g = group(t, &InstanceGroup{Name: "lab", StateDir: dir, Hosts: []Host{host}, ReturnCommand: "touch " + mark, ReturnTimeout: failing.ReturnTimeout})
-	require.Eventually(t, func() bool { return len(states(t, g)) == 0 }, patience, 10*time.Millisecond, "the next plugin goes on with it")
+	require.Eventually(t, func() bool { return len(states(t, g)) == 0 }, patience, 10*time.Millisecond, "the next plugin process continues the cleanup")
 	require.FileExists(t, mark)
 	_, err = other.Increase(t.Context(), 1)
 	require.NoError(t, err)
@@ -224,7 +224,7 @@ func TestInit_refuses(t *testing.T) {
 	}
 }
 
-// TestProvisioning is the ecosystem's own.
+// TestProvisioning runs the conformance test of the fleeting project.
 func TestProvisioning(t *testing.T) {
 	t.Parallel()
 	password := rand.Text()

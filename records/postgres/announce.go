@@ -17,22 +17,22 @@ const (
 	maxPayload = 7500
 	// sequenceBatch bounds the events that are numbered in one transaction.
 	sequenceBatch = 1000
-	// leftoverCheck is how often events are looked for that a process left
-	// without numbers when it died between its commit and their numbering.
+	// leftoverCheck is how often a process looks for unnumbered events of a
+	// process that died between its commit and their numbering.
 	leftoverCheck = 5 * time.Second
 	announceRetry = 200 * time.Millisecond
-	// lastAnnouncement bounds the time that Close takes to tell the rest.
+	// lastAnnouncement bounds the last announcement during Close.
 	lastAnnouncement = 2 * time.Second
 )
 
-// announce numbers the events of this process's commits and tells other
-// processes of them, until ctx ends and nothing is left to tell.
+// announce numbers the events of this process's commits and announces them to
+// other processes, until ctx ends and nothing is pending.
 //
-// It comes after the commits, for two reasons. Numbers given inside of them
+// It runs after the commits, for two reasons. Numbers assigned inside of them
 // would be in no order that readers could follow, since commits overtake each
-// other. And a transaction that notifies holds a lock of the whole server
-// while it commits, so that commits would queue up behind each other; like
-// this one transaction notifies for all that gathered meanwhile.
+// other. And a transaction that notifies holds a lock of the whole server while
+// it commits, so that commits would queue behind each other. Here one
+// transaction notifies for all commits that are pending.
 func (b *backend) announce(ctx context.Context) {
 	ticker := time.NewTicker(leftoverCheck)
 	defer ticker.Stop()
@@ -52,7 +52,7 @@ func (b *backend) announce(ctx context.Context) {
 	}
 }
 
-// tell makes one announcement. What failed is tried again later.
+// tell makes one announcement. It retries a failed one later.
 func (b *backend) tell(ctx context.Context, leftovers bool) {
 	b.mu.Lock()
 	a := b.pending
@@ -72,7 +72,7 @@ func (b *backend) tell(ctx context.Context, leftovers bool) {
 		b.pending = a
 		b.mu.Unlock()
 		if ctx.Err() == nil {
-			b.logger.WarnContext(ctx, "numbering events failed", "error", err)
+			b.logger.WarnContext(ctx, "failed to number events", "error", err)
 			time.AfterFunc(announceRetry, b.wakeUp)
 		}
 		return
@@ -89,31 +89,31 @@ func (b *backend) tell(ctx context.Context, leftovers bool) {
 }
 
 // publish numbers events and notifies. It adds to a the runs whose events it
-// has numbered. more says that there may be events left.
+// has numbered. more reports that unnumbered events may be left.
 func (b *backend) publish(ctx context.Context, a *announcement) (more bool, err error) {
 	tx, err := b.db.BeginTx(ctx, nil)
 	if err != nil {
-		return false, fmt.Errorf("beginning: %w", err)
+		return false, fmt.Errorf("begin transaction: %w", err)
 	}
 	defer tx.Rollback() //nolint:errcheck // it does nothing after the commit
 	if a.events {
 		n, err := number(ctx, tx, a)
 		if err != nil {
-			return false, fmt.Errorf("numbering: %w", err)
+			return false, fmt.Errorf("number events: %w", err)
 		}
 		more = n == sequenceBatch
 	}
 	for _, payload := range payloads(b.name, a) {
 		if _, err := tx.ExecContext(ctx, `SELECT pg_notify($1, $2)`, channel, payload); err != nil {
-			return false, fmt.Errorf("notifying: %w", err)
+			return false, fmt.Errorf("notify: %w", err)
 		}
 	}
 	return more, tx.Commit()
 }
 
-// number gives the next numbers to events that have none, in the order of
-// their ids. The lock keeps others out until the commit, and the statement
-// after it sees all that was committed before.
+// number assigns the next numbers to events without one, in the order of their
+// ids. The lock excludes other processes until the commit, and the statement
+// after it sees all earlier commits.
 func number(ctx context.Context, tx *sql.Tx, a *announcement) (int, error) {
 	if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(lockSequencer)); err != nil {
 		return 0, err
@@ -144,8 +144,8 @@ func number(ctx context.Context, tx *sql.Tx, a *announcement) (int, error) {
 	return len(ids), err
 }
 
-// payloads writes an announcement as notifications: who tells it, "o" if there
-// is news in the outbox, and the runs.
+// payloads encodes an announcement as notifications: the sending process, "o"
+// if there are new outbox rows, and the runs.
 func payloads(name string, a *announcement) []string {
 	if len(a.runs) == 0 && !a.outbox {
 		return nil
@@ -167,7 +167,8 @@ func payloads(name string, a *announcement) []string {
 	return append(out, text)
 }
 
-// hear passes a notification of another process on to those who wait here.
+// hear forwards a notification of another process to the watchers of this
+// process.
 func (b *backend) hear(payload string) {
 	parts := strings.SplitN(payload, " ", 3)
 	if len(parts) != 3 || parts[0] == b.name {

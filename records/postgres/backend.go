@@ -19,22 +19,22 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// A transaction that met another one is tried again this often, after a pause
-// that grows by retryPause.
+// A transaction that conflicts with another is tried maxTries times, after a
+// pause that grows by retryPause.
 const (
 	maxTries   = 8
 	retryPause = 2 * time.Millisecond
 )
 
-// backend runs transactions, and tells other processes of what they changed.
+// backend runs transactions, and announces their changes to other processes.
 type backend struct {
 	db     *sql.DB
 	config *pgx.ConnConfig
 	hub    *sqlstore.Hub
 	logger *slog.Logger
-	name   string // of this process among those that notify
+	name   string // identifies this process in notifications
 
-	wake chan struct{} // signalled when there is something to announce
+	wake chan struct{} // signalled when an announcement is pending
 
 	mu      sync.Mutex
 	pending announcement
@@ -64,8 +64,8 @@ func (b *backend) shut() error {
 	return b.db.Close()
 }
 
-// Write implements sqlstore.Backend. Rows that are locked order the
-// transactions; those that deadlock are tried again.
+// Write implements sqlstore.Backend. Row locks order the transactions. Write
+// retries those that deadlock.
 func (b *backend) Write(ctx context.Context, fn func(sqlstore.Querier) error) error {
 	for try := 1; ; try++ {
 		err := b.transact(ctx, nil, fn)
@@ -93,14 +93,14 @@ func (b *backend) transact(ctx context.Context, opts *sql.TxOptions, fn func(sql
 	}
 	tx, err := b.db.BeginTx(ctx, opts)
 	if err != nil {
-		return fmt.Errorf("beginning: %w", err)
+		return fmt.Errorf("begin transaction: %w", err)
 	}
 	if err := fn(querier{tx}); err != nil {
 		_ = tx.Rollback() // the connection is dropped if that fails
 		return err
 	}
 	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("committing: %w", err)
+		return fmt.Errorf("commit: %w", err)
 	}
 	return nil
 }
@@ -139,8 +139,8 @@ func (q querier) QueryRow(ctx context.Context, query string, args ...any) sqlsto
 	return q.tx.QueryRowContext(ctx, numbered(query), args...)
 }
 
-// numbered writes $1, $2 and so on for each ? of a statement, which has none
-// in a text.
+// numbered replaces each ? of a statement by $1, $2 and so on. Statements have
+// no ? in string literals.
 func numbered(query string) string {
 	var out strings.Builder
 	out.Grow(len(query) + 32)
@@ -158,7 +158,7 @@ func numbered(query string) string {
 	}
 }
 
-// announcement is what other processes are to be told.
+// announcement holds the changes to announce to other processes.
 type announcement struct {
 	runs   map[run.ID]struct{}
 	events bool

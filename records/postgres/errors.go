@@ -14,10 +14,10 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// The codes of PostgreSQL's errors that are told apart.
+// The PostgreSQL error codes that the store distinguishes.
 const (
 	uniqueViolation      = "23505"
-	badText              = "22021" // a byte that no text may have
+	badText              = "22021" // invalid byte sequence
 	badTextEscape        = "22P05"
 	queryCanceled        = "57014"
 	serializationFailure = "40001"
@@ -64,7 +64,8 @@ func code(err error) run.Code {
 	return ""
 }
 
-// codeOfConnection tells the errors of a lost or refused connection.
+// codeOfConnection returns CodeUnavailable for errors of a lost or refused
+// connection.
 func codeOfConnection(err error) run.Code {
 	var connect *pgconn.ConnectError
 	var network net.Error
@@ -73,14 +74,14 @@ func codeOfConnection(err error) run.Code {
 		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed), pgconn.SafeToRetry(err):
 		return run.CodeUnavailable
 	}
-	if strings.Contains(err.Error(), "conn closed") { // pgx has no value for it
+	if strings.Contains(err.Error(), "conn closed") { // pgx exports no error value for it
 		return run.CodeUnavailable
 	}
 	return ""
 }
 
-// repeatable reports whether the database asks for a transaction to be tried
-// again.
+// repeatable reports whether the database requires that the transaction is
+// retried.
 func repeatable(err error) bool {
 	var e *pgconn.PgError
 	return errors.As(err, &e) && (e.Code == serializationFailure || e.Code == deadlockDetected)

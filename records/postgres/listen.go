@@ -8,17 +8,17 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// A connection that was lost is made again after a pause that doubles from
-// minReconnect to maxReconnect.
+// The listener reconnects after a pause that doubles from minReconnect to
+// maxReconnect.
 const (
 	minReconnect = 100 * time.Millisecond
 	maxReconnect = 5 * time.Second
-	// keepAlive is how long a connection may be silent before it is tried: a
-	// peer that has vanished says nothing.
+	// keepAlive is how long a connection may be silent before it is pinged: a
+	// peer that has vanished sends nothing.
 	keepAlive = 30 * time.Second
 )
 
-// listen hears what other processes have changed, until ctx ends.
+// listen receives the notifications of other processes, until ctx ends.
 func (b *backend) listen(ctx context.Context) {
 	pause := minReconnect
 	for {
@@ -26,7 +26,7 @@ func (b *backend) listen(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		b.logger.WarnContext(ctx, "listening for changes failed, connecting again", "error", err)
+		b.logger.WarnContext(ctx, "failed to listen for changes, reconnecting", "error", err)
 		if heard {
 			pause = minReconnect
 		}
@@ -41,17 +41,18 @@ func (b *backend) listen(ctx context.Context) {
 	}
 }
 
-// listenOnce hears until the connection is lost. heard says that it was there.
+// listenOnce receives until the connection is lost. heard reports that it was
+// established.
 func (b *backend) listenOnce(ctx context.Context) (heard bool, err error) {
 	conn, err := pgx.ConnectConfig(ctx, b.config.Copy())
 	if err != nil {
-		return false, fmt.Errorf("connecting: %w", err)
+		return false, fmt.Errorf("connect: %w", err)
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
-		return false, fmt.Errorf("listening: %w", err)
+		return false, fmt.Errorf("listen: %w", err)
 	}
-	// What happened while nobody listened is not known.
+	// Changes before the LISTEN are not known.
 	b.hub.SignalAll()
 	b.wakeUp()
 	for {
@@ -65,10 +66,10 @@ func (b *backend) listenOnce(ctx context.Context) (heard bool, err error) {
 		case err == nil:
 			b.hear(n.Payload)
 		case !silent || conn.IsClosed():
-			return true, fmt.Errorf("waiting: %w", err)
+			return true, fmt.Errorf("wait for notification: %w", err)
 		default:
 			if err := conn.Ping(ctx); err != nil {
-				return true, fmt.Errorf("trying the connection: %w", err)
+				return true, fmt.Errorf("ping: %w", err)
 			}
 		}
 	}

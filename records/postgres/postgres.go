@@ -1,5 +1,5 @@
-// Package postgres keeps the records in a PostgreSQL database, which any number
-// of processes may share.
+// Package postgres stores the records in a PostgreSQL database, which any
+// number of processes may share.
 package postgres
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// The keys of the advisory locks, which a database has to itself.
+// The keys of the advisory locks. The database belongs to Drover alone.
 const (
 	lockMigrations = 0x64726f7665720001 // "drover" and a number
 	lockSequencer  = 0x64726f7665720002
@@ -39,14 +39,14 @@ var migrations embed.FS
 type Options struct {
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// Observer is told what was committed; nil means nobody is.
+	// Observer is notified of commits; nil means none.
 	Observer records.Observer
 	// Keys encrypt secrets; nil means that they are stored in the clear.
 	Keys *keyring.Ring
-	// Logger is told what happens behind the calls; nil means nobody is.
+	// Logger logs background errors; nil discards them.
 	Logger *slog.Logger
-	// MaxConns is how many connections calls may use; 0 means 16. Two more are
-	// used to tell other processes of changes and to be told.
+	// MaxConns is how many connections calls may use; 0 means 16. Two more
+	// announce and receive changes.
 	MaxConns int
 }
 
@@ -57,7 +57,7 @@ type Store struct {
 
 var _ records.Store = (*Store)(nil)
 
-// Open connects to the database of a connection string or URL, and brings it
+// Open connects to the database of a connection string or URL, and migrates it
 // to the schema of this build. Errors: invalid (the connection string),
 // unavailable (the database does not answer), not_supported (its schema is
 // newer than this build). Close must be called.
@@ -85,9 +85,9 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 	return &Store{Store: sqlstore.New(b, dialect(), schema, hub, sqlstore.Options{Now: opts.Now, Observer: opts.Observer, Keys: opts.Keys})}, nil
 }
 
-// tune sets what every connection needs. All statements here are meant to go
-// by an index; where tables have no statistics yet, the planner would guess
-// otherwise, and compile what it takes to be long.
+// tune sets the settings of every connection. All statements are designed to
+// use an index. Without table statistics the planner would choose otherwise,
+// and compile statements that it estimates to be long.
 func tune(config *pgx.ConnConfig) {
 	for name, value := range map[string]string{
 		"application_name": "drover", "enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "jit": "off",
@@ -98,18 +98,18 @@ func tune(config *pgx.ConnConfig) {
 	}
 }
 
-// migrate brings the database to the schema of this build, one process at a
+// migrate migrates the database to the schema of this build, one process at a
 // time.
 func migrate(ctx context.Context, db *sql.DB) (*sqlstore.Schema, error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
-	// The lock is released with the connection, which must not go back to the
-	// pool with it.
+	// The lock is released with the connection, which must not return to the
+	// pool with the lock.
 	defer conn.Close()
 	if _, err := conn.ExecContext(ctx, `SELECT pg_advisory_lock($1)`, int64(lockMigrations)); err != nil {
-		return nil, fmt.Errorf("locking the schema: %w", err)
+		return nil, fmt.Errorf("lock the schema: %w", err)
 	}
 	schema, err := sqlstore.NewSchema(goose.DialectPostgres, db, migrations)
 	if err == nil {

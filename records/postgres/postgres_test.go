@@ -20,13 +20,13 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testenv.Parallel(3) // they wait for the server
+	testenv.Parallel(3) // the tests mostly wait for the server
 	goleak.VerifyTestMain(m)
 }
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	testenv.RequirePostgres(t) // told once where there is none
+	testenv.RequirePostgres(t) // reports once that there is no server
 	recordstest.Run(t, func(t *testing.T) recordstest.Open {
 		t.Helper()
 		dsn := testenv.RequirePostgres(t)
@@ -106,7 +106,7 @@ func TestOpen_refused(t *testing.T) {
 }
 
 // TestStore_lost_connections ends every connection of a store, as a restart of
-// the server does: calls work again, and so does hearing from other processes.
+// the server does: the calls and the listener recover.
 func TestStore_lost_connections(t *testing.T) {
 	t.Parallel()
 	dsn := testenv.RequirePostgres(t)
@@ -151,7 +151,7 @@ func errText(err error) string {
 	return err.Error()
 }
 
-// TestStore_numbers_what_others_left finds an event of a process that died
+// TestStore_numbers_what_others_left numbers an event of a process that died
 // between its commit and the numbering.
 func TestStore_numbers_what_others_left(t *testing.T) {
 	t.Parallel()
@@ -176,15 +176,15 @@ func TestStore_numbers_what_others_left(t *testing.T) {
 	select {
 	case <-signal:
 	case <-time.After(10 * time.Second):
-		t.Fatal("no signal came")
+		t.Fatal("no signal")
 	}
 	events, err := s.ReadEvents(t.Context(), run.EventQuery{Run: r.ID}, 10)
 	require.NoError(t, err)
 	require.Len(t, events, 2)
 }
 
-// TestStore_late_commits has transactions commit in another order than they
-// began: a reader that goes on from the last number that it saw misses none.
+// TestStore_late_commits commits transactions in another order than they began:
+// a reader that continues from the last number that it saw misses none.
 func TestStore_late_commits(t *testing.T) {
 	t.Parallel()
 	dsn := testenv.RequirePostgres(t)
@@ -205,7 +205,7 @@ func TestStore_late_commits(t *testing.T) {
 	const rounds = 5
 	var late []*sql.Tx
 	for range rounds {
-		// It has its place in the table now, and commits after all that follow.
+		// Its row has an id now, and commits after all rows that follow.
 		tx, err := raw(t, dsn).BeginTx(t.Context(), nil)
 		require.NoError(t, err)
 		_, err = tx.ExecContext(t.Context(), `INSERT INTO events (type, at, run_id, group_path, phase, result, reason, task, status, attempt, executor)
@@ -218,7 +218,7 @@ func TestStore_late_commits(t *testing.T) {
 	}
 	for i, tx := range slices.Backward(late) {
 		require.NoError(t, tx.Commit())
-		create(t, stores[i%2]) // whose numbering finds the other's too
+		create(t, stores[i%2]) // its numbering includes the other's event
 		read(2*rounds + 2*(rounds-i))
 	}
 	lates := 0
@@ -235,7 +235,8 @@ func TestStore_many_runs_in_one_announcement(t *testing.T) {
 	t.Parallel()
 	dsn := testenv.RequirePostgres(t)
 	here, there := open(t, dsn), open(t, dsn)
-	// While another holds the sequencer's lock, announcements gather.
+	// Announcements accumulate while this transaction holds the sequencer's
+	// lock.
 	tx, err := raw(t, dsn).BeginTx(t.Context(), nil)
 	require.NoError(t, err)
 	_, err = tx.ExecContext(t.Context(), "SELECT pg_advisory_xact_lock($1)", int64(0x64726f7665720002))
@@ -260,7 +261,8 @@ func TestStore_many_runs_in_one_announcement(t *testing.T) {
 	}
 }
 
-// TestStore_statement_timeout maps what the server itself gives up.
+// TestStore_statement_timeout checks the codes of statements that the server
+// cancels.
 func TestStore_statement_timeout(t *testing.T) {
 	t.Parallel()
 	dsn := testenv.RequirePostgres(t)

@@ -14,18 +14,18 @@ import (
 
 func archiveTests() map[string]func(t *testing.T, d *database) {
 	return map[string]func(t *testing.T, d *database){
-		"a_step_is_saved_once":      testArchiveOnce,
-		"only_the_claim_counts":     testArchiveClaims,
-		"secrets_of_a_claim":        testClaimSecrets,
-		"uncommitted_is_garbage":    testArchiveGarbage,
-		"workspaces_by_level":       testWorkspaces,
-		"caches":                    testCaches,
-		"a_cache_is_written_once":   testCacheOnce,
-		"artifacts_of_kept_tasks":   testArtifactsKept,
-		"expire":                    testArchivesExpire,
-		"caches_expire":             testCachesExpire,
-		"restarted_while_it_is_old": testArchivesRace,
-		"keys_of_the_service":       testServiceKey,
+		"a_step_is_saved_once":       testArchiveOnce,
+		"only_the_claim_counts":      testArchiveClaims,
+		"secrets_of_a_claim":         testClaimSecrets,
+		"uncommitted_is_garbage":     testArchiveGarbage,
+		"workspaces_by_level":        testWorkspaces,
+		"caches":                     testCaches,
+		"a_cache_is_written_once":    testCacheOnce,
+		"artifacts_of_kept_tasks":    testArtifactsKept,
+		"expire":                     testArchivesExpire,
+		"caches_expire":              testCachesExpire,
+		"restarted_while_it_expires": testArchivesRace,
+		"keys_of_the_service":        testServiceKey,
 	}
 }
 
@@ -50,7 +50,7 @@ func pipeline() *run.Spec {
 	}}
 }
 
-// at brings tasks of a run to their first claim.
+// at queues and claims tasks of a run, and returns their keys.
 func at(t *testing.T, s records.Store, id run.ID, tasks ...int) (keys []run.Key) {
 	t.Helper()
 	for _, n := range tasks {
@@ -108,7 +108,7 @@ func testArchiveOnce(t *testing.T, d *database) {
 	saved, err = s.SavedArchive(t.Context(), step(key, 0), "", "")
 	require.NoError(t, err)
 	require.Equal(t, first, *saved)
-	require.Equal(t, first, save(t, s, step(key, 0), workspace("o2", 6)), "what is there stands")
+	require.Equal(t, first, save(t, s, step(key, 0), workspace("o2", 6)), "the first archive stays")
 	require.Equal(t, []string{"o2"}, leftObjects(t, s))
 	again := records.Archive{Kind: run.ArchiveArtifact, Name: "report", Object: "o3", Tests: &run.TestSummary{Tests: 3, Failed: 1, FailedNames: []string{"x"}}}
 	save(t, s, step(key, 2), again)
@@ -117,7 +117,7 @@ func testArchiveOnce(t *testing.T, d *database) {
 	require.Len(t, artifacts, 1)
 	require.Equal(t, again.Tests, artifacts[0].Tests)
 
-	// A new attempt saves anew, and only what it saved counts.
+	// A new attempt saves again, and only its archives count.
 	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{queued(0, 2, 1)}})
 	key.Attempt = 2
 	claim(t, s, key)
@@ -141,7 +141,7 @@ func testArchiveOnce(t *testing.T, d *database) {
 		{Task: 4, Status: run.StatusSkipped},
 	}, Result: run.ResultSuccess, Finish: true})
 	require.NoError(t, s.DeleteRun(t.Context(), id))
-	require.ElementsMatch(t, []string{"o1", "o3", "o4"}, leftObjects(t, s), "of all attempts")
+	require.ElementsMatch(t, []string{"o1", "o3", "o4"}, leftObjects(t, s), "the objects of all attempts")
 	stats, err := s.ArchiveStats(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, run.ArchiveStat{}, stats[run.ArchiveArtifact])
@@ -175,7 +175,7 @@ func testArchiveClaims(t *testing.T, d *database) {
 	requireCode(t, run.CodeConflict, err)
 	requireCode(t, run.CodeConflict, s.MayRead(t.Context(), step(key, 0), "mine"))
 
-	// Any member of a set may go on with what one of them claimed.
+	// Any member of a set may continue what one of them claimed.
 	member := func(id string) run.Executor {
 		e := executor(id)
 		e.Set = "set"
@@ -217,7 +217,7 @@ func testArchiveGarbage(t *testing.T, d *database) {
 	require.NoError(t, s.PutObject(t.Context(), "lost", lease))
 	require.Empty(t, leftObjects(t, s))
 	d.clock.advance(lease / 2)
-	require.NoError(t, s.PutObject(t.Context(), "slow", lease), "it goes on")
+	require.NoError(t, s.PutObject(t.Context(), "slow", lease), "the lease is extended")
 	d.clock.advance(lease * 3 / 4)
 	taken, err := s.TakeObjects(t.Context(), 100, lease)
 	require.NoError(t, err)
@@ -227,13 +227,13 @@ func testArchiveGarbage(t *testing.T, d *database) {
 	requireCode(t, run.CodeGone, err)
 	saved, err := s.SavedArchive(t.Context(), step(key, 0), "", "")
 	require.NoError(t, err)
-	require.Nil(t, saved, "nothing of it is seen")
+	require.Nil(t, saved, "an uncommitted archive is not visible")
 	save(t, s, step(key, 0), workspace("slow", 1))
-	require.NoError(t, s.DoneObjects(t.Context(), []string{"slow"}), "it is no garbage")
+	require.NoError(t, s.DoneObjects(t.Context(), []string{"slow"}), "a committed object is not removed")
 	require.NoError(t, s.MayRead(t.Context(), step(key, 0), "slow"))
-	require.Empty(t, leftObjects(t, s), "it is being removed")
+	require.Empty(t, leftObjects(t, s), "the object is leased")
 	d.clock.advance(2 * lease)
-	require.Equal(t, []string{"lost"}, leftObjects(t, s), "who took it is gone")
+	require.Equal(t, []string{"lost"}, leftObjects(t, s), "the lease has ended")
 	require.Empty(t, leftObjects(t, s))
 }
 
@@ -285,7 +285,7 @@ func testCaches(t *testing.T, d *database) {
 	require.Equal(t, "own go-1", find(both, []string{"go-"}), "its own scope first")
 	require.Equal(t, "trusted go-1", find([]string{"trusted"}, []string{"go-"}), "the newest")
 	require.Equal(t, "trusted go-2", find([]string{"trusted"}, []string{"go-9", "go-2", "go-"}))
-	require.Empty(t, find(both, []string{"go-3", "g_-", "%"}), "of no other scope")
+	require.Empty(t, find(both, []string{"go-3", "g_-", "%"}), "caches of other scopes are not found")
 	require.Equal(t, "own GO-1", find(both, []string{"GO"}))
 	saved, err := s.SavedArchive(t.Context(), c, "own", "go-1")
 	require.NoError(t, err)
@@ -340,7 +340,7 @@ func testArtifactsKept(t *testing.T, d *database) {
 	require.NoError(t, s.MayRead(t.Context(), step(later[0], 0), "w"))
 
 	require.NoError(t, s.DeleteRun(t.Context(), r.ID))
-	require.Equal(t, []string{"not kept"}, leftObjects(t, s), "the other run names them")
+	require.Equal(t, []string{"not kept"}, leftObjects(t, s), "the other run refers to them")
 	finishPipeline(t, s, next.ID)
 	require.NoError(t, s.DeleteRun(t.Context(), next.ID))
 	require.ElementsMatch(t, []string{"o", "w"}, leftObjects(t, s))
@@ -390,7 +390,7 @@ func testArchivesExpire(t *testing.T, d *database) {
 	artifacts, err := s.Artifacts(t.Context(), r.ID)
 	require.NoError(t, err)
 	require.Len(t, artifacts, 1)
-	require.Empty(t, artifacts[0].Object, "that there was one is told")
+	require.Empty(t, artifacts[0].Object, "the row of a removed artifact stays")
 	next := restarted(t, s, r.ID)
 	begin(t, s, next.ID)
 	found, err := s.Workspaces(t.Context(), step(at(t, s, next.ID, 3)[0], 0))
@@ -422,7 +422,7 @@ func testCachesExpire(t *testing.T, d *database) {
 	require.Zero(t, expire(run.ArchiveRetention{}, 10))
 	require.Zero(t, expire(run.ArchiveRetention{CacheBytes: 40, CacheUnused: run.Duration(4 * time.Hour)}, 10))
 	require.Equal(t, records.Expired{Archives: 1, Bytes: 10}, expire(run.ArchiveRetention{CacheBytes: 35}, 10))
-	require.Equal(t, []string{"o-b"}, leftObjects(t, s), "the one that was used longest ago")
+	require.Equal(t, []string{"o-b"}, leftObjects(t, s), "the least recently used cache")
 	d.clock.advance(90 * time.Minute)
 	unused := run.ArchiveRetention{CacheUnused: run.Duration(2 * time.Hour)}
 	require.Equal(t, records.Expired{Archives: 1, Bytes: 10, More: true}, expire(unused, 1))
@@ -433,8 +433,8 @@ func testCachesExpire(t *testing.T, d *database) {
 	require.NotNil(t, found)
 }
 
-// testArchivesRace removes archives while runs are made of theirs: each object
-// is garbage when the last that names it is gone, and not before.
+// testArchivesRace removes archives while runs are restarted: each object
+// becomes garbage when its last reference is dropped, and not before.
 func testArchivesRace(t *testing.T, d *database) {
 	stores := []records.Store{d.store(t), d.store(t)}
 	s := stores[0]

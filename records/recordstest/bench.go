@@ -11,7 +11,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Bench measures the calls of which each run and task costs some.
+// Bench measures the calls whose number grows with the runs and tasks.
 func Bench(b *testing.B, open func(b *testing.B) records.Store) {
 	b.Run("CreateRun/tasks=1", func(b *testing.B) {
 		s, n := open(b), newRun(b, oneTask("/bench/one"))
@@ -84,7 +84,7 @@ func Bench(b *testing.B, open func(b *testing.B) records.Store) {
 	benchGroups(b, open)
 }
 
-// life is all that the records see of a run of one task.
+// life makes all calls of a run of one task.
 func life(b *testing.B, s records.Store, n records.NewRun) {
 	b.Helper()
 	ctx := b.Context()

@@ -9,8 +9,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// benchGroups measures the calls on runs of a change group, also of one for
-// which thousands wait.
+// benchGroups measures the calls on runs of a change group, also with thousands
+// of waiting runs.
 func benchGroups(b *testing.B, open func(b *testing.B) records.Store) {
 	b.Run("Group/life/limit=0", func(b *testing.B) {
 		s, n := open(b), newRun(b, grouped(3, "g"))
@@ -72,7 +72,7 @@ func benchGroups(b *testing.B, open func(b *testing.B) records.Store) {
 	})
 }
 
-// eachNext calls fn with one that holds a slot, again and again.
+// eachNext calls fn repeatedly with the run that holds the slot.
 func eachNext(b *testing.B, crowd func(b *testing.B) (records.Store, run.ID), fn func(s records.Store, holder run.ID)) {
 	b.Helper()
 	s, _ := crowd(b)

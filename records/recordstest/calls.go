@@ -11,15 +11,15 @@ import (
 
 func callTests() map[string]func(t *testing.T, d *database) {
 	return map[string]func(t *testing.T, d *database){
-		"Start/manual":          testStart,
-		"Start/wrong_phase":     testStartWrongPhase,
-		"Cancel":                testCancel,
-		"Stop":                  testStop,
-		"Approve":               testApprove,
-		"Approve/by_one_only":   testApproveOnce,
-		"Annotate/run_and_task": testAnnotate,
-		"CloseLost":             testCloseLost,
-		"CloseLost/queued":      testCloseLostQueued,
+		"Start/manual":                testStart,
+		"Start/wrong_phase":           testStartWrongPhase,
+		"Cancel":                      testCancel,
+		"Stop":                        testStop,
+		"Approve":                     testApprove,
+		"Approve/by_one_subject_only": testApproveOnce,
+		"Annotate/run_and_task":       testAnnotate,
+		"CloseLost":                   testCloseLost,
+		"CloseLost/queued":            testCloseLostQueued,
 	}
 }
 
@@ -36,7 +36,7 @@ func testStart(t *testing.T, d *database) {
 	require.NoError(t, err)
 	require.Equal(t, run.PhaseQueued, standing.Phase, "it is not admitted")
 	require.NoError(t, s.StartRun(t.Context(), r.ID, nil))
-	require.Equal(t, run.PhaseRunning, get(t, s, r.ID).Phase, "whoever reads next sees it running")
+	require.Equal(t, run.PhaseRunning, get(t, s, r.ID).Phase, "the next read returns it as running")
 	requireCode(t, run.CodeWrongPhase, s.StartRun(t.Context(), r.ID, nil))
 	require.Equal(t, []records.OutboxKind{records.OutboxStart, records.OutboxAdmit}, drain(t, s))
 	begin(t, s, r.ID)

@@ -14,7 +14,7 @@ func changeGroupTests() map[string]func(t *testing.T, d *database) {
 		"limit":                       testGroupLimit,
 		"priority_then_first_come":    testGroupOrder,
 		"all_groups_or_none":          testGroupsTogether,
-		"nobody_overtakes":            testGroupNoOvertaking,
+		"no_overtaking":               testGroupNoOvertaking,
 		"no_limit":                    testGroupNoLimit,
 		"manual":                      testGroupManual,
 		"setup_error":                 testGroupSetupError,
@@ -32,7 +32,7 @@ func changeGroupTests() map[string]func(t *testing.T, d *database) {
 		"list":                        testGroupList,
 		"filter":                      testGroupFilter,
 		"waits":                       testGroupWaits,
-		"places":                      testPlaces,
+		"queue_positions":             testPlaces,
 		"many_waiting":                testGroupManyWaiting,
 		"race/create":                 testGroupRaceCreate,
 		"race/all":                    testGroupRaceAll,
@@ -80,8 +80,8 @@ func finish(t testing.TB, s records.Store, id run.ID) {
 	require.NoError(t, err)
 }
 
-// grantAll does what the workflows of groups do: it grants what the outbox
-// says, until there is nothing more, and returns who was let in.
+// grantAll does the work of the change-group workflows: it grants slots for the
+// outbox rows until there are none left, and returns the admitted runs.
 func grantAll(t testing.TB, s records.Store) []run.ID {
 	t.Helper()
 	var in []run.ID
@@ -125,7 +125,7 @@ func testGroupLimit(t *testing.T, d *database) {
 	finish(t, s, a.ID)
 	require.Equal(t, []run.ID{b.ID}, grantAll(t, s))
 	got := get(t, s, b.ID)
-	require.Equal(t, run.PhaseRunning, got.Phase, "in the transaction that let it in")
+	require.Equal(t, run.PhaseRunning, got.Phase, "the transaction that admits it starts it")
 	require.False(t, got.StartedAt.IsZero())
 	begin(t, s, b.ID)
 	finish(t, s, b.ID)
@@ -161,7 +161,7 @@ func testGroupsTogether(t *testing.T, d *database) {
 	finish(t, s, inG.ID)
 	require.Empty(t, grantAll(t, s))
 	running, _ := members(t, s, "g")
-	require.Empty(t, running, "it takes no slot before it gets all")
+	require.Empty(t, running, "a run takes all slots or none")
 	waits, err := s.Waits(t.Context(), both.ID)
 	require.NoError(t, err)
 	require.Equal(t, []records.GroupWait{{Group: "g", MaxRunning: 1, Place: 1}, {Group: "h", MaxRunning: 1, Holding: 1, Holders: []run.ID{inH.ID}, Place: 1}}, waits)
@@ -177,9 +177,9 @@ func testGroupNoOvertaking(t *testing.T, d *database) {
 	both := create(t, s, grouped(3, "g", "h"))
 	later := create(t, s, grouped(3, "g"))
 	_, waiting := members(t, s, "g")
-	require.Equal(t, []run.ID{both.ID, later.ID}, waiting, "who waits for another group too keeps its place")
+	require.Equal(t, []run.ID{both.ID, later.ID}, waiting, "a run that waits for another group too keeps its position")
 	require.NoError(t, s.CancelRun(t.Context(), both.ID, nil))
-	require.Equal(t, []run.ID{later.ID}, grantAll(t, s), "until it is gone")
+	require.Equal(t, []run.ID{later.ID}, grantAll(t, s), "the next run is admitted once the first is cancelled")
 	finish(t, s, inH.ID)
 	require.Empty(t, grantAll(t, s))
 }
@@ -196,7 +196,7 @@ func testGroupNoLimit(t *testing.T, d *database) {
 	limit(t, s, "g", 1, run.OnBusyQueue)
 	late := create(t, s, grouped(3, "g"))
 	for i, id := range ids {
-		require.Empty(t, grantAll(t, s), "a lower limit stops nobody")
+		require.Empty(t, grantAll(t, s), "a lower limit stops no run")
 		finish(t, s, id)
 		if i == len(ids)-1 {
 			require.Equal(t, []run.ID{late.ID}, grantAll(t, s))
@@ -214,10 +214,10 @@ func testGroupManual(t *testing.T, d *database) {
 	require.Empty(t, running)
 	require.Equal(t, []run.ID{a.ID, b.ID}, queued)
 	require.NoError(t, s.StartRun(t.Context(), b.ID, nil))
-	require.Equal(t, run.PhaseRunning, get(t, s, b.ID).Phase, "whoever reads next sees it running")
+	require.Equal(t, run.PhaseRunning, get(t, s, b.ID).Phase, "the next read returns it as running")
 	require.NoError(t, s.StartRun(t.Context(), a.ID, nil))
 	require.Equal(t, run.PhaseQueued, get(t, s, a.ID).Phase)
-	require.NoError(t, s.StartRun(t.Context(), a.ID, nil), "it waits already")
+	require.NoError(t, s.StartRun(t.Context(), a.ID, nil), "the run waits already")
 	finish(t, s, b.ID)
 	require.Equal(t, []run.ID{a.ID}, grantAll(t, s))
 	requireCode(t, run.CodeWrongPhase, s.StartRun(t.Context(), a.ID, nil))
@@ -238,11 +238,11 @@ func testGroupRaised(t *testing.T, d *database) {
 	limit(t, s, "g", 0, run.OnBusyQueue)
 	require.Equal(t, []run.ID{ids[1], ids[2]}, grantAll(t, s))
 	running, _ := members(t, s, "g")
-	require.Equal(t, []run.ID{first, ids[3], ids[0], ids[1], ids[2]}, running, "in the order in which they got their slots")
+	require.Equal(t, []run.ID{first, ids[3], ids[0], ids[1], ids[2]}, running, "in the order of admission")
 }
 
-// testGroupRaisedPastOthers has more runs wait than one transaction lets in,
-// the first of them also for another group.
+// testGroupRaisedPastOthers queues more runs than one transaction admits, the
+// first of them also for another group.
 func testGroupRaisedPastOthers(t *testing.T, d *database) {
 	s := d.store(t)
 	limit(t, s, "g", 1, run.OnBusyQueue)
@@ -374,7 +374,7 @@ func testGroupFilter(t *testing.T, d *database) {
 	finish(t, s, a.ID)
 	page, err = s.ListRuns(t.Context(), run.ListQuery{ChangeGroups: []string{"g"}, Phases: []run.Phase{run.PhaseFinished}})
 	require.NoError(t, err)
-	require.Len(t, page.Runs, 1, "it is of the group also when it holds no slot any more")
+	require.Len(t, page.Runs, 1, "a finished run is still of the group")
 }
 
 func testPlaces(t *testing.T, d *database) {

@@ -34,7 +34,7 @@ func testGroupCancelQueued(t *testing.T, d *database) {
 	c := create(t, s, grouped(3, "g"))
 	running, waiting := members(t, s, "g")
 	require.Equal(t, []run.ID{a.ID}, running)
-	require.Equal(t, []run.ID{c.ID}, waiting, "the newest only")
+	require.Equal(t, []run.ID{c.ID}, waiting, "only the newest run waits")
 	got := get(t, s, b.ID)
 	require.Equal(t, run.PhaseCancelled, got.Phase)
 	require.Contains(t, got.Reason, string(c.ID))
@@ -53,17 +53,18 @@ func testGroupStopRunning(t *testing.T, d *database) {
 	c := create(t, s, grouped(3, "g"))
 	standing, err := s.Begin(t.Context(), a.ID)
 	require.NoError(t, err)
-	require.True(t, standing.StopWanted, "the one that holds longest")
+	require.True(t, standing.StopWanted, "the run that has held its slot the longest is stopped")
 	require.Contains(t, get(t, s, a.ID).Reason, string(c.ID))
 	standing, err = s.Begin(t.Context(), b.ID)
 	require.NoError(t, err)
 	require.False(t, standing.StopWanted)
 	_, waiting := members(t, s, "g")
-	require.Equal(t, []run.ID{c.ID}, waiting, "until the other has ended")
+	require.Equal(t, []run.ID{c.ID}, waiting, "the new run waits until the stopped one has ended")
 	finish(t, s, a.ID)
 	require.Equal(t, []run.ID{c.ID}, grantAll(t, s))
 
-	// One more is stopped for the next, and not again for the same.
+	// One more run is stopped for the next run, and none again for the same
+	// run.
 	e := create(t, s, grouped(3, "g"))
 	for id, wanted := range map[run.ID]bool{b.ID: true, c.ID: false} {
 		standing, err = s.Begin(t.Context(), id)
@@ -73,7 +74,7 @@ func testGroupStopRunning(t *testing.T, d *database) {
 	limit(t, s, "g", 2, run.OnBusyQueue)
 	f := create(t, s, grouped(3, "g"))
 	limit(t, s, "g", 2, run.OnBusyStopRunning)
-	h := create(t, s, grouped(3, "g")) // all that can be stopped are: it waits behind e and f
+	h := create(t, s, grouped(3, "g")) // all runs that can be stopped are stopping: h waits behind e and f
 	finish(t, s, b.ID)
 	require.Equal(t, []run.ID{e.ID}, grantAll(t, s))
 	standing, err = s.Begin(t.Context(), c.ID)
@@ -85,8 +86,8 @@ func testGroupStopRunning(t *testing.T, d *database) {
 	require.Equal(t, []run.ID{h.ID}, grantAll(t, s))
 }
 
-// testGroupStopNotBegun: a run that has a slot and has not begun cannot be
-// stopped; it is cancelled, and the new one is in at once.
+// testGroupStopNotBegun checks that a run that has a slot and has not begun is
+// cancelled instead of stopped, and that the new run is admitted at once.
 func testGroupStopNotBegun(t *testing.T, d *database) {
 	s := d.store(t)
 	limit(t, s, "g", 1, run.OnBusyStopRunning)
@@ -102,8 +103,8 @@ func testGroupStopNotBegun(t *testing.T, d *database) {
 	require.ElementsMatch(t, []records.OutboxKind{records.OutboxStart, records.OutboxCancel, records.OutboxStart}, drain(t, s))
 }
 
-// testGroupStopSecondGroup: a run that gave way in one group makes room in
-// another one too, where nobody else has to.
+// testGroupStopSecondGroup checks that a run preempted in one group frees its
+// slot in another group too, so that no second run is preempted there.
 func testGroupStopSecondGroup(t *testing.T, d *database) {
 	s := d.store(t)
 	limit(t, s, "g", 1, run.OnBusyStopRunning)
@@ -116,8 +117,8 @@ func testGroupStopSecondGroup(t *testing.T, d *database) {
 	require.Equal(t, []run.ID{other.ID, c.ID}, running)
 }
 
-// testGroupRejectFirst: what is refused by one group has nobody give way in
-// another.
+// testGroupRejectFirst checks that a run rejected by one group preempts no run
+// in another.
 func testGroupRejectFirst(t *testing.T, d *database) {
 	s := d.store(t)
 	limit(t, s, "g", 1, run.OnBusyStopRunning)
@@ -140,5 +141,5 @@ func testGroupCancelMany(t *testing.T, d *database) {
 	c := create(t, s, grouped(5, "g"))
 	running, queued := members(t, s, "g")
 	require.Equal(t, []run.ID{a.ID}, running)
-	require.Equal(t, []run.ID{c.ID}, queued, "all others are cancelled, whatever their priority")
+	require.Equal(t, []run.ID{c.ID}, queued, "all others are cancelled, regardless of their priority")
 }

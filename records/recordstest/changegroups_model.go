@@ -14,7 +14,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// testGroupModel does what clients and workflows may do in any order, and
+// testGroupModel makes the calls of clients and workflows in random order, and
 // compares all groups with a model after each step.
 func testGroupModel(t *testing.T, d *database) {
 	s := d.store(t)
@@ -38,7 +38,7 @@ func testGroupModel(t *testing.T, d *database) {
 			m.check()
 		}
 		for range rapid.IntRange(5, 35).Draw(rt, "steps") {
-			// The clock may stand still: then ids tell who came first.
+			// The clock may stand still: then ids decide the order.
 			now = now.Add(time.Duration(rapid.IntRange(0, 1).Draw(rt, "passed")) * time.Millisecond)
 			d.clock.fixed.Store(now.UnixNano())
 			m.at(now)
@@ -57,7 +57,7 @@ type modelGroup struct {
 	policy run.OnBusy
 }
 
-// How a run stands in its groups.
+// standingAs is the slot state of a run in its groups.
 type standingAs int
 
 const (
@@ -85,7 +85,7 @@ func (r *modelRun) before(o *modelRun) bool {
 	return cmp.Or(cmp.Compare(r.priority, o.priority), cmp.Compare(r.since, o.since), cmp.Compare(r.id, o.id)) < 0
 }
 
-// groupModel says how change groups stand after some calls.
+// groupModel is the expected model of change groups.
 type groupModel struct {
 	t  *testing.T
 	rt *rapid.T
@@ -95,7 +95,7 @@ type groupModel struct {
 	groups   map[string]*modelGroup
 	runs     []*modelRun
 	versions run.Token
-	old      []run.Token // as they were read at some time
+	old      []run.Token // tokens read in earlier steps
 
 	now     int64
 	ticks   int64
@@ -107,7 +107,7 @@ func (m *groupModel) at(now time.Time) {
 	m.now, m.ticks, m.changed = now.UnixNano(), 0, map[string]bool{}
 }
 
-// members returns the runs that stand in a group so, in order.
+// members returns the runs in a slot state of a group, in order.
 func (m *groupModel) members(name string, as standingAs) []*modelRun {
 	var out []*modelRun
 	for _, r := range m.runs {
@@ -127,7 +127,8 @@ func (m *groupModel) members(name string, as standingAs) []*modelRun {
 	return out
 }
 
-// ahead counts those who hold a slot of a group, and those who wait before r.
+// ahead counts the runs that hold a slot of a group, and those that wait ahead
+// of r.
 func (m *groupModel) ahead(name string, r *modelRun) (holding, before int) {
 	for _, o := range m.members(name, inLine) {
 		if o.before(r) {
@@ -153,8 +154,8 @@ func (m *groupModel) touch(names ...string) {
 	}
 }
 
-// enter lets a run in if it may be, after others gave way, and reports whether
-// it was not refused.
+// enter admits a run if possible, after preempting others, and reports whether
+// it was not rejected.
 func (m *groupModel) enter(r *modelRun) bool {
 	r.since = m.now
 	for _, name := range r.groups {
@@ -208,7 +209,7 @@ func (m *groupModel) end(r *modelRun, phase run.Phase) {
 	m.touch(r.groups...)
 }
 
-// letIn does what Grant does.
+// letIn is the model of Grant.
 func (m *groupModel) letIn(name string) []run.ID {
 	var ids []run.ID
 	for _, r := range m.members(name, inLine) {
@@ -221,7 +222,7 @@ func (m *groupModel) letIn(name string) []run.ID {
 		ids = append(ids, r.id)
 		for _, name := range r.groups {
 			if limit := m.groups[name].limit; limit > 0 {
-				require.LessOrEqual(m.rt, len(m.members(name, holds)), limit, "who is let in is let in below the limit")
+				require.LessOrEqual(m.rt, len(m.members(name, holds)), limit, "runs are admitted only below the limit")
 			}
 		}
 	}
@@ -289,12 +290,12 @@ func (m *groupModel) checkWaits() {
 	}
 }
 
-// nobodyForgotten checks that nobody waits who could be let in, after all that
-// was told was granted.
+// nobodyForgotten checks that no admissible run waits after all grants in the
+// outbox were delivered.
 func (m *groupModel) nobodyForgotten() {
 	for _, name := range m.names {
 		for _, r := range m.members(name, inLine) {
-			require.False(m.rt, m.fits(r), "run %s waits for nothing", r.id)
+			require.False(m.rt, m.fits(r), "run %s is admissible and waits", r.id)
 		}
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// testTokenRace has many clients that limit a group themselves: each starts a
-// run of its own once it has read that less than two are running.
+// testTokenRace runs many clients that limit a group themselves: each starts
+// its own run once it has read that fewer than two are running.
 func testTokenRace(t *testing.T, d *database) {
 	s := d.store(t)
 	const clients, most = 50, 2
@@ -79,8 +79,8 @@ func atOnce(t *testing.T, s records.Store, most int) {
 	require.Empty(t, running)
 }
 
-// testGroupRaceCreate has many clients create runs of the same groups at once,
-// where those before must give way.
+// testGroupRaceCreate creates runs of the same groups concurrently, where
+// earlier runs must be preempted.
 func testGroupRaceCreate(t *testing.T, d *database) {
 	for _, policy := range []run.OnBusy{run.OnBusyCancelQueued, run.OnBusyStopRunning} {
 		a, b := d.store(t), d.store(t)
@@ -97,9 +97,9 @@ func testGroupRaceCreate(t *testing.T, d *database) {
 	}
 }
 
-// empty ends the runs that hold a slot, and grants what becomes free, until
-// nobody is left in the groups. Somebody always holds one as long as others
-// wait, if not in each group: the first in one may wait for another.
+// empty ends the runs that hold a slot, and grants the freed slots, until no
+// run is left in the groups. While runs wait, a run holds a slot of some group,
+// if not of each: the first in one queue may wait for another group.
 func empty(t *testing.T, s records.Store, limits map[string]int) {
 	t.Helper()
 	for {
@@ -119,15 +119,16 @@ func empty(t *testing.T, s records.Store, limits map[string]int) {
 		if len(in)+waiting == 0 {
 			return
 		}
-		require.NotEmpty(t, in, "%d wait, and nobody holds a slot", waiting)
+		require.NotEmpty(t, in, "%d runs wait, and none holds a slot", waiting)
 		for id := range in {
 			finish(t, s, id)
 		}
 	}
 }
 
-// testGroupRaceAll has clients, workflows and the pump work on the same groups
-// at once. In the end all runs have run, and never more than their groups let.
+// testGroupRaceAll runs clients, workflows and the outbox dispatcher on the
+// same groups concurrently. In the end all runs have run, and never more than
+// their groups' limits at a time.
 func testGroupRaceAll(t *testing.T, d *database) {
 	a, b := d.store(t), d.store(t)
 	groups := []string{"g", "h", "i"}
@@ -183,7 +184,8 @@ func testGroupRaceAll(t *testing.T, d *database) {
 	}
 }
 
-// runThrough does what the workflow of a run does; or its client cancels it.
+// runThrough does the work of a run's workflow, or cancels the run as its
+// client.
 func runThrough(ctx context.Context, s records.Store, id run.ID, cancel bool) error {
 	if cancel {
 		if err := s.CancelRun(ctx, id, nil); run.CodeOf(err) != run.CodeWrongPhase {
@@ -209,7 +211,7 @@ func runThrough(ctx context.Context, s records.Store, id run.ID, cancel bool) er
 	}
 }
 
-// pumpUntil grants what the outbox says until done is closed.
+// pumpUntil delivers grants from the outbox until done is closed.
 func pumpUntil(ctx context.Context, s records.Store, done <-chan struct{}) error {
 	for {
 		rows, err := s.TakeOutbox(ctx, 100, time.Minute)

@@ -10,13 +10,13 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// step makes one call that may be made, in the store and in the model.
+// step makes one call that is possible, in the store and in the model.
 func (m *groupModel) step() {
 	steps := map[string]func(r *modelRun){
 		"begin": m.begin, "finish": m.finish, "cancel": m.cancel, "stop": m.stop, "start": m.start, "annotate": m.annotate,
 		"lost": m.lost, "delete": m.delete,
 	}
-	// What comes first is drawn more often.
+	// rapid draws earlier entries more often.
 	switch what := rapid.SampledFrom([]string{
 		"create", "create", "create", "create", "finish", "begin", "deliver", "put", "start", "create", "finish", "begin", "deliver",
 		"grant", "cancel", "stop", "lost", "delete", "annotate",
@@ -40,7 +40,7 @@ func (m *groupModel) step() {
 	}
 }
 
-// token draws an update token, and tells whether it is stale.
+// token draws an update token, and reports whether it is stale.
 func (m *groupModel) token() (run.Token, bool) {
 	from := m.versions
 	switch kind := rapid.IntRange(0, 3).Draw(m.rt, "token"); {
@@ -61,8 +61,8 @@ func (m *groupModel) token() (run.Token, bool) {
 	return token, false
 }
 
-// call makes a call with a token. do returns the error, and expected which it
-// must be where the token is not stale, "" for none.
+// call makes a call with a token. do returns the error. expected returns the
+// code that the error must have if the token is not stale, "" for none.
 func (m *groupModel) call(r *modelRun, do func(token run.Token) error, expected func() run.Code) {
 	token, stale := m.token()
 	err := do(token)
@@ -129,7 +129,8 @@ func (m *groupModel) grant(name string) {
 	require.Equal(m.rt, m.letIn(name), granted)
 }
 
-// deliver does what the pump and the workflows of groups do.
+// deliver does the work of the outbox dispatcher and the change-group
+// workflows.
 func (m *groupModel) deliver() {
 	ctx := m.t.Context()
 	for rows := takeAll(m.t, m.s); len(rows) > 0; rows = takeAll(m.t, m.s) {
@@ -149,7 +150,7 @@ func (m *groupModel) deliver() {
 func (m *groupModel) begin(r *modelRun) {
 	standing, err := m.s.Begin(m.t.Context(), r.id)
 	require.NoError(m.rt, err)
-	// A run without groups holds none, and may begin all the same.
+	// A run without groups holds no slot, and may begin all the same.
 	if r.phase == run.PhaseQueued && r.as == holds {
 		r.phase = run.PhaseRunning
 		m.touch(r.groups...)

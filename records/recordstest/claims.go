@@ -13,19 +13,19 @@ import (
 
 func claimTests() map[string]func(t *testing.T, d *database) {
 	return map[string]func(t *testing.T, d *database){
-		"gives_the_definition":      testClaimDefinition,
-		"gives_no_foreign_secrets":  testClaimUntrusted,
-		"may_be_repeated":           testClaimRepeated,
-		"has_one_winner":            testClaimRace,
-		"once_an_attempt":           testClaimOnceAnAttempt,
-		"a_newer_key_is_accepted":   testClaimNewer,
-		"is_refused":                testClaimRefused,
-		"is_refused_to_the_old":     testClaimTooOld,
-		"a_wanted_stop_keeps_claim": testClaimStopWanted,
-		"only_what_is_allowed":      testClaimAllowed,
-		"states":                    testClaimStates,
-		"void":                      testClaimVoid,
-		"of_a_set":                  testClaimSet,
+		"returns_the_definition":       testClaimDefinition,
+		"returns_no_foreign_secrets":   testClaimUntrusted,
+		"may_be_repeated":              testClaimRepeated,
+		"has_one_winner":               testClaimRace,
+		"once_an_attempt":              testClaimOnceAnAttempt,
+		"a_newer_key_is_accepted":      testClaimNewer,
+		"is_refused":                   testClaimRefused,
+		"is_refused_to_old_versions":   testClaimTooOld,
+		"a_requested_stop_keeps_claim": testClaimStopWanted,
+		"only_allowed_keys":            testClaimAllowed,
+		"states":                       testClaimStates,
+		"unclaimable":                  testClaimVoid,
+		"of_a_set":                     testClaimSet,
 	}
 }
 
@@ -43,8 +43,8 @@ func testClaimDefinition(t *testing.T, d *database) {
 	require.Equal(t, "x", task.Executor)
 }
 
-// testClaimUntrusted has a run that an older version accepted: an untrusted one
-// with secrets of a provider.
+// testClaimUntrusted claims a task of a run that an older version accepted: an
+// untrusted one with secrets of a provider.
 func testClaimUntrusted(t *testing.T, d *database) {
 	s := d.store(t)
 	r := create(t, s, &run.Spec{
@@ -71,8 +71,8 @@ func testClaimRepeated(t *testing.T, d *database) {
 	requireCode(t, run.CodeClaimed, err)
 }
 
-// testClaimOnceAnAttempt checks that one dispatch of an attempt is claimed at
-// most, also where a workflow that was reset has delivered another.
+// testClaimOnceAnAttempt checks that at most one dispatch of an attempt is
+// claimed, also if a workflow that was reset has delivered another.
 func testClaimOnceAnAttempt(t *testing.T, d *database) {
 	s := d.store(t)
 	r := create(t, s, oneTask("/a/b"))
@@ -85,7 +85,7 @@ func testClaimOnceAnAttempt(t *testing.T, d *database) {
 		return err
 	}
 	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 2)}})
-	requireCode(t, run.CodeConflict, ask("y", key(1, 1))) // only queued again
+	requireCode(t, run.CodeConflict, ask("y", key(1, 1))) // queued again, and not claimed
 	require.NoError(t, ask("x", key(1, 2)))
 	before := get(t, s, r.ID)
 	for _, k := range []run.Key{key(1, 1), key(1, 2), key(1, 3), key(1, 9)} {
@@ -93,7 +93,7 @@ func testClaimOnceAnAttempt(t *testing.T, d *database) {
 	}
 	requireCode(t, run.CodeClaimed, ask("x", key(1, 1)))
 	requireCode(t, run.CodeClaimed, ask("x", key(1, 3)))
-	require.Equal(t, before, get(t, s, r.ID), "nothing has happened")
+	require.Equal(t, before, get(t, s, r.ID), "nothing has changed")
 	states, err := s.ClaimStates(t.Context(), "x", []run.Key{key(1, 2)})
 	require.NoError(t, err)
 	require.Equal(t, run.ClaimOpen, states[key(1, 2)])
@@ -138,8 +138,8 @@ func testClaimNewer(t *testing.T, d *database) {
 	require.Equal(t, run.StatusRunning, tasks[0].Status)
 }
 
-// testClaimTooOld has an executor get no task that it would take for less than
-// it is.
+// testClaimTooOld checks that an executor gets no task whose specification has
+// features that its version ignores.
 func testClaimTooOld(t *testing.T, d *database) {
 	s := d.store(t)
 	for name, tt := range map[string]struct {
@@ -165,13 +165,13 @@ func testClaimTooOld(t *testing.T, d *database) {
 			require.ErrorContains(t, err, "executor x: the task has ", name)
 			states, err := s.ClaimStates(t.Context(), "x", []run.Key{key})
 			require.NoError(t, err)
-			require.NotEqual(t, run.ClaimOpen, states[key], "it may give it back")
+			require.NotEqual(t, run.ClaimOpen, states[key], "the executor may requeue the task")
 		}
-		require.Equal(t, before, get(t, s, r.ID), "nothing has happened")
+		require.Equal(t, before, get(t, s, r.ID), "nothing has changed")
 		first := claim(t, s, key)
 		require.Equal(t, tt.needs, run.OrderVersion(&first))
 		again, err := s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "x", JournalID: "jx"})
-		require.NoError(t, err, "what it has stays its own")
+		require.NoError(t, err, "the executor keeps what it has claimed")
 		require.Equal(t, first, again)
 	}
 }
@@ -216,7 +216,7 @@ func testClaimAllowed(t *testing.T, d *database) {
 		_, err := s.Claim(t.Context(), c)
 		return err
 	}
-	requireCode(t, run.CodeNotFound, ask(run.ClaimRequest{Key: first, Executor: "x", Pool: "other"})) // whatever else is wrong with it
+	requireCode(t, run.CodeNotFound, ask(run.ClaimRequest{Key: first, Executor: "x", Pool: "other"})) // also if the claim is invalid otherwise
 	requireCode(t, run.CodeNotFound, ask(run.ClaimRequest{Key: first, Executor: "x", Repeat: true}))
 	begin(t, s, r.ID)
 	for _, dispatch := range []int{1, 2, 99} {
@@ -227,12 +227,12 @@ func testClaimAllowed(t *testing.T, d *database) {
 	require.Equal(t, run.StatusNotStarted, get(t, s, r.ID).Tasks[0].Status)
 	require.NoError(t, ask(run.ClaimRequest{Key: first, Executor: "x", Pool: pool}))
 	require.NoError(t, ask(run.ClaimRequest{Key: first, Executor: "x", Pool: pool, Repeat: true}))
-	require.NoError(t, ask(run.ClaimRequest{Key: first, Executor: "x", Pool: "moved", Repeat: true}), "what it has stays its own")
+	require.NoError(t, ask(run.ClaimRequest{Key: first, Executor: "x", Pool: "moved", Repeat: true}), "the executor keeps what it has claimed")
 	requireCode(t, run.CodeNotFound, ask(run.ClaimRequest{Key: first, Executor: "y", Pool: pool, Repeat: true}))
 	requireCode(t, run.CodeClaimed, ask(run.ClaimRequest{Key: first, Executor: "x", JournalID: "other", Repeat: true}))
 }
 
-// testClaimSet: what one member of a set has claimed is as good for all others.
+// testClaimSet checks that members of a set share their claims.
 func testClaimSet(t *testing.T, d *database) {
 	s := d.store(t)
 	ctx := t.Context()
@@ -269,14 +269,14 @@ func testClaimSet(t *testing.T, d *database) {
 		requireCode(t, run.CodeConflict, s.ApplyFrames(ctx, batch(key, other, 2, run.FrameOutput)))
 	}
 	require.NoError(t, s.ApplyFrames(ctx, batch(key, "b", 2, run.FrameOutput)))
-	require.Equal(t, "b", get(t, s, r.ID).Tasks[0].Executor, "who has it now")
+	require.Equal(t, "b", get(t, s, r.ID).Tasks[0].Executor, "the executor that sent frames last")
 }
 
 func testClaimStopWanted(t *testing.T, d *database) {
 	s := d.store(t)
 	id, key := running(t, s, oneTask("/a/b"))
 	require.NoError(t, s.StopRun(t.Context(), id, nil))
-	claim(t, s, key) // its own: the stop reaches it otherwise
+	claim(t, s, key) // its own claim: the executor learns of the stop elsewhere
 }
 
 func testClaimStates(t *testing.T, d *database) {
@@ -311,7 +311,7 @@ func testClaimStates(t *testing.T, d *database) {
 	states, err = s.ClaimStates(t.Context(), "y", []run.Key{key(0, 1, 1), key(1, 1, 1)})
 	require.NoError(t, err)
 	require.Equal(t, run.ClaimUnknown, states[key(0, 1, 1)], "another's claim is unknown")
-	require.Equal(t, run.ClaimUnknown, states[key(1, 1, 1)], "it is of no pool")
+	require.Equal(t, run.ClaimUnknown, states[key(1, 1, 1)], "the executor is of no pool")
 
 	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{queued(0, 1, 2)}})
 	require.NoError(t, s.CloseLost(t.Context(), r.ID, "gone"))
@@ -320,8 +320,8 @@ func testClaimStates(t *testing.T, d *database) {
 	require.Equal(t, map[run.Key]run.ClaimState{key(0, 1, 1): run.ClaimClosed, key(1, 1, 2): run.ClaimClosed}, states)
 }
 
-// testClaimVoid tells keys apart that an executor may still claim from those
-// that nobody can claim any more, in its own pool.
+// testClaimVoid distinguishes keys that an executor may still claim from
+// unclaimable ones, in its own pool.
 func testClaimVoid(t *testing.T, d *database) {
 	s := d.store(t)
 	r := create(t, s, wide("/a/b", 3))

@@ -32,8 +32,8 @@ func silenced(t *testing.T, s records.Store) (run.ID, run.Key) {
 	return id, key
 }
 
-// requireHeard requires that nothing but the reason has changed, that readers
-// were told of it once, and that its next sign of life changes nothing.
+// requireHeard checks that show changes nothing but the reason, that readers
+// get one event about it, and that the next contact changes nothing.
 func requireHeard(t *testing.T, s records.Store, before run.Run, show func()) {
 	t.Helper()
 	last, err := s.LastEvent(t.Context())
@@ -112,6 +112,6 @@ func testContactEnded(t *testing.T, d *database) {
 func testContactKnown(t *testing.T, d *database) {
 	s := d.store(t)
 	id, key := silenced(t, s)
-	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 1, run.FrameStepStart)), "it may have been under way for long")
+	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 1, run.FrameStepStart)), "a repeated batch may have been delayed")
 	require.Equal(t, "executor x out of contact", get(t, s, id).Tasks[0].Reason)
 }

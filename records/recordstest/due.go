@@ -11,7 +11,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// dueTests hold what is told to be kept no longer to what is then removed.
+// dueTests compare what the Due methods list with what is then removed.
 func dueTests() map[string]func(t *testing.T, d *database) {
 	return map[string]func(t *testing.T, d *database){
 		"runs":       testDueRuns,
@@ -23,7 +23,7 @@ func dueTests() map[string]func(t *testing.T, d *database) {
 	}
 }
 
-// due asks twice, since to be asked changes nothing.
+// due calls fn twice, since the call must change nothing.
 func due(t *testing.T, ask func() (run.RetentionDue, error)) run.RetentionDue {
 	t.Helper()
 	told, err := ask()
@@ -44,7 +44,8 @@ func runsOf(d run.RetentionDue) (ids []run.ID) {
 	return ids
 }
 
-// testDueRuns has runs of two groups, of which some are open and some too new.
+// testDueRuns creates runs of two groups, of which some are open and some too
+// new.
 func testDueRuns(t *testing.T, d *database) {
 	s := d.store(t)
 	var all []run.ID
@@ -87,7 +88,7 @@ func testDueRuns(t *testing.T, d *database) {
 	out, err := s.DeleteRuns(t.Context(), everything)
 	require.NoError(t, err)
 	require.Equal(t, int(told.Count), out.Runs)
-	require.Equal(t, out.Runs, paced, "each waits for its turn")
+	require.Equal(t, out.Runs, paced, "each deletion is paced")
 	require.Zero(t, ask(everything, 10).Count)
 	get(t, s, open.ID)
 }
@@ -127,8 +128,8 @@ func testDueEvents(t *testing.T, d *database) {
 	require.Equal(t, run.RetentionDue{Kind: run.RetentionEvents}, told)
 }
 
-// testDueLogs has logs of runs of their own, one that is open, one that others
-// keep and one that is kept of a run that is gone.
+// testDueLogs creates runs with logs of their own, one open run, one whose logs
+// others keep, and one that keeps the logs of a deleted run.
 func testDueLogs(t *testing.T, d *database) {
 	s := d.store(t)
 	running(t, s, oneTask("/a/b"))
@@ -156,7 +157,7 @@ func testDueLogs(t *testing.T, d *database) {
 		First: []run.RetentionItem{{Run: ids[0], Bytes: 100, Since: get(t, s, ids[0]).EndedAt}},
 	}, ask(first.EndedAt, 10))
 	told := ask(soon(), 10)
-	require.Equal(t, append(ids, shared.ID, keeper.ID), runsOf(told), "each log once, and what a run keeps of one that is gone")
+	require.Equal(t, append(ids, shared.ID, keeper.ID), runsOf(told), "each log once, and the log that a run keeps of a deleted one")
 	require.Len(t, ask(soon(), 2).First, 2)
 	var sum run.RetentionSum
 	for {
@@ -171,8 +172,8 @@ func testDueLogs(t *testing.T, d *database) {
 	require.Equal(t, run.RetentionDue{Kind: run.RetentionLogs}, ask(soon(), 10))
 }
 
-// requireExpires holds the archives that are told to be due to those that are
-// removed, a few at a time.
+// requireExpires compares the archives that are listed as due with those that
+// are removed, a few at a time.
 func requireExpires(t *testing.T, s records.Store, kind run.ArchiveKind, keep run.ArchiveRetention) run.RetentionDue {
 	t.Helper()
 	ask := func() (run.RetentionDue, error) { return s.DueArchives(t.Context(), kind, keep, 2) }

@@ -15,7 +15,7 @@ import (
 
 func eventTests() map[string]func(t *testing.T, d *database) {
 	return map[string]func(t *testing.T, d *database){
-		"tell_every_change":          testEvents,
+		"describe_every_change":      testEvents,
 		"of_a_cancelled_run":         testEventsCancel,
 		"can_be_selected":            testEventFilters,
 		"are_dense_and_in_order":     testEventOrder,
@@ -123,8 +123,8 @@ func testEventFilters(t *testing.T, d *database) {
 	require.Empty(t, numbers(run.EventQuery{Run: made["/p/feature/x"], After: 2}))
 }
 
-// testEventOrder has many writers at once, in two stores, and checks that the
-// numbers are dense and tell each run's changes in their order.
+// testEventOrder runs many writers concurrently, in two stores, and checks that
+// the numbers are dense and in the order of each run's changes.
 func testEventOrder(t *testing.T, d *database) {
 	stores := []records.Store{d.store(t), d.store(t)}
 	const writers, each = 12, 6
@@ -137,7 +137,7 @@ func testEventOrder(t *testing.T, d *database) {
 				if err != nil {
 					return err
 				}
-				// The other store goes on, as other processes do.
+				// The other store continues, as other processes do.
 				s = stores[(i+1)%2]
 				if _, err := s.Begin(t.Context(), r.ID); err != nil {
 					return err
@@ -183,7 +183,7 @@ func testEventsAtomic(t *testing.T, d *database) {
 }
 
 // testEventReaders follows the events while they are written: a reader that
-// goes on from the last number that it saw misses none.
+// continues from the last number that it saw misses none.
 func testEventReaders(t *testing.T, d *database) {
 	stores := []records.Store{d.store(t), d.store(t)}
 	const writers, each = 6, 10
@@ -210,7 +210,7 @@ func testEventReaders(t *testing.T, d *database) {
 				}
 				for _, e := range page {
 					if last++; e.Number != last {
-						return fmt.Errorf("event %d came where %d should have", e.Number, last)
+						return fmt.Errorf("got event %d, want %d", e.Number, last)
 					}
 				}
 				if len(page) == 0 {
@@ -278,7 +278,7 @@ func testWatchEnds(t *testing.T, d *database) {
 	}
 	begin(t, s, r.ID)
 	awaitSignal(t, other)
-	require.False(t, quiet(signal), "it has ended")
+	require.False(t, quiet(signal), "the watch was stopped")
 }
 
 func testNoEvents(t *testing.T, d *database) {
@@ -289,8 +289,8 @@ func testNoEvents(t *testing.T, d *database) {
 	require.Empty(t, readAll(t, s, run.EventQuery{}))
 }
 
-// testWatchSeesState waits as clients do: look, and wait for a signal if what
-// is wanted is not there.
+// testWatchSeesState waits as clients do: it reads, and waits for a signal if
+// the state is not the expected one.
 func testWatchSeesState(t *testing.T, d *database) {
 	s := d.store(t)
 	for range 30 {
@@ -316,7 +316,7 @@ func testWatchSeesState(t *testing.T, d *database) {
 	}
 }
 
-// quiet takes a signal, and reports whether there was one.
+// quiet receives a signal, and reports whether there was one.
 func quiet(signal <-chan struct{}) bool {
 	select {
 	case <-signal:

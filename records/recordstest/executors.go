@@ -79,7 +79,7 @@ func testRegisterConflict(t *testing.T, d *database) {
 	requireCode(t, run.CodeConflict, renew(t, s, run.Renewal{Executor: "a", JournalID: "other"}))
 	d.clock.advance(run.ExecutorTimeout + time.Second)
 	requireCode(t, run.CodeNotFound, renew(t, s, run.Renewal{Executor: "a", JournalID: "other"}))
-	require.NoError(t, register(t, s, other), "it has not been heard of for long")
+	require.NoError(t, register(t, s, other), "the other process is silent")
 	requireCode(t, run.CodeConflict, renew(t, s, run.Renewal{Executor: "a", JournalID: "j-a"}))
 }
 
@@ -116,7 +116,7 @@ func testPools(t *testing.T, d *database) {
 	d.clock.advance(run.ExecutorTimeout + time.Second)
 	pools, err = s.ListPools(ctx)
 	require.NoError(t, err)
-	require.Equal(t, []int{0, 1, 0, 0}, []int{pools[0].Online, pools[0].Offline, pools[0].Slots, pools[0].SlotsUsed}, "a pool stays when its executors are gone")
+	require.Equal(t, []int{0, 1, 0, 0}, []int{pools[0].Online, pools[0].Offline, pools[0].Slots, pools[0].SlotsUsed}, "a pool stays without executors")
 }
 
 func testDemand(t *testing.T, d *database) {

@@ -12,14 +12,14 @@ import (
 
 func expireTests() map[string]func(t *testing.T, d *database) {
 	return map[string]func(t *testing.T, d *database){
-		"oldest_first":    testExpireOldest,
-		"kept_logs":       testExpireKept,
-		"while_it_packs":  testExpirePacking,
-		"frames_too_late": testExpireLate,
+		"oldest_first":       testExpireOldest,
+		"kept_logs":          testExpireKept,
+		"while_it_is_packed": testExpirePacking,
+		"frames_too_late":    testExpireLate,
 	}
 }
 
-// soon is after all that a test has done.
+// soon is a time after everything in a test.
 func soon() time.Time { return time.Now().Add(time.Hour) }
 
 func expireLogs(t *testing.T, s records.Store, before time.Time, n int) records.ExpiredLogs {
@@ -63,8 +63,8 @@ func testExpireOldest(t *testing.T, d *database) {
 	require.Empty(t, garbage(t, s))
 }
 
-// testExpireKept removes a log that another run keeps, and makes a third run of
-// each: in none of them it is there.
+// testExpireKept removes a log that another run keeps, and restarts both runs:
+// none of the runs has the log.
 func testExpireKept(t *testing.T, d *database) {
 	s := d.store(t)
 	old, key := halfFailed(t, s)
@@ -74,7 +74,7 @@ func testExpireKept(t *testing.T, d *database) {
 	require.Equal(t, []records.GarbageBatch{{Key: key, Frame: 1}, {Key: key, Frame: 4}}, garbage(t, s))
 	require.True(t, expired(t, s, old.ID, "build"))
 	require.True(t, expired(t, s, first.ID, "build"), "the bytes are the first run's")
-	require.False(t, expired(t, s, first.ID, "later"), "it runs again")
+	require.False(t, expired(t, s, first.ID, "later"), "the task runs again")
 	require.NoError(t, s.CancelRun(t.Context(), first.ID, nil))
 	for _, of := range []run.ID{old.ID, first.ID} {
 		again := restarted(t, s, of)
@@ -96,8 +96,8 @@ func testExpirePacking(t *testing.T, d *database) {
 	require.Empty(t, batches(t, s, id, 0, records.BatchRef{}))
 }
 
-// testExpireLate ships the rest of a log that has expired: it is taken, so that
-// its executor comes to an end, and goes at once.
+// testExpireLate appends the rest of a log that has expired: the store accepts
+// it, so that its executor finishes, and discards it at once.
 func testExpireLate(t *testing.T, d *database) {
 	s := d.store(t)
 	id, key := running(t, s, oneTask("/a/b"))

@@ -44,7 +44,7 @@ func testPoolOfFleets(t *testing.T, d *database) {
 
 	v, err := s.ViewFleet(t.Context(), "base")
 	require.NoError(t, err)
-	require.Len(t, v.Pool, 1, "the others are of another pool, or deleted")
+	require.Len(t, v.Pool, 1, "the other fleets are of another pool, or deleted")
 	o := v.Pool[0]
 	require.Equal(t, "spot", o.Fleet.Name)
 	require.Equal(t, -1, o.Fleet.Spec.Priority)
@@ -76,7 +76,7 @@ func testFreeSlots(t *testing.T, d *database) {
 	require.NoError(t, register(t, s, a))
 	require.NoError(t, register(t, s, b))
 	require.Equal(t, 4, free())
-	holding(t, s, "a", "a", "b", "") // tasks of executors, and one that waits
+	holding(t, s, "a", "a", "b", "") // tasks claimed by executors, and a queued one
 	require.Equal(t, 1, free())
 	v, err := s.ViewFleet(t.Context(), "linux")
 	require.NoError(t, err)
@@ -88,15 +88,15 @@ func testFreeSlots(t *testing.T, d *database) {
 	require.NoError(t, err)
 	require.Equal(t, 1, free())
 	d.clock.advance(run.ExecutorTimeout + time.Second)
-	require.Zero(t, free(), "nothing was heard of them")
+	require.Zero(t, free(), "the executors are offline")
 	d.clock.advance(run.SlotTimeout)
 	v, err = s.ViewFleet(t.Context(), "linux")
 	require.NoError(t, err)
 	require.Equal(t, []int{1, 1}, []int{v.Queued, v.Overdue})
 }
 
-// testPoolRace has workers of two fleets of one pool ask at once for machines
-// for the same tasks.
+// testPoolRace runs workers of two fleets of one pool that concurrently request
+// machines for the same tasks.
 func testPoolRace(t *testing.T, d *database) {
 	const tasks, workers, rounds = 7, 4, 5
 	s := d.store(t)

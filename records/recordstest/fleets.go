@@ -14,22 +14,22 @@ import (
 
 func fleetTests() map[string]func(t *testing.T, d *database) {
 	return map[string]func(t *testing.T, d *database){
-		"put_and_get":          testPutFleet,
-		"steered":              testSteerFleet,
-		"ledger":               testLedger,
-		"requests_made_once":   testLedgerRequest,
-		"uses_are_counted":     testUses,
-		"deleted_and_made_new": testDeleteFleet,
-		"quotas":               testFleetQuota,
-		"quotas_are_raced_for": testFleetQuotaRace,
-		"what_is_ready_soon":   testUpcoming,
-		"fleets_of_one_pool":   testPoolOfFleets,
-		"free_slots_of_a_pool": testFreeSlots,
-		"pool_is_raced_for":    testPoolRace,
+		"put_and_get":               testPutFleet,
+		"steered":                   testSteerFleet,
+		"ledger":                    testLedger,
+		"requests_are_idempotent":   testLedgerRequest,
+		"uses_are_counted":          testUses,
+		"deleted_and_created_again": testDeleteFleet,
+		"quotas":                    testFleetQuota,
+		"quotas_under_races":        testFleetQuotaRace,
+		"upcoming_tasks":            testUpcoming,
+		"fleets_of_one_pool":        testPoolOfFleets,
+		"free_slots_of_a_pool":      testFreeSlots,
+		"pool_under_races":          testPoolRace,
 	}
 }
 
-// putFleet makes a fleet of the pool of executor.
+// putFleet creates a fleet of the pool of executor.
 func putFleet(t *testing.T, s records.Store, name string, change func(*run.FleetSpec)) run.Fleet {
 	t.Helper()
 	pool := executor("any").Pool
@@ -51,7 +51,7 @@ func testPutFleet(t *testing.T, d *database) {
 	wake, stop := s.WatchFleets()
 	defer stop()
 	f := putFleet(t, s, "linux", func(x *run.FleetSpec) {
-		x.ConnectorConfig.Password = "hush"
+		x.ConnectorConfig.Password = "hidden"
 		x.MaxUseCount = 3
 		x.Policy = []run.ScalingPolicy{{IdleCount: 2}}
 	})
@@ -59,7 +59,7 @@ func testPutFleet(t *testing.T, d *database) {
 	require.Equal(t, run.FleetActive, f.Mode)
 	require.EqualValues(t, 1, f.Version)
 	require.JSONEq(t, `{"image":"a"}`, string(f.Spec.PluginConfig))
-	require.Equal(t, "hush", f.Spec.ConnectorConfig.Password)
+	require.Equal(t, "hidden", f.Spec.ConnectorConfig.Password)
 	require.Equal(t, 2, f.Spec.Policy[0].IdleCount)
 	rows := takeAll(t, s)
 	require.Len(t, rows, 1)
@@ -140,7 +140,7 @@ func testLedger(t *testing.T, d *database) {
 		Set: []records.LedgerChange{first, stale}, Memory: &memory, Status: &run.FleetStatus{Group: "g", Target: 4},
 	})
 	require.NoError(t, err)
-	require.Equal(t, []int{1}, numbers, "the other is in another state")
+	require.Equal(t, []int{1}, numbers, "the other row is in another state")
 	v, err = s.ViewFleet(t.Context(), "linux")
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(first.LedgerRow, v.Instances[0]))
@@ -148,7 +148,7 @@ func testLedger(t *testing.T, d *database) {
 	require.Equal(t, memory, v.Memory)
 	require.Equal(t, 4, v.Fleet.Status.Target)
 
-	// A machine is known once.
+	// The ledger has one row per machine.
 	twice := ledgerRow(run.InstanceCreating)
 	twice.Instance = "vm-1"
 	numbers, err = s.ChangeFleet(t.Context(), "linux", records.FleetChanges{Add: []records.LedgerChange{twice}})
@@ -199,14 +199,14 @@ func testUses(t *testing.T, d *database) {
 	require.NoError(t, err)
 	require.Equal(t, 2, got.Uses)
 	require.Equal(t, "vm-1", got.Instance)
-	require.Equal(t, run.ExecutorDraining, got.State, "it took its last")
+	require.Equal(t, run.ExecutorDraining, got.State, "the executor claimed its last task")
 	key := run.Key{Run: id, Task: 3, Attempt: 1, Dispatch: 1}
 	_, err = s.Claim(t.Context(), run.ClaimRequest{Key: key, Executor: "a", JournalID: "j-a"})
 	require.Equal(t, run.CodeConflict, run.CodeOf(err))
-	// What it has it may ask for again, which counts for nothing.
+	// A repeated claim does not count as a use.
 	_, err = s.Claim(t.Context(), run.ClaimRequest{Key: run.Key{Run: id, Task: 0, Attempt: 1, Dispatch: 1}, Executor: "a", JournalID: "j-a"})
 	require.NoError(t, err)
-	require.NoError(t, register(t, s, e), "what it took is remembered")
+	require.NoError(t, register(t, s, e), "the count of uses is kept")
 	v, err := s.ViewFleet(t.Context(), "linux")
 	require.NoError(t, err)
 	require.Len(t, v.Executors, 1)
@@ -249,7 +249,7 @@ func testDeleteFleet(t *testing.T, d *database) {
 	require.Equal(t, run.FleetActive, f.Mode)
 	numbers, err = s.ChangeFleet(t.Context(), "linux", records.FleetChanges{Add: []records.LedgerChange{ledgerRow(run.InstanceRequested)}})
 	require.NoError(t, err)
-	require.Equal(t, []int{2}, numbers, "and goes on")
+	require.Equal(t, []int{2}, numbers, "numbers continue")
 }
 
 func testFleetQuota(t *testing.T, d *database) {
@@ -270,8 +270,8 @@ func testFleetQuota(t *testing.T, d *database) {
 	require.Equal(t, 7, v.Sharing[0].Target)
 }
 
-// testFleetQuotaRace has workers of two fleets ask at once for what is left of
-// the quota that they share.
+// testFleetQuotaRace runs workers of two fleets that concurrently request the
+// rest of the quota that they share.
 func testFleetQuotaRace(t *testing.T, d *database) {
 	const limit, workers, rounds = 7, 4, 5
 	s := d.store(t)

@@ -13,12 +13,12 @@ import (
 
 func floorTests() map[string]func(t *testing.T, d *database) {
 	return map[string]func(t *testing.T, d *database){
-		"by_age":                     testFloorAge,
-		"by_count":                   testFloorCount,
-		"readers_learn_of_it":        testFloorReaders,
-		"newer_runs_have_lost_none":  testFloorRuns,
-		"numbers_go_on":              testFloorNumbers,
-		"several_may_remove_at_once": testFloorShared,
+		"by_age":                    testFloorAge,
+		"by_count":                  testFloorCount,
+		"readers_get_gone":          testFloorReaders,
+		"newer_runs_have_lost_none": testFloorRuns,
+		"numbers_continue":          testFloorNumbers,
+		"concurrent_removal":        testFloorShared,
 	}
 }
 
@@ -45,7 +45,7 @@ func testFloorAge(t *testing.T, d *database) {
 	d.clock.advance(time.Hour)
 	create(t, s, oneTask("/a/b"))
 	lastEvent(t, s, 4)
-	require.Zero(t, remove(t, s, records.KeepEvents{}, 100), "nothing says that any may go")
+	require.Zero(t, remove(t, s, records.KeepEvents{}, 100), "no limit is set")
 	require.Zero(t, remove(t, s, records.KeepEvents{Since: d.clock.now().Add(-2 * time.Hour)}, 100))
 	require.Zero(t, floor(t, s, ""))
 	keep := records.KeepEvents{Since: d.clock.now().Add(-time.Minute)}
@@ -68,7 +68,7 @@ func testFloorCount(t *testing.T, d *database) {
 	require.Zero(t, remove(t, s, records.KeepEvents{Newest: 10}, 100))
 	require.Equal(t, 3, remove(t, s, records.KeepEvents{Newest: 7}, 100))
 	require.Equal(t, int64(3), floor(t, s, ""))
-	// What either says goes.
+	// An event that violates either limit is removed.
 	require.Equal(t, 2, remove(t, s, records.KeepEvents{Newest: 5, Since: d.clock.now().Add(-time.Hour)}, 100))
 	require.Len(t, readAll(t, s, run.EventQuery{After: 5}), 5)
 }

@@ -31,7 +31,7 @@ func ofList() *run.Spec {
 	}}
 }
 
-// planned has the first task put a list out, and succeed.
+// planned makes the first task output a list, and succeed.
 func planned(t *testing.T, s records.Store, items string) run.ID {
 	id, key := running(t, s, ofList())
 	b := batch(key, "x", 1, run.FrameOutputs, run.FrameTaskEnd)
@@ -62,7 +62,7 @@ func testForeachMakes(t *testing.T, d *database) {
 	require.Equal(t, run.StatusNotStarted, r.Tasks[4].Status)
 	require.Equal(t, []run.Depend{{Task: "plan"}}, r.Tasks[4].Depends)
 
-	require.Equal(t, records.Expanded{First: 3, Width: 2}, expand(t, s, id), "again")
+	require.Equal(t, records.Expanded{First: 3, Width: 2}, expand(t, s, id), "a repeated call returns the same")
 	require.Equal(t, r, get(t, s, id))
 
 	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{{Task: 1, Status: run.StatusSuccess, Reason: "made"}, queued(3, 1, 1), queued(4, 1, 1)}})
@@ -100,7 +100,7 @@ func testForeachBad(t *testing.T, d *database) {
 	r := create(t, s, ofList())
 	begin(t, s, r.ID)
 	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{{Status: run.StatusSkipped}}})
-	require.Equal(t, `foreach: task plan put out no "items": it is skipped`, expand(t, s, r.ID).Fault)
+	require.Equal(t, `foreach: task plan has no output "items": it is skipped`, expand(t, s, r.ID).Fault)
 	_, err := s.Expand(t.Context(), r.ID, 9)
 	requireCode(t, run.CodeNotFound, err)
 }

@@ -11,7 +11,7 @@ import (
 
 func frameTests() map[string]func(t *testing.T, d *database) {
 	return map[string]func(t *testing.T, d *database){
-		"tell_steps_and_outputs":      testFrames,
+		"record_steps_and_outputs":    testFrames,
 		"are_idempotent_and_gapless":  testFrameBounds,
 		"need_a_claim":                testFramesNeedClaim,
 		"after_the_end_are_only_kept": testFramesLate,
@@ -33,7 +33,7 @@ func testFrames(t *testing.T, d *database) {
 	before := get(t, s, id)
 
 	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 1, run.FrameOutput)))
-	require.Equal(t, before, get(t, s, id), "output alone changes no state")
+	require.Equal(t, before, get(t, s, id), "output frames change no state")
 
 	b := batch(key, "x", 2, run.FrameStepStart, run.FrameStepEnd, run.FrameStepStart, run.FrameOutputs)
 	b.Frames[2].Step = 1
@@ -52,7 +52,7 @@ func testFrames(t *testing.T, d *database) {
 	require.NoError(t, s.ApplyFrames(ctx, more))
 	got = get(t, s, id)
 	require.Equal(t, map[string]string{"n5": "v", "n6": "v"}, got.Tasks[0].Outputs)
-	require.Equal(t, run.StatusRunning, got.Tasks[0].Status, "the end is for the workflow to write")
+	require.Equal(t, run.StatusRunning, got.Tasks[0].Status, "the workflow writes the end")
 }
 
 func testFrameBounds(t *testing.T, d *database) {

@@ -32,7 +32,7 @@ func testIdempotency(t *testing.T, d *database) {
 	other := keyed(t, "k", "other")
 	other.IdempotencyKey.Subject = "you"
 	_, err = s.CreateRun(ctx, other)
-	require.NoError(t, err, "others have keys of their own")
+	require.NoError(t, err, "each subject has its own keys")
 
 	stale := keyed(t, "k2", "d")
 	stale.Token = run.Token{"g": 7}
@@ -40,9 +40,9 @@ func testIdempotency(t *testing.T, d *database) {
 	requireCode(t, run.CodeChangeGroupConflict, err)
 	stale.Token = run.Token{"g": 0}
 	made, err := s.CreateRun(ctx, stale)
-	require.NoError(t, err, "what was refused did not use the key up")
+	require.NoError(t, err, "a refused request does not use the key")
 	again, err = s.CreateRun(ctx, stale)
-	require.NoError(t, err, "its token is used up, and the run is known")
+	require.NoError(t, err, "the token is stale, but the key is checked first")
 	require.Equal(t, made.ID, again.ID)
 }
 
@@ -66,7 +66,7 @@ func testIdempotencyExpires(t *testing.T, d *database) {
 	require.False(t, late.Replayed)
 	again, err = s.CreateRun(ctx, keyed(t, "k", "other"))
 	require.NoError(t, err)
-	require.Equal(t, late.ID, again.ID, "it is remembered anew")
+	require.Equal(t, late.ID, again.ID, "the expired key is stored again")
 }
 
 func testIdempotencyDeleted(t *testing.T, d *database) {
@@ -89,7 +89,7 @@ func testIdempotencyRace(t *testing.T, d *database) {
 		ids[i] = r.ID
 		return err
 	}, "")
-	require.Len(t, slices.Compact(slices.Sorted(slices.Values(ids))), 1, "all made one run")
+	require.Len(t, slices.Compact(slices.Sorted(slices.Values(ids))), 1, "all calls return one run")
 	page, err := a.ListRuns(t.Context(), run.ListQuery{})
 	require.NoError(t, err)
 	require.Len(t, page.Runs, 1)

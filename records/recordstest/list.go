@@ -17,7 +17,7 @@ import (
 
 func listTests() map[string]func(t *testing.T, d *database) {
 	return map[string]func(t *testing.T, d *database){
-		"answers_like_a_plain_filter":     testListModel,
+		"equals_a_plain_filter":           testListModel,
 		"groups_are_paths_and_literal":    testListGroups,
 		"pages_are_stable_under_inserts":  testListStable,
 		"cursors_belong_to_their_query":   testListCursors,
@@ -27,11 +27,11 @@ func listTests() map[string]func(t *testing.T, d *database) {
 	}
 }
 
-// testListModel compares lists with a filter over all runs, for queries made
-// at random, paged through in both directions.
+// testListModel compares lists with a filter over all runs, for random queries,
+// paged through in both directions.
 func testListModel(t *testing.T, d *database) {
 	s := d.store(t)
-	random := rand.New(rand.NewPCG(1, 2)) // the same each time
+	random := rand.New(rand.NewPCG(1, 2)) // a fixed seed
 	all := listed(t, s, random)
 	for range 300 {
 		q := randomQuery(random, all)
@@ -49,7 +49,7 @@ func testListModel(t *testing.T, d *database) {
 	}
 }
 
-// requirePages goes through all pages and back again.
+// requirePages reads all pages forwards and backwards.
 func requirePages(t *testing.T, s records.Store, q run.ListQuery, want []run.ID) {
 	t.Helper()
 	limit := cmp.Or(q.Limit, 25)
@@ -93,7 +93,7 @@ func listGroups() []string {
 	}
 }
 
-// listed makes runs of all sorts, some at given times.
+// listed creates runs of all kinds, some at given times.
 func listed(t *testing.T, s records.Store, random *rand.Rand) []run.Run {
 	t.Helper()
 	var all []run.Run
@@ -132,7 +132,7 @@ func listed(t *testing.T, s records.Store, random *rand.Rand) []run.Run {
 
 func pick[T any](random *rand.Rand, from []T) T { return from[random.IntN(len(from))] }
 
-// some picks up to n, mostly none.
+// some picks up to n values, mostly none.
 func some[T any](random *rand.Rand, from []T, n int) []T {
 	if random.IntN(3) > 0 {
 		return nil
@@ -148,7 +148,7 @@ func randomQuery(random *rand.Rand, all []run.Run) run.ListQuery {
 	q := run.ListQuery{
 		Phases:    some(random, run.Phases(), 3),
 		Results:   some(random, run.Results(), 3),
-		Groups:    some(random, append(listGroups(), "/p", "/q", "/p/feature/", "/nobody", "/"), 3),
+		Groups:    some(random, append(listGroups(), "/p", "/q", "/p/feature/", "/missing", "/"), 3),
 		Limit:     pick(random, []int{0, 1, 3, 10, 100}),
 		Ascending: random.IntN(2) == 0,
 	}
@@ -165,7 +165,7 @@ func randomQuery(random *rand.Rand, all []run.Run) run.ListQuery {
 	return q
 }
 
-// matches says the same as the query, in the plainest way.
+// matches is the simplest implementation of the query.
 func matches(q run.ListQuery, r run.Run) bool {
 	inGroup := func(path string) bool {
 		path = strings.TrimRight(path, "/")
@@ -259,7 +259,7 @@ func testListCursors(t *testing.T, d *database) {
 	require.NoError(t, err, "the size of a page may change")
 }
 
-// testListManyGroups names more groups than a statement has parts.
+// testListManyGroups queries more groups than a statement has parts.
 func testListManyGroups(t *testing.T, d *database) {
 	s := d.store(t)
 	first, second := create(t, s, oneTask("/a/1")), create(t, s, oneTask("/a/2/x"))

@@ -18,8 +18,8 @@ func membershipTests() map[string]func(t *testing.T, d *database) {
 	}
 }
 
-// instanceOf returns an executor that is an instance of a fleet, and says so by
-// its labels.
+// instanceOf returns an executor that is an instance of a fleet, with labels
+// that name it.
 func instanceOf(id, fleet, instance string) run.Executor {
 	e := executor(id)
 	e.Fleet, e.Instance, e.Temporary = fleet, instance, true
@@ -28,7 +28,7 @@ func instanceOf(id, fleet, instance string) run.Executor {
 }
 
 // testMembershipKept registers an instance of a fleet again as an executor of
-// none: it stays what it is, with its uses, its bound and its end.
+// no fleet: it stays that instance, with its uses, its bound and its end.
 func testMembershipKept(t *testing.T, d *database) {
 	s := d.store(t)
 	putFleet(t, s, "linux", func(x *run.FleetSpec) { x.MaxUseCount = 2 })
@@ -51,8 +51,8 @@ func testMembershipKept(t *testing.T, d *database) {
 	requireCode(t, run.CodeConflict, err)
 }
 
-// testMembershipOne lets an executor be another instance only once its own is
-// gone, and serve another pool only with its fleet.
+// testMembershipOne checks that an executor becomes another instance only once
+// its own is gone, and changes pools only with its fleet.
 func testMembershipOne(t *testing.T, d *database) {
 	s := d.store(t)
 	putFleet(t, s, "linux", nil)
@@ -84,7 +84,7 @@ func testMembershipOne(t *testing.T, d *database) {
 	require.NoError(t, register(t, s, executor("a")))
 	e, err = s.GetExecutor(t.Context(), "a")
 	require.NoError(t, err)
-	require.Empty(t, e.Fleet, "the fleet is gone")
+	require.Empty(t, e.Fleet, "the fleet was deleted")
 }
 
 // testMembershipLabels registers executors whose labels name a fleet that their
@@ -99,13 +99,13 @@ func testMembershipLabels(t *testing.T, d *database) {
 	requireCode(t, run.CodeNotFound, err)
 
 	require.NoError(t, register(t, s, instanceOf("a", "linux", "vm-1")))
-	require.NoError(t, register(t, s, e), "a token of an older version, of an executor that is known to be the instance")
+	require.NoError(t, register(t, s, e), "a token of an older version, of an executor that is registered as the instance")
 	got, err := s.GetExecutor(t.Context(), "a")
 	require.NoError(t, err)
 	require.Equal(t, []string{"linux", "vm-1"}, []string{got.Fleet, got.Instance})
 }
 
-// testMembershipTokens asks in each state of an instance whether its executor
+// testMembershipTokens checks in each state of an instance whether its executor
 // gets a new token.
 func testMembershipTokens(t *testing.T, d *database) {
 	s := d.store(t)
@@ -117,9 +117,9 @@ func testMembershipTokens(t *testing.T, d *database) {
 		return w
 	}
 	require.NoError(t, register(t, s, executor("a")))
-	require.Equal(t, run.Wanted{}, renewed(), "of no fleet")
+	require.Equal(t, run.Wanted{}, renewed(), "the executor is of no fleet")
 	require.NoError(t, register(t, s, instanceOf("a", "linux", "vm-1")))
-	require.Equal(t, run.Wanted{Fleet: "linux", Instance: "vm-1", Gone: true}, renewed(), "the ledger does not have it")
+	require.Equal(t, run.Wanted{Fleet: "linux", Instance: "vm-1", Gone: true}, renewed(), "the ledger has no such instance")
 	row := ledgerRow(run.InstanceCreating)
 	row.Instance = "vm-1"
 	_, err := s.ChangeFleet(t.Context(), "linux", records.FleetChanges{Add: []records.LedgerChange{row}})

@@ -14,7 +14,7 @@ import (
 
 func observerTests() map[string]func(t *testing.T, d *database) {
 	return map[string]func(t *testing.T, d *database){
-		"is_told_once":            testObserverOnce,
+		"notified_once":           testObserverOnce,
 		"of_attempts_and_the_end": testObserverAttempts,
 		"of_runs_that_never_ran":  testObserverCancelled,
 		"of_runs_that_were_lost":  testObserverLost,
@@ -22,7 +22,7 @@ func observerTests() map[string]func(t *testing.T, d *database) {
 	}
 }
 
-// witness notes what an observer is told, with times in whole minutes.
+// witness records the calls of an observer, with times in whole minutes.
 type witness struct {
 	mu   sync.Mutex
 	told []string
@@ -56,7 +56,7 @@ func (w *witness) FramesStored(frames int, output bool, lag time.Duration) {
 	w.note("frames %d %t %t", frames, output, lag > 0)
 }
 
-// take returns what was told since it was called last.
+// take returns the calls since the last take.
 func (w *witness) take() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -65,7 +65,7 @@ func (w *witness) take() []string {
 	return told
 }
 
-// observed opens a store that a witness observes.
+// observed opens a store with a witness as its observer.
 func (d *database) observed(t *testing.T) (records.Store, *witness) {
 	t.Helper()
 	w := &witness{}
@@ -106,7 +106,7 @@ func testObserverOnce(t *testing.T, d *database) {
 	lost := records.TaskChange{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusRunning, Reason: "executor x out of contact"}
 	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{lost}})
 	claim(t, s, key)
-	require.Empty(t, w.take(), "who comes back has not claimed again")
+	require.Empty(t, w.take(), "a repeated claim is not reported")
 
 	d.clock.advance(4 * time.Minute)
 	end := records.Changes{Tasks: []records.TaskChange{{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusSuccess}}}
@@ -132,7 +132,7 @@ func testObserverAttempts(t *testing.T, d *database) {
 	d.clock.advance(time.Minute)
 	claim(t, s, second)
 	d.clock.advance(2 * time.Minute)
-	// Its last result and the end of the run come in one transaction.
+	// The task's last result and the end of the run come in one transaction.
 	apply(t, s, r.ID, records.Changes{
 		Tasks:  []records.TaskChange{{Task: 0, Attempt: 2, Dispatch: 1, Status: run.StatusFailed}},
 		Result: run.ResultFailed, Finish: true,
@@ -163,7 +163,8 @@ func testObserverLost(t *testing.T, d *database) {
 	require.Equal(t, []string{"ended linux failed true 1", "run finished failed 1"}, w.take())
 }
 
-// testObserverRace has two stores, as of two processes, between them told once.
+// testObserverRace checks that two stores, as of two processes, notify one of
+// their observers once.
 func testObserverRace(t *testing.T, d *database) {
 	one, w1 := d.observed(t)
 	two, w2 := d.observed(t)

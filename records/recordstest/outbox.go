@@ -17,8 +17,8 @@ func outboxTests() map[string]func(t *testing.T, d *database) {
 	return map[string]func(t *testing.T, d *database){
 		"rows_of_a_run_are_in_order": testOutboxOrder,
 		"leases_expire":              testOutboxLease,
-		"retries_wait":               testOutboxRetry,
-		"takers_share":               testOutboxTakers,
+		"retries_are_delayed":        testOutboxRetry,
+		"concurrent_takers":          testOutboxTakers,
 		"wake":                       testOutboxWake,
 	}
 }
@@ -70,13 +70,13 @@ func testOutboxRetry(t *testing.T, d *database) {
 	require.NoError(t, s.StartRun(ctx, r.ID, nil))
 	rows := takeAll(t, s)
 	require.NoError(t, s.RetryOutbox(ctx, rows[0].ID, 10*time.Second))
-	require.Empty(t, takeAll(t, s), "neither it nor what comes after it")
+	require.Empty(t, takeAll(t, s), "neither the retried row nor those after it are due")
 	d.clock.advance(11 * time.Second)
 	require.Equal(t, []records.OutboxKind{records.OutboxStart, records.OutboxAdmit}, drain(t, s))
 }
 
-// testOutboxTakers has several take at once: each row goes to one of them,
-// and the rows of a run come in their order.
+// testOutboxTakers takes rows concurrently: each row goes to one taker, and the
+// rows of a run come in their order.
 func testOutboxTakers(t *testing.T, d *database) {
 	stores := []records.Store{d.store(t), d.store(t)}
 	const runs = 40
@@ -135,17 +135,17 @@ func testOutboxWake(t *testing.T, d *database) {
 	awaitSignal(t, wake) // the next row of the run may be taken
 }
 
-// awaitSignal waits for a signal, which must come.
+// awaitSignal waits for a signal, and fails the test if none comes.
 func awaitSignal(t testing.TB, signal <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-signal:
 	case <-time.After(patience):
-		t.Fatal("no signal came")
+		t.Fatal("no signal")
 	}
 }
 
-// drainSignal takes a signal that is there.
+// drainSignal discards a pending signal.
 func drainSignal(signal <-chan struct{}) {
 	select {
 	case <-signal:

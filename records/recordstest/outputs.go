@@ -12,13 +12,13 @@ import (
 
 func outputTests() map[string]func(t *testing.T, d *database) {
 	return map[string]func(t *testing.T, d *database){
-		"reach_definitions": testOutputsReach,
-		"that_are_missing":  testOutputsMissing,
-		"that_come_late":    testOutputsLate,
-		"are_never_stale":   testOutputsStale,
-		"of_a_list_on_time": testOutputsStaleList,
-		"restart_waits":     testOutputsRestart,
-		"of_a_kept_task":    testOutputsKept,
+		"reach_definitions":             testOutputsReach,
+		"that_are_missing":              testOutputsMissing,
+		"that_come_late":                testOutputsLate,
+		"are_never_stale":               testOutputsStale,
+		"foreach_lists_are_never_stale": testOutputsStaleList,
+		"restart_waits":                 testOutputsRestart,
+		"of_a_kept_task":                testOutputsKept,
 	}
 }
 
@@ -34,7 +34,7 @@ func handOver(key string) *run.Spec {
 	}}
 }
 
-// handsOver has the first task put n2 and n3 out, and succeed.
+// handsOver makes the first task output n2 and n3, and succeed.
 func handsOver(t *testing.T, s records.Store, key string) (run.ID, run.Key) {
 	id, first := running(t, s, handOver(key))
 	require.NoError(t, s.ApplyFrames(t.Context(), batch(first, "x", 1, run.FrameStepStart, run.FrameOutputs, run.FrameOutputs, run.FrameTaskEnd)))
@@ -54,12 +54,12 @@ func testOutputsReach(t *testing.T, d *database) {
 func testOutputsMissing(t *testing.T, d *database) {
 	s := d.store(t)
 	_, key := handsOver(t, s, "x")
-	require.Equal(t, `the variable A: task from put out no "x"; what it put out: n2, n3`, claim(t, s, key).Fault)
+	require.Equal(t, `the variable A: task from has no output "x"; its outputs: n2, n3`, claim(t, s, key).Fault)
 
 	r := create(t, s, handOver("x"))
 	begin(t, s, r.ID)
 	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{{Status: run.StatusSkipped}, queued(1, 1, 1)}})
-	require.Equal(t, `the variable A: task from put out no "x": it is skipped`, claim(t, s, run.Key{Run: r.ID, Task: 1, Attempt: 1, Dispatch: 1}).Fault)
+	require.Equal(t, `the variable A: task from has no output "x": it is skipped`, claim(t, s, run.Key{Run: r.ID, Task: 1, Attempt: 1, Dispatch: 1}).Fault)
 }
 
 func testOutputsLate(t *testing.T, d *database) {
@@ -88,11 +88,11 @@ func testOutputsLate(t *testing.T, d *database) {
 	success.Result.Ended = d.clock.now()
 	apply(t, s, other, records.Changes{Tasks: []records.TaskChange{success, queued(1, 1, 1)}})
 	d.clock.advance(10 * time.Minute)
-	require.Equal(t, `the variable A: task from put out nothing, so no "n3"`, claim(t, s, run.Key{Run: other, Task: 1, Attempt: 1, Dispatch: 1}).Fault,
-		"nobody waits for ever")
+	require.Equal(t, `the variable A: task from has no outputs, so no "n3"`, claim(t, s, run.Key{Run: other, Task: 1, Attempt: 1, Dispatch: 1}).Fault,
+		"the wait for outputs is bounded")
 }
 
-// testOutputsStale has a task put an output out twice. Its second value is in
+// testOutputsStale makes a task output a key twice. The second value is in
 // frames that arrive only after the task has succeeded.
 func testOutputsStale(t *testing.T, d *database) {
 	s := d.store(t)

@@ -25,7 +25,7 @@ func packingTests() map[string]func(t *testing.T, d *database) {
 	}
 }
 
-// taken returns the logs that are due, for an hour.
+// taken leases the logs that are due for an hour.
 func taken(t *testing.T, s records.Store) []records.PackingLog {
 	t.Helper()
 	logs, err := s.TakePacking(t.Context(), 10, time.Hour)
@@ -48,13 +48,13 @@ func testPackingSwitches(t *testing.T, d *database) {
 	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 1, run.FrameStepStart, run.FrameOutput)))
 	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 3, run.FrameOutput)))
 	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 1, run.FrameStepStart, run.FrameOutput)))
-	require.Empty(t, garbage(t, s), "a batch that was sent again, and is not packed, is in use")
-	require.Empty(t, taken(t, s), "more is to come")
+	require.Empty(t, garbage(t, s), "the object of a repeated batch is in use while it is not packed")
+	require.Empty(t, taken(t, s), "the log has not ended")
 	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 4, run.FrameStepEnd, run.FrameTaskEnd)))
 	select {
 	case <-s.PackingWake():
 	default:
-		t.Fatal("nobody is woken by the last frame")
+		t.Fatal("the last frame does not wake the compactor")
 	}
 	logs := taken(t, s)
 	require.Len(t, logs, 1)
@@ -67,16 +67,16 @@ func testPackingSwitches(t *testing.T, d *database) {
 	require.NoError(t, s.SwitchPacked(ctx, log, 77))
 	want := []records.Batch{{Key: key, Source: key, First: 1, Last: 5, End: true, Packed: true, Bytes: 77}}
 	require.Equal(t, want, batches(t, s, id, 0, records.BatchRef{}))
-	require.Equal(t, want, batches(t, s, id, 0, records.BatchRef{Key: key, Last: 3}), "who has read some of it goes on")
+	require.Equal(t, want, batches(t, s, id, 0, records.BatchRef{Key: key, Last: 3}), "a reader of the first batches continues with the packed log")
 	require.Empty(t, batches(t, s, id, 0, records.BatchRef{Key: key, Last: 5}))
 	require.Equal(t, []records.GarbageBatch{{Key: key, Frame: 1}, {Key: key, Frame: 3}, {Key: key, Frame: 4}}, garbage(t, s))
 	require.Empty(t, taken(t, s))
 	requireCode(t, run.CodeConflict, s.SwitchPacked(ctx, log, 77))
-	require.Equal(t, want, batches(t, s, id, 0, records.BatchRef{}), "once is enough")
+	require.Equal(t, want, batches(t, s, id, 0, records.BatchRef{}), "a repeated switch changes nothing")
 	require.Empty(t, garbage(t, s), "the object is in use")
-	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 4, run.FrameStepEnd, run.FrameTaskEnd)), "a batch that is packed is known")
+	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 4, run.FrameStepEnd, run.FrameTaskEnd)), "a packed batch is known")
 	require.Equal(t, want, batches(t, s, id, 0, records.BatchRef{}))
-	require.Equal(t, []records.GarbageBatch{{Key: key, Frame: 4}}, garbage(t, s), "its object was stored again, and nothing names it")
+	require.Equal(t, []records.GarbageBatch{{Key: key, Frame: 4}}, garbage(t, s), "its object was stored again without a reference")
 
 	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}, Result: run.ResultSuccess, Finish: true})
 	require.NoError(t, s.DeleteRun(ctx, id))
@@ -93,12 +93,12 @@ func testPackingLeases(t *testing.T, d *database) {
 	second := taken(t, s)
 	require.Equal(t, first, second, "the lease has ended")
 	require.Empty(t, taken(t, s))
-	require.NoError(t, s.SwitchPacked(ctx, first[0], 9), "whoever is first")
+	require.NoError(t, s.SwitchPacked(ctx, first[0], 9), "the first switch succeeds")
 	requireCode(t, run.CodeConflict, s.SwitchPacked(ctx, second[0], 9))
 	require.Equal(t, []records.GarbageBatch{{Key: key, Frame: 1}, {Key: key, Frame: 3}}, garbage(t, s))
 }
 
-// endedLog makes a run that is finished, with a log of two batches.
+// endedLog creates a finished run with a log of two batches.
 func endedLog(t *testing.T, s records.Store) (run.ID, run.Key) {
 	t.Helper()
 	id, key := running(t, s, oneTask("/a/b"))
@@ -120,8 +120,8 @@ func testPackingSmall(t *testing.T, d *database) {
 	require.Len(t, taken(t, s), 1)
 }
 
-// testPackingLate packs the log of a dispatch that was given up, after which
-// its executor came back after all.
+// testPackingLate packs the log of a failed dispatch, whose executor then sends
+// more frames.
 func testPackingLate(t *testing.T, d *database) {
 	s := d.store(t)
 	ctx := t.Context()
@@ -138,7 +138,7 @@ func testPackingLate(t *testing.T, d *database) {
 	require.Equal(t, []records.Batch{
 		{Key: key, Source: key, First: 1, Last: 2, Packed: true, Bytes: 5}, {Key: key, Source: key, First: 3, Last: 3},
 	}, batches(t, s, id, 0, records.BatchRef{}))
-	require.Empty(t, taken(t, s), "it has not ended")
+	require.Empty(t, taken(t, s), "the log has not ended")
 	require.NoError(t, s.ApplyFrames(ctx, batch(key, "x", 4, run.FrameTaskEnd)))
 	again := taken(t, s)
 	require.Len(t, again, 1)
@@ -177,8 +177,8 @@ func testPackingKept(t *testing.T, d *database) {
 	}
 }
 
-// testPackingDeleted deletes a run while its log is packed: the object that
-// may have been written is known, and goes when the lease has ended.
+// testPackingDeleted deletes a run while its log is packed: the object that may
+// have been written is recorded, and removed when the lease has ended.
 func testPackingDeleted(t *testing.T, d *database) {
 	s := d.store(t)
 	ctx := t.Context()
@@ -195,7 +195,7 @@ func testPackingDeleted(t *testing.T, d *database) {
 	require.Empty(t, garbage(t, s))
 
 	id, key = endedLog(t, s)
-	_, err := s.TakePacking(ctx, 1, time.Nanosecond) // by somebody who died
+	_, err := s.TakePacking(ctx, 1, time.Nanosecond) // by a process that died
 	require.NoError(t, err)
 	require.NoError(t, s.DeleteRun(ctx, id))
 	require.Equal(t, whole(key), garbage(t, s))
@@ -206,7 +206,7 @@ func testPackingDeleted(t *testing.T, d *database) {
 	require.NoError(t, s.DeleteRun(ctx, id))
 	require.Equal(t, whole(key), garbage(t, s))
 	require.Empty(t, taken(t, s))
-	require.Empty(t, garbage(t, s), "nobody had begun")
+	require.Empty(t, garbage(t, s), "no process had begun to pack")
 }
 
 func testPackingRemoved(t *testing.T, d *database) {
@@ -235,10 +235,10 @@ func testPackingStale(t *testing.T, d *database) {
 		require.NoError(t, err)
 		return n
 	}
-	require.Zero(t, stale(time.Now().Add(time.Hour)), "it runs")
+	require.Zero(t, stale(time.Now().Add(time.Hour)), "the task is running")
 	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusFailed)}, Result: run.ResultFailed, Finish: true})
 	at := get(t, s, id).Tasks[0].EndedAt
-	require.Zero(t, stale(at.Add(-time.Hour)), "the rest of it may still come")
+	require.Zero(t, stale(at.Add(-time.Hour)), "the rest of the log may still arrive")
 	require.Equal(t, 1, stale(at.Add(time.Hour)))
 	require.Len(t, taken(t, s), 1)
 
@@ -250,8 +250,8 @@ func testPackingStale(t *testing.T, d *database) {
 	require.Equal(t, 1, stale(at.Add(-time.Hour)), "another dispatch has followed")
 }
 
-// testPackingAtOnce packs, restarts and deletes at the same time: in the end
-// every piece of a log is named by a run, or garbage, and never both.
+// testPackingAtOnce packs, restarts and deletes concurrently: in the end every
+// piece of a log is referred to by a run, or garbage, and never both.
 func testPackingAtOnce(t *testing.T, d *database) {
 	stores := []records.Store{d.store(t), d.store(t), d.store(t)}
 	s := stores[0]

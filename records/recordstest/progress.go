@@ -28,7 +28,7 @@ func progressTests() map[string]func(t *testing.T, d *database) {
 		"Apply/repeated_is_no_change":  testApplyRepeated,
 		"Apply/no_such_task":           testApplyUnknown,
 		"Apply/reasons_are_clean":      testApplyReasons,
-		"Apply/anything_in_any_order":  testApplyRandom,
+		"Apply/random_changes":         testApplyRandom,
 		"Holders":                      testHolders,
 	}
 }
@@ -54,7 +54,7 @@ func testLoadPlan(t *testing.T, d *database) {
 	require.Greater(t, len(pages), 2)
 	want := n.Plan
 	for i := range want.Nodes {
-		want.Nodes[i].Steps = 0 // it is not part of what is stored
+		want.Nodes[i].Steps = 0 // the store does not keep it
 	}
 	require.Empty(t, cmp.Diff(want, run.MergePlans(pages)))
 	_, _, err = s.LoadPlan(t.Context(), r.ID, len(pages))
@@ -92,7 +92,7 @@ func testApplyLife(t *testing.T, d *database) {
 	require.Equal(t, "x", task.Executor)
 
 	change := ended(0, 1, 1, run.StatusFailed)
-	change.Result.TimedOut, change.Result.Reason = true, "it took too long"
+	change.Result.TimedOut, change.Result.Reason = true, "the step took too long"
 	standing, tasks := apply(t, s, id, records.Changes{Tasks: []records.TaskChange{change}, Result: run.ResultFailed, Reason: "build failed"})
 	require.Equal(t, records.Standing{Phase: run.PhaseRunning, Result: run.ResultFailed}, standing)
 	require.Equal(t, []records.TaskStanding{{Task: 0, Attempt: 1, Dispatch: 1, Status: run.StatusFailed}}, tasks)
@@ -100,7 +100,7 @@ func testApplyLife(t *testing.T, d *database) {
 	require.Equal(t, "build failed", got.Reason)
 	after := got.Tasks[0]
 	require.Equal(t, run.StatusFailed, after.Status)
-	require.Equal(t, "it took too long", after.Reason)
+	require.Equal(t, "the step took too long", after.Reason)
 	require.True(t, after.TimedOut)
 	require.Equal(t, 1, *after.ExitCode)
 	require.Equal(t, change.Result.Ended, after.EndedAt)
@@ -142,11 +142,11 @@ func testApplyUnclaimed(t *testing.T, d *database) {
 	id, _ := running(t, s, oneTask("/a/b"))
 	before := get(t, s, id)
 	_, tasks := apply(t, s, id, records.Changes{Tasks: []records.TaskChange{withdrawn}})
-	require.Equal(t, run.StatusRunning, tasks[0].Status, "an executor has it")
+	require.Equal(t, run.StatusRunning, tasks[0].Status, "an executor has claimed it")
 	again := queued(0, 1, 2)
 	again.IfUnclaimed = true
 	_, tasks = apply(t, s, id, records.Changes{Tasks: []records.TaskChange{again}})
-	require.Equal(t, 1, tasks[0].Dispatch, "an executor has it")
+	require.Equal(t, 1, tasks[0].Dispatch, "an executor has claimed it")
 	require.Equal(t, before, get(t, s, id))
 
 	id = create(t, s, oneTask("/a/b")).ID
@@ -179,8 +179,8 @@ func testApplyRetry(t *testing.T, d *database) {
 	require.NoError(t, err)
 	require.Equal(t, run.ClaimClosed, states[key])
 
-	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 3, run.FrameStepEnd)), "late frames are stored")
-	require.Equal(t, task, get(t, s, id).Tasks[0], "and change nothing")
+	require.NoError(t, s.ApplyFrames(t.Context(), batch(key, "x", 3, run.FrameStepEnd)), "late frames are accepted")
+	require.Equal(t, task, get(t, s, id).Tasks[0], "late frames change nothing")
 	claim(t, s, run.Key{Run: id, Attempt: 2, Dispatch: 1})
 	require.Empty(t, get(t, s, id).Tasks[0].Reason)
 }
@@ -193,7 +193,7 @@ func testApplyFinish(t *testing.T, d *database) {
 		Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}, Result: run.ResultSuccess, Finish: true,
 	})
 	requireCode(t, run.CodeConflict, err)
-	require.Equal(t, run.StatusNotStarted, get(t, s, r.ID).Tasks[0].Status, "nothing of it was written")
+	require.Equal(t, run.StatusNotStarted, get(t, s, r.ID).Tasks[0].Status, "the change is atomic")
 
 	standing, _ := apply(t, s, r.ID, records.Changes{
 		Tasks:  []records.TaskChange{ended(0, 1, 1, run.StatusSuccess), {Task: 1, Status: run.StatusSkipped, Reason: "why"}},
@@ -280,11 +280,11 @@ func testApplyReasons(t *testing.T, d *database) {
 	require.Equal(t, "r", got.Reason)
 }
 
-// testApplyRandom throws changes and claims at a run, and checks after each
-// that no task goes back and that the counts are right.
+// testApplyRandom applies random changes and claims to a run, and checks after
+// each that no task goes back and that the counts are right.
 func testApplyRandom(t *testing.T, d *database) {
 	s := d.store(t)
-	random := rand.New(rand.NewPCG(3, 4)) // the same each time
+	random := rand.New(rand.NewPCG(3, 4)) // a fixed seed
 	const width = 12
 	r := create(t, s, wide("/a/b", width))
 	begin(t, s, r.ID)
@@ -321,8 +321,8 @@ func testApplyRandom(t *testing.T, d *database) {
 	}
 }
 
-// testApplyQueueUnclaimed: another dispatch of an attempt takes the word of the
-// journal that has the claim, and nothing else.
+// testApplyQueueUnclaimed checks that another dispatch of an attempt needs the
+// release of the journal that has the claim.
 func testApplyQueueUnclaimed(t *testing.T, d *database) {
 	s := d.store(t)
 	claimed := func() (run.ID, records.TaskStanding) {
@@ -338,17 +338,17 @@ func testApplyQueueUnclaimed(t *testing.T, d *database) {
 	}
 	id, held := claimed()
 	for name, by := range map[string]records.Release{
-		"no word":                  {},
-		"another journal":          {JournalID: "jy"},
-		"another executor":         {Executor: "y"},
-		"the same id, wiped":       {Executor: "x", JournalID: "another"},
-		"a set, where there is no": {Set: "s"},
+		"no release":                             {},
+		"another journal":                        {JournalID: "jy"},
+		"another executor":                       {Executor: "y"},
+		"the same executor with another journal": {Executor: "x", JournalID: "another"},
+		"a set without a claim":                  {Set: "s"},
 	} {
 		require.Equal(t, held, again(id, 1, 2, by), name)
 		require.Equal(t, "x", get(t, s, id).Tasks[0].Executor, name)
 	}
 	for name, by := range map[string]records.Release{
-		"its journal": {JournalID: "jx"}, "it was asked": {Executor: "x"},
+		"the claim's journal": {JournalID: "jx"}, "the executor answered": {Executor: "x"},
 	} {
 		id, _ := claimed()
 		require.Equal(t, records.TaskStanding{Attempt: 1, Dispatch: 2, Status: run.StatusQueued}, again(id, 1, 2, by), name)
@@ -356,7 +356,7 @@ func testApplyQueueUnclaimed(t *testing.T, d *database) {
 	id, _ = claimed()
 	require.Equal(t, records.TaskStanding{Attempt: 2, Dispatch: 1, Status: run.StatusQueued}, again(id, 2, 1, records.Release{}), "another attempt")
 
-	// What only the workflow has as running, no executor has claimed.
+	// No executor has claimed a task that only the workflow marked as running.
 	r := create(t, s, oneTask("/a/b"))
 	begin(t, s, r.ID)
 	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{
@@ -378,7 +378,7 @@ func testHolders(t *testing.T, d *database) {
 	apply(t, s, r.ID, records.Changes{Tasks: []records.TaskChange{ended(2, 1, 1, run.StatusSuccess)}})
 	holders, err := s.Holders(t.Context(), r.ID)
 	require.NoError(t, err)
-	require.Equal(t, map[int]records.Holder{ // what is queued again is in no executor's hands
+	require.Equal(t, map[int]records.Holder{ // a task that is queued again has no holder
 		1: {Key: run.Key{Run: r.ID, Task: 1, Attempt: 1, Dispatch: 2}, Executor: "y"},
 	}, holders)
 }

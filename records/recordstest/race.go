@@ -10,7 +10,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// race calls fn n times at once and returns how many calls succeeded. The
+// race calls fn n times concurrently and returns how many calls succeeded. The
 // others must fail with the code.
 func race(t *testing.T, n int, fn func(i int) error, code run.Code) int {
 	t.Helper()

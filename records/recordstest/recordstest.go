@@ -1,5 +1,5 @@
-// Package recordstest says what any records.Store must do: Run checks it, and
-// Bench measures it.
+// Package recordstest specifies the behaviour of a records.Store by tests: Run
+// checks a store, and Bench measures it.
 package recordstest
 
 import (
@@ -14,12 +14,12 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Open opens one more store on a database. The store uses the clock and tells
-// the observer.
+// Open opens one more store on a database. The store uses the clock and
+// notifies the observer.
 type Open func(t testing.TB, now func() time.Time, observer records.Observer) records.Store
 
-// Run checks a kind of store. newDatabase makes an empty database, which goes
-// away with the test, and returns how to open stores on it.
+// Run checks a kind of store. newDatabase creates an empty database, which is
+// removed with the test, and returns a function that opens stores on it.
 func Run(t *testing.T, newDatabase func(t *testing.T) Open) {
 	for _, group := range []struct {
 		name  string
@@ -65,7 +65,7 @@ func Run(t *testing.T, newDatabase func(t *testing.T) Open) {
 	}
 }
 
-// database is what a test works on.
+// database is the database of one test.
 type database struct {
 	open  Open
 	clock clock
@@ -79,10 +79,10 @@ func (d *database) store(t *testing.T) records.Store {
 	return s
 }
 
-// clock runs like any other, and can be set.
+// clock is a clock that tests can advance or stop.
 type clock struct {
 	offset atomic.Int64
-	fixed  atomic.Int64 // it stands still here, unless 0
+	fixed  atomic.Int64 // the time at which the clock stands still, unless 0
 }
 
 func (c *clock) now() time.Time {
@@ -99,7 +99,7 @@ func requireCode(t require.TestingT, want run.Code, err error) {
 	require.Equal(t, want, run.CodeOf(err), "%v", err)
 }
 
-// patience is how long a test waits for what must happen soon.
+// patience bounds how long a test waits for an event.
 const patience = 20 * time.Second
 
 // lastEvent waits until the store has numbered want events.

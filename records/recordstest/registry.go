@@ -16,26 +16,27 @@ import (
 
 func registryTests() map[string]func(t *testing.T, d *database) {
 	return map[string]func(t *testing.T, d *database){
-		"drain":                          testDrain,
-		"tasks_held":                     testHeld,
-		"removal_tells_runs":             testRemoval,
-		"removal_needs_force":            testRemovalForce,
-		"removal_and_claims":             testRemovalRace,
-		"removal_of_a_member":            testRemovalSet,
-		"temporary_ones_expire":          testExpire,
-		"the_last_with_tasks_stays":      testExpireLast,
-		"who_waits_is_told":              testHeldUnclaimed,
-		"put_pools":                      testPutPool,
-		"pools_that_are_used_stay":       testDeletePool,
-		"definitions_have_pool_details":  testPoolDefinition,
-		"one_default_of_each_kind":       testDefaultPool,
-		"an_executor_tells_its_workflow": testExecutorTold,
-		"the_clock_jumps":                testClockJumps,
-		"nor_expire_by_a_jump":           testExpireClockJumps,
+		"drain":                              testDrain,
+		"tasks_held":                         testHeld,
+		"removal_notifies_runs":              testRemoval,
+		"removal_needs_force":                testRemovalForce,
+		"removal_and_claims":                 testRemovalRace,
+		"removal_of_a_member":                testRemovalSet,
+		"temporary_executors_expire":         testExpire,
+		"the_last_with_tasks_stays":          testExpireLast,
+		"unclaimed_executor_is_removed":      testHeldUnclaimed,
+		"put_pools":                          testPutPool,
+		"pools_that_are_used_stay":           testDeletePool,
+		"definitions_have_pool_details":      testPoolDefinition,
+		"one_default_of_each_kind":           testDefaultPool,
+		"registration_notifies_the_workflow": testExecutorTold,
+		"clock_jumps":                        testClockJumps,
+		"clock_jumps_do_not_expire":          testExpireClockJumps,
 	}
 }
 
-// holding brings tasks of a new run into the hands of executors.
+// holding creates a run of which each task is claimed by one of the executors,
+// or queued for "".
 func holding(t *testing.T, s records.Store, executors ...string) run.ID {
 	t.Helper()
 	r := create(t, s, wide("/a/b", len(executors)))
@@ -97,7 +98,7 @@ func testDrain(t *testing.T, d *database) {
 	require.True(t, e.Drained)
 	wanted, err = s.RegisterExecutor(ctx, executor("a"))
 	require.NoError(t, err)
-	require.True(t, wanted.Drain, "the wish outlives the process")
+	require.True(t, wanted.Drain, "a requested drain survives the process")
 
 	r := create(t, s, oneTask("/a/b"))
 	begin(t, s, r.ID)
@@ -113,7 +114,7 @@ func testDrain(t *testing.T, d *database) {
 	_, err = s.DrainExecutor(ctx, "a", true, "")
 	require.NoError(t, err)
 	_, err = s.Claim(ctx, run.ClaimRequest{Key: key, Executor: "a", JournalID: "j-a"})
-	require.NoError(t, err, "its own, again")
+	require.NoError(t, err, "a repeated claim")
 	pool, err := s.GetPool(ctx, "linux")
 	require.NoError(t, err)
 	require.Equal(t, []int{0, 1, 0}, []int{pool.Online, pool.Draining, pool.Slots})
@@ -174,7 +175,7 @@ func testRemoval(t *testing.T, d *database) {
 	require.Equal(t, map[run.ID][]string{first: {"a: it burnt"}, second: {"a: it burnt"}}, removalsTold(t, s))
 	again, err := s.RemoveExecutor(ctx, "a", run.Removal{Reason: "again"})
 	require.NoError(t, err)
-	require.Equal(t, []any{"it burnt", e.RemovedAt}, []any{again.Reason, again.RemovedAt}, "the first counts")
+	require.Equal(t, []any{"it burnt", e.RemovedAt}, []any{again.Reason, again.RemovedAt}, "the first removal counts")
 	require.Empty(t, removalsTold(t, s))
 
 	requireCode(t, run.CodeForbidden, register(t, s, executor("a")))
@@ -192,8 +193,9 @@ func testRemoval(t *testing.T, d *database) {
 	require.Equal(t, map[string]string{"a": "it burnt"}, lost)
 }
 
-// testClockJumps sets the clock forwards and backwards. Until an executor gives
-// its next sign of life nobody knows of it, and nothing it has is lost by that.
+// testClockJumps sets the clock forwards and backwards. The state of an
+// executor is wrong until its next contact, and none of its tasks is lost by
+// that.
 func testClockJumps(t *testing.T, d *database) {
 	s := d.store(t)
 	ctx := t.Context()
@@ -249,8 +251,8 @@ func testRemovalForce(t *testing.T, d *database) {
 	require.Equal(t, map[run.ID][]string{id: {"a: "}}, removalsTold(t, s))
 }
 
-// testRemovalRace removes executors while they claim: whoever got a claim has
-// its run told.
+// testRemovalRace removes executors while they claim: if the claim succeeds,
+// its run is notified of the removal.
 func testRemovalRace(t *testing.T, d *database) {
 	s := d.store(t)
 	ctx := t.Context()
@@ -295,18 +297,18 @@ func testRemovalSet(t *testing.T, d *database) {
 	}
 	e, err := s.GetExecutor(ctx, "a")
 	require.NoError(t, err)
-	require.True(t, e.Temporary, "members of a set are")
+	require.True(t, e.Temporary, "members of a set are temporary")
 	id := holding(t, s, "a", "b", "other", "alone")
 	d.clock.advance(run.ExecutorTimeout + time.Second)
 	_, err = s.RemoveExecutor(ctx, "a", run.Removal{Reason: "one"})
 	require.NoError(t, err)
-	require.Empty(t, removalsTold(t, s), "its set goes on")
+	require.Empty(t, removalsTold(t, s), "its set has another member")
 	lost, err := s.LostExecutors(ctx, []string{"a"})
 	require.NoError(t, err)
 	require.Empty(t, lost)
 	_, err = s.RemoveExecutor(ctx, "b", run.Removal{Reason: "two"})
 	require.NoError(t, err)
-	require.Equal(t, map[run.ID][]string{id: {"a: two", "b: two"}}, removalsTold(t, s), "nobody is left")
+	require.Equal(t, map[run.ID][]string{id: {"a: two", "b: two"}}, removalsTold(t, s), "the set has no member left")
 	lost, err = s.LostExecutors(ctx, []string{"a", "b", "other"})
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"a": "one", "b": "two"}, lost)
@@ -335,7 +337,7 @@ func testExpire(t *testing.T, d *database) {
 	d.clock.advance(time.Hour)
 	got, again, err = s.ExpireExecutor(ctx, "a")
 	require.NoError(t, err)
-	require.Equal(t, []any{run.ExecutorOffline, run.ExecutorTimeout}, []any{got.State, again}, "it may be the clock alone")
+	require.Equal(t, []any{run.ExecutorOffline, run.ExecutorTimeout}, []any{got.State, again}, "the clock may have jumped")
 	d.clock.advance(again - time.Second)
 	got, again, err = s.ExpireExecutor(ctx, "a")
 	require.NoError(t, err)
@@ -349,7 +351,7 @@ func testExpire(t *testing.T, d *database) {
 	require.Equal(t, map[run.ID][]string{id: {"a: " + got.Reason}}, removalsTold(t, s))
 	got, again, err = s.ExpireExecutor(ctx, "durable")
 	require.NoError(t, err)
-	require.Equal(t, run.ExecutorOffline, got.State, "an operator removes it, or nobody")
+	require.Equal(t, run.ExecutorOffline, got.State, "only an operator removes it")
 	require.Zero(t, again)
 }
 
@@ -373,15 +375,15 @@ func testExpireLast(t *testing.T, d *database) {
 	removed("a")
 	got, again, err := s.ExpireExecutor(ctx, "b")
 	require.NoError(t, err)
-	require.Equal(t, run.ExecutorOffline, got.State, "the task is with its set")
+	require.Equal(t, run.ExecutorOffline, got.State, "the set holds the task")
 	require.Equal(t, run.TemporaryOffline, again)
 	require.Empty(t, removalsTold(t, s))
 	apply(t, s, id, records.Changes{Tasks: []records.TaskChange{ended(0, 1, 1, run.StatusSuccess)}})
 	removed("b")
 }
 
-// testHeldUnclaimed notes who a workflow waits for, though that one has claimed
-// nothing.
+// testHeldUnclaimed records which executor a workflow waits for, though that
+// executor has claimed nothing.
 func testHeldUnclaimed(t *testing.T, d *database) {
 	s := d.store(t)
 	ctx := t.Context()
@@ -398,8 +400,8 @@ func testHeldUnclaimed(t *testing.T, d *database) {
 	note(1, "a", "")
 	r, err := s.GetRun(ctx, id)
 	require.NoError(t, err)
-	require.Equal(t, []string{"a", "b"}, []string{r.Tasks[0].Executor, r.Tasks[1].Executor}, "who claimed it is not replaced")
-	require.Equal(t, "executor b out of contact since 12:00:00Z", r.Tasks[1].Reason, "to note somebody is no sign of life")
+	require.Equal(t, []string{"a", "b"}, []string{r.Tasks[0].Executor, r.Tasks[1].Executor}, "the executor that claimed it is not replaced")
+	require.Equal(t, "executor b out of contact since 12:00:00Z", r.Tasks[1].Reason, "recording an executor is no contact")
 	removalsTold(t, s)
 	_, err = s.RemoveExecutor(ctx, "a", run.Removal{Force: true})
 	require.NoError(t, err)
@@ -438,14 +440,14 @@ func testPutPool(t *testing.T, d *database) {
 	got, created, err = s.PutPool(ctx, want)
 	require.NoError(t, err)
 	require.False(t, created)
-	require.Empty(t, cmp.Diff(want, got), "nothing is kept")
+	require.Empty(t, cmp.Diff(want, got), "omitted fields are cleared")
 	_, err = s.GetPool(ctx, "q")
 	requireCode(t, run.CodeNotFound, err)
 
 	require.NoError(t, register(t, s, executor("a")))
 	e := executor("b")
 	e.Pool, e.OS = "p", "windows"
-	require.NoError(t, register(t, s, e), "the pool promises no os")
+	require.NoError(t, register(t, s, e), "the pool has no os")
 	for _, p := range []run.Pool{{Name: "linux", Driver: "shell"}, {Name: "linux", Driver: "docker", OS: "plan9"}, {Name: "p", Driver: "docker", OS: "linux"}} {
 		_, _, err = s.PutPool(ctx, p)
 		requireCode(t, run.CodeConflict, err)
@@ -481,7 +483,7 @@ func testDeletePool(t *testing.T, d *database) {
 	require.NoError(t, err)
 	require.NoError(t, s.DeletePool(ctx, "linux"))
 	requireCode(t, run.CodeNotFound, s.DeletePool(ctx, "linux"))
-	require.NoError(t, register(t, s, executor("b")), "it is made again")
+	require.NoError(t, register(t, s, executor("b")), "the pool is created again")
 }
 
 func testDefaultPool(t *testing.T, d *database) {
@@ -532,9 +534,9 @@ func testPoolDefinition(t *testing.T, d *database) {
 	}
 }
 
-// testExpireClockJumps sets the clock forwards by more than a temporary executor
-// may be offline, again and again, while it is in contact: it is not removed.
-// Once it is silent it is, also where the clock is set back meanwhile.
+// testExpireClockJumps repeatedly sets the clock forwards by more than a
+// temporary executor may be offline, while it is in contact: it is not removed.
+// Once it is silent it is removed, also if the clock is set back meanwhile.
 func testExpireClockJumps(t *testing.T, d *database) {
 	s := d.store(t)
 	ctx := t.Context()
@@ -566,7 +568,7 @@ func testExpireClockJumps(t *testing.T, d *database) {
 	look()
 	d.clock.advance(-30 * time.Minute)
 	_, again := look()
-	require.Equal(t, run.ExecutorTimeout, again, "who looked first did so in what is now the future")
+	require.Equal(t, run.ExecutorTimeout, again, "the time of the first check is in the future now")
 	d.clock.advance(again)
 	state, _ := look()
 	require.Equal(t, run.ExecutorRemoved, state)

@@ -14,13 +14,13 @@ import (
 
 func removedTests() map[string]func(t *testing.T, d *database) {
 	return map[string]func(t *testing.T, d *database){
-		"gets_no_answer":         testRemovedCalls,
-		"writes_nothing_from_on": testRemovedRace,
+		"calls_are_refused":        testRemovedCalls,
+		"nothing_is_written_after": testRemovedRace,
 	}
 }
 
-// executorCalls are all calls that the store takes on behalf of an executor,
-// which has claimed the key.
+// executorCalls returns all calls of the store on behalf of an executor, which
+// has claimed the key.
 func executorCalls(t *testing.T, s records.Store, e run.Executor, key run.Key) map[string]func() error {
 	t.Helper()
 	ctx := t.Context()
@@ -92,7 +92,7 @@ func testRemovedCalls(t *testing.T, d *database) {
 }
 
 // testRemovedRace removes executors while they send frames: nothing is stored
-// once the removal has returned.
+// after the removal has returned.
 func testRemovedRace(t *testing.T, d *database) {
 	s := d.store(t)
 	ctx := t.Context()
@@ -111,7 +111,7 @@ func testRemovedRace(t *testing.T, d *database) {
 		var removed atomic.Bool
 		var last error
 		sending.Go(func() {
-			const more = 20 // batches after the removal, where none is refused
+			const more = 20 // batches after the removal, if none is refused
 			for n, end := int64(1), int64(0); last == nil && (end == 0 || n < end); n++ {
 				if removed.Load() && end == 0 {
 					end = n + more

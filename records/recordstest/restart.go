@@ -38,8 +38,8 @@ func testRestartSource(t *testing.T, d *database) {
 	requireCode(t, run.CodeNotFound, err)
 }
 
-// ended makes a run of the tasks "first" and "second", of which first has a
-// log and an output and succeeded, and second failed.
+// halfFailed creates a run of the tasks "build" and "later", of which build has
+// a log and an output and succeeded, and later failed.
 func halfFailed(t *testing.T, s records.Store) (run.Run, run.Key) {
 	t.Helper()
 	spec := oneTask("/a/b")
@@ -57,7 +57,7 @@ func halfFailed(t *testing.T, s records.Store) (run.Run, run.Key) {
 	return get(t, s, r.ID), key
 }
 
-// restarted makes a run of another that keeps its task 0.
+// restarted restarts a run and keeps its task 0.
 func restarted(t *testing.T, s records.Store, of run.ID) run.Run {
 	t.Helper()
 	r, err := s.CreateRun(t.Context(), restartOf(t, s, of))
@@ -92,7 +92,7 @@ func testRestartKeeps(t *testing.T, d *database) {
 		list := batches(t, s, id, 0, records.BatchRef{})
 		own := run.Key{Run: id, Attempt: 1, Dispatch: 1}
 		require.Equal(t, []records.Batch{{Key: own, Source: key, First: 1, Last: 3}, {Key: own, Source: key, First: 4, Last: 4, End: true}}, list,
-			"the bytes stay where they are, over any number of restarts")
+			"the bytes stay in place over any number of restarts")
 	}
 	third := restarted(t, s, old.ID)
 	require.Equal(t, []run.ID{first.ID, third.ID}, get(t, s, old.ID).RestartedAs)
@@ -147,7 +147,7 @@ func testDelete(t *testing.T, d *database) {
 	require.NoError(t, s.CancelRun(ctx, open.ID, nil))
 	require.NoError(t, s.DeleteRun(ctx, open.ID))
 	next := create(t, s, oneTask("/a/b"))
-	require.EqualValues(t, 2, next.Counter, "counters go on")
+	require.EqualValues(t, 2, next.Counter, "counters continue")
 }
 
 func testDeleteKeptLogs(t *testing.T, d *database) {
@@ -162,15 +162,15 @@ func testDeleteKeptLogs(t *testing.T, d *database) {
 		garbage, err := s.TakeGarbage(ctx, 10)
 		require.NoError(t, err)
 		if i < 2 {
-			require.Empty(t, garbage, "somebody keeps the log")
+			require.Empty(t, garbage, "another run keeps the log")
 			continue
 		}
 		require.Equal(t, []records.GarbageBatch{{Key: key, Frame: 1}, {Key: key, Frame: 4}}, garbage)
 	}
 }
 
-// testDeleteAtOnce deletes runs that share a log at the same time: its bytes
-// are garbage exactly once.
+// testDeleteAtOnce concurrently deletes runs that share a log: its bytes become
+// garbage exactly once.
 func testDeleteAtOnce(t *testing.T, d *database) {
 	stores := []records.Store{d.store(t), d.store(t), d.store(t)}
 	s := stores[0]

@@ -28,7 +28,7 @@ func runTests() map[string]func(t *testing.T, d *database) {
 	}
 }
 
-// rich returns a specification that has about everything.
+// rich returns a specification that uses almost every feature.
 func rich() *run.Spec {
 	return &run.Spec{
 		Name: "rich", Group: "/project/42/branch/main", ChangeGroups: []string{"project-42"}, Priority: 2,
@@ -107,7 +107,7 @@ func testSetupError(t *testing.T, d *database) {
 	requireCode(t, run.CodeWrongPhase, s.CancelRun(t.Context(), r.ID, nil))
 }
 
-// testCounters has many creators in several roots at once, through two stores.
+// testCounters creates runs concurrently in several roots, through two stores.
 func testCounters(t *testing.T, d *database) {
 	stores := []records.Store{d.store(t), d.store(t)}
 	const creators, each = 20, 5
@@ -242,7 +242,7 @@ func testOpenRuns(t *testing.T, d *database) {
 	}
 	got, err := s.OpenRuns(t.Context(), "", 100)
 	require.NoError(t, err)
-	require.Empty(t, got, "Temporal was told of none")
+	require.Empty(t, got, "no workflow was started")
 	d.clock.advance(time.Minute)
 	stats, err := s.Stats(t.Context())
 	require.NoError(t, err)

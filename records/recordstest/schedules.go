@@ -14,16 +14,16 @@ import (
 
 func scheduleTests() map[string]func(t *testing.T, d *database) {
 	return map[string]func(t *testing.T, d *database){
-		"are_put_and_read":       testSchedulePut,
-		"are_listed_by_name":     testScheduleList,
-		"firings_are_remembered": testScheduleFirings,
-		"firings_are_forgotten":  testScheduleFiringsForgotten,
+		"are_put_and_read":        testSchedulePut,
+		"are_listed_by_name":      testScheduleList,
+		"firings_are_stored":      testScheduleFirings,
+		"old_firings_are_deleted": testScheduleFiringsForgotten,
 	}
 }
 
 func nightly(name string) run.ScheduleSpec {
 	spec := oneTask("/a/b")
-	spec.Secrets = map[string]run.Secret{"TOKEN": "hush"}
+	spec.Secrets = map[string]run.Secret{"TOKEN": "hidden"}
 	spec.Tasks["build"].Timeout = run.Duration(time.Minute)
 	return run.ScheduleSpec{
 		Name: name, Spec: spec, Cron: []string{"0 3 * * *"}, Intervals: []run.Interval{{Every: run.Duration(time.Hour), Offset: run.Duration(time.Minute)}},
@@ -47,7 +47,7 @@ func testSchedulePut(t *testing.T, d *database) {
 	got, err := s.GetSchedule(ctx, "nightly")
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(want, got.ScheduleSpec))
-	require.Equal(t, run.Secret("hush"), got.Spec.Secrets["TOKEN"])
+	require.Equal(t, run.Secret("hidden"), got.Spec.Secrets["TOKEN"])
 	require.Equal(t, "one", got.RunName)
 	require.Equal(t, "/a/b", got.Group)
 	require.Equal(t, int64(1), got.Version)
@@ -114,7 +114,7 @@ func testScheduleFirings(t *testing.T, d *database) {
 	refused.Error = "no pool"
 	require.NoError(t, s.PutFiring(ctx, "nightly", refused))
 	require.NoError(t, s.PutFiring(ctx, "nightly", firing(1, r.ID)))
-	require.NoError(t, s.PutFiring(ctx, "nightly", firing(1, r.ID)), "again is the same")
+	require.NoError(t, s.PutFiring(ctx, "nightly", firing(1, r.ID)), "a repeated call changes nothing")
 	require.NoError(t, s.PutFiring(ctx, "nightly", firing(3, "01k0000000000000000000000a")))
 	got, err := s.Firings(ctx, "nightly", 10)
 	require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// NewRing makes a ring of random keys of these ids.
+// NewRing creates a ring of random keys with the ids.
 func NewRing(t testing.TB, ids ...string) *keyring.Ring {
 	t.Helper()
 	r, err := keyring.Parse(keyLines(t, ids...))
@@ -46,9 +46,9 @@ func RunSealed(t *testing.T, open func(keys *keyring.Ring) records.Store) {
 	require.NoError(t, err)
 	both, err := keyring.Parse(keyLines(t, "k2") + old)
 	require.NoError(t, err)
-	other := NewRing(t, "k1") // of the same id
+	other := NewRing(t, "k1") // with the same id
 
-	using(nil, func(s records.Store) { // from before there were keys
+	using(nil, func(s records.Store) { // stored before there were keys
 		created = createSecretive(t, s, hidden)
 		_, err := s.Reseal(t.Context(), 10)
 		require.Equal(t, run.CodeInvalid, run.CodeOf(err))
@@ -64,7 +64,7 @@ func RunSealed(t *testing.T, open func(keys *keyring.Ring) records.Store) {
 		w := hook("hook")
 		w.Secret = ""
 		_, _, err := s.PutWebhook(t.Context(), w)
-		require.NoError(t, err, "the secret is kept as it is sealed")
+		require.NoError(t, err, "the sealed secret is kept")
 		readsSecrets(t, s, created.ID, hidden)
 	})
 	for name, keys := range map[string]*keyring.Ring{"no key": nil, "another key": other} {
@@ -77,7 +77,7 @@ func RunSealed(t *testing.T, open func(keys *keyring.Ring) records.Store) {
 			_, err = s.GetSchedule(t.Context(), "nightly")
 			require.Equal(t, run.CodeInternal, run.CodeOf(err), name)
 			_, err = s.ListWebhooks(t.Context())
-			require.NoError(t, err, "what needs no secret goes on")
+			require.NoError(t, err, "calls that need no secret succeed")
 			_, err = s.GetRun(t.Context(), created.ID)
 			require.NoError(t, err)
 		})
@@ -88,7 +88,7 @@ func RunSealed(t *testing.T, open func(keys *keyring.Ring) records.Store) {
 		later = create(t, s, secretive(hidden))
 		n, err := s.Reseal(t.Context(), 10)
 		require.NoError(t, err)
-		require.Equal(t, 3, n, "what the second key sealed")
+		require.Equal(t, 3, n, "secrets sealed with the first key")
 		n, err = s.Reseal(t.Context(), 10)
 		require.NoError(t, err)
 		require.Zero(t, n)
@@ -112,7 +112,7 @@ func createSecretive(t *testing.T, s records.Store, hidden run.Secret) run.Run {
 	return create(t, s, secretive(hidden))
 }
 
-// readsSecrets reads all that createSecretive stored.
+// readsSecrets checks the secrets that createSecrets stored.
 func readsSecrets(t *testing.T, s records.Store, id run.ID, hidden run.Secret) {
 	t.Helper()
 	spec, _, err := s.RestartSource(t.Context(), id)

@@ -15,13 +15,13 @@ import (
 
 func sharingTests() map[string]func(t *testing.T, d *database) {
 	return map[string]func(t *testing.T, d *database){
-		"all_is_there_after_reopening":   testReopen,
-		"opened_by_several_at_once":      testOpenAtOnce,
-		"watch_across_stores":            testWatchAcross,
-		"outbox_wakes_across_stores":     testOutboxAcross,
-		"a_closed_store_is_unavailable":  testClosed,
-		"a_context_that_ended_is_obeyed": testContext,
-		"writers_on_one_run":             testOneRun,
+		"all_is_there_after_reopening":  testReopen,
+		"opened_by_several_at_once":     testOpenAtOnce,
+		"watch_across_stores":           testWatchAcross,
+		"outbox_wakes_across_stores":    testOutboxAcross,
+		"a_closed_store_is_unavailable": testClosed,
+		"an_ended_context_is_obeyed":    testContext,
+		"writers_on_one_run":            testOneRun,
 	}
 }
 
@@ -80,7 +80,7 @@ func testWatchAcross(t *testing.T, d *database) {
 		require.Less(t, time.Since(begin), 5*time.Second)
 		require.Equal(t, itoa(int64(i)), get(t, here, r.ID).Annotations["n"])
 	}
-	// A follower of events here sees what is written there.
+	// A follower of events in one store sees what the other store writes.
 	stop()
 	all, stopAll := here.Watch("")
 	defer stopAll()
@@ -98,7 +98,7 @@ func testWatchAcross(t *testing.T, d *database) {
 	}
 }
 
-// settle waits until no signal has come for a while.
+// settle waits until no signal has come for 300 ms.
 func settle(t *testing.T, signal <-chan struct{}) {
 	t.Helper()
 	for {
@@ -146,7 +146,8 @@ func testContext(t *testing.T, d *database) {
 	require.Equal(t, run.PhaseQueued, get(t, s, r.ID).Phase)
 }
 
-// testOneRun has two stores change one run at once: no change is lost.
+// testOneRun changes one run concurrently through two stores: no change is
+// lost.
 func testOneRun(t *testing.T, d *database) {
 	stores := []records.Store{d.store(t), d.store(t)}
 	const width = 40
@@ -174,7 +175,7 @@ func testOneRun(t *testing.T, d *database) {
 	require.NoError(t, group.Wait())
 	got := get(t, stores[0], r.ID)
 	require.Equal(t, map[run.Status]int{run.StatusSuccess: width}, got.TaskCounts)
-	require.Equal(t, int64(1+1+3*width), got.Version, "each change is a version")
+	require.Equal(t, int64(1+1+3*width), got.Version, "each change creates a version")
 	standing, _ := apply(t, stores[1], r.ID, records.Changes{Result: run.ResultSuccess, Finish: true})
 	require.Equal(t, run.PhaseFinished, standing.Phase)
 }

@@ -25,7 +25,7 @@ func testToken(t *testing.T, d *database) {
 	}
 	token := read("g", "never-named")
 	r, err := withToken(grouped(3, "other"), token)
-	require.NoError(t, err, "its groups need not be those of the run")
+	require.NoError(t, err, "the groups of the token need not be those of the run")
 	_, err = withToken(grouped(3, "g"), token)
 	requireCode(t, run.CodeChangeGroupConflict, err)
 	require.ErrorContains(t, err, "g, never-named")
@@ -64,11 +64,12 @@ func testTokenRefused(t *testing.T, d *database) {
 	require.NoError(t, err)
 	requireCode(t, run.CodeWrongPhase, s.StopRun(ctx, a.ID, got.Token))
 	requireCode(t, run.CodeNotFound, s.ApproveTask(ctx, a.ID, "none", "me", got.Token))
-	require.NoError(t, s.CancelRun(ctx, a.ID, got.Token), "what was refused did not use it up")
+	require.NoError(t, s.CancelRun(ctx, a.ID, got.Token), "a refused call does not use the token")
 }
 
 // testTokenCalls makes each call that changes a run with a token of its group
-// and of another one: both change, and only if something happens.
+// and of another one: both groups change, and only if the call changes
+// something.
 func testTokenCalls(t *testing.T, d *database) {
 	s := d.store(t)
 	ctx := t.Context()

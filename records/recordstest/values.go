@@ -67,7 +67,7 @@ func ended(task, attempt, dispatch int, status run.Status) records.TaskChange {
 	}}
 }
 
-// batch makes a batch of frames of step 0 from a number on.
+// batch creates a batch of frames of step 0, numbered from first.
 func batch(key run.Key, executor string, first int64, kinds ...run.FrameKind) run.FrameBatch {
 	b := run.FrameBatch{Key: key, Executor: executor}
 	for i, kind := range kinds {
@@ -92,7 +92,7 @@ func batch(key run.Key, executor string, first int64, kinds ...run.FrameKind) ru
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
-// claimQueued queues a key, where it is newer than what is known, and claims it
+// claimQueued queues a key, if it is newer than the stored one, and claims it
 // for the executor "x".
 func claimQueued(t testing.TB, s records.Store, key run.Key) {
 	t.Helper()
@@ -115,7 +115,7 @@ func apply(t testing.TB, s records.Store, id run.ID, c records.Changes) (records
 	return standing, tasks
 }
 
-// running brings the task 0 of a new run to its first claim.
+// running creates a run, and queues and claims its task 0.
 func running(t testing.TB, s records.Store, spec *run.Spec) (run.ID, run.Key) {
 	t.Helper()
 	r := create(t, s, spec)
@@ -133,7 +133,7 @@ func get(t testing.TB, s records.Store, id run.ID) run.Run {
 	return r
 }
 
-// takeAll takes what is due, for a minute.
+// takeAll takes the due outbox rows for a minute.
 func takeAll(t testing.TB, s records.Store) []records.OutboxRow {
 	t.Helper()
 	rows, err := s.TakeOutbox(t.Context(), 100, time.Minute)
@@ -141,7 +141,7 @@ func takeAll(t testing.TB, s records.Store) []records.OutboxRow {
 	return rows
 }
 
-// drain takes and closes everything in the outbox, and returns its kinds.
+// drain takes and completes all outbox rows, and returns their kinds.
 func drain(t testing.TB, s records.Store) []records.OutboxKind {
 	t.Helper()
 	var kinds []records.OutboxKind

@@ -14,12 +14,12 @@ import (
 
 func webhookTests() map[string]func(t *testing.T, d *database) {
 	return map[string]func(t *testing.T, d *database){
-		"are_put_and_read":          testWebhookPut,
-		"begin_where_they_are_told": testWebhookFrom,
-		"tell_their_workflow":       testWebhookOutbox,
-		"are_limited":               testWebhookLimit,
-		"one_delivers":              testWebhookTake,
-		"watch_sees_changes":        testWebhookWatch,
+		"are_put_and_read":         testWebhookPut,
+		"begin_at_the_given_event": testWebhookFrom,
+		"notify_their_workflow":    testWebhookOutbox,
+		"are_limited":              testWebhookLimit,
+		"one_worker_delivers":      testWebhookTake,
+		"watch_sees_changes":       testWebhookWatch,
 	}
 }
 
@@ -71,7 +71,7 @@ func testWebhookPut(t *testing.T, d *database) {
 	require.Equal(t, got, read)
 	taken, err := s.TakeWebhook(ctx, "ci")
 	require.NoError(t, err)
-	require.Equal(t, run.Secret(webhookSecret), taken.Secret, "it is kept where none is given")
+	require.Equal(t, run.Secret(webhookSecret), taken.Secret, "the secret is kept if none is given")
 
 	put(t, s, hook("a"))
 	all, err := s.ListWebhooks(ctx)
@@ -108,7 +108,7 @@ func testWebhookOutbox(t *testing.T, d *database) {
 	create(t, s, oneTask("/a/b"))
 	require.NoError(t, s.DeleteWebhook(ctx, "ci"))
 	rows := takeAll(t, s)
-	require.Len(t, rows, 2, "one of each")
+	require.Len(t, rows, 2, "one row of each key")
 	require.Equal(t, records.OutboxWebhook, rows[0].Kind)
 	require.Equal(t, "ci", rows[0].Webhook)
 	require.Empty(t, rows[0].Run)
@@ -164,7 +164,7 @@ func testWebhookTake(t *testing.T, d *database) {
 	require.NoError(t, s.MoveWebhook(ctx, "ci", first.Epoch, first.Version, records.Progression{Delivered: 9}))
 	got, err := s.GetWebhook(ctx, "ci")
 	require.NoError(t, err)
-	require.Equal(t, at, got.LastAttemptAt, "a zero time leaves it")
+	require.Equal(t, at, got.LastAttemptAt, "a zero time keeps the stored one")
 	require.Empty(t, got.LastError)
 
 	second, err := s.TakeWebhook(ctx, "ci")

@@ -13,18 +13,18 @@ import (
 	"github.com/drover-run/drover/records/internal/sqlstore"
 )
 
-// backend is one connection that writes and some that read, each with its
-// statements prepared once: preparing costs more than most of them take.
+// backend has one connection that writes and several that read, each with its
+// own prepared statements: preparing costs more than running most of them.
 type backend struct {
 	db  *sql.DB
 	hub *sqlstore.Hub
 
 	writes  writes
-	writer  chan *session // holds the one session that writes while nobody uses it
+	writer  chan *session // holds the writing session while it is idle
 	readers chan *session
 
 	commits atomic.Int64
-	full    chan struct{} // signalled when the write-ahead log should be copied
+	full    chan struct{} // signalled when the write-ahead log should be checkpointed
 
 	stop       func()
 	background sync.WaitGroup
@@ -39,7 +39,7 @@ func newBackend(ctx context.Context, db *sql.DB, hub *sqlstore.Hub, opts Options
 	for range opts.Readers {
 		b.readers <- &session{db: db, interruptible: true}
 	}
-	// The first use shows whether the file can be used at all.
+	// The first use reveals whether the file can be used at all.
 	if err := b.Write(ctx, func(sqlstore.Querier) error { return nil }); err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (b *backend) Read(ctx context.Context, fn func(sqlstore.Querier) error) err
 	return use(ctx, b.readers, func(s *session) error { return s.transact(ctx, "BEGIN", fn) })
 }
 
-// use lends a session to fn.
+// use runs fn with a session of the pool.
 func use(ctx context.Context, sessions chan *session, fn func(*session) error) error {
 	if err := ctx.Err(); err != nil {
 		return gaveUp(ctx)
@@ -90,7 +90,7 @@ func (b *backend) Committed(c sqlstore.Commit) {
 	}
 }
 
-// Close implements sqlstore.Backend. It waits for the calls that go on.
+// Close implements sqlstore.Backend. It waits for calls in progress.
 func (b *backend) Close() error { return b.close() }
 
 func (b *backend) shut() error {
@@ -107,18 +107,18 @@ func (b *backend) shut() error {
 	return errors.Join(append(errs, b.db.Close())...)
 }
 
-// session is a connection with its prepared statements. It is used by one
-// call at a time.
+// session is a connection with its prepared statements. One call uses it at a
+// time.
 type session struct {
 	db    *sql.DB
 	conn  *sql.Conn
 	stmts map[string]*sql.Stmt
-	// interruptible lets the end of a context end a query. That costs more
-	// than most queries take, so only those that may take long have it.
+	// interruptible interrupts a query when its context ends. That costs more
+	// than most queries, so only sessions with possibly long queries have it.
 	interruptible bool
 }
 
-// transact runs fn in a transaction. ctx is looked at before each statement.
+// transact runs fn in a transaction. It checks ctx before each statement.
 func (s *session) transact(ctx context.Context, begin string, fn func(sqlstore.Querier) error) error {
 	if err := s.connect(ctx); err != nil {
 		return err
@@ -135,7 +135,7 @@ func (s *session) transact(ctx context.Context, begin string, fn func(sqlstore.Q
 		if _, err = s.Exec(calm, "COMMIT"); err == nil {
 			return nil
 		}
-		err = fmt.Errorf("committing: %w", err)
+		err = fmt.Errorf("commit: %w", err)
 	}
 	if _, rollbackErr := s.Exec(calm, "ROLLBACK"); rollbackErr != nil {
 		return s.broken(err)
@@ -153,10 +153,12 @@ func (s *session) begin(ctx context.Context, begin string) error {
 	}
 }
 
-// errBusy says that another process writes, and that there is time to wait.
+// errBusy reports that another process writes, and that the deadline has not
+// passed.
 var errBusy = errors.New("another process writes")
 
-// tryBegin begins a transaction, with errBusy where that is to be tried again.
+// tryBegin begins a transaction. It returns errBusy if the caller should try
+// again.
 func (s *session) tryBegin(ctx context.Context, deadline time.Time, begin string) error {
 	_, err := s.Exec(ctx, begin)
 	switch {
@@ -165,7 +167,7 @@ func (s *session) tryBegin(ctx context.Context, deadline time.Time, begin string
 	case ctx.Err() != nil:
 		return gaveUp(ctx)
 	case !busy(err) || time.Now().After(deadline):
-		return s.broken(fmt.Errorf("beginning: %w", err))
+		return s.broken(fmt.Errorf("begin transaction: %w", err))
 	}
 	return errBusy
 }
@@ -176,21 +178,21 @@ func (s *session) connect(ctx context.Context) error {
 	}
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
-		return fmt.Errorf("connecting: %w", err)
+		return fmt.Errorf("connect: %w", err)
 	}
 	s.conn, s.stmts = conn, make(map[string]*sql.Stmt)
 	return nil
 }
 
 // broken drops the connection, whose state is not known, so that the next use
-// makes another. To close it alone would leave it to the pool, perhaps within a
+// opens another. Closing it alone would return it to the pool, perhaps within a
 // transaction.
 func (s *session) broken(err error) error {
 	if s.conn != nil {
 		_ = s.closeStatements() // first: they use the connection
 		_ = s.conn.Raw(func(any) error { return driver.ErrBadConn })
 	}
-	_ = s.close() // the reason matters more
+	_ = s.close() // the caller reports the first error
 	return err
 }
 
@@ -223,14 +225,14 @@ func (s *session) prepare(ctx context.Context, query string) (*sql.Stmt, error) 
 	}
 	if len(s.stmts) >= maxStatements {
 		for known, stmt := range s.stmts {
-			_ = stmt.Close() // its memory is all there is to lose
+			_ = stmt.Close() // the statement is discarded
 			delete(s.stmts, known)
 			break
 		}
 	}
-	stmt, err := s.conn.PrepareContext(ctx, query) // kept until the session ends
+	stmt, err := s.conn.PrepareContext(ctx, query) // closed with the session
 	if err != nil {
-		return nil, fmt.Errorf("preparing %q: %w", query, err)
+		return nil, fmt.Errorf("prepare %q: %w", query, err)
 	}
 	s.stmts[query] = stmt
 	return stmt, nil

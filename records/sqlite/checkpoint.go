@@ -5,13 +5,13 @@ import (
 	"log/slog"
 )
 
-// checkpointEvery is how many commits go into the write-ahead log before it is
-// copied into the database file: a few megabytes.
+// checkpointEvery is how many commits go into the write-ahead log between
+// checkpoints: a few megabytes.
 const checkpointEvery = 500
 
-// checkpoint copies the write-ahead log into the database file when it is
-// asked to, until ctx ends. It has a connection of its own, so that commits do
-// not wait for the disk.
+// checkpoint copies the write-ahead log into the database file on each signal,
+// until ctx ends. It has its own connection, so that commits do not wait for
+// the disk.
 func (b *backend) checkpoint(ctx context.Context, logger *slog.Logger) {
 	s := &session{db: b.db}
 	defer s.close()
@@ -26,8 +26,8 @@ func (b *backend) checkpoint(ctx context.Context, logger *slog.Logger) {
 			_, err = s.Exec(ctx, "PRAGMA wal_checkpoint(PASSIVE)")
 		}
 		if err != nil && ctx.Err() == nil {
-			// SQLite itself does it once the log is much larger.
-			logger.WarnContext(ctx, "copying the write-ahead log failed", "error", err)
+			// SQLite checkpoints by itself once the log is much larger.
+			logger.WarnContext(ctx, "failed to copy the write-ahead log", "error", err)
 			_ = s.close()
 		}
 	}

@@ -11,11 +11,11 @@ import (
 	"github.com/drover-run/drover/records/internal/sqlstore"
 )
 
-// maxGroup bounds how many calls share one transaction, and with it how long the
+// maxGroup bounds how many calls share one transaction, and so how long the
 // first of them waits for the others.
 const maxGroup = 64
 
-// errBrokenOff is what the other calls of a group get where one panics.
+// errBrokenOff is the error of the other calls of a group if one panics.
 var errBrokenOff = errors.New("another call broke the transaction off")
 
 // write is one call of Write.
@@ -31,7 +31,8 @@ func (w *write) end(err error) {
 	close(w.done)
 }
 
-// writes are the calls that wait for the connection that writes, oldest first.
+// writes is the queue of calls that wait for the writing connection, oldest
+// first.
 type writes struct {
 	mu      sync.Mutex
 	waiting []*write
@@ -43,7 +44,7 @@ func (q *writes) add(w *write) {
 	q.waiting = append(q.waiting, w)
 }
 
-// remove takes a call out, and reports whether it was still there.
+// remove removes a call, and reports whether it was still queued.
 func (q *writes) remove(w *write) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -56,7 +57,7 @@ func (q *writes) remove(w *write) bool {
 	return false
 }
 
-// take takes the oldest calls out.
+// take removes and returns the oldest calls.
 func (q *writes) take() []*write {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -68,7 +69,7 @@ func (q *writes) take() []*write {
 
 // Write implements sqlstore.Backend. A commit waits for the disk, so all calls
 // that wait meanwhile share the next commit: the call that gets the connection
-// runs them all. Each is a savepoint, and fails alone.
+// runs them all. Each call is a savepoint, and fails alone.
 func (b *backend) Write(ctx context.Context, fn func(sqlstore.Querier) error) error {
 	if ctx.Err() != nil {
 		return gaveUp(ctx)
@@ -89,13 +90,13 @@ func (b *backend) Write(ctx context.Context, fn func(sqlstore.Querier) error) er
 			if b.writes.remove(w) {
 				return gaveUp(ctx)
 			}
-			<-w.done // it is running, and looks at its context by itself
+			<-w.done // it is running, and checks its context itself
 			return w.err
 		}
 	}
 }
 
-// lead runs a group of calls with the connection that writes.
+// lead runs a group of calls on the writing connection.
 func (b *backend) lead(s *session) {
 	defer func() { b.writer <- s }()
 	group := b.writes.take()
@@ -149,7 +150,7 @@ func (s *session) transactAll(group []*write) []error {
 		}
 		if err == nil {
 			if _, err = s.Exec(calm, "COMMIT"); err != nil {
-				err = fmt.Errorf("committing: %w", err)
+				err = fmt.Errorf("commit: %w", err)
 			}
 		}
 		if err != nil {
@@ -168,7 +169,8 @@ func (s *session) transactAll(group []*write) []error {
 	return errs
 }
 
-// beginAny begins a transaction, as long as the context of any call lasts.
+// beginAny begins a transaction. It tries until the contexts of all calls have
+// ended.
 func (s *session) beginAny(ctx context.Context, group []*write) error {
 	deadline := time.Now().Add(busyTimeout)
 	for {
@@ -188,15 +190,15 @@ func (s *session) beginAny(ctx context.Context, group []*write) error {
 	}
 }
 
-// savepoint runs a call of a group. broken says that the transaction is lost, as
-// SQLite ends it by itself after some faults, such as a full disk.
+// savepoint runs a call of a group. broken reports that the transaction is
+// lost: SQLite rolls it back after some errors, such as a full disk.
 func (s *session) savepoint(w *write) (err, broken error) {
 	if w.ctx.Err() != nil {
 		return gaveUp(w.ctx), nil
 	}
 	calm := context.WithoutCancel(w.ctx)
 	if _, err := s.Exec(calm, "SAVEPOINT call"); err != nil {
-		return nil, fmt.Errorf("beginning: %w", err)
+		return nil, fmt.Errorf("begin transaction: %w", err)
 	}
 	err = w.fn(s)
 	if err == nil && w.ctx.Err() != nil {
@@ -204,11 +206,11 @@ func (s *session) savepoint(w *write) (err, broken error) {
 	}
 	if err != nil {
 		if _, broken := s.Exec(calm, "ROLLBACK TO call"); broken != nil {
-			return err, fmt.Errorf("rolling back: %w", broken)
+			return err, fmt.Errorf("roll back: %w", broken)
 		}
 	}
 	if _, broken := s.Exec(calm, "RELEASE call"); broken != nil {
-		return err, fmt.Errorf("committing: %w", broken)
+		return err, fmt.Errorf("commit: %w", broken)
 	}
 	return err, nil
 }

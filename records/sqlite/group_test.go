@@ -18,7 +18,7 @@ import (
 
 var errOwn = errors.New("the call's own error")
 
-// grouped is a backend whose connection that writes is held, so that calls wait.
+// grouped is a backend whose writing connection is held, so that calls wait.
 type grouped struct {
 	*backend
 	t     *testing.T
@@ -40,7 +40,7 @@ func newGrouped(t *testing.T) *grouped {
 	return &grouped{backend: b, t: t, held: <-b.writer}
 }
 
-// call begins a call, and returns when it waits.
+// call starts a call, and returns when it waits.
 func (g *grouped) call(ctx context.Context, fn func(sqlstore.Querier) error) {
 	g.t.Helper()
 	done := make(chan error, 1)
@@ -60,7 +60,7 @@ func (g *grouped) call(ctx context.Context, fn func(sqlstore.Querier) error) {
 	})
 }
 
-// release lets the calls run, and returns their errors.
+// release releases the connection, and returns the errors of the calls.
 func (g *grouped) release() []error {
 	g.t.Helper()
 	g.writer <- g.held
@@ -82,7 +82,7 @@ func count(ctx context.Context, q sqlstore.Querier) (n int, err error) {
 	return n, err
 }
 
-// committed is how many lines a reader sees.
+// committed returns how many lines a reader sees.
 func (g *grouped) committed() (n int) {
 	g.t.Helper()
 	require.NoError(g.t, g.Read(g.t.Context(), func(q sqlstore.Querier) (err error) {
@@ -116,7 +116,7 @@ func TestWrite_calls_that_wait_share_a_commit(t *testing.T) {
 	require.NoError(t, errors.Join(errs[0], errs[1], errs[4]))
 	require.ErrorIs(t, errs[2], errOwn)
 	require.ErrorIs(t, errs[3], context.Canceled)
-	require.Equal(t, 2, inside, "a call sees those before it, and nothing of those that failed")
+	require.Equal(t, 2, inside, "a call sees the calls before it, but not the failed ones")
 	require.Zero(t, outside, "nothing is visible before the one commit")
 	require.Equal(t, 3, g.committed())
 }
@@ -134,8 +134,8 @@ func TestWrite_call_that_gives_up_while_it_waits(t *testing.T) {
 	require.Equal(t, 1, g.committed())
 }
 
-// TestWrite_transaction_is_lost: SQLite ends a transaction by itself after some
-// faults. Nothing of it is stored, so no call of the group may succeed.
+// TestWrite_transaction_is_lost checks that no call of a group succeeds if
+// SQLite rolls back their transaction, as it does after some errors.
 func TestWrite_transaction_is_lost(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]func(q sqlstore.Querier) error{

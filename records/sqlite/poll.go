@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// pollInterval is how often a process looks for commits of others: SQLite has
-// no way to tell of them.
+// pollInterval is how often a process checks for commits of others: SQLite does
+// not notify it.
 const pollInterval = 100 * time.Millisecond
 
-// poll wakes everybody after commits of other processes, until ctx ends. It
-// looks only while somebody waits. The connection that writes is asked,
-// because to it alone the commits of this process are no changes. last is what
-// it said before anybody could wait.
+// poll wakes all watchers after commits of other processes, until ctx ends. It
+// polls only while there are watchers. It reads data_version on the writing
+// connection, where the commits of this process do not change it. last is its
+// value before the first watcher.
 func (b *backend) poll(ctx context.Context, last int64) {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
@@ -26,7 +26,8 @@ func (b *backend) poll(ctx context.Context, last int64) {
 				ticker.Reset(pollInterval)
 			}
 		}
-		// Commits from before somebody waited wake too: once for nothing.
+		// Commits from before the first watcher wake it too, once and
+		// needlessly.
 		if v := b.dataVersion(ctx); v != last {
 			last = v
 			b.hub.SignalAll()
@@ -39,8 +40,8 @@ func (b *backend) poll(ctx context.Context, last int64) {
 	}
 }
 
-// dataVersion returns a number that changes with the commits of others, 0 if
-// it cannot be read.
+// dataVersion returns a number that changes with the commits of other
+// processes, 0 if it cannot be read.
 func (b *backend) dataVersion(ctx context.Context) int64 {
 	var v int64
 	err := use(ctx, b.writer, func(s *session) error {

@@ -14,8 +14,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// TestStore_survives_a_loss_of_power cuts the power while clients create and
-// claim: what was acknowledged is there afterwards.
+// TestStore_survives_a_loss_of_power cuts the power while clients create runs
+// and claim tasks: all acknowledged claims are stored afterwards.
 func TestStore_survives_a_loss_of_power(t *testing.T) {
 	t.Parallel()
 	const clients, rounds, most = 4, 5, 200

@@ -1,4 +1,4 @@
-// Package sqlite keeps the records in one SQLite file, which several processes
+// Package sqlite stores the records in one SQLite file, which several processes
 // of one machine may share.
 package sqlite
 
@@ -27,11 +27,11 @@ import (
 )
 
 const (
-	// busyTimeout is how long a write waits for one of another process, and
-	// busySlice after which time of waiting it looks whether it still should.
+	// busyTimeout is how long a write waits for a write of another process.
+	// busySlice is the interval at which it checks its context while it waits.
 	busyTimeout = 10 * time.Second
 	busySlice   = 500 * time.Millisecond
-	// lockRetry is how often the lock on migrations is tried again.
+	// lockRetry is how often a process tries to get the lock on migrations.
 	lockRetry      = 10 * time.Millisecond
 	defaultReaders = 4
 )
@@ -43,13 +43,13 @@ var migrations embed.FS
 type Options struct {
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// Observer is told what was committed; nil means nobody is.
+	// Observer is notified of commits; nil means none.
 	Observer records.Observer
 	// Keys encrypt secrets; nil means that they are stored in the clear.
 	Keys *keyring.Ring
-	// Logger is told what happens behind the calls; nil means nobody is.
+	// Logger logs background errors; nil discards them.
 	Logger *slog.Logger
-	// Readers is how many reads may go on at once; 0 means 4.
+	// Readers is how many reads may run concurrently; 0 means 4.
 	Readers int
 }
 
@@ -60,9 +60,9 @@ type Store struct {
 
 var _ records.Store = (*Store)(nil)
 
-// Open opens the file, which it makes if there is none, and brings it to the
-// schema of this build. Errors: unavailable (the file cannot be opened or is
-// held by another process for too long), not_supported (its schema is newer
+// Open opens the file, which it creates if there is none, and migrates it to
+// the schema of this build. Errors: unavailable (the file cannot be opened, or
+// another process locks it for too long), not_supported (its schema is newer
 // than this build). Close must be called.
 func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 	if opts.Readers < 1 {
@@ -73,7 +73,7 @@ func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 	}
 	db, err := sql.Open("sqlite", dsn(path))
 	if err != nil {
-		return nil, fmt.Errorf("opening %s: %w", path, err)
+		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
 	schema, err := migrate(ctx, db, path)
 	if err != nil {
@@ -87,16 +87,16 @@ func Open(ctx context.Context, path string, opts Options) (*Store, error) {
 	return &Store{Store: sqlstore.New(b, dialect(), schema, hub, sqlstore.Options{Now: opts.Now, Observer: opts.Observer, Keys: opts.Keys})}, nil
 }
 
-// dsn sets what every connection needs. The cache is large enough for the
-// pages that a busy store touches again and again. With synchronous(full) a
-// commit survives a loss of power; calls that wait at the same time share one.
+// dsn returns the data source name, with the settings of every connection. The
+// cache holds the pages that a busy store uses most. With synchronous(full) a
+// commit survives a loss of power; concurrent calls share one.
 func dsn(path string) string {
 	q := url.Values{}
 	for _, pragma := range []string{
 		fmt.Sprintf("busy_timeout(%d)", busySlice.Milliseconds()),
 		"journal_mode(wal)", "synchronous(full)", "cache_size(-16384)", "temp_store(memory)",
 		"journal_size_limit(67108864)",
-		// The store copies the log by itself (checkpoint); this is for when it cannot.
+		// The store checkpoints the log by itself; this applies if it cannot.
 		"wal_autocheckpoint(10000)",
 	} {
 		q.Add("_pragma", pragma)
@@ -104,17 +104,17 @@ func dsn(path string) string {
 	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: q.Encode()}).String()
 }
 
-// migrate brings the file to the schema of this build, one process at a time.
+// migrate migrates the file to the schema of this build, one process at a time.
 func migrate(ctx context.Context, db *sql.DB, path string) (*sqlstore.Schema, error) {
 	if err := durable.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}
 	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
 	if _, err := lock.TryLockContext(ctx, lockRetry); err != nil {
-		return nil, fmt.Errorf("locking %s: %w", lock.Path(), err)
+		return nil, fmt.Errorf("lock %s: %w", lock.Path(), err)
 	}
 	defer lock.Close()
-	// The records hold secrets: nobody else may read them. SQLite gives the
+	// The records hold secrets: only the owner may read them. SQLite gives the
 	// files beside it the same mode.
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -136,7 +136,7 @@ func opening(path string, err error) error {
 	}
 	return &run.Error{
 		Code: run.CodeUnavailable, Message: "the records store " + path + " cannot be opened",
-		Err: fmt.Errorf("opening %s: %w", path, err),
+		Err: fmt.Errorf("open %s: %w", path, err),
 	}
 }
 
@@ -148,7 +148,7 @@ func dialect() sqlstore.Dialect {
 	}
 }
 
-// code tells the codes of SQLite's errors.
+// code maps SQLite's errors to codes.
 func code(err error) run.Code {
 	var e *sqlite.Error
 	if !errors.As(err, &e) {

@@ -52,12 +52,12 @@ func TestSealed(t *testing.T) {
 			require.NoError(t, err)
 		}
 		// The file also holds what was stored before there was a key, until its
-		// pages are used again.
+		// pages are reused.
 		require.Equal(t, name == path && len(data) > 0, strings.Contains(string(data), "drover-sealed:1:k2:"), name)
 	}
 }
 
-// create makes a run with a secret through a store of its own.
+// create creates a run with a secret through a store of its own.
 func create(t *testing.T, path string) run.Run {
 	t.Helper()
 	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
@@ -93,7 +93,7 @@ func TestOpen_odd_path(t *testing.T) {
 	create(t, path)
 	info, err := os.Stat(path)
 	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "it holds secrets")
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "the file holds secrets")
 }
 
 func TestOpen_newer_schema(t *testing.T) {
@@ -121,7 +121,7 @@ func TestOpen_no_database(t *testing.T) {
 	require.Equal(t, run.CodeUnavailable, run.CodeOf(err))
 }
 
-// TestStore_secrets_are_in_one_place looks into every column of every table.
+// TestStore_secrets_are_in_one_place scans every column of every table.
 func TestStore_secrets_are_in_one_place(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "drover.db")
@@ -149,7 +149,7 @@ func TestStore_secrets_are_in_one_place(t *testing.T) {
 	require.Equal(t, []string{"run_secrets.secrets"}, found)
 }
 
-// TestStore_busy has another process hold the lock on writes.
+// TestStore_busy holds the write lock on another connection.
 func TestStore_busy(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "drover.db")
@@ -164,7 +164,7 @@ func TestStore_busy(t *testing.T) {
 	require.NoError(t, err)
 
 	_, err = s.GetRun(t.Context(), r.ID)
-	require.NoError(t, err, "reads go on")
+	require.NoError(t, err, "reads continue")
 	short, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, context.DeadlineExceeded)
 	defer cancel()
 	require.Equal(t, run.CodeTimeout, run.CodeOf(s.StopRun(short, r.ID, nil)))

@@ -7,7 +7,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// FindArchives implements run.ArchiveDesk.
+// FindArchives implements run.ArchiveAPI.
 func (d *Desk) FindArchives(ctx context.Context, q run.ArchiveQuery) ([]run.ArchiveRef, error) {
 	if d.FindArchivesFunc == nil {
 		return nil, unset("FindArchives")
@@ -15,7 +15,7 @@ func (d *Desk) FindArchives(ctx context.Context, q run.ArchiveQuery) ([]run.Arch
 	return d.FindArchivesFunc(ctx, q)
 }
 
-// OpenArchive implements run.ArchiveDesk.
+// OpenArchive implements run.ArchiveAPI.
 func (d *Desk) OpenArchive(ctx context.Context, r run.ArchiveRead) (io.ReadCloser, error) {
 	if d.OpenArchiveFunc == nil {
 		return nil, unset("OpenArchive")
@@ -23,7 +23,7 @@ func (d *Desk) OpenArchive(ctx context.Context, r run.ArchiveRead) (io.ReadClose
 	return d.OpenArchiveFunc(ctx, r)
 }
 
-// BeginArchive implements run.ArchiveDesk.
+// BeginArchive implements run.ArchiveAPI.
 func (d *Desk) BeginArchive(ctx context.Context, s run.ArchiveSave) (run.ArchiveUpload, error) {
 	if d.BeginArchiveFunc == nil {
 		return run.ArchiveUpload{}, unset("BeginArchive")
@@ -31,7 +31,7 @@ func (d *Desk) BeginArchive(ctx context.Context, s run.ArchiveSave) (run.Archive
 	return d.BeginArchiveFunc(ctx, s)
 }
 
-// SaveArchive implements run.ArchiveDesk.
+// SaveArchive implements run.ArchiveAPI.
 func (d *Desk) SaveArchive(ctx context.Context, u run.ArchiveUpload, content io.Reader) (run.ArchiveInfo, error) {
 	if d.SaveArchiveFunc == nil {
 		return run.ArchiveInfo{}, unset("SaveArchive")

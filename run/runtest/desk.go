@@ -7,7 +7,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Desk is a run.Desk made of functions.
+// Desk is a run.ExecutorAPI made of functions.
 type Desk struct {
 	RegisterFunc    func(context.Context, run.Executor) (run.Wanted, error)
 	RenewFunc       func(context.Context, run.Renewal) (run.Wanted, error)
@@ -19,7 +19,7 @@ type Desk struct {
 	OpenArchiveFunc  func(context.Context, run.ArchiveRead) (io.ReadCloser, error)
 	BeginArchiveFunc func(context.Context, run.ArchiveSave) (run.ArchiveUpload, error)
 	SaveArchiveFunc  func(ctx context.Context, u run.ArchiveUpload, content io.Reader) (run.ArchiveInfo, error)
-	// LocateArchiveFunc says where an archive lies; nil: nowhere else.
+	// LocateArchiveFunc returns the URL of an archive; nil: there is none.
 	LocateArchiveFunc func(context.Context, run.ArchiveRead) (string, error)
 }
 
@@ -28,7 +28,7 @@ var (
 	_ run.ArchiveLocator = (*Desk)(nil)
 )
 
-// Register implements run.Desk.
+// Register implements run.ExecutorAPI.
 func (d *Desk) Register(ctx context.Context, e run.Executor) (run.Wanted, error) {
 	if d.RegisterFunc == nil {
 		return run.Wanted{}, unset("Register")
@@ -36,7 +36,7 @@ func (d *Desk) Register(ctx context.Context, e run.Executor) (run.Wanted, error)
 	return d.RegisterFunc(ctx, e)
 }
 
-// Renew implements run.Desk.
+// Renew implements run.ExecutorAPI.
 func (d *Desk) Renew(ctx context.Context, r run.Renewal) (run.Wanted, error) {
 	if d.RenewFunc == nil {
 		return run.Wanted{}, unset("Renew")
@@ -44,7 +44,7 @@ func (d *Desk) Renew(ctx context.Context, r run.Renewal) (run.Wanted, error) {
 	return d.RenewFunc(ctx, r)
 }
 
-// Claim implements run.Desk.
+// Claim implements run.ExecutorAPI.
 func (d *Desk) Claim(ctx context.Context, c run.ClaimRequest) (run.Definition, error) {
 	if d.ClaimFunc == nil {
 		return run.Definition{}, unset("Claim")
@@ -52,7 +52,7 @@ func (d *Desk) Claim(ctx context.Context, c run.ClaimRequest) (run.Definition, e
 	return d.ClaimFunc(ctx, c)
 }
 
-// Ship implements run.Desk.
+// Ship implements run.ExecutorAPI.
 func (d *Desk) Ship(ctx context.Context, b run.FrameBatch) error {
 	if d.ShipFunc == nil {
 		return unset("Ship")
@@ -60,7 +60,7 @@ func (d *Desk) Ship(ctx context.Context, b run.FrameBatch) error {
 	return d.ShipFunc(ctx, b)
 }
 
-// ClaimStates implements run.Desk.
+// ClaimStates implements run.ExecutorAPI.
 func (d *Desk) ClaimStates(ctx context.Context, executor string, keys []run.Key) (map[run.Key]run.ClaimState, error) {
 	if d.ClaimStatesFunc == nil {
 		return nil, unset("ClaimStates")
@@ -76,7 +76,8 @@ func (d *Desk) LocateArchive(ctx context.Context, r run.ArchiveRead) (string, er
 	return d.LocateArchiveFunc(ctx, r)
 }
 
-// LocateArtifact implements run.ArchiveLocator: a desk has none.
+// LocateArtifact implements run.ArchiveLocator: an ExecutorAPI has no
+// artifacts.
 func (d *Desk) LocateArtifact(context.Context, run.ArtifactRef, int64) (run.Artifact, string, error) {
 	return run.Artifact{}, "", unset("LocateArtifact")
 }

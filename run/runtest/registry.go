@@ -6,7 +6,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Executors implements run.ExecutorRegistry; it is empty where not set.
+// Executors implements run.ExecutorRegistry; without a function it returns none.
 func (s *Service) Executors(ctx context.Context) ([]run.Executor, error) {
 	if s.ExecutorsFunc == nil {
 		return nil, nil
@@ -14,8 +14,8 @@ func (s *Service) Executors(ctx context.Context) ([]run.Executor, error) {
 	return s.ExecutorsFunc(ctx)
 }
 
-// Executor implements run.ExecutorRegistry; where not set, it is one of
-// Executors.
+// Executor implements run.ExecutorRegistry; without a function it returns one
+// of Executors.
 func (s *Service) Executor(ctx context.Context, id string) (run.Executor, error) {
 	if s.ExecutorFunc != nil {
 		return s.ExecutorFunc(ctx, id)
@@ -53,7 +53,7 @@ func (s *Service) RemoveExecutor(ctx context.Context, id string, why run.Removal
 	return s.RemoveExecutorFunc(ctx, id, why)
 }
 
-// Pools implements run.ExecutorRegistry; it is empty where not set.
+// Pools implements run.ExecutorRegistry; without a function it returns none.
 func (s *Service) Pools(ctx context.Context) ([]run.Pool, error) {
 	if s.PoolsFunc == nil {
 		return nil, nil
@@ -61,7 +61,8 @@ func (s *Service) Pools(ctx context.Context) ([]run.Pool, error) {
 	return s.PoolsFunc(ctx)
 }
 
-// Pool implements run.ExecutorRegistry; where not set, it is one of Pools.
+// Pool implements run.ExecutorRegistry; without a function it returns one of
+// Pools.
 func (s *Service) Pool(ctx context.Context, name string) (run.Pool, error) {
 	if s.PoolFunc != nil {
 		return s.PoolFunc(ctx, name)

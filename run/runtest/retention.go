@@ -6,7 +6,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Retention is a run.RetentionOffice made of functions.
+// Retention is a run.RetentionAPI made of functions.
 type Retention struct {
 	StatusFunc  func() (run.RetentionStatus, error)
 	PreviewFunc func(r run.Retention, n int) ([]run.RetentionDue, error)
@@ -14,7 +14,7 @@ type Retention struct {
 
 var _ run.RetentionOffice = (*Retention)(nil)
 
-// RetentionStatus implements run.RetentionOffice.
+// RetentionStatus implements run.RetentionAPI.
 func (r *Retention) RetentionStatus(context.Context) (run.RetentionStatus, error) {
 	if r.StatusFunc == nil {
 		return run.RetentionStatus{}, unset("RetentionStatus")
@@ -22,7 +22,7 @@ func (r *Retention) RetentionStatus(context.Context) (run.RetentionStatus, error
 	return r.StatusFunc()
 }
 
-// RetentionPreview implements run.RetentionOffice.
+// RetentionPreview implements run.RetentionAPI.
 func (r *Retention) RetentionPreview(_ context.Context, keep run.Retention, n int) ([]run.RetentionDue, error) {
 	if r.PreviewFunc == nil {
 		return nil, unset("RetentionPreview")

@@ -1,6 +1,6 @@
-// Package runtest has stand-ins for the interfaces of package run, for tests of
-// what calls them. Each method calls the field named for it with Func appended;
-// one that is not set fails with CodeNotSupported.
+// Package runtest has fakes of the interfaces of package run, for tests of
+// their callers. Each method calls the field of the same name with Func
+// appended. A method whose field is nil fails with CodeNotSupported.
 package runtest
 
 import (
@@ -183,7 +183,7 @@ func (s *Service) Events(ctx context.Context, q run.EventQuery) iter.Seq2[run.Ev
 	return s.EventsFunc(ctx, q)
 }
 
-// Ready implements run.Service; it is ready where not set.
+// Ready implements run.Service; without a function it returns nil.
 func (s *Service) Ready(ctx context.Context) error {
 	if s.ReadyFunc == nil {
 		return nil
@@ -193,7 +193,7 @@ func (s *Service) Ready(ctx context.Context) error {
 
 // Log is a run.LogReader of the chunks that are sent to it.
 type Log struct {
-	// Begin is where it begins.
+	// Begin is the offset at which the log begins.
 	Begin  int64
 	chunks chan run.LogChunk
 	err    error
@@ -203,7 +203,7 @@ type Log struct {
 
 var _ run.LogReader = (*Log)(nil)
 
-// NewLog returns a log that is empty and open.
+// NewLog returns an empty, open log.
 func NewLog() *Log {
 	return &Log{chunks: make(chan run.LogChunk, 100), closed: make(chan struct{})}
 }
@@ -211,7 +211,7 @@ func NewLog() *Log {
 // Send appends a chunk.
 func (l *Log) Send(c run.LogChunk) { l.chunks <- c }
 
-// End ends the log, with err or well.
+// End ends the log; Next then returns err, or io.EOF if err is nil.
 func (l *Log) End(err error) {
 	l.err = err
 	close(l.chunks)

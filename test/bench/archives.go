@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	// smallFile is the size of the smallest files of the tree; those of each of
-	// the next fileSizes sizes are twice as large.
+	// smallFile is the size of the smallest files of the tree. There are
+	// fileSizes sizes, each twice as large as the one before.
 	smallFile = 16 << 10
 	fileSizes = 7
-	// treeFiles is how many files there are: together some 500 MiB, of which
+	// treeFiles is the number of files: together some 500 MiB, of which
 	// compression saves about half.
 	treeFiles = 1792
-	// archiveRounds is how often all is done, one way after the other.
+	// archiveRounds is how often Drover and the plain commands take turns.
 	archiveRounds = 3
 )
 
-// archives compares a workspace that is saved and restored with plain tar and
-// zstd of the same tree, on the same disk, in turns.
+// archives compares saving and restoring a workspace with plain tar and zstd of
+// the same tree, on the same disk, in turns.
 func archives(ctx context.Context, d *dev, t *table, files int) error {
 	dir, err := os.MkdirTemp("", "drover-bench-*")
 	if err != nil {
@@ -61,13 +61,14 @@ func archives(ctx context.Context, d *dev, t *table, files int) error {
 	return nil
 }
 
-// archiveWay is a direction, and how long it took.
+// archiveWay is a direction, with its times.
 type archiveWay struct {
 	task, name, plain string
 	ours, bare        []time.Duration
 }
 
-// moveWorkspace saves and restores the tree once, and does the same by hand.
+// moveWorkspace saves and restores the tree once, with Drover and with the
+// plain commands.
 func moveWorkspace(ctx context.Context, d *dev, dir string, ways []*archiveWay) error {
 	restored := filepath.Join(dir, "restored")
 	if err := os.RemoveAll(restored); err != nil {
@@ -104,7 +105,7 @@ func speed(size int64, took time.Duration) string {
 	return fmt.Sprintf("%.0f MiB/s", float64(size)/(1<<20)/took.Seconds())
 }
 
-// vocabulary is the words of the files, the frequent ones first.
+// vocabulary holds the words of the files, the frequent ones first.
 type vocabulary []string
 
 func newVocabulary() vocabulary {
@@ -120,8 +121,8 @@ func newVocabulary() vocabulary {
 	return words
 }
 
-// writeFile writes file n, which is always the same, and returns its size. Of
-// four files three are text, and one is of what is compressed already.
+// writeFile writes file n, whose content depends on n only, and returns its
+// size. Of four files three are text, and one is incompressible.
 func (v vocabulary) writeFile(path string, n int) (size int64, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return 0, err
@@ -139,7 +140,7 @@ func (v vocabulary) writeFile(path string, n int) (size int64, err error) {
 				piece[i] = byte(source.Uint32())
 			}
 		}
-		_, _ = w.Write(piece) // told by Flush
+		_, _ = w.Write(piece) // Flush returns the error
 		size += int64(len(piece))
 	}
 	if err := w.Flush(); err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/drover-run/drover/contract"
 )
 
-// bare is what everything is compared with: a workflow of n no-op activities
-// in parallel, on the same server, with a worker in this process.
+// bare is the baseline: a workflow of n no-op activities in parallel, on the
+// same server, with a worker in this process.
 type bare struct {
 	client client.Client
 	worker worker.Worker
@@ -47,13 +47,13 @@ func noop(context.Context) error { return nil }
 func startBare(ctx context.Context, address string) (*bare, error) {
 	c, err := client.DialContext(ctx, client.Options{HostPort: address, Namespace: contract.Namespace, Logger: silent{}})
 	if err != nil {
-		return nil, fmt.Errorf("connecting to temporal: %w", err)
+		return nil, fmt.Errorf("connect to temporal: %w", err)
 	}
 	w := worker.New(c, bareQueue, worker.Options{MaxConcurrentActivityExecutionSize: 1000})
 	w.RegisterWorkflow(Bare)
 	w.RegisterActivityWithOptions(noop, activity.RegisterOptions{Name: "noop"})
 	if err := w.Start(); err != nil {
-		return nil, fmt.Errorf("starting the bare worker: %w", err)
+		return nil, fmt.Errorf("start the bare worker: %w", err)
 	}
 	return &bare{client: c, worker: w}, nil
 }
@@ -68,16 +68,16 @@ func (b *bare) run(ctx context.Context, n int) (time.Duration, error) {
 	begin := time.Now()
 	run, err := b.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{TaskQueue: bareQueue}, Bare, n)
 	if err != nil {
-		return 0, fmt.Errorf("starting a bare workflow: %w", err)
+		return 0, fmt.Errorf("start a bare workflow: %w", err)
 	}
 	if err := run.Get(ctx, nil); err != nil {
-		return 0, fmt.Errorf("awaiting a bare workflow: %w", err)
+		return 0, fmt.Errorf("await a bare workflow: %w", err)
 	}
 	return time.Since(begin), nil
 }
 
-// many runs work n times with some clients in parallel and returns how long
-// all of it took.
+// many runs work n times with some clients in parallel and returns how long all
+// of it took.
 func many(n, clients int, work func() error) (time.Duration, error) { //nolint:unparam // the number of clients belongs to what is measured
 	begin := time.Now()
 	var group sync.WaitGroup
@@ -114,7 +114,7 @@ feed:
 func freeAddress(ctx context.Context) (string, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		return "", fmt.Errorf("finding a free address: %w", err)
+		return "", fmt.Errorf("find a free address: %w", err)
 	}
 	defer func() { _ = l.Close() }()
 	return l.Addr().String(), nil

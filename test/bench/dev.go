@@ -21,7 +21,7 @@ import (
 	"github.com/drover-run/drover/api"
 )
 
-// dev is the `drover dev` that is measured.
+// dev is the measured `drover dev`.
 type dev struct {
 	cmd      *exec.Cmd
 	dir      string
@@ -31,14 +31,14 @@ type dev struct {
 
 	mu    sync.Mutex
 	ended map[string]chan time.Time // by run
-	early map[string]time.Time      // ended before anybody asked
+	early map[string]time.Time      // runs that ended before await was called
 }
 
-// startDev starts a binary, with stored, where it is set, as its records.
+// startDev starts a binary. If stored is not "", a copy of it is its records.
 func startDev(ctx context.Context, binary, stored string) (*dev, error) {
 	dir, err := os.MkdirTemp("", "drover-bench-")
 	if err != nil {
-		return nil, fmt.Errorf("making the data dir: %w", err)
+		return nil, fmt.Errorf("create the data dir: %w", err)
 	}
 	d := &dev{dir: dir, ended: map[string]chan time.Time{}, early: map[string]time.Time{}}
 	d.temporal, err = freeAddress(ctx)
@@ -47,7 +47,7 @@ func startDev(ctx context.Context, binary, stored string) (*dev, error) {
 	}
 	if stored != "" {
 		if err := copyFile(filepath.Join(dir, "data", "records.db"), stored); err != nil {
-			return nil, fmt.Errorf("copying the stored records: %w", err)
+			return nil, fmt.Errorf("copy the stored records: %w", err)
 		}
 	}
 	args := []string{"dev", "--data-dir", filepath.Join(dir, "data"), "--http", "127.0.0.1:0", "--temporal", d.temporal, "--temporal-ui", "", "--executor", "shell"}
@@ -60,11 +60,11 @@ func startDev(ctx context.Context, binary, stored string) (*dev, error) {
 		"DROVER_FLEET__PLUGIN_PATH="+filepath.Dir(d.cmd.Path))
 	out, err := d.cmd.StdoutPipe()
 	if err != nil {
-		return nil, fmt.Errorf("piping the output: %w", err)
+		return nil, fmt.Errorf("pipe the output: %w", err)
 	}
 	d.cmd.Stderr = os.Stderr
 	if err := d.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting drover dev: %w", err)
+		return nil, fmt.Errorf("start drover dev: %w", err)
 	}
 	scanner := bufio.NewScanner(out)
 	ready := false
@@ -80,18 +80,18 @@ func startDev(ctx context.Context, binary, stored string) (*dev, error) {
 	go func() { _, _ = io.Copy(io.Discard, out) }()
 	data, err := os.ReadFile(filepath.Join(dir, "context.yaml"))
 	if err != nil {
-		return nil, fmt.Errorf("reading the context: %w", err)
+		return nil, fmt.Errorf("read the context: %w", err)
 	}
 	var c struct {
 		Server    string `yaml:"server"`
 		TokenFile string `yaml:"token_file"`
 	}
 	if err := yaml.Unmarshal(data, &c); err != nil {
-		return nil, fmt.Errorf("reading the context: %w", err)
+		return nil, fmt.Errorf("read the context: %w", err)
 	}
 	token, err := os.ReadFile(c.TokenFile)
 	if err != nil {
-		return nil, fmt.Errorf("reading the token: %w", err)
+		return nil, fmt.Errorf("read the token: %w", err)
 	}
 	d.server, d.token = c.Server, strings.TrimSpace(string(token))
 	events, err := d.get(ctx, "/api/v1/events", "text/event-stream")
@@ -108,7 +108,7 @@ func (d *dev) stop() {
 	_ = os.RemoveAll(d.dir)
 }
 
-// follow notes when each run ends, as a client that reads the events learns it.
+// follow records when each run ends, as a client that reads the events sees it.
 func (d *dev) follow(events io.ReadCloser) {
 	defer func() { _ = events.Close() }()
 	scanner := bufio.NewScanner(events)
@@ -175,27 +175,27 @@ func (d *dev) run(ctx context.Context, spec string) (string, time.Duration, erro
 func (d *dev) submit(ctx context.Context, spec string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.server+"/api/v1/runs", strings.NewReader(spec))
 	if err != nil {
-		return "", fmt.Errorf("making a request: %w", err)
+		return "", fmt.Errorf("create a request: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/yaml")
 	req.Header.Set("Authorization", "Bearer "+d.token)
 	resp, err := benchClient.Do(req)
 	if err != nil {
-		return "", fmt.Errorf("submitting: %w", err)
+		return "", fmt.Errorf("submit a run: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusCreated {
-		return "", fmt.Errorf("submitting: %s %s %w", resp.Status, body, err)
+		return "", fmt.Errorf("submit a run: %s %s %w", resp.Status, body, err)
 	}
 	var r api.Run
 	if err := json.Unmarshal(body, &r); err != nil {
-		return "", fmt.Errorf("reading the run: %w", err)
+		return "", fmt.Errorf("read the run: %w", err)
 	}
 	return r.ID, nil
 }
 
-// get reads a run as it is.
+// read reads a run.
 func (d *dev) read(ctx context.Context, id string) (api.Run, error) {
 	body, err := d.get(ctx, "/api/v1/runs/"+id, "application/json")
 	if err != nil {
@@ -204,7 +204,7 @@ func (d *dev) read(ctx context.Context, id string) (api.Run, error) {
 	defer func() { _ = body.Close() }()
 	var r api.Run
 	if err := json.NewDecoder(body).Decode(&r); err != nil {
-		return api.Run{}, fmt.Errorf("reading run %s: %w", id, err)
+		return api.Run{}, fmt.Errorf("read run %s: %w", id, err)
 	}
 	return r, nil
 }
@@ -212,17 +212,17 @@ func (d *dev) read(ctx context.Context, id string) (api.Run, error) {
 func (d *dev) get(ctx context.Context, path, accept string) (io.ReadCloser, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.server+path, nil)
 	if err != nil {
-		return nil, fmt.Errorf("making a request: %w", err)
+		return nil, fmt.Errorf("create a request: %w", err)
 	}
 	req.Header.Set("Accept", accept)
 	req.Header.Set("Authorization", "Bearer "+d.token)
 	resp, err := benchClient.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("getting %s: %w", path, err)
+		return nil, fmt.Errorf("get %s: %w", path, err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		_ = resp.Body.Close()
-		return nil, fmt.Errorf("getting %s: %s", path, resp.Status)
+		return nil, fmt.Errorf("get %s: %s", path, resp.Status)
 	}
 	return resp.Body, nil
 }

@@ -27,12 +27,12 @@ import (
 )
 
 // postgresVariable names the environment variable with the URL of a PostgreSQL
-// server on which databases may be made.
+// server on which the benchmark may create databases.
 const postgresVariable = "DROVER_TEST_POSTGRES"
 
-// pushed measures from the time that an event tells, which is before its
-// commit, to its arrival at a reader: of runs that are submitted to one
-// gateway, and read at another or the same.
+// pushed measures the delay from the time in an event, which is before its
+// commit, to its arrival at a reader. Runs are submitted to one gateway, and
+// their events are read at another or the same.
 func pushed(ctx context.Context, from, to *dev, n int) ([]time.Duration, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -58,11 +58,11 @@ func pushed(ctx context.Context, from, to *dev, n int) ([]time.Duration, error) 
 		select {
 		case lag, more := <-arrived:
 			if !more {
-				return nil, errors.New("the events broke off")
+				return nil, errors.New("the event stream ended early")
 			}
 			lags = append(lags, lag)
 		case <-time.After(time.Minute):
-			return nil, fmt.Errorf("%d events came, of %d and more", len(lags), n)
+			return nil, fmt.Errorf("received %d events, want at least %d", len(lags), n)
 		}
 	}
 	for len(arrived) > 0 {
@@ -86,7 +86,8 @@ func readLags(body io.Reader, arrived chan<- time.Duration) {
 	}
 }
 
-// pushes measures in one process, and across two gateways on PostgreSQL.
+// pushes measures event delays in one process, and across two gateways on
+// PostgreSQL.
 func pushes(ctx context.Context, d *dev, t *table, n int) error {
 	lags, err := pushed(ctx, d, d, n)
 	if err != nil {
@@ -98,7 +99,7 @@ func pushes(ctx context.Context, d *dev, t *table, n int) error {
 	}
 	server := os.Getenv(postgresVariable)
 	if server == "" {
-		fmt.Fprintf(os.Stderr, "  two gateways on PostgreSQL: left out, %s is not set\n", postgresVariable)
+		fmt.Fprintf(os.Stderr, "  two gateways on PostgreSQL: skipped, %s is not set\n", postgresVariable)
 		return nil
 	}
 	pair, err := startPair(ctx, d.cmd.Path, server)
@@ -120,8 +121,8 @@ func pushLine(name string, lags []time.Duration, goal time.Duration) line {
 	}
 }
 
-// receiversHang is the same with as many webhooks as there may be, none of
-// whose receivers answers.
+// receiversHang measures the same beside the maximum number of webhooks, none
+// of whose receivers answers.
 func receiversHang(ctx context.Context, d *dev, t *table, n int) error {
 	gone := make(chan struct{})
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -149,28 +150,28 @@ func receiversHang(ctx context.Context, d *dev, t *table, n int) error {
 	return nil
 }
 
-// change makes a call that answers with nothing that matters here.
+// change makes a call whose response body does not matter.
 func (d *dev) change(ctx context.Context, method, path, body string) error {
 	req, err := http.NewRequestWithContext(ctx, method, d.server+path, strings.NewReader(body))
 	if err != nil {
-		return fmt.Errorf("making a request: %w", err)
+		return fmt.Errorf("create a request: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer "+d.token)
 	resp, err := benchClient.Do(req)
 	if err != nil {
-		return fmt.Errorf("calling %s: %w", path, err)
+		return fmt.Errorf("call %s: %w", path, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	answer, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode >= http.StatusMultipleChoices {
-		return fmt.Errorf("calling %s: %s %s %w", path, resp.Status, answer, err)
+		return fmt.Errorf("call %s: %s %s %w", path, resp.Status, answer, err)
 	}
 	return nil
 }
 
-// pair is two gateways on a new database. Nothing else is needed for runs to
-// be submitted, and for events to be read.
+// pair is two gateways on a new database. Submitting runs and reading events
+// need nothing else.
 type pair struct {
 	gateways [2]*dev
 	admin    *sql.DB
@@ -181,19 +182,19 @@ type pair struct {
 func startPair(ctx context.Context, binary, server string) (*pair, error) {
 	dsn, err := url.Parse(server)
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", postgresVariable, err)
+		return nil, fmt.Errorf("parse %s: %w", postgresVariable, err)
 	}
 	dir, err := os.MkdirTemp("", "drover-bench-pair-")
 	if err != nil {
-		return nil, fmt.Errorf("making a directory: %w", err)
+		return nil, fmt.Errorf("create a directory: %w", err)
 	}
 	admin, err := sql.Open("pgx", server)
 	if err != nil {
-		return nil, fmt.Errorf("opening PostgreSQL: %w", err)
+		return nil, fmt.Errorf("open PostgreSQL: %w", err)
 	}
 	p := &pair{admin: admin, dir: dir, name: "drover_bench_" + strconv.FormatInt(time.Now().UnixNano(), 36)}
 	if _, err := admin.ExecContext(ctx, "CREATE DATABASE "+p.name); err != nil {
-		return nil, fmt.Errorf("making a database: %w", err)
+		return nil, fmt.Errorf("create a database: %w", err)
 	}
 	dsn.Path = "/" + p.name
 	for i := range p.gateways {
@@ -202,15 +203,15 @@ func startPair(ctx context.Context, binary, server string) (*pair, error) {
 			return nil, err
 		}
 	}
-	// Somebody must have served the pool that the runs go to.
+	// The pool of the runs must exist.
 	db, err := sql.Open("pgx", dsn.String())
 	if err != nil {
-		return nil, fmt.Errorf("opening the database: %w", err)
+		return nil, fmt.Errorf("open the database: %w", err)
 	}
 	defer func() { _ = db.Close() }()
 	if _, err := db.ExecContext(ctx, `INSERT INTO pools (name, driver, os, arch, labels, privileged, is_default)
 		VALUES ('shell', 'shell', 'linux', 'amd64', '{}', FALSE, FALSE)`); err != nil {
-		return nil, fmt.Errorf("making a pool: %w", err)
+		return nil, fmt.Errorf("create a pool: %w", err)
 	}
 	return p, nil
 }
@@ -227,7 +228,7 @@ func startGateway(ctx context.Context, binary, dsn, dir string) (*dev, error) {
 		"DROVER_BLOBS__URL=file://"+filepath.Join(dir, "blobs"), "DROVER_TEMPORAL__ADDRESS=127.0.0.1:1")
 	d.cmd.Stderr = os.Stderr
 	if err := d.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting a gateway: %w", err)
+		return nil, fmt.Errorf("start a gateway: %w", err)
 	}
 	for range 300 {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
@@ -246,7 +247,7 @@ func (p *pair) stop() {
 			_ = g.cmd.Wait()
 		}
 	}
-	// Nobody waits for the answer but the next to use the server.
+	// The database is dropped on a best-effort basis.
 	_, _ = p.admin.Exec("DROP DATABASE " + p.name + " WITH (FORCE)")
 	_ = p.admin.Close()
 	_ = os.RemoveAll(p.dir)

@@ -11,22 +11,23 @@ import (
 	"time"
 )
 
-// How the fleet of the benchmark is looked for, and for how long at most.
+// The interval and the timeout of polls of the fleet.
 const (
 	glance        = 2 * time.Millisecond
 	fleetPatience = 2 * time.Minute
 )
 
-// reaction measures how long a task waits until a fleet of none has asked its
-// plugin for a machine, and that has begun. The machines are processes of the
-// plugin's host, so this is the asking, and some 20 ms for the process.
+// reaction measures how long a task waits until an empty fleet has requested a
+// machine from its plugin, and the machine has started. The machines are
+// processes on the plugin's host, so this measures the request, and some 20 ms
+// for the process.
 func reaction(ctx context.Context, d *dev, t *table, n int) error {
 	plugin, err := filepath.Abs(filepath.Join(filepath.Dir(d.cmd.Path), "fleeting-plugin-process"))
 	if err != nil {
-		return fmt.Errorf("finding the plugin: %w", err)
+		return fmt.Errorf("find the plugin: %w", err)
 	}
 	if _, err := os.Stat(plugin); err != nil {
-		return fmt.Errorf("looking for the plugin (make plugins): %w", err)
+		return fmt.Errorf("find the plugin (make plugins): %w", err)
 	}
 	begun := filepath.Join(d.dir, "begun")
 	settings, err := json.Marshal(map[string]any{
@@ -37,7 +38,7 @@ func reaction(ctx context.Context, d *dev, t *table, n int) error {
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("encoding the settings: %w", err)
+		return fmt.Errorf("encode the settings: %w", err)
 	}
 	if _, err := d.call(ctx, http.MethodPut, "/api/v1/pools/bench-fleet", `{"driver": "shell"}`); err != nil {
 		return err
@@ -47,7 +48,7 @@ func reaction(ctx context.Context, d *dev, t *table, n int) error {
 	}
 	var took []time.Duration
 	for range n {
-		if err := d.emptyFleet(ctx); err != nil { // and none comes while it drains
+		if err := d.emptyFleet(ctx); err != nil { // and no machine starts while the fleet drains
 			return err
 		}
 		if _, err := d.call(ctx, http.MethodPost, "/api/v1/fleets/bench/resume", "{}"); err != nil {
@@ -76,7 +77,7 @@ func reaction(ctx context.Context, d *dev, t *table, n int) error {
 		}
 	}
 	t.add(line{
-		name:   fmt.Sprintf("from the submission of a task to the machine that a fleet of none begins for it, p95 of %d", n),
+		name:   fmt.Sprintf("from the submission of a task to the start of a machine for it by an empty fleet, p95 of %d", n),
 		drover: ms(percentile(took, 95)) + " (p50 " + ms(percentile(took, 50)) + ")", goal: "< 1 s", met: percentile(took, 95) < time.Second,
 	})
 	_, err = d.call(ctx, http.MethodDelete, "/api/v1/fleets/bench", "{}")
@@ -101,7 +102,7 @@ func (d *dev) emptyFleet(ctx context.Context) error {
 
 // poll waits for a condition.
 func poll(ctx context.Context, what string, done func() (bool, error)) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, fleetPatience, errors.New(what+" does not come"))
+	ctx, cancel := context.WithTimeoutCause(ctx, fleetPatience, errors.New(what+" did not appear"))
 	defer cancel()
 	ticker := time.NewTicker(glance)
 	defer ticker.Stop()

@@ -15,8 +15,7 @@ import (
 	"github.com/drover-run/drover/api"
 )
 
-// throughGroups compares runs that pass through change groups with runs of
-// none, by turns.
+// throughGroups compares runs with change groups and runs without, in turns.
 func throughGroups(ctx context.Context, d *dev, t *table, n int) error {
 	const groups, clients, rounds = 100, 8, 4
 	for i := range groups {
@@ -56,7 +55,8 @@ func throughGroups(ctx context.Context, d *dev, t *table, n int) error {
 	return nil
 }
 
-// hotGroup is the name and the group of runs of the row of that name.
+// hotGroup is the change group, and hotPath the group, of the runs of the row
+// "a hot change group".
 const (
 	hotGroup = "bench-hot"
 	hotPath  = "/bench/hot"
@@ -66,9 +66,9 @@ func hotRun(step string) string {
 	return "name: hot\ngroup: " + hotPath + "\nchangegroups: [" + hotGroup + "]\ntasks: {t: {steps: [{run: '" + step + "'}]}}\n"
 }
 
-// hot has n runs wait for one slot. It measures what they cost while nothing
-// happens, where idle is not 0 the time that is looked at, and what clients
-// wait for while they are let in one after the other.
+// hot queues n runs for one slot. It measures their CPU time while the process
+// is idle, for the time idle unless that is 0, and the latencies of clients
+// while the runs are admitted one after the other.
 func hot(ctx context.Context, d *dev, t *table, n int, idle time.Duration) error {
 	if err := d.limit(ctx, hotGroup, 1); err != nil {
 		return err
@@ -98,7 +98,7 @@ func hot(ctx context.Context, d *dev, t *table, n int, idle time.Duration) error
 	}
 	if idle > 0 {
 		t.add(line{
-			name:   fmt.Sprintf("CPU in %s with %d runs that wait; bare is before them", idle, n),
+			name:   fmt.Sprintf("CPU in %s with %d queued runs; bare is without them", idle, n),
 			drover: ms(after), bare: ms(before), ratio: ratio(after, before), goal: "<= 1.5 x, or 1 % of a core", met: after <= before*3/2 || after <= idle/100,
 		})
 	}
@@ -112,7 +112,7 @@ func hot(ctx context.Context, d *dev, t *table, n int, idle time.Duration) error
 	if err := d.post(ctx, holder+"/stop"); err != nil {
 		return err
 	}
-	gaps := []time.Duration{<-handovers} // it has begun
+	gaps := []time.Duration{<-handovers} // the first run has begun
 	if err := busyClients(ctx, d, t, n); err != nil {
 		return err
 	}
@@ -120,15 +120,15 @@ func hot(ctx context.Context, d *dev, t *table, n int, idle time.Duration) error
 		gaps = append(gaps, <-handovers)
 	}
 	t.add(line{
-		name:   fmt.Sprintf("  from a run's end to the start of the next that waited, p50 of %d", len(gaps)),
+		name:   fmt.Sprintf("  from a run's end to the start of the next queued run, p50 of %d", len(gaps)),
 		drover: ms(percentile(gaps, 50)), goal: "<= 50 ms", met: percentile(gaps, 50) <= 50*time.Millisecond,
 	})
 	t.add(line{name: "  the same, p95", drover: ms(percentile(gaps, 95))})
 	return d.drain(ctx)
 }
 
-// busyClients measures what clients of the group wait for while its runs are
-// let in.
+// busyClients measures the latencies of clients of the group while its runs are
+// admitted.
 func busyClients(ctx context.Context, d *dev, t *table, n int) error {
 	var reads, creates, cancels []time.Duration
 	timed := func(list *[]time.Duration, do func() error) error {
@@ -150,7 +150,7 @@ func busyClients(ctx context.Context, d *dev, t *table, n int) error {
 			}
 		}
 		if len(group.Queued) == 0 {
-			return errors.New("the backlog is gone already")
+			return errors.New("the backlog is empty already")
 		}
 		if err := d.rest(ctx, 100*time.Millisecond); err != nil {
 			return err
@@ -161,15 +161,15 @@ func busyClients(ctx context.Context, d *dev, t *table, n int) error {
 		took []time.Duration
 	}{{"GET changegroup", reads}, {"create", creates}, {"cancel", cancels}} {
 		t.add(line{
-			name:   fmt.Sprintf("  %s while they are let in one by one, p95 of %d", m.what, len(m.took)),
+			name:   fmt.Sprintf("  %s while they are admitted one by one, p95 of %d", m.what, len(m.took)),
 			drover: ms(percentile(m.took, 95)), goal: "<= 100 ms", met: percentile(m.took, 95) <= 100*time.Millisecond,
 		})
 	}
 	return nil
 }
 
-// readHandovers measures from each run's end to the start of the next, by the
-// times of their events.
+// readHandovers measures the time from each run's end to the start of the next,
+// by the times of their events.
 func readHandovers(events io.Reader, gaps chan<- time.Duration) {
 	scanner := bufio.NewScanner(events)
 	scanner.Buffer(nil, 1<<20)
@@ -190,14 +190,14 @@ func readHandovers(events io.Reader, gaps chan<- time.Duration) {
 	}
 }
 
-// idles returns the CPU time that the process takes in a time in which nobody
-// asks it for anything, 0 for none.
+// idles returns the CPU time of the process during a span without requests; 0
+// if span is 0.
 func (d *dev) idles(ctx context.Context, span time.Duration) (time.Duration, error) {
 	if span == 0 {
 		return 0, nil
 	}
 	const window, most = 5 * time.Second, 5 * time.Minute
-	// What was asked before comes to its end: workflows begin, and wait.
+	// Earlier requests are still being processed: workflows begin, and wait.
 	for waited := time.Duration(0); waited < most; waited += window {
 		before := d.usage()
 		if err := d.rest(ctx, window); err != nil {
@@ -221,7 +221,7 @@ func (d *dev) rest(ctx context.Context, span time.Duration) error {
 	}
 }
 
-// settle waits until all workflows are told what they are to be told.
+// settle waits until the outbox is empty.
 func (d *dev) settle(ctx context.Context) error {
 	for range 600 {
 		body, err := d.get(ctx, "/metrics", "text/plain")
@@ -231,7 +231,7 @@ func (d *dev) settle(ctx context.Context) error {
 		text, err := io.ReadAll(body)
 		_ = body.Close()
 		if err != nil {
-			return fmt.Errorf("reading the metrics: %w", err)
+			return fmt.Errorf("read the metrics: %w", err)
 		}
 		if strings.Contains(string(text), "\ndrover_outbox_rows 0\n") {
 			return nil
@@ -240,10 +240,10 @@ func (d *dev) settle(ctx context.Context) error {
 			return err
 		}
 	}
-	return errors.New("the outbox does not become empty")
+	return errors.New("the outbox did not become empty")
 }
 
-// drain cancels what waits in the hot group, and waits for the rest.
+// drain cancels the queued runs of the hot group, and waits for the rest.
 func (d *dev) drain(ctx context.Context) error {
 	group, err := d.changeGroup(ctx, hotGroup)
 	if err != nil {
@@ -251,7 +251,7 @@ func (d *dev) drain(ctx context.Context) error {
 	}
 	var next atomic.Int64
 	if _, err := many(len(group.Queued), 8, func() error {
-		_ = d.post(ctx, group.Queued[next.Add(1)-1]+"/cancel") // it may have begun
+		_ = d.post(ctx, group.Queued[next.Add(1)-1]+"/cancel") // the run may have begun
 		return nil
 	}); err != nil {
 		return err
@@ -289,7 +289,7 @@ func (d *dev) post(ctx context.Context, path string) error {
 func (d *dev) call(ctx context.Context, method, path, body string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, d.server+path, strings.NewReader(body))
 	if err != nil {
-		return nil, fmt.Errorf("making a request: %w", err)
+		return nil, fmt.Errorf("create a request: %w", err)
 	}
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
@@ -297,12 +297,12 @@ func (d *dev) call(ctx context.Context, method, path, body string) ([]byte, erro
 	req.Header.Set("Authorization", "Bearer "+d.token)
 	resp, err := benchClient.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("calling %s: %w", path, err)
+		return nil, fmt.Errorf("call %s: %w", path, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	text, err := io.ReadAll(resp.Body)
 	if err == nil && resp.StatusCode >= http.StatusMultipleChoices {
-		err = fmt.Errorf("calling %s: %s %s", path, resp.Status, text)
+		err = fmt.Errorf("call %s: %s %s", path, resp.Status, text)
 	}
 	return text, err
 }

@@ -16,10 +16,10 @@ import (
 
 func main() {
 	log.SetFlags(0)
-	quick := flag.Bool("quick", false, "a tenth of the work, to see that the benchmark itself runs")
-	only := flag.String("only", "", "measure only the rows whose names hold this")
+	quick := flag.Bool("quick", false, "a tenth of the work, to check that the benchmark itself runs")
+	only := flag.String("only", "", "measure only the rows whose names contain this")
 	drover := flag.String("drover", "bin/drover", "the drover binary to measure")
-	stored := flag.String("stored", "", "records to begin with: an SQLite file that test/bench/million made, of which a copy is used")
+	stored := flag.String("stored", "", "initial records: an SQLite file that test/bench/million created; the benchmark uses a copy")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := measure(ctx, *drover, *stored, *only, *quick)

@@ -193,9 +193,9 @@ func large(ctx context.Context, d *dev, b *bare, t *table, n int) error {
 	return nil
 }
 
-// ofList measures tasks that are made of a list at run time beside as many that
-// were known before: how long both take, and what a task of each costs, which
-// other work on the machine changes less.
+// ofList compares tasks created from a list at run time with as many tasks of a
+// matrix: how long both take, and the CPU time of a task of each, which depends
+// less on other work on the machine.
 func ofList(ctx context.Context, d *dev, t *table, n int) error {
 	usage := d.usage()
 	_, known, err := d.run(ctx, fanJoin(n))
@@ -221,8 +221,8 @@ func ofList(ctx context.Context, d *dev, t *table, n int) error {
 	return nil
 }
 
-// follower measures from a line's being printed, by the clock in the line, to
-// its arrival at a client that follows the log.
+// follower measures the time from the printing of a line, by the clock in the
+// line, to its arrival at a client that follows the log.
 func follower(ctx context.Context, d *dev, t *table, n int) error {
 	id, err := d.submit(ctx, fmt.Sprintf("name: lines\ngroup: /bench/lines\ntasks: {t: {steps: [{run: 'i=0; while [ $i -lt %d ]; do date +%%s%%N; sleep 0.02; i=$((i+1)); done'}]}}\n", n))
 	if err != nil {
@@ -238,12 +238,12 @@ func follower(ctx context.Context, d *dev, t *table, n int) error {
 	for scanner.Scan() {
 		at, err := strconv.ParseInt(strings.TrimSpace(scanner.Text()), 10, 64)
 		if err != nil {
-			return fmt.Errorf("reading line %q: %w", scanner.Text(), err)
+			return fmt.Errorf("read line %q: %w", scanner.Text(), err)
 		}
 		lags = append(lags, time.Since(time.Unix(0, at)))
 	}
 	if len(lags) != n {
-		return fmt.Errorf("%d lines came of %d: %w", len(lags), n, scanner.Err())
+		return fmt.Errorf("received %d lines of %d: %w", len(lags), n, scanner.Err())
 	}
 	t.add(line{
 		name: fmt.Sprintf("a line printed by a step, to the follower, p95 of %d", n), drover: ms(percentile(lags, 95)),
@@ -254,14 +254,14 @@ func follower(ctx context.Context, d *dev, t *table, n int) error {
 
 const benchImage = "drover-example/busybox:local"
 
-func dockerThere() bool { // the daemon, and the image
+func dockerThere() bool { // the daemon answers, and the image is present
 	return exec.Command("docker", "image", "inspect", benchImage).Run() == nil
 }
 
-// container compares a task with `docker run` of the same command, by turns.
+// container compares a task with `docker run` of the same command, in turns.
 func container(ctx context.Context, d *dev, t *table, n int) error {
 	if !dockerThere() {
-		t.add(line{name: "docker task against docker run", drover: "left out: no Docker, or no image (make busybox-image)"})
+		t.add(line{name: "docker task against docker run", drover: "skipped: no Docker, or no image (make busybox-image)"})
 		return nil
 	}
 	spec := "name: container\ngroup: /bench/docker\ntasks: {t: {pool: docker, image: '" + benchImage + "', pull_policy: never, steps: [{run: 'true'}]}}\n"

@@ -44,7 +44,7 @@ func (t *table) print(w io.Writer, d *dev) {
 	fmt.Fprintf(w, "\nPeak memory of the drover process, Temporal included: %s. CPU and bytes are of that process; shims and steps are not in them.\n", d.peak())
 }
 
-// usage is what a process has used.
+// usage is the resource use of a process.
 type usage struct {
 	cpu     time.Duration
 	written int64

@@ -1,5 +1,5 @@
 // Package chart holds the tests of the Helm chart in deploy/helm/drover. It is
-// a module of its own, so that nobody else depends on Helm.
+// a module of its own, so that no other module depends on Helm.
 package chart
 
 import (
@@ -38,7 +38,7 @@ func load(t *testing.T) *chart.Chart {
 	return c
 }
 
-// render returns the objects of the chart with a file of values.
+// render returns the objects of the chart with the given values.
 func render(t *testing.T, values chartutil.Values) []*unstructured.Unstructured {
 	t.Helper()
 	c := load(t)
@@ -107,7 +107,7 @@ func TestChart_parts(t *testing.T) {
 			pod := d.Spec.Template.Spec
 			require.True(t, *pod.SecurityContext.RunAsNonRoot, d.Name)
 			require.True(t, *pod.Containers[0].SecurityContext.ReadOnlyRootFilesystem, d.Name)
-			require.Equal(t, strings.Contains(d.Name, "-executor-"), *pod.AutomountServiceAccountToken, "%s: only executors speak to the API server", d.Name)
+			require.Equal(t, strings.Contains(d.Name, "-executor-"), *pod.AutomountServiceAccountToken, "%s: only executors call the API server", d.Name)
 			require.Equal(t, d.Spec.Selector.MatchLabels["app.kubernetes.io/component"], d.Spec.Template.Labels["app.kubernetes.io/component"])
 		}
 		slices.Sort(names)
@@ -115,7 +115,8 @@ func TestChart_parts(t *testing.T) {
 	}
 }
 
-// Executors get rights in the namespace of their tasks, and nobody any others.
+// Executors get rights in the namespace of their tasks. No other rights are
+// granted.
 func TestChart_grants_little(t *testing.T) {
 	t.Parallel()
 	var holders []string
@@ -137,8 +138,7 @@ func TestChart_grants_little(t *testing.T) {
 	}
 }
 
-// The members of a set share its name, its namespace and what their pods are
-// named by.
+// The members of a set share the set's name, namespace and name prefix of pods.
 func TestChart_forms_sets(t *testing.T) {
 	t.Parallel()
 	objects := render(t, valuesOf(t, "most.yaml"))
@@ -161,7 +161,7 @@ func TestChart_forms_sets(t *testing.T) {
 	}, sets)
 }
 
-// Every process must take the configuration that it is given.
+// Every process must accept its configuration.
 func TestChart_configures_what_exists(t *testing.T) {
 	t.Parallel()
 	drover := filepath.Join("..", "..", "bin", "drover")
@@ -191,9 +191,9 @@ func TestChart_configures_what_exists(t *testing.T) {
 	}
 }
 
-// One process looks after a fleet at a time, whatever is being rolled out. It
-// has the key that makes credentials of instances, and no other secret than it
-// needs.
+// TestChart_runs_one_fleet_worker checks that one process manages a fleet at a
+// time, also during a rollout. The process gets the key that creates
+// credentials of instances, and no secret that it does not need.
 func TestChart_runs_one_fleet_worker(t *testing.T) {
 	t.Parallel()
 	for _, d := range ofKind[appsv1.Deployment](t, render(t, valuesOf(t, "most.yaml")), "Deployment") {
@@ -214,8 +214,8 @@ func TestChart_runs_one_fleet_worker(t *testing.T) {
 	t.Fatal("there is no fleet worker")
 }
 
-// Who gets the keys of secrets is who reads them; the keys of payloads go to
-// all who reach Temporal themselves.
+// Only processes that read secrets get their keys. All processes that reach
+// Temporal directly get the keys of payloads.
 func TestChart_hands_keys_to_who_needs_them(t *testing.T) {
 	t.Parallel()
 	has := map[string][]string{}
@@ -246,7 +246,7 @@ func TestChart_refuses(t *testing.T) {
 		"no address of Temporal":    {`temporal: {address: ""}`, "/temporal/address"},
 		"no secret of the records":  {`records: {dsnSecret: {name: ""}}`, "dsnSecret"},
 		"no tokens":                 {`tokens: {secret: ""}`, "tokens"},
-		"a value that is not known": {`gatway: {replicas: 2}`, "gatway"},
+		"an unknown value":          {`gatway: {replicas: 2}`, "gatway"},
 		"an executor with no token": {`executors: {linux: {slots: 3}}`, "token"},
 		"a relay without TLS":       {`relay: {enabled: true}`, "relay"},
 		"no slots":                  {`executors: {linux: {slots: 0, token: {secret: x}}}`, "slots"},

@@ -41,7 +41,7 @@ func missing(t *testing.T, why, remedy string) {
 	t.Skipf("%s: %s", why, remedy)
 }
 
-// An API server takes every object of the chart, and knows every field.
+// The API server accepts every object of the chart and knows every field.
 func TestChart_in_cluster(t *testing.T) {
 	t.Parallel()
 	config := requireCluster(t)

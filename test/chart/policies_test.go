@@ -15,24 +15,25 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// end is one end of a connection: a pod, or an address outside of the cluster's
-// pods, such as a node's, a service's or the internet's.
+// end is one end of a connection: a pod, or an address that is not a pod's,
+// such as that of a node, a service or the internet.
 type end struct {
-	namespace string // "": it is no pod
+	namespace string // "": not a pod
 	labels    map[string]string
 	ip        string
 	ports     map[string]int32 // of the pod, by name
 }
 
-// connection is one that a policy lets through or not.
+// connection is a connection that policies may allow.
 type connection struct {
 	from, to end
 	protocol corev1.Protocol
 	port     int32
 }
 
-// allowed evaluates policies as the API of NetworkPolicy defines them: a pod that
-// no policy of a direction selects is open, and rules of several policies add up.
+// allowed evaluates policies as the NetworkPolicy API defines them: a pod that
+// no policy of a direction selects is open, and rules of several policies add
+// up.
 func allowed(t *testing.T, policies []networkingv1.NetworkPolicy, c connection) bool {
 	t.Helper()
 	return passes(t, policies, networkingv1.PolicyTypeEgress, c) && passes(t, policies, networkingv1.PolicyTypeIngress, c)
@@ -124,7 +125,7 @@ func selects(t *testing.T, selector *metav1.LabelSelector, of map[string]string)
 	return s.Matches(labels.Set(of))
 }
 
-// cluster is where the chart's pods and others are.
+// cluster holds the chart's pods and policies.
 type cluster struct {
 	policies []networkingv1.NetworkPolicy
 	pods     map[string]end // of the chart, by component
@@ -177,7 +178,7 @@ func TestChart_confines_tasks(t *testing.T) {
 		"the node's name cache":       {outside("169.254.20.10"), corev1.ProtocolUDP, 53, true},
 		"metrics of the name server":  {dns, corev1.ProtocolTCP, 9153, false},
 		"metrics of the name cache":   {outside("169.254.20.10"), corev1.ProtocolTCP, 9253, false},
-		"others of the system":        {end{namespace: "kube-system", ip: "10.244.0.3"}, corev1.ProtocolUDP, 53, false},
+		"another system pod":          {end{namespace: "kube-system", ip: "10.244.0.3"}, corev1.ProtocolUDP, 53, false},
 		"a false name server":         {end{namespace: "drover-tasks", labels: dns.labels, ip: "10.244.9.9"}, corev1.ProtocolUDP, 53, false},
 		"a pod of Temporal":           {end{namespace: "temporal", ip: "10.244.1.7"}, corev1.ProtocolTCP, 7233, false},
 		"the service of Temporal":     {outside("10.96.14.3"), corev1.ProtocolTCP, 7233, false},
@@ -188,10 +189,10 @@ func TestChart_confines_tasks(t *testing.T) {
 		"another task":                {taskOf("runs-drover-executor-linux"), corev1.ProtocolTCP, 80, false},
 		"the API server":              {outside("10.96.0.1"), corev1.ProtocolTCP, 443, false},
 		"a kubelet":                   {outside("192.168.1.10"), corev1.ProtocolTCP, 10250, false},
-		"a node of a carrier's range": {outside("100.64.3.3"), corev1.ProtocolTCP, 10250, false},
+		"a node in the carrier range": {outside("100.64.3.3"), corev1.ProtocolTCP, 10250, false},
 		"the metadata of a cloud":     {outside("169.254.169.254"), corev1.ProtocolTCP, 80, false},
 		"credentials of a cloud":      {outside("169.254.170.2"), corev1.ProtocolTCP, 80, false},
-		"the metadata of another":     {outside("168.63.129.16"), corev1.ProtocolTCP, 80, false},
+		"metadata of another cloud":   {outside("168.63.129.16"), corev1.ProtocolTCP, 80, false},
 		"the metadata over IPv6":      {outside("fd00:ec2::254"), corev1.ProtocolTCP, 80, false},
 		"a pod over IPv6":             {end{namespace: "temporal", ip: "fd12:3456::7"}, corev1.ProtocolTCP, 7233, false},
 		"a neighbour over IPv6":       {outside("fe80::1"), corev1.ProtocolTCP, 80, false},
@@ -203,17 +204,17 @@ func TestChart_confines_tasks(t *testing.T) {
 	} {
 		require.False(t, allowed(t, c.policies, connection{from, task, corev1.ProtocolTCP, 80}), "from %s", name)
 	}
-	// What Drover's own pods need stays open.
+	// The connections of Drover's own pods stay open.
 	for component, pod := range c.pods {
 		for _, to := range []end{outside("10.96.14.3"), outside("169.254.169.254"), {namespace: "postgres", ip: "10.244.1.8"}, c.pods["gateway"], outside("93.184.216.34")} {
 			require.True(t, allowed(t, c.policies, connection{pod, to, corev1.ProtocolTCP, 8080}), component)
 		}
 	}
-	// The policy is of the set's pods alone.
+	// The policy selects only pods of the set.
 	require.True(t, allowed(t, c.policies, connection{taskOf("another"), outside("10.96.0.1"), corev1.ProtocolTCP, 443}))
 }
 
-// TestChart_confines_tasks_as_told changes what tasks reach.
+// TestChart_confines_tasks_as_told changes the addresses that tasks may reach.
 func TestChart_confines_tasks_as_told(t *testing.T) {
 	t.Parallel()
 	const executors = "executors: {linux: {set: s, namespace: drover-tasks, token: {secret: x}}}\n"
@@ -237,8 +238,8 @@ func TestChart_confines_tasks_as_told(t *testing.T) {
 	}
 }
 
-// TestChart_lets_its_own_in restricts who reaches the gateway and the relay: the
-// executors of the chart still do.
+// TestChart_lets_its_own_in restricts the callers of the gateway and the relay:
+// the executors of the chart are still allowed.
 func TestChart_lets_its_own_in(t *testing.T) {
 	t.Parallel()
 	c := install(t, valuesOf(t, "most.yaml"), `networkPolicy: {relayFrom: [{ipBlock: {cidr: 203.0.113.0/24}}]}`)
@@ -248,22 +249,23 @@ func TestChart_lets_its_own_in(t *testing.T) {
 		c    connection
 		want bool
 	}{
-		"ingress to gateway":       {connection{ingress, gateway, corev1.ProtocolTCP, gateway.ports["http"]}, true},
-		"executor to gateway":      {connection{c.pods["executor-linux"], gateway, corev1.ProtocolTCP, gateway.ports["http"]}, true},
-		"executor to relay":        {connection{c.pods["executor-tenants"], relay, corev1.ProtocolTCP, relay.ports["grpc"]}, true},
-		"executors from elsewhere": {connection{outside("203.0.113.9"), relay, corev1.ProtocolTCP, relay.ports["grpc"]}, true},
-		"stranger to gateway":      {connection{stranger, gateway, corev1.ProtocolTCP, gateway.ports["http"]}, false},
-		"stranger to relay":        {connection{stranger, relay, corev1.ProtocolTCP, relay.ports["grpc"]}, false},
-		"stranger to control":      {connection{stranger, c.pods["control"], corev1.ProtocolTCP, 9090}, false},
-		"task to gateway":          {connection{taskOf("runs-drover-executor-linux"), gateway, corev1.ProtocolTCP, gateway.ports["http"]}, false},
-		"task to relay":            {connection{taskOf("tenants"), relay, corev1.ProtocolTCP, relay.ports["grpc"]}, false},
+		"ingress to gateway":  {connection{ingress, gateway, corev1.ProtocolTCP, gateway.ports["http"]}, true},
+		"executor to gateway": {connection{c.pods["executor-linux"], gateway, corev1.ProtocolTCP, gateway.ports["http"]}, true},
+		"executor to relay":   {connection{c.pods["executor-tenants"], relay, corev1.ProtocolTCP, relay.ports["grpc"]}, true},
+		"external executors":  {connection{outside("203.0.113.9"), relay, corev1.ProtocolTCP, relay.ports["grpc"]}, true},
+		"stranger to gateway": {connection{stranger, gateway, corev1.ProtocolTCP, gateway.ports["http"]}, false},
+		"stranger to relay":   {connection{stranger, relay, corev1.ProtocolTCP, relay.ports["grpc"]}, false},
+		"stranger to control": {connection{stranger, c.pods["control"], corev1.ProtocolTCP, 9090}, false},
+		"task to gateway":     {connection{taskOf("runs-drover-executor-linux"), gateway, corev1.ProtocolTCP, gateway.ports["http"]}, false},
+		"task to relay":       {connection{taskOf("tenants"), relay, corev1.ProtocolTCP, relay.ports["grpc"]}, false},
 	} {
 		require.NotZero(t, x.c.port, name)
 		require.Equal(t, x.want, allowed(t, c.policies, x.c), name)
 	}
 }
 
-// TestChart_warns_of_open_tasks reads what is printed after an installation.
+// TestChart_warns_of_open_tasks checks the notes that Helm prints after an
+// installation.
 func TestChart_warns_of_open_tasks(t *testing.T) {
 	t.Parallel()
 	const executors = "executors: {linux: {token: {secret: x}}}\n"

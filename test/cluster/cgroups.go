@@ -11,8 +11,8 @@ import (
 
 const cgroupRoot = "/sys/fs/cgroup"
 
-// hierarchies returns the roots of the control groups: one with version 2,
-// with version 1 one of each controller.
+// hierarchies returns the roots of the control groups: one root in version 2,
+// one for each controller in version 1.
 func hierarchies() ([]string, error) {
 	if _, err := os.Stat(filepath.Join(cgroupRoot, "cgroup.controllers")); err == nil {
 		return []string{cgroupRoot}, nil
@@ -23,7 +23,8 @@ func hierarchies() ([]string, error) {
 	}
 	var roots []string
 	for _, entry := range entries {
-		// Links such as cpu,cpuacct lead to a directory that is there as well.
+		// Links such as cpu,cpuacct point to a directory that is listed as
+		// well.
 		if entry.IsDir() {
 			roots = append(roots, filepath.Join(cgroupRoot, entry.Name()))
 		}
@@ -31,22 +32,22 @@ func hierarchies() ([]string, error) {
 	return roots, nil
 }
 
-// makeCGroup makes the group under which the kubelet puts all pods.
+// makeCGroup creates the group for all pods of the kubelet.
 func makeCGroup(name string) error {
 	roots, err := hierarchies()
 	if err != nil {
 		return err
 	}
 	for _, root := range roots {
-		if err := os.Mkdir(filepath.Join(root, name), 0o755); err != nil && !errors.Is(err, fs.ErrExist) { //nolint:gosec // as the kernel makes them
+		if err := os.Mkdir(filepath.Join(root, name), 0o755); err != nil && !errors.Is(err, fs.ErrExist) { //nolint:gosec // the kernel's own mode
 			return err
 		}
 	}
 	return nil
 }
 
-// removeCGroup removes the group and all below it. The processes in it are
-// dead, but the kernel may take a moment to leave the groups.
+// removeCGroup removes the group and all groups below it. Its processes are
+// dead, but the kernel may take a moment to remove them from the groups.
 func removeCGroup(name string) error {
 	roots, err := hierarchies()
 	if err != nil {
@@ -70,8 +71,8 @@ func removeCGroup(name string) error {
 	return fault
 }
 
-// removeTree removes directories from the leaves on: the files in them are the
-// kernel's and go with them.
+// removeTree removes directories from the leaves up; the kernel removes the
+// files in them.
 func removeTree(top string) error {
 	var dirs []string
 	err := filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {

@@ -26,7 +26,7 @@ const (
 	cniPlugins        = "/usr/lib/cni"
 )
 
-// writeConfigs writes all that the programs read.
+// writeConfigs writes all configuration files of the programs.
 func writeConfigs(l layout) error {
 	if err := writeKeys(l); err != nil {
 		return err
@@ -75,7 +75,8 @@ func writeKubeletConfig(l layout) error {
 			Webhook:   kubelet.KubeletWebhookAuthentication{Enabled: new(false)},
 			Anonymous: kubelet.KubeletAnonymousAuthentication{Enabled: new(false)},
 		},
-		// Whoever has a certificate of the cluster's authority, which is the API server.
+		// Only the API server has a client certificate of the cluster's
+		// authority.
 		Authorization:          kubelet.KubeletAuthorization{Mode: kubelet.KubeletAuthorizationModeAlwaysAllow},
 		HealthzPort:            new(int32(0)),
 		ResolverConfig:         new(""),
@@ -84,11 +85,11 @@ func writeKubeletConfig(l layout) error {
 		CgroupRoot:             "/" + l.CGroup,
 		EnforceNodeAllocatable: []string{"none"},
 		MaxPods:                500,
-		// A test's node shares its disk with much else.
+		// The test node shares its disk with other data.
 		EvictionHard:                map[string]string{"memory.available": "50Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
 		ImageGCHighThresholdPercent: new(int32(100)),
 		SerializeImagePulls:         new(false),
-		// Many small pods come and go at once.
+		// Many small pods start at once.
 		RegistryPullQPS: new(int32(0)),
 		EventRecordQPS:  new(int32(0)),
 		KubeAPIQPS:      new(int32(200)),
@@ -96,16 +97,16 @@ func writeKubeletConfig(l layout) error {
 	})
 }
 
-// writeContainerdConfig writes containerd's configuration, the network of the
-// pods, and leave to pull without TLS from a registry of a test's.
+// writeContainerdConfig writes containerd's configuration, the pod network, and
+// the permission to pull without TLS from a test's registry.
 func writeContainerdConfig(l layout) error {
 	snapshotter, err := snapshotterFor(l.Dir)
 	if err != nil {
 		return err
 	}
-	// The plugin that is disabled would make a directory in the host's /opt.
-	// restrict_oom_score_adj: where this program may not raise its own score,
-	// no sandbox would start without it.
+	// The disabled plugin would create a directory in the host's /opt.
+	// restrict_oom_score_adj: without it no sandbox starts where this program
+	// may not raise its own score.
 	containerd := fmt.Sprintf(`version = 2
 root = "/var/lib/containerd"
 state = "/run/containerd"

@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// snapshotterFor names the way in which containerd lays images in layers:
-// overlays, except where dir lies on an overlay itself, as in a container.
+// snapshotterFor returns containerd's snapshotter: overlayfs, or native if dir
+// itself is on an overlay, as in a container.
 func snapshotterFor(dir string) (string, error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {
-		return "", fmt.Errorf("looking at the file system of %s: %w", dir, err)
+		return "", fmt.Errorf("inspect the file system of %s: %w", dir, err)
 	}
 	if int64(fs.Type) == unix.OVERLAYFS_SUPER_MAGIC {
 		return "native", nil
@@ -21,14 +21,14 @@ func snapshotterFor(dir string) (string, error) {
 	return "overlayfs", nil
 }
 
-// importImages imports archives, as `docker save` writes them, into the
+// importImages imports archives, as written by `docker save`, into the
 // containerd of the node whose first process is node.
 func importImages(ctx context.Context, node int, archives []string) error {
 	socket := fmt.Sprintf("/proc/%d/root%s", node, containerdSocket)
 	for _, archive := range archives {
-		cmd := exec.CommandContext(ctx, "ctr", "--address", socket, "--namespace", "k8s.io", "images", "import", archive) //nolint:gosec // archives that the caller names
+		cmd := exec.CommandContext(ctx, "ctr", "--address", socket, "--namespace", "k8s.io", "images", "import", archive) //nolint:gosec // paths from the caller
 		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("importing %s: %w: %s", archive, err, out)
+			return fmt.Errorf("import %s: %w: %s", archive, err, out)
 		}
 	}
 	return nil

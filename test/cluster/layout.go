@@ -11,43 +11,46 @@ import (
 	"strings"
 )
 
-// Names and addresses inside the cluster. They may be constant, for it has a
-// network of its own; only the two ends of the link to the host vary.
+// Names and addresses inside the cluster. They are constant, since the cluster
+// has its own network namespace. Only the two ends of the link to the host
+// vary.
 const (
 	nodeName     = "node1"
 	pauseImage   = "drover.test/pause:test"
 	apiPort      = 443
 	serviceRange = "10.96.0.0/16"
-	apiServiceIP = "10.96.0.1" // the first address of serviceRange, always the API server's
+	apiServiceIP = "10.96.0.1" // first address of serviceRange, always the API server's
 	podRange     = "10.244.0.0/16"
 
-	// kubeconfigVariable is how tests are told of the cluster.
+	// kubeconfigVariable is the environment variable with the kubeconfig for
+	// tests.
 	kubeconfigVariable = "DROVER_TEST_KUBECONFIG"
-	// registryVariable tells tests at which address of the host's a registry
-	// without TLS may listen for the node to pull from.
+	// registryVariable is the environment variable with the host address at
+	// which a test may run a registry without TLS, reachable from the node.
 	registryVariable = "DROVER_TEST_KUBERNETES_REGISTRY"
 	registryPort     = 5000
 )
 
-// layout says where the files of a cluster lie and how it is addressed. The
-// part outside of the namespaces makes it, the part inside reads it.
+// layout holds the paths and addresses of a cluster. The process outside the
+// namespaces writes it, and the process inside reads it.
 type layout struct {
 	Dir     string       `json:"dir"`
 	Bin     string       `json:"bin"`
-	Network netip.Prefix `json:"network"` // of four addresses
+	Network netip.Prefix `json:"network"` // four addresses
 	CGroup  string       `json:"cgroup"`
 }
 
-// id tells this cluster from others of the machine.
+// id returns a name that is unique among the clusters of the machine.
 func (l layout) id() string {
 	raw := l.Network.Addr().As4()
 	return hex.EncodeToString(raw[2:])
 }
 
-// link is the name of the host's end of the link.
+// link returns the name of the host's end of the link.
 func (l layout) link() string { return "dr" + l.id() }
 
-// hostIP is the host's end of the link, nodeIP the cluster's.
+// hostIP is the address of the host's end of the link, nodeIP that of the
+// cluster's.
 func (l layout) hostIP() netip.Addr { return l.Network.Addr().Next() }
 
 func (l layout) nodeIP() netip.Addr { return l.hostIP().Next() }
@@ -56,12 +59,12 @@ func (l layout) server() string { return fmt.Sprintf("https://%s:%d", l.nodeIP()
 
 func (l layout) registry() string { return fmt.Sprintf("%s:%d", l.hostIP(), registryPort) }
 
-// The directories of a cluster.
+// config, logs, lib and varLog return paths of the cluster.
 func (l layout) config(name string) string { return filepath.Join(l.Dir, "config", name) }
 
 func (l layout) logs(name string) string { return filepath.Join(l.Dir, "log", name) }
 
-// lib and varLog take the places of /var/lib and /var/log inside.
+// lib and varLog are mounted at /var/lib and /var/log in the cluster.
 func (l layout) lib() string { return filepath.Join(l.Dir, "lib") }
 
 func (l layout) varLog() string { return filepath.Join(l.Dir, "log") }
@@ -72,8 +75,8 @@ func (l layout) make() error {
 			return err
 		}
 	}
-	// Steps of containers with another user than root read below it.
-	if err := os.Chmod(l.lib(), 0o755); err != nil { //nolint:gosec // a directory that must be passed through
+	// Containers that run as another user than root read files below it.
+	if err := os.Chmod(l.lib(), 0o755); err != nil { //nolint:gosec // other users must traverse it
 		return err
 	}
 	content, err := json.Marshal(l)
@@ -90,7 +93,7 @@ func readLayout(path string) (layout, error) {
 		return l, err
 	}
 	if err := json.Unmarshal(content, &l); err != nil {
-		return l, fmt.Errorf("reading %s: %w", path, err)
+		return l, fmt.Errorf("read %s: %w", path, err)
 	}
 	return l, nil
 }

@@ -1,12 +1,12 @@
-// Command cluster runs a Kubernetes cluster of one node for tests. Everything
-// of it lives in namespaces of its own (processes, mounts, network), so that
-// whatever ends this program, the kernel takes processes, mounts, links and
-// packet filter rules away with the first process of the namespace; the rest,
-// a directory and a control group, this program removes, or the next start.
+// Command cluster runs a Kubernetes cluster of one node for tests. The cluster
+// runs in its own process, mount and network namespaces. If this program ends
+// for any reason, the kernel removes processes, mounts, links and packet filter
+// rules with the first process of the namespaces. This program, or its next
+// start, removes the rest: a directory and a control group.
 //
-// Linux and root only. Nothing prebuilt is downloaded: Kubernetes is compiled
-// from this module's requirements; etcd, containerd, runc and the CNI plugins
-// are the distribution's.
+// Linux and root only. It downloads no prebuilt binaries: Kubernetes is
+// compiled from this module's requirements; etcd, containerd, runc and the CNI
+// plugins come from the distribution.
 package main
 
 import (
@@ -24,8 +24,8 @@ import (
 )
 
 func main() {
-	// The kernel ends the node with the thread that started it, which must
-	// therefore be one that lives as long as the process.
+	// The kernel kills the node when the thread that started it ends, so that
+	// thread must live as long as the process.
 	runtime.LockOSThread()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -59,17 +59,17 @@ func upCommand(log *slog.Logger) *cobra.Command {
 		Use:   "up [flags] [-- COMMAND [ARG...]]",
 		Short: "Start a cluster, run a command with " + kubeconfigVariable + " set, and remove the cluster",
 		Long: "Starts a cluster and, when its node is ready, runs COMMAND; the cluster is removed when it has ended.\n" +
-			"Without a command the cluster stays until a signal, or until the process that started it is gone.",
+			"Without a command the cluster runs until a signal, or until its parent process ends.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return up(cmd.Context(), log, options, args)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&options.bin, "bin", "", "directory with kube-apiserver, kube-controller-manager, kube-scheduler and kubelet (required)")
-	flags.StringVar(&options.dir, "dir", "", "directory to make for the cluster's files (default a temporary one)")
-	flags.StringVar(&options.kubeconfig, "kubeconfig", "", "where to write the administrator's kubeconfig (default in the cluster's directory)")
+	flags.StringVar(&options.dir, "dir", "", "directory to create for the cluster's files (default a temporary one)")
+	flags.StringVar(&options.kubeconfig, "kubeconfig", "", "path of the administrator's kubeconfig to write (default in the cluster's directory)")
 	flags.StringArrayVar(&options.images, "image", nil, "archive of images to import; the images must include "+pauseImage)
-	flags.BoolVar(&options.detached, "detached", false, "do not end with the process that started this one")
+	flags.BoolVar(&options.detached, "detached", false, "keep running after the parent process ends")
 	flags.DurationVar(&options.limit, "for", 0, "end after this time")
 	_ = cmd.MarkFlagRequired("bin")
 	return cmd
@@ -79,7 +79,7 @@ func loadCommand() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:   "load --dir DIR ARCHIVE...",
-		Short: "Import images into a cluster that runs, in place of those of the same names",
+		Short: "Import images into a running cluster, replacing images of the same names",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			node, err := readPID(dir)
@@ -94,7 +94,7 @@ func loadCommand() *cobra.Command {
 	return cmd
 }
 
-// nodeCommand is what up starts in the new namespaces.
+// nodeCommand returns the command that up starts in the new namespaces.
 func nodeCommand(log *slog.Logger) *cobra.Command {
 	return &cobra.Command{
 		Use:    "node LAYOUT",

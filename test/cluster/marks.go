@@ -12,12 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// marksDir holds a file for each cluster of this machine, locked by the
-// process that runs it. A file that nobody locks is of a cluster whose process
-// was killed: what it could not remove, the next start does.
+// marksDir returns the directory with a lock file for each cluster of this
+// machine. The process of the cluster holds the lock. An unlocked file belongs
+// to a cluster whose process was killed; the next start removes its remains.
 func marksDir() string { return filepath.Join(os.TempDir(), "drover-clusters") }
 
-// mark is the claim on what a cluster leaves behind when it is killed.
+// mark is the lock file of a cluster. It records what to remove if the cluster
+// is killed.
 type mark struct {
 	layout layout
 	file   *os.File
@@ -38,7 +39,7 @@ func newLayout(bin, dir string) (layout, error) {
 	}
 	for _, taken := range []string{"/run/", "/var/lib/", "/var/log/", "/proc/"} {
 		if strings.HasPrefix(l.Dir+"/", taken) || strings.HasPrefix(l.Bin+"/", taken) {
-			return layout{}, fmt.Errorf("the cluster's files cannot lie below %s, which the cluster has of its own", taken)
+			return layout{}, fmt.Errorf("the cluster's files cannot be below %s, which the cluster mounts itself", taken)
 		}
 	}
 	if _, err := os.Lstat(l.Dir); err == nil {
@@ -65,7 +66,7 @@ func newMark(l layout) (*mark, error) {
 	return &mark{layout: l, file: file}, nil
 }
 
-// clear removes what the cluster left, and the mark.
+// clear removes the remains of the cluster, and the lock file.
 func (m *mark) clear() error {
 	err := errors.Join(removeCGroup(m.layout.CGroup), os.RemoveAll(m.layout.Dir))
 	if err == nil {
@@ -74,7 +75,7 @@ func (m *mark) clear() error {
 	return errors.Join(err, m.file.Close())
 }
 
-// sweep clears up after clusters whose process was killed.
+// sweep removes the remains of clusters whose process was killed.
 func sweep(log *slog.Logger) {
 	marks, err := filepath.Glob(filepath.Join(marksDir(), "*"))
 	if err != nil {
@@ -82,7 +83,7 @@ func sweep(log *slog.Logger) {
 	}
 	for _, path := range marks {
 		if err := sweepOne(path); err != nil {
-			log.Warn("could not clear up after a killed cluster", "mark", path, "error", err)
+			log.Warn("failed to clean up after a killed cluster", "mark", path, "error", err)
 		}
 	}
 }
@@ -93,7 +94,7 @@ func sweepOne(path string) error {
 		return err
 	}
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return file.Close() // it runs
+		return file.Close() // the cluster is running
 	}
 	m := &mark{file: file}
 	if err := json.NewDecoder(file).Decode(&m.layout); err != nil || m.layout.CGroup == "" || m.layout.Dir == "" {
@@ -102,15 +103,15 @@ func sweepOne(path string) error {
 	return m.clear()
 }
 
-// lockFile makes and locks a file, which is free again when it is closed or
-// this process ends.
+// lockFile creates and locks a file. The lock is released when the file is
+// closed or this process ends.
 func lockFile(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX); err != nil {
-		return nil, errors.Join(fmt.Errorf("locking %s: %w", path, err), file.Close())
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), file.Close())
 	}
 	return file, nil
 }

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tunables are settings of the whole machine that a kubelet insists on. It is
-// shown files that hold what it wants, so that the machine's stay as they are.
-// A map of Kubernetes' own names would need its internal packages.
+// tunables returns machine-wide kernel settings that a kubelet requires. The
+// kubelet sees files with these values, and the machine's settings stay
+// unchanged. Using the names of Kubernetes would require its internal packages.
 func tunables() map[string]string {
 	return map[string]string{
 		"/proc/sys/vm/overcommit_memory":      "1",
@@ -22,9 +22,9 @@ func tunables() map[string]string {
 	}
 }
 
-// arrangeMounts gives this process's mount namespace what the node must have
-// of its own: the directories where Kubernetes and containerd keep state at
-// fixed places, and the processes of the new namespace.
+// arrangeMounts mounts what the node needs in this process's mount namespace:
+// the fixed state directories of Kubernetes and containerd, and the /proc of
+// the new process namespace.
 func arrangeMounts(l layout) error {
 	// Nothing mounted here may reach the host; volumes are propagated to pods.
 	if err := mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
@@ -54,7 +54,7 @@ func arrangeMounts(l layout) error {
 			return err
 		}
 		if _, err := os.Stat(path); err != nil {
-			continue // not every kernel has every one
+			continue // the kernel does not have this setting
 		}
 		if err := mount(file, path, "", unix.MS_BIND, ""); err != nil {
 			return err
@@ -65,7 +65,7 @@ func arrangeMounts(l layout) error {
 
 func mount(from, to, kind string, flags uintptr, data string) error {
 	if err := unix.Mount(from, to, kind, flags, data); err != nil {
-		return fmt.Errorf("mounting %s: %w", to, err)
+		return fmt.Errorf("mount %s: %w", to, err)
 	}
 	return nil
 }

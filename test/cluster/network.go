@@ -14,7 +14,8 @@ import (
 // nodeInterface is the cluster's end of the link to the host.
 const nodeInterface = "eth0"
 
-// freeNetwork returns four addresses that no interface of the host uses.
+// freeNetwork returns a network of four addresses that no interface of the host
+// uses.
 func freeNetwork() (netip.Prefix, error) {
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {
@@ -35,22 +36,22 @@ func freeNetwork() (netip.Prefix, error) {
 			return candidate, nil
 		}
 	}
-	return netip.Prefix{}, errors.New("no addresses of 10.214.0.0/16 are free")
+	return netip.Prefix{}, errors.New("no free addresses in 10.214.0.0/16")
 }
 
-// connect links the host with the network namespace of the process. The link
-// goes away with the namespace.
+// connect links the host with the network namespace of a process. The kernel
+// removes the link with the namespace.
 func connect(l layout, name string, pid int) error {
 	link := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: nodeInterface, PeerNamespace: netlink.NsPid(pid)}
 	link.Name = name
 	if err := netlink.LinkAdd(link); err != nil {
-		return fmt.Errorf("making a link to the cluster: %w", err)
+		return fmt.Errorf("create a link to the cluster: %w", err)
 	}
 	return setUp(name, l.hostIP(), l.Network.Bits())
 }
 
-// joinNetwork is the cluster's half of connect. The address of the API
-// server's service is made local, so that it needs no proxy to be reached.
+// joinNetwork is the cluster's half of connect. It makes the service address of
+// the API server local, so that no proxy is needed to reach it.
 func joinNetwork(l layout) error {
 	if err := setUp(nodeInterface, l.nodeIP(), l.Network.Bits()); err != nil {
 		return err
@@ -61,14 +62,14 @@ func joinNetwork(l layout) error {
 func setUp(name string, address netip.Addr, bits int) error {
 	link, err := netlink.LinkByName(name)
 	if err != nil {
-		return fmt.Errorf("looking for %s: %w", name, err)
+		return fmt.Errorf("find %s: %w", name, err)
 	}
 	ip := &net.IPNet{IP: address.AsSlice(), Mask: net.CIDRMask(bits, address.BitLen())}
 	if err := netlink.AddrAdd(link, &netlink.Addr{IPNet: ip}); err != nil {
-		return fmt.Errorf("giving %s to %s: %w", ip, name, err)
+		return fmt.Errorf("assign %s to %s: %w", ip, name, err)
 	}
 	if err := netlink.LinkSetUp(link); err != nil {
-		return fmt.Errorf("setting %s up: %w", name, err)
+		return fmt.Errorf("set %s up: %w", name, err)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// linkedFD is closed by up once the node's network link is there.
+	// linkedFD is closed by up once the node's network link exists.
 	linkedFD = 3
 	// startTime bounds the start of one program; a busy machine takes a while.
 	startTime = 2 * time.Minute
@@ -26,15 +26,15 @@ const (
 )
 
 // runNode is the first process of the cluster's namespaces. It starts the
-// programs and stays, to take in the orphans of all containers. When it
-// returns, the kernel ends every process of the cluster.
+// programs and keeps running to reap orphans of containers. When it returns,
+// the kernel kills every process of the cluster.
 func runNode(log *slog.Logger, layoutPath string) error {
 	l, err := readLayout(layoutPath)
 	if err != nil {
 		return err
 	}
 	if os.Getpid() != 1 {
-		return errors.New("node is started by up, in namespaces of its own")
+		return errors.New("node must be started by up, in its own namespaces")
 	}
 	if _, err := io.ReadAll(os.NewFile(linkedFD, "linked")); err != nil {
 		return err
@@ -58,13 +58,14 @@ func runNode(log *slog.Logger, layoutPath string) error {
 type node struct {
 	layout layout
 	log    *slog.Logger
-	failed chan error // the first failure, which ends the cluster
+	failed chan error // first failure, which ends the cluster
 
 	mu       sync.Mutex
 	programs map[int]string // by process id
 }
 
-// start starts the programs, each when what it needs answers.
+// start starts the programs, each one after the programs that it needs are
+// ready.
 func (n *node) start(ctx context.Context) error {
 	l := n.layout
 	if err := n.run("etcd", "etcd", etcdArgs()); err != nil {
@@ -74,16 +75,16 @@ func (n *node) start(ctx context.Context) error {
 		return err
 	}
 	if err := answers(ctx, "tcp", etcdAddress); err != nil {
-		return fmt.Errorf("waiting for etcd: %w", err)
+		return fmt.Errorf("wait for etcd: %w", err)
 	}
 	if err := n.run("kube-apiserver", l.Bin+"/kube-apiserver", apiServerArgs(l)); err != nil {
 		return err
 	}
 	if err := apiServerReady(ctx, l); err != nil {
-		return fmt.Errorf("waiting for the API server: %w", err)
+		return fmt.Errorf("wait for the API server: %w", err)
 	}
 	if err := answers(ctx, "unix", containerdSocket); err != nil {
-		return fmt.Errorf("waiting for containerd: %w", err)
+		return fmt.Errorf("wait for containerd: %w", err)
 	}
 	if err := n.run("kube-controller-manager", l.Bin+"/kube-controller-manager", controllerManagerArgs(l)); err != nil {
 		return err
@@ -94,7 +95,7 @@ func (n *node) start(ctx context.Context) error {
 	return n.run("kubelet", l.Bin+"/kubelet", kubeletArgs(l))
 }
 
-// run starts a program; reap tells of its end.
+// run starts a program; reap reports its end.
 func (n *node) run(name, path string, args []string) error {
 	output, err := os.Create(n.layout.logs(name + ".log"))
 	if err != nil {
@@ -106,20 +107,20 @@ func (n *node) run(name, path string, args []string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("starting %s: %w", name, err)
+		return fmt.Errorf("start %s: %w", name, err)
 	}
 	n.programs[cmd.Process.Pid] = name
 	n.log.Debug("started", "program", name, "pid", cmd.Process.Pid)
 	return nil
 }
 
-// reap takes in the dead: programs, whose end is a failure, and what was left
-// to the first process by containers.
+// reap reaps ended processes: programs, whose end is a failure, and orphans of
+// containers.
 func (n *node) reap() {
 	for {
 		var status unix.WaitStatus
 		pid, err := unix.Wait4(-1, &status, 0, nil)
-		if errors.Is(err, unix.ECHILD) { // not yet anything started
+		if errors.Is(err, unix.ECHILD) { // no process has started yet
 			time.Sleep(probe)
 			continue
 		}
@@ -136,7 +137,7 @@ func (n *node) reap() {
 	}
 }
 
-// answers waits until something listens at the address.
+// answers waits until a process listens at the address.
 func answers(ctx context.Context, network, address string) error {
 	return wait.PollUntilContextTimeout(ctx, probe, startTime, true, func(ctx context.Context) (bool, error) {
 		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)

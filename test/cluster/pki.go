@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// certificateLife is longer than any cluster of a test lives.
+// certificateLife exceeds the life of every test cluster.
 const certificateLife = 48 * time.Hour
 
-// The files of the cluster's keys, in its config directory.
+// Files of the cluster's keys, in its config directory.
 const (
 	caFile            = "ca.crt"
 	servingCert       = "apiserver.crt"
@@ -27,9 +27,9 @@ const (
 	accountsKey       = "accounts.key"
 )
 
-// writeKeys makes an authority for this cluster alone, and what it signs: the
-// API server's certificate, the one that the API server shows to the kubelet,
-// and the key of service accounts' tokens.
+// writeKeys creates an authority for this cluster and everything that it signs:
+// the API server's certificate, the API server's client certificate for the
+// kubelet, and the key of service account tokens.
 func writeKeys(l layout) error {
 	ca, err := newAuthority()
 	if err != nil {
@@ -82,7 +82,7 @@ func newAuthority() (*authority, error) {
 	}
 	raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
-		return nil, fmt.Errorf("signing the authority: %w", err)
+		return nil, fmt.Errorf("sign the authority: %w", err)
 	}
 	cert, err := x509.ParseCertificate(raw)
 	if err != nil {
@@ -91,8 +91,8 @@ func newAuthority() (*authority, error) {
 	return &authority{cert: cert, key: key}, nil
 }
 
-// issue signs the certificate that template describes and writes it, and its
-// new key.
+// issue signs the certificate described by template, and writes it and its new
+// key.
 func (a *authority) issue(template *x509.Certificate, certPath, keyPath string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -106,7 +106,7 @@ func (a *authority) issue(template *x509.Certificate, certPath, keyPath string) 
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	raw, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
 	if err != nil {
-		return fmt.Errorf("signing %s: %w", template.Subject, err)
+		return fmt.Errorf("sign %s: %w", template.Subject, err)
 	}
 	if err := writePEM(certPath, "CERTIFICATE", raw); err != nil {
 		return err

@@ -11,7 +11,8 @@ const (
 	containerdSocket = "/run/containerd/containerd.sock"
 )
 
-// etcdArgs keeps the data in memory: a test's cluster need not survive.
+// etcdArgs configures etcd to keep its data in memory, since a test cluster
+// need not survive.
 func etcdArgs() []string {
 	return []string{
 		"--name=" + nodeName,
@@ -28,7 +29,7 @@ func apiServerArgs(l layout) []string {
 	return []string{
 		"--etcd-servers=http://" + etcdAddress,
 		fmt.Sprintf("--secure-port=%d", apiPort),
-		"--bind-address=0.0.0.0", // of a network that only this host and the pods are on
+		"--bind-address=0.0.0.0", // only this host and the pods are on this network
 		"--advertise-address=" + l.nodeIP().String(),
 		"--service-cluster-ip-range=" + serviceRange,
 		"--cert-dir=/run/apiserver",
@@ -44,7 +45,7 @@ func apiServerArgs(l layout) []string {
 		"--service-account-key-file=" + l.config(accountsKey),
 		"--kubelet-client-certificate=" + l.config(kubeletClientCert),
 		"--kubelet-client-key=" + l.config(kubeletClientKey),
-		// The node's name means nothing to any resolver.
+		// No resolver knows the node's name.
 		"--kubelet-preferred-address-types=InternalIP",
 	}
 }
@@ -72,8 +73,7 @@ func kubeletArgs(l layout) []string {
 	}
 }
 
-// requirement is a program of the distribution's and the Debian package that
-// has it.
+// requirement is a program of the distribution and its Debian package.
 type requirement struct{ program, debian string }
 
 func requirements() []requirement {

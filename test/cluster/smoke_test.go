@@ -26,7 +26,7 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// testImage is the busybox of the root module's test images.
+// testImage is the busybox image of the root module's tests.
 const testImage = "drover.test/busybox:test"
 
 func TestPod(t *testing.T) {
@@ -35,7 +35,7 @@ func TestPod(t *testing.T) {
 	always := corev1.ContainerRestartPolicyAlways
 	pod := c.create(t, corev1.PodSpec{
 		InitContainers: []corev1.Container{{
-			Name: "page", Image: testImage, RestartPolicy: &always,
+			Name: "sidecar", Image: testImage, RestartPolicy: &always,
 			Command: []string{"/bin/sh", "-c", "mkdir /www; echo from the sidecar > /www/index.html; exec httpd -f -p 8081 -h /www"},
 		}},
 		Containers: []corev1.Container{{
@@ -66,11 +66,11 @@ func TestPod_absent_image(t *testing.T) {
 		statuses := p.Status.ContainerStatuses
 		return len(statuses) == 1 && statuses[0].State.Waiting != nil && strings.Contains(statuses[0].State.Waiting.Reason, "Image")
 	})
-	t.Logf("told after %s", time.Since(begun))
+	t.Logf("reported after %s", time.Since(begun))
 }
 
-// A pod reaches the API server at the address it is told, and a server of this
-// host's, as an executor in the cluster must reach its gateway.
+// A pod reaches the API server at the address in its environment, and a server
+// on this host, as an executor in the cluster must reach its gateway.
 func TestPod_reaches(t *testing.T) {
 	t.Parallel()
 	c := requireCluster(t)
@@ -90,7 +90,7 @@ func TestPod_reaches(t *testing.T) {
 	require.Equal(t, "from the host\n", string(logs))
 }
 
-// listenForPods listens at this host's address towards the cluster.
+// listenForPods listens on this host's address on the link to the cluster.
 func listenForPods(t *testing.T, apiServer string) net.Listener {
 	t.Helper()
 	conn, err := net.Dial("udp", strings.TrimPrefix(apiServer, "https://"))
@@ -103,7 +103,7 @@ func listenForPods(t *testing.T, apiServer string) net.Listener {
 	return listener
 }
 
-// testNamespace is a namespace of a test's own.
+// testNamespace is the namespace of a test.
 type testNamespace struct {
 	config    *rest.Config
 	client    *kubernetes.Clientset

@@ -21,9 +21,10 @@ import (
 )
 
 const (
-	// readyTime bounds the whole start; 20 seconds are usual.
+	// readyTime bounds the whole start, which usually takes 20 seconds.
 	readyTime = 5 * time.Minute
-	// commandGrace is what a command has to clean up when the cluster must go.
+	// commandGrace is how long a command may take to clean up when the cluster
+	// must end.
 	commandGrace = 30 * time.Second
 )
 
@@ -36,10 +37,10 @@ type upOptions struct {
 	limit      time.Duration
 }
 
-var errParentGone = errors.New("the process that started the cluster is gone")
+var errParentGone = errors.New("the parent process of the cluster ended")
 
-// up runs a cluster for as long as command runs, or, without one, until ctx or
-// the parent process ends.
+// up runs a cluster while command runs, or, without a command, until ctx or the
+// parent process ends.
 func up(ctx context.Context, log *slog.Logger, o upOptions, command []string) (fault error) {
 	if err := checkRequirements(); err != nil {
 		return err
@@ -53,7 +54,7 @@ func up(ctx context.Context, log *slog.Logger, o upOptions, command []string) (f
 	}
 	if o.limit > 0 {
 		var stop context.CancelFunc
-		ctx, stop = context.WithTimeoutCause(ctx, o.limit, errors.New("the time given to the cluster is over"))
+		ctx, stop = context.WithTimeoutCause(ctx, o.limit, errors.New("the time limit of the cluster expired"))
 		defer stop()
 	}
 
@@ -79,7 +80,7 @@ func up(ctx context.Context, log *slog.Logger, o upOptions, command []string) (f
 	go func() {
 		select {
 		case <-c.ended:
-			cancel(errors.New("the node ended by itself"))
+			cancel(errors.New("the node ended unexpectedly"))
 		case <-ctx.Done():
 		}
 	}()
@@ -88,7 +89,7 @@ func up(ctx context.Context, log *slog.Logger, o upOptions, command []string) (f
 		log.Info("removing the cluster", "why", context.Cause(ctx))
 		return nil
 	}
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // the command is the caller's
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // the caller's command
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = commandGrace
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
@@ -105,7 +106,7 @@ func up(ctx context.Context, log *slog.Logger, o upOptions, command []string) (f
 
 func checkRequirements() error {
 	if os.Geteuid() != 0 {
-		return errors.New("only root can make the namespaces of a cluster")
+		return errors.New("only root can create the namespaces of a cluster")
 	}
 	var packages []string
 	for _, r := range requirements() {
@@ -114,17 +115,17 @@ func checkRequirements() error {
 		}
 	}
 	if len(packages) > 0 {
-		return fmt.Errorf("what the cluster is made of is not all installed; on Debian: apt-get install --no-install-recommends %s", strings.Join(packages, " "))
+		return fmt.Errorf("required programs are not installed; on Debian: apt-get install --no-install-recommends %s", strings.Join(packages, " "))
 	}
 	return nil
 }
 
-// watchParent cancels when the process that started this one is gone.
+// watchParent cancels when the parent process ends.
 func watchParent(cancel context.CancelCauseFunc) error {
 	parent := os.Getppid()
 	fd, err := unix.PidfdOpen(parent, 0)
 	if err != nil {
-		return fmt.Errorf("watching process %d: %w", parent, err)
+		return fmt.Errorf("watch process %d: %w", parent, err)
 	}
 	if os.Getppid() != parent {
 		return errParentGone
@@ -141,16 +142,16 @@ func watchParent(cancel context.CancelCauseFunc) error {
 	return nil
 }
 
-// cluster is a cluster as it is seen from outside of its namespaces.
+// cluster is a cluster as seen from outside its namespaces.
 type cluster struct {
 	log    *slog.Logger
 	layout layout
 	mark   *mark
 	node   *exec.Cmd
-	ended  chan struct{} // closed when the node's first process has ended
+	ended  chan struct{} // closed after the node's first process has ended
 }
 
-// launch starts a node, which is not ready yet. When it fails nothing is left.
+// launch starts a node, which is not ready yet. After an error nothing is left.
 func launch(log *slog.Logger, o upOptions) (c *cluster, err error) {
 	bin, err := filepath.Abs(o.bin)
 	if err != nil {
@@ -162,7 +163,7 @@ func launch(log *slog.Logger, o upOptions) (c *cluster, err error) {
 			err = errors.Join(err, c.remove())
 		}
 	}()
-	// One at a time: two would choose the same addresses.
+	// One start at a time: two would choose the same addresses.
 	starting, err := lockFile(marksDir() + ".lock")
 	if err != nil {
 		return nil, err
@@ -188,8 +189,8 @@ func launch(log *slog.Logger, o upOptions) (c *cluster, err error) {
 	return c, c.startNode()
 }
 
-// startNode starts this program again in new namespaces, and gives it a link
-// to the host.
+// startNode starts this program again in new namespaces, and links it to the
+// host.
 func (c *cluster) startNode() error {
 	self, err := os.Executable()
 	if err != nil {
@@ -209,10 +210,10 @@ func (c *cluster) startNode() error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS,
 		Pdeathsig:  syscall.SIGKILL,
-		Setpgid:    true, // a Ctrl-C at the terminal is for this process, which ends the node
+		Setpgid:    true, // Ctrl-C at the terminal reaches only this process, which ends the node
 	}
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("starting the node: %w", err)
+		return fmt.Errorf("start the node: %w", err)
 	}
 	c.node = cmd
 	go func() {
@@ -225,7 +226,7 @@ func (c *cluster) startNode() error {
 	return connect(c.layout, c.layout.link(), cmd.Process.Pid)
 }
 
-// ready imports the images and waits until pods can be made.
+// ready imports the images and waits until pods can be created.
 func (c *cluster) ready(ctx context.Context, images []string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyTime, fmt.Errorf("the cluster was not ready in %s", readyTime))
 	defer cancel()
@@ -233,7 +234,7 @@ func (c *cluster) ready(ctx context.Context, images []string) error {
 		_, err := os.Stat(fmt.Sprintf("/proc/%d/root%s", c.node.Process.Pid, containerdSocket))
 		return err == nil, nil
 	}); err != nil {
-		return fmt.Errorf("waiting for containerd: %w", err)
+		return fmt.Errorf("wait for containerd: %w", err)
 	}
 	if err := importImages(ctx, c.node.Process.Pid, images); err != nil {
 		return err
@@ -247,7 +248,7 @@ func (c *cluster) ready(ctx context.Context, images []string) error {
 		return err
 	}
 	return c.await(ctx, func(ctx context.Context) (bool, error) {
-		// A pod needs a service account besides a node.
+		// A pod needs a service account and a node.
 		if _, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{}); err != nil {
 			return false, nil //nolint:nilerr // not yet
 		}
@@ -268,7 +269,7 @@ func (c *cluster) await(ctx context.Context, condition wait.ConditionWithContext
 	err := wait.PollUntilContextCancel(ctx, probe, true, func(ctx context.Context) (bool, error) {
 		select {
 		case <-c.ended:
-			return false, errors.New("the node ended by itself")
+			return false, errors.New("the node ended unexpectedly")
 		default:
 			return condition(ctx)
 		}
@@ -279,14 +280,14 @@ func (c *cluster) await(ctx context.Context, condition wait.ConditionWithContext
 	return err
 }
 
-// lastWords is an error with the ends of the programs' logs.
+// lastWords returns an error with the ends of the programs' logs.
 func (c *cluster) lastWords() error {
 	logs, err := filepath.Glob(c.layout.logs("*.log"))
 	if err != nil {
 		return err
 	}
 	var text strings.Builder
-	text.WriteString("the logs end with:")
+	text.WriteString("last lines of the logs:")
 	for _, path := range logs {
 		content, err := os.ReadFile(path)
 		if err != nil {

@@ -11,13 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// clusterVariable names the directory of the programs and images of
-// `make cluster`.
+// clusterVariable is the environment variable with the directory of the
+// programs and images of `make cluster`.
 const clusterVariable = "DROVER_TEST_CLUSTER"
 
-// A cluster whose process is killed leaves no process, mount or link; what
-// else it leaves goes with the next start. A cluster that ends leaves nothing.
-// Both run beside the one of the other tests.
+// TestUp_leaves_nothing kills the process of a cluster: no process, mount or
+// link is left, and the next start removes the rest. A cluster that ends
+// normally leaves nothing. Both clusters run beside the cluster of the other
+// tests.
 func TestUp_leaves_nothing(t *testing.T) {
 	t.Parallel()
 	bin := os.Getenv(clusterVariable)
@@ -38,7 +39,7 @@ func TestUp_leaves_nothing(t *testing.T) {
 	require.NoError(t, exec.CommandContext(t.Context(), "mkfifo", ready).Run())
 	cmd := start(killed, "/bin/sh", "-c", `echo ready > "$0"; exec sleep 600`, ready)
 	require.NoError(t, cmd.Start())
-	opened, err := os.ReadFile(ready) // until the command writes
+	opened, err := os.ReadFile(ready) // blocks until the command writes
 	require.NoError(t, err)
 	require.Equal(t, "ready\n", string(opened))
 	require.NoError(t, cmd.Process.Kill())
@@ -48,7 +49,7 @@ func TestUp_leaves_nothing(t *testing.T) {
 	awaitGone(t, l)
 
 	require.NoError(t, start(filepath.Join(temp, "ended"), "true").Run())
-	require.NoDirExists(t, killed, "the start that follows clears up")
+	require.NoDirExists(t, killed, "the next start cleans up")
 	require.NoDirExists(t, filepath.Join(temp, "ended"))
 	left, err := filepath.Glob(cgroupRoot + "/*/" + l.CGroup)
 	require.NoError(t, err)
@@ -58,7 +59,7 @@ func TestUp_leaves_nothing(t *testing.T) {
 	require.Empty(t, marks)
 }
 
-// awaitGone waits until the kernel has taken away what was in the namespaces.
+// awaitGone waits until the kernel has removed the contents of the namespaces.
 func awaitGone(t *testing.T, l layout) {
 	t.Helper()
 	deadline := time.Now().Add(30 * time.Second)

@@ -20,8 +20,8 @@ import (
 	"github.com/drover-run/drover/internal/testenv"
 )
 
-// Client speaks to a gateway. Calls that find it away are repeated for a
-// while, as a patient client would.
+// Client is an HTTP client of a gateway. Get, and the methods that wait, retry
+// while the gateway is down.
 type Client struct {
 	t      testing.TB
 	Server string
@@ -34,8 +34,8 @@ func NewClient(t testing.TB, server, token string) *Client {
 	return &Client{t: t, Server: server, Token: token, http: &http.Client{Timeout: 2 * time.Minute}}
 }
 
-// ContextClient returns a client of the server that `drover dev` wrote to the
-// context file of dir.
+// ContextClient returns a client of the server in the context file that
+// `drover dev` wrote to dir.
 func ContextClient(t testing.TB, dir string) *Client {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, "context.yaml"))
@@ -50,11 +50,11 @@ func ContextClient(t testing.TB, dir string) *Client {
 	return NewClient(t, c.Server, strings.TrimSpace(string(token)))
 }
 
-// Do makes one call and returns the status and the body. It does not repeat.
+// Do makes one call and returns the status and the body. It does not retry.
 func (c *Client) Do(ctx context.Context, method, path, contentType, body string) (int, string, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.Server+path, strings.NewReader(body))
 	if err != nil {
-		return 0, "", fmt.Errorf("making the request: %w", err)
+		return 0, "", fmt.Errorf("create the request: %w", err)
 	}
 	if contentType != "" {
 		req.Header.Set("Content-Type", contentType)
@@ -64,12 +64,12 @@ func (c *Client) Do(ctx context.Context, method, path, contentType, body string)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return 0, "", fmt.Errorf("calling %s: %w", path, err)
+		return 0, "", fmt.Errorf("call %s: %w", path, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	data, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return 0, "", fmt.Errorf("reading the answer to %s: %w", path, err)
+		return 0, "", fmt.Errorf("read the response to %s: %w", path, err)
 	}
 	return resp.StatusCode, string(data), nil
 }
@@ -83,7 +83,7 @@ func (c *Client) Submit(spec string) api.Run {
 	return c.decode(body)
 }
 
-// Get reads a run, waiting for the gateway to be back if it is away.
+// Get reads a run. It retries for up to a minute while the gateway is down.
 func (c *Client) Get(id string) api.Run {
 	c.t.Helper()
 	var run api.Run
@@ -101,7 +101,7 @@ func (c *Client) Get(id string) api.Run {
 	return run
 }
 
-// Post makes a call without a body on a run, and expects success.
+// Post makes a POST call on a run with an empty JSON object, which must succeed.
 func (c *Client) Post(path string) api.Run {
 	c.t.Helper()
 	status, body, err := c.Do(c.t.Context(), http.MethodPost, "/api/v1/runs/"+path, "application/json", "{}")
@@ -116,7 +116,7 @@ func (c *Client) AwaitPhase(id string, phase api.Phase, timeout time.Duration) a
 	return c.Await(id, timeout, func(r api.Run) bool { return r.Phase == phase })
 }
 
-// Await waits until the run is as wanted.
+// Await waits until cond is true of the run, and returns the run.
 func (c *Client) Await(id string, timeout time.Duration, wanted func(api.Run) bool) api.Run {
 	c.t.Helper()
 	var run api.Run
@@ -130,7 +130,7 @@ func (c *Client) Await(id string, timeout time.Duration, wanted func(api.Run) bo
 	return run
 }
 
-// AwaitPath reads what a path names until that is as wanted.
+// AwaitPath reads a path until the status is 200 and cond is true of the body.
 func (c *Client) AwaitPath(path string, timeout time.Duration, wanted func(body string) bool) {
 	c.t.Helper()
 	testenv.Await(c.t, timeout, func() (bool, string) {
@@ -142,16 +142,17 @@ func (c *Client) AwaitPath(path string, timeout time.Duration, wanted func(body 
 	})
 }
 
-// Logs reads the whole log of a task's steps: all of it less the setup's.
+// Logs returns the log of a task without the log of its setup.
 func (c *Client) Logs(id, task string) string {
 	c.t.Helper()
 	whole, found := strings.CutPrefix(c.log(id, task, ""), c.log(id, task, "?step=setup"))
-	require.True(c.t, found, "the log begins with the setup's")
+	require.True(c.t, found, "the log does not begin with the log of the setup")
 	return whole
 }
 
-// AwaitLogs waits until the whole log of a task's steps is as wanted: a result
-// does not wait for frames that a gateway out of reach has not taken yet.
+// AwaitLogs waits until the log of a task's steps equals want. A task may end
+// before its log is complete: a result does not wait for frames that an
+// unreachable gateway has not accepted yet.
 func (c *Client) AwaitLogs(id, task, want string) {
 	c.t.Helper()
 	testenv.Await(c.t, time.Minute, func() (bool, string) {
@@ -175,7 +176,7 @@ func (c *Client) decode(body string) api.Run {
 	return run
 }
 
-// Describe tells how a run stands, in a few lines.
+// Describe summarizes the state of a run, for failure messages.
 func Describe(r api.Run) string {
 	counts := map[api.Status]int{}
 	var odd []string

@@ -5,13 +5,13 @@ import (
 	"testing"
 )
 
-// Dev is a `drover dev` on a data dir, which it may be started on again.
+// Dev is a `drover dev` with a data dir. It can be restarted on that data dir.
 type Dev struct {
 	*Process
 	*Client
 	Dir  string
 	data string
-	host []string // the command in front of it, if any
+	host []string // a command that runs drover, if any
 	env  []string
 	args []string
 	t    testing.TB
@@ -27,8 +27,9 @@ func StartDev(t testing.TB, env []string, args ...string) *Dev {
 	return d
 }
 
-// StartDevOnHost does what StartDev does with a data dir of the caller's. A kill
-// ends the environments of its tasks as well, as where a host loses power.
+// StartDevOnHost does what StartDev does, with a data dir that the caller
+// chooses. A kill also ends the environments of its tasks, as when a host loses
+// power.
 func StartDevOnHost(t testing.TB, data string, env []string, args ...string) *Dev {
 	t.Helper()
 	d := &Dev{Dir: t.TempDir(), data: data, host: HostCommand(), env: env, args: args, t: t}
@@ -36,7 +37,7 @@ func StartDevOnHost(t testing.TB, data string, env []string, args ...string) *De
 	return d
 }
 
-// Restart starts it (again) on the same data dir.
+// Restart starts drover, again or for the first time, on the same data dir.
 func (d *Dev) Restart() {
 	d.t.Helper()
 	args := append([]string{

@@ -1,5 +1,5 @@
 // Package harness runs Drover's real binaries for tests of whole processes:
-// it starts, kills, freezes and thaws them, and speaks to them over HTTP as a
+// it starts, kills, freezes and thaws them, and calls them over HTTP as a
 // client does.
 package harness
 
@@ -40,7 +40,7 @@ var build = sync.OnceValues(func() (string, error) {
 	}
 	dir, err := os.MkdirTemp("", "drover-test-bin-")
 	if err != nil {
-		return "", fmt.Errorf("making a directory for the binaries: %w", err)
+		return "", fmt.Errorf("create a directory for the binaries: %w", err)
 	}
 	_, file, _, _ := runtime.Caller(0)
 	for _, command := range []string{"drover", "drover-shim"} {
@@ -48,15 +48,15 @@ var build = sync.OnceValues(func() (string, error) {
 		cmd.Dir = filepath.Join(filepath.Dir(file), "..", "..")
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("building %s: %w\n%s", command, err, out)
+			return "", fmt.Errorf("build %s: %w\n%s", command, err, out)
 		}
 	}
 	return dir, nil
 })
 
 // Drover returns the path of a drover binary built from the working tree with
-// the tag chaos, which lets a test freeze it at a named step. drover-shim lies
-// beside it.
+// the tag chaos, which lets a test freeze it at a named point. drover-shim is in
+// the same directory.
 func Drover(t testing.TB) string {
 	t.Helper()
 	dir, err := build()
@@ -81,15 +81,14 @@ type Process struct {
 	err  error
 }
 
-// Start starts `drover ARGS...` with env added to a clean environment. Its
-// output goes to a log that is shown when the test fails. It is killed at the
-// end of the test.
+// Start starts `drover ARGS...` with env added to a clean environment. A failed
+// test shows the end of its log. The process is killed at the end of the test.
 func Start(t testing.TB, dir string, env []string, args ...string) *Process {
 	t.Helper()
 	return StartUnder(t, nil, dir, env, args...)
 }
 
-// StartUnder does what Start does, with a command in front that runs drover.
+// StartUnder does what Start does, with a command prefix that runs drover.
 func StartUnder(t testing.TB, prefix []string, dir string, env []string, args ...string) *Process {
 	t.Helper()
 	log, err := os.CreateTemp(dir, args[0]+"-*.log")
@@ -154,18 +153,18 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
-// Freeze stops the process with SIGSTOP and waits until it stands still.
+// Freeze stops the process with SIGSTOP and waits until it is stopped.
 func (p *Process) Freeze() {
 	p.t.Helper()
 	require.NoError(p.t, p.cmd.Process.Signal(syscall.SIGSTOP))
-	testenv.Await(p.t, startTimeout, func() (bool, string) { return p.Frozen(), "drover " + p.name + " does not stand still" })
+	testenv.Await(p.t, startTimeout, func() (bool, string) { return p.Frozen(), "drover " + p.name + " is not stopped" })
 }
 
-// Thaw continues it.
+// Thaw continues the process with SIGCONT.
 func (p *Process) Thaw() { require.NoError(p.t, p.cmd.Process.Signal(syscall.SIGCONT)) }
 
 // Frozen reports whether every thread of the process is stopped, by itself or by
-// Freeze: the signal takes hold of one after the other.
+// Freeze. The signal stops the threads one after the other.
 func (p *Process) Frozen() bool {
 	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
 	if err != nil || len(stats) == 0 {
@@ -202,7 +201,7 @@ func (p *Process) Stop() error {
 		return p.err
 	case <-time.After(startTimeout):
 		p.Kill()
-		return errors.New("it did not stop on SIGTERM")
+		return errors.New("the process did not stop on SIGTERM")
 	}
 }
 
@@ -216,7 +215,8 @@ func (p *Process) tail() string {
 
 const loopback = "127.0.0.1"
 
-// FreeAddress returns a loopback address that nobody listened on a moment ago.
+// FreeAddress returns a loopback address on which no process listened a moment
+// ago.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	return freeAddressOf(t, loopback)
@@ -229,7 +229,7 @@ func freeAddressOf(t testing.TB, host string) string {
 	return net.JoinHostPort(host, strconv.Itoa(port))
 }
 
-// Grep reports whether a file, or what SQLite keeps beside it, holds a text.
+// Grep reports whether a file, or its SQLite write-ahead log, contains a text.
 func Grep(t testing.TB, file, text string) bool {
 	t.Helper()
 	found := false
@@ -251,15 +251,15 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // its log and its exit error.
 func (p *Process) AwaitEnd() (log string, err error) {
 	p.t.Helper()
-	testenv.Await(p.t, startTimeout, func() (bool, string) { return !p.Running(), "drover " + p.name + " goes on:\n" + p.tail() })
+	testenv.Await(p.t, startTimeout, func() (bool, string) { return !p.Running(), "drover " + p.name + " still runs:\n" + p.tail() })
 	return p.tail(), p.err
 }
 
-// AwaitLog waits until the process has said text.
+// AwaitLog waits until the output of the process contains text.
 func (p *Process) AwaitLog(text string) {
 	p.t.Helper()
 	testenv.Await(p.t, startTimeout, func() (bool, string) {
 		data, err := os.ReadFile(p.log)
-		return err == nil && strings.Contains(string(data), text), "drover " + p.name + " said:\n" + string(data)
+		return err == nil && strings.Contains(string(data), text), "the output of drover " + p.name + " is:\n" + string(data)
 	})
 }

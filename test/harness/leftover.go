@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// endLeftover kills the process groups that were started from files below a
-// directory of the test: an executor that is killed leaves its tasks to their
-// shims, and where none comes back, they would outlast the test.
+// endLeftover kills the process groups whose command lines name a file below a
+// directory of the test. The shims of a killed executor keep running, and without
+// a new executor they would outlive the test.
 func endLeftover(dir string) {
 	lists, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
@@ -27,7 +27,7 @@ func endLeftover(dir string) {
 			continue
 		}
 		if group, err := syscall.Getpgid(pid); err == nil && group != own {
-			_ = syscall.Kill(-group, syscall.SIGKILL) // unless it is gone
+			_ = syscall.Kill(-group, syscall.SIGKILL) // the group may have ended
 		}
 	}
 }

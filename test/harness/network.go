@@ -18,17 +18,17 @@ import (
 	"github.com/drover-run/drover/internal/testenv"
 )
 
-// Addresses in the servers' namespace. Each network has its own namespaces, so
-// all of them use the same ones.
+// Addresses of the servers and of the executor. Each network has namespaces of
+// its own, so all networks use the same addresses.
 const (
 	networkGateway  = "10.213.0.1"
 	networkTemporal = "10.213.0.2"
 	networkExecutor = "10.213.0.3"
 )
 
-// Network is two network namespaces with a link between them: the servers are
-// in one, an executor is in the other. It can be cut between the executor and
-// each of the servers: packets are lost then, and nobody is told.
+// Network is two network namespaces with a link between them: the servers are in
+// one, an executor is in the other. A test can cut the link to each server. A cut
+// silently drops packets: no peer gets an error.
 type Network struct {
 	t       testing.TB
 	servers string
@@ -37,9 +37,9 @@ type Network struct {
 
 var networks atomic.Int64
 
-// NewNetwork makes a network, which goes with the test. Without the right to
-// make namespaces the test is skipped, or fails if DROVER_REQUIRE names
-// namespaces.
+// NewNetwork creates a network, which is removed at the end of the test. Without
+// the right to create namespaces the test is skipped, or fails if DROVER_REQUIRE
+// names namespaces.
 func NewNetwork(t testing.TB) *Network {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -54,7 +54,7 @@ func NewNetwork(t testing.TB) *Network {
 	n := &Network{t: t, servers: id + "-servers", host: id + "-host"}
 	for _, ns := range []string{n.servers, n.host} {
 		if out, err := exec.Command("ip", "netns", "add", ns).CombinedOutput(); err != nil {
-			testenv.Missing(t, "namespaces", strings.TrimSpace(string(out)), "run the tests where network namespaces can be made")
+			testenv.Missing(t, "namespaces", strings.TrimSpace(string(out)), "run the tests where network namespaces can be created")
 		}
 		t.Cleanup(func() { _ = exec.Command("ip", "netns", "delete", ns).Run() })
 		n.ip(ns, "link", "set", "lo", "up")
@@ -81,11 +81,11 @@ func (n *Network) run(name string, args ...string) {
 	require.NoError(n.t, err, "%s %s: %s", name, strings.Join(args, " "), out)
 }
 
-// inside is what a command begins with to run in a namespace.
+// inside returns the command prefix that runs a command in a network namespace.
 func inside(ns string) []string { return []string{"ip", "netns", "exec", ns} }
 
-// Cut loses all packets between the executor's host and some of the servers,
-// Gateway and Temporal.
+// Cut drops all packets between the executor's host and the given servers,
+// Gateway or Temporal.
 func (n *Network) Cut(servers ...Part) {
 	n.t.Helper()
 	for _, server := range servers {
@@ -96,39 +96,39 @@ func (n *Network) Cut(servers ...Part) {
 	}
 }
 
-// Mend ends all cuts.
+// Mend restores the connections to all servers.
 func (n *Network) Mend() {
 	n.t.Helper()
 	n.iptables("-F")
 }
 
-// iptables changes the filter of the executor's host.
+// iptables changes the packet filter of the executor's host.
 func (n *Network) iptables(args ...string) {
 	n.t.Helper()
 	line := slices.Concat(inside(n.host), []string{"iptables", "-w"}, args)
 	n.run(line[0], line[1:]...)
 }
 
-// dial connects from the servers' namespace: a socket belongs to the namespace
-// of the thread that made it.
+// dial connects from the servers' namespace: a socket belongs to the network
+// namespace of the thread that creates it.
 func (n *Network) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	runtime.LockOSThread()
 	own, err := os.Open("/proc/thread-self/ns/net")
 	if err != nil {
-		return nil, fmt.Errorf("opening the namespace: %w", err)
+		return nil, fmt.Errorf("open the network namespace: %w", err)
 	}
 	defer func() { _ = own.Close() }()
 	there, err := os.Open("/run/netns/" + n.servers)
 	if err != nil {
-		return nil, fmt.Errorf("opening the servers' namespace: %w", err)
+		return nil, fmt.Errorf("open the servers' network namespace: %w", err)
 	}
 	defer func() { _ = there.Close() }()
 	if err := unix.Setns(int(there.Fd()), unix.CLONE_NEWNET); err != nil {
-		return nil, fmt.Errorf("entering the servers' namespace: %w", err)
+		return nil, fmt.Errorf("enter the servers' namespace: %w", err)
 	}
 	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 	if unix.Setns(int(own.Fd()), unix.CLONE_NEWNET) == nil {
-		runtime.UnlockOSThread() // else the thread ends with its goroutine
+		runtime.UnlockOSThread() // a thread that stays locked ends with its goroutine
 	}
 	return conn, err
 }

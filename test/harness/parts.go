@@ -25,9 +25,9 @@ const (
 	Gateway  Part = "gateway"
 	Control  Part = "control"
 	Executor Part = "executor"
-	// Fleet is there after StartFleets alone.
+	// Fleet runs only after StartFleets and Relayed.LaunchFleets.
 	Fleet Part = "fleet"
-	// Gateway2 and Control2 are there after StartPairs alone.
+	// Gateway2 and Control2 run after StartPairs.
 	Gateway2 Part = "gateway-2"
 	Control2 Part = "control-2"
 )
@@ -38,8 +38,8 @@ func (p Part) command() string {
 	return command
 }
 
-// Parts is a Drover whose parts are processes of their own, on one SQLite file
-// or on PostgreSQL.
+// Parts is a Drover whose parts run as separate processes, with records in one
+// SQLite file or in PostgreSQL.
 type Parts struct {
 	*Client
 	Processes map[Part]*Process
@@ -59,22 +59,23 @@ func StartParts(t testing.TB, slots string, env map[Part][]string) *Parts {
 	return startParts(t, slots, env, nil, nil, Temporal, Gateway, Control, Executor)
 }
 
-// StartPartsOn starts all parts on a network: the executor is on its host.
+// StartPartsOn starts all parts on a network, with the executor in the host's
+// namespace and the other parts in that of the servers.
 func StartPartsOn(t testing.TB, network *Network, slots string) *Parts {
 	t.Helper()
 	return startParts(t, slots, map[Part][]string{Executor: {"DROVER_EXECUTOR__INSECURE_GATEWAY=true"}}, nil, network,
 		Temporal, Gateway, Control, Executor)
 }
 
-// StartPairs starts all parts on the PostgreSQL database of a URL, two gateways
-// and two control workers among them.
+// StartPairs starts all parts, with two gateways and two control workers, on the
+// PostgreSQL database of a URL.
 func StartPairs(t testing.TB, slots, database string) *Parts {
 	t.Helper()
 	records := []string{"DROVER_RECORDS__DRIVER=postgres", "DROVER_RECORDS__DSN=" + database}
 	return startParts(t, slots, nil, records, nil, Temporal, Gateway, Control, Executor, Gateway2, Control2)
 }
 
-// StartFleets starts all parts but an executor, and a fleet worker.
+// StartFleets starts all parts except the executor, and a fleet worker.
 func StartFleets(t testing.TB) *Parts {
 	t.Helper()
 	return startParts(t, "1", nil, nil, nil, Temporal, Gateway, Control, Fleet)
@@ -99,7 +100,7 @@ func startParts(t testing.TB, slots string, env map[Part][]string, records []str
 	return startPartsAt(t, loopback, slots, env, records, network, parts...)
 }
 
-// startPartsAt starts parts whose first gateway listens on a host's address.
+// startPartsAt starts parts whose first gateway listens on the address host.
 func startPartsAt(t testing.TB, host, slots string, env map[Part][]string, records []string, network *Network, parts ...Part) *Parts {
 	t.Helper()
 	p := &Parts{
@@ -156,7 +157,8 @@ func startPartsAt(t testing.TB, host, slots string, env map[Part][]string, recor
 	return p
 }
 
-// Launch starts a part (again), without waiting until it is ready.
+// Launch starts a part, again or for the first time. It does not wait until the
+// part is ready.
 func (p *Parts) Launch(part Part) *Process {
 	p.t.Helper()
 	args := []string{part.command()}
@@ -167,7 +169,7 @@ func (p *Parts) Launch(part Part) *Process {
 	return p.Processes[part]
 }
 
-// under is the command that runs a part.
+// under returns the command prefix that runs a part, nil if there is none.
 func (p *Parts) under(part Part) []string {
 	switch {
 	case p.network == nil:
@@ -179,8 +181,8 @@ func (p *Parts) under(part Part) []string {
 	}
 }
 
-// AddExecutor starts one more executor of the same pool, with a state dir of
-// its own and without what was added to the first one's environment.
+// AddExecutor starts another executor of the same pool, with a state dir of its
+// own and without the variables that the test added for the first executor.
 func (p *Parts) AddExecutor(name, slots string) *Process {
 	p.t.Helper()
 	env := append([]string{}, p.executor...)
@@ -188,8 +190,8 @@ func (p *Parts) AddExecutor(name, slots string) *Process {
 	return Start(p.t, p.Dir, env, string(Executor))
 }
 
-// AddMember starts an executor of a set in a cluster; more is added to its
-// environment. It is one of a pool of the set's name.
+// AddMember starts a member of an executor set in a cluster, with more added to
+// its environment. Its pool has the name of the set.
 func (p *Parts) AddMember(set, slots string, more ...string) *Process {
 	p.t.Helper()
 	env := append(slices.Clone(p.executor), "DROVER_EXECUTOR__DRIVER=kubernetes", "DROVER_EXECUTOR__SET="+set,
@@ -197,8 +199,8 @@ func (p *Parts) AddMember(set, slots string, more ...string) *Process {
 	return Start(p.t, p.Dir, append(env, more...), string(Executor))
 }
 
-// TokenFor makes a token of another subject, which gateways know within a
-// second.
+// TokenFor creates a token of another subject. Gateways accept it within a
+// second, when they reload the token file.
 func (p *Parts) TokenFor(name, scope string) string {
 	p.t.Helper()
 	return p.newToken(filepath.Join(p.Dir, "tokens.yaml"), name, scope)
@@ -216,29 +218,29 @@ func (p *Parts) newToken(file, name, scope string, more ...string) string {
 	return strings.TrimSpace(string(token))
 }
 
-// StartPartsWithout starts all parts but the executor, which LaunchOnHost
+// StartPartsWithout starts all parts except the executor, which LaunchOnHost
 // starts.
 func StartPartsWithout(t testing.TB, slots string) *Parts {
 	t.Helper()
 	return startParts(t, slots, nil, nil, nil, Temporal, Gateway, Control)
 }
 
-// HostCommand returns the command line that runs another in a PID namespace of
+// HostCommand returns the command line that runs a command in a PID namespace of
 // its own, as LaunchOnHost does.
 func HostCommand(command ...string) []string {
 	return append([]string{"unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--", "sh", "-c", `"$@" & wait $!`, "sh"}, command...)
 }
 
-// LaunchOnHost starts the executor in a PID namespace of its own, which stands
-// for a host: when the process is killed, everything that it started is too.
-// More is added to its environment.
+// LaunchOnHost starts the executor in a PID namespace of its own, which simulates
+// a host: killing the process also kills all processes that it started. It adds
+// more to the executor's environment.
 func (p *Parts) LaunchOnHost(more ...string) *Process {
 	p.t.Helper()
 	p.Processes[Executor] = StartUnder(p.t, HostCommand(), p.Dir, append(slices.Clone(p.env[Executor]), more...), string(Executor))
 	return p.Processes[Executor]
 }
 
-// ExecutorState returns the state of the first executor, "none" without one.
+// ExecutorState returns the state of the first executor, "none" if there is none.
 func (p *Parts) ExecutorState() string {
 	p.t.Helper()
 	status, body, err := p.Do(p.t.Context(), http.MethodGet, "/api/v1/executors", "", "")
@@ -256,8 +258,8 @@ func (p *Parts) ExecutorState() string {
 	return list.Executors[0].State
 }
 
-// AwaitExecutor waits until the first executor has the state. Its pool is there
-// from its registration on.
+// AwaitExecutor waits until the first executor has the state. Its pool exists
+// once it has registered.
 func (p *Parts) AwaitExecutor(state string) {
 	p.t.Helper()
 	testenv.Await(p.t, 2*startTimeout, func() (bool, string) {

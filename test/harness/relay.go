@@ -16,23 +16,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Relay is there after StartRelayed alone.
+// Relay runs after StartRelayed and StartRelayedAt.
 const Relay Part = "relay"
 
-// RelayName is in the certificate of the relay.
+// RelayName is the DNS name in the certificate of the relay.
 const RelayName = "relay.test"
 
-// Relayed is a Drover in parts whose executor reaches Temporal through a relay
-// alone, over TLS.
+// Relayed is a Drover in parts whose executor reaches Temporal only through a
+// relay, over TLS.
 type Relayed struct {
 	*Parts
 	Address   string // of the relay
 	Telemetry string // of the relay
-	CA        string // file with the authority of its certificate
+	CA        string // file with the CA certificate of the relay
 	Keys      string // file with the keys of the relay
 }
 
-// StartRelayed starts all parts. The executor has the id and serves the pool;
+// StartRelayed starts all parts. The executor has the id and serves the pool, and
 // its token is bound to both.
 func StartRelayed(t testing.TB, id, pool, slots string) *Relayed {
 	t.Helper()
@@ -40,7 +40,7 @@ func StartRelayed(t testing.TB, id, pool, slots string) *Relayed {
 	token := filepath.Join(filepath.Dir(r.Keys), "executor.token")
 	require.NoError(t, os.WriteFile(token, []byte(r.BoundToken(id, id, pool)), 0o600))
 	r.env[Executor] = append(r.env[Executor],
-		"DROVER_TEMPORAL__ADDRESS="+FreeAddress(t), // where nobody answers
+		"DROVER_TEMPORAL__ADDRESS="+FreeAddress(t), // no server listens there
 		"DROVER_EXECUTOR__ID="+id, "DROVER_EXECUTOR__POOL="+pool, "DROVER_EXECUTOR__TOKEN_FILE="+token,
 		"DROVER_EXECUTOR__RELAY__ADDRESS="+r.Address, "DROVER_EXECUTOR__RELAY__CA_FILE="+r.CA, "DROVER_EXECUTOR__RELAY__SERVER_NAME="+RelayName,
 	)
@@ -49,12 +49,12 @@ func StartRelayed(t testing.TB, id, pool, slots string) *Relayed {
 	return r
 }
 
-// StartRelayedAt starts all parts but an executor. Gateway and relay listen on
-// an address of this host by which others reach them, such as containers.
+// StartRelayedAt starts all parts except the executor. Gateway and relay listen
+// on host, an address of this machine that containers and others can reach.
 func StartRelayedAt(t testing.TB, host string) *Relayed {
 	t.Helper()
 	r := startRelayed(t, host, "1")
-	r.env[Fleet] = append(r.env[Fleet], "DROVER_FLEET__BOOTSTRAP__INSECURE_GATEWAY=true") // it has no certificate
+	r.env[Fleet] = append(r.env[Fleet], "DROVER_FLEET__BOOTSTRAP__INSECURE_GATEWAY=true") // the gateway has no certificate
 	return r
 }
 
@@ -77,14 +77,14 @@ func startRelayed(t testing.TB, host, slots string) *Relayed {
 	return r
 }
 
-// BoundToken makes a token of an executor that is bound to an id and a pool.
+// BoundToken creates an executor token that is bound to an id and a pool.
 func (r *Relayed) BoundToken(name, executor, pool string) string {
 	r.t.Helper()
 	return r.newToken(filepath.Join(r.Dir, "tokens.yaml"), name, "executor", "--executor", executor, "--pool", pool)
 }
 
-// LaunchFleets starts a fleet worker that makes executors of instances over SSH;
-// they keep everything below a directory.
+// LaunchFleets starts a fleet worker that installs executors on instances over
+// SSH. The executors keep all files below dir.
 func (r *Relayed) LaunchFleets(dir string) *Process {
 	r.t.Helper()
 	r.env[Fleet] = append(r.env[Fleet],
@@ -97,7 +97,8 @@ func (r *Relayed) LaunchFleets(dir string) *Process {
 	return process
 }
 
-// Journals returns what an executor keeps in its journals: the tokens of its tasks.
+// Journals returns the journals of an executor, which contain the tokens of its
+// tasks.
 func (r *Relayed) Journals() []string {
 	r.t.Helper()
 	var texts []string
@@ -112,7 +113,7 @@ func (r *Relayed) Journals() []string {
 	return texts
 }
 
-// writeCertificate writes a certificate that is its own authority, and its key.
+// writeCertificate writes a self-signed certificate and its key.
 func writeCertificate(t testing.TB, certFile, keyFile string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

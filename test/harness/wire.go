@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Wire is a way to a server that can be cut: nothing passes then, in both
-// directions and without a word, connections that are open included. Once it
-// is mended what was held up goes on, as after packets that were lost.
+// Wire is a TCP proxy that a test can cut. A cut silently blocks both directions,
+// also of open connections. After a restore the blocked data is forwarded, as
+// after lost packets.
 type Wire struct {
 	Address  string
 	target   string
@@ -20,10 +20,10 @@ type Wire struct {
 	all      sync.WaitGroup
 
 	mu   sync.Mutex
-	open chan struct{} // closed while it is whole
+	open chan struct{} // closed while data is forwarded
 }
 
-// NewWire returns a wire to an address, on a loopback address of its own.
+// NewWire starts a proxy to an address, on a loopback address of its own.
 func NewWire(t testing.TB, target string) *Wire {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -41,7 +41,7 @@ func NewWire(t testing.TB, target string) *Wire {
 	return w
 }
 
-// Cut lets nothing pass.
+// Cut blocks all connections.
 func (w *Wire) Cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -52,7 +52,7 @@ func (w *Wire) Cut() {
 	}
 }
 
-// Mend lets everything pass.
+// Mend forwards data again.
 func (w *Wire) Mend() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -63,7 +63,8 @@ func (w *Wire) Mend() {
 	}
 }
 
-// pass waits until the wire is whole; false means that the test has ended.
+// pass waits until the proxy forwards data. It returns false if the test has
+// ended.
 func (w *Wire) pass(ctx context.Context) bool {
 	w.mu.Lock()
 	open := w.open
@@ -86,7 +87,8 @@ func (w *Wire) accept(ctx context.Context) {
 	}
 }
 
-// connect joins a connection to one to the target, until either ends.
+// connect forwards data between a client connection and a new connection to the
+// target, until either ends.
 func (w *Wire) connect(ctx context.Context, near net.Conn) {
 	defer func() { _ = near.Close() }()
 	if !w.pass(ctx) {

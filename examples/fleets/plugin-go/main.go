@@ -1,4 +1,4 @@
-// Fleeting-plugin-command gives out what commands create, list and delete.
+// Fleeting-plugin-command lists, creates and deletes instances with commands.
 package main
 
 import (
@@ -18,8 +18,8 @@ import (
 type group struct {
 	Name   string   `json:"name"`
 	List   []string `json:"list"`   // prints a line for each instance: ID STATE ADDRESS
-	Create []string `json:"create"` // makes the instance that INSTANCE names
-	Delete []string `json:"delete"` // deletes it, if it is there
+	Create []string `json:"create"` // creates the instance that INSTANCE names
+	Delete []string `json:"delete"` // deletes that instance, if it exists
 
 	settings provider.Settings
 }
@@ -63,7 +63,7 @@ func (g *group) ConnectInfo(ctx context.Context, id string) (provider.ConnectInf
 		}
 	})
 	if err == nil && info.InternalAddr == "" {
-		err = fmt.Errorf("%w: %s does not run", provider.ErrInstanceUnhealthy, id)
+		err = fmt.Errorf("%w: instance %s is not running", provider.ErrInstanceUnhealthy, id)
 	}
 	return info, err
 }

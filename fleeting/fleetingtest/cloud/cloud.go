@@ -1,7 +1,7 @@
 // Package cloud is a cloud for tests: a directory with a file for each
-// instance, which the plugin fleeting/fleetingtest/faulty speaks for. A test
-// looks at it and changes it behind the plugin's back, and tells the plugin
-// which faults to have.
+// instance. The plugin fleeting/fleetingtest/faulty manages it. A test reads
+// and changes the directory independently of the plugin, and configures the
+// plugin's faults.
 package cloud
 
 import (
@@ -19,19 +19,20 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// Cloud is a directory. All its methods may be called at any time, from any process.
+// Cloud is a directory. All its methods may be called concurrently, from any
+// process.
 type Cloud struct{ dir string }
 
-// Settings say how the cloud behaves when nothing is at fault.
+// Settings configure the cloud without faults.
 type Settings struct {
-	MaxSize    uint32        `json:"max_size"`            // what the plugin says at Init; 0: as many as there may be
-	Quota      int           `json:"quota"`               // instances that there may be; 0: any number
+	MaxSize    uint32        `json:"max_size"`            // that the plugin returns from Init; 0: no limit
+	Quota      int           `json:"quota"`               // maximum number of instances; 0: no limit
 	CreateTime time.Duration `json:"create_time"`         // from creating to running
 	DeleteTime time.Duration `json:"delete_time"`         // from deleting to gone
 	Address    string        `json:"address"`             // of every instance; "": 127.0.0.1
 	Suspends   bool          `json:"suspends,omitempty"`  // the plugin has the capability
-	Older      bool          `json:"older,omitempty"`     // of the wire without Heartbeat, Suspend, Resume and Shutdown
-	NeedsKey   bool          `json:"needs_key,omitempty"` // Init uploads a key, without which nothing is created
+	Older      bool          `json:"older,omitempty"`     // protocol without Heartbeat, Suspend, Resume and Shutdown
+	NeedsKey   bool          `json:"needs_key,omitempty"` // Init uploads a key, without which Create fails
 }
 
 // Instance is a machine of the cloud.
@@ -46,30 +47,30 @@ type Instance struct {
 // Then is how a call with a fault ends.
 type Then string
 
-// The ends of a call.
+// The ways in which a call ends.
 const (
 	Proceed Then = ""      // as without a fault, after the delay
-	Fail    Then = "fail"  // with an error and no counts or lists, as errors travel
+	Fail    Then = "fail"  // with an error, and without counts or lists
 	Crash   Then = "crash" // the plugin exits with 2, without an answer
-	Lie     Then = "lie"   // as if all had been done
-	Hang    Then = "hang"  // never, once its part is done: with the end of the call or of the plugin
+	Lie     Then = "lie"   // as if the whole call had succeeded
+	Hang    Then = "hang"  // blocks after its work until the call or the plugin ends
 )
 
-// All says that a call does everything that it is asked for, before it ends badly.
+// All makes a call do all of its work before it fails.
 const All = -1
 
-// Fault is what goes wrong with a call.
+// Fault describes the failure of a call.
 type Fault struct {
 	Call      string        `json:"call"` // such as Increase
-	Do        int           `json:"do"`   // how much of it is done before: instances made, deleted or listed; All
+	Do        int           `json:"do"`   // work to do before the failure: instances to create, delete or list; All
 	Then      Then          `json:"then"`
 	Delay     time.Duration `json:"delay,omitempty"`
-	OnUnknown bool          `json:"on_unknown,omitempty"` // only where the call names an instance that is not there
-	After     int           `json:"after,omitempty"`      // the first calls of each plugin process go well
-	Times     int           `json:"times,omitempty"`      // so often in all; 0: always
+	OnUnknown bool          `json:"on_unknown,omitempty"` // only if the call names an unknown instance
+	After     int           `json:"after,omitempty"`      // the number of first calls of each plugin process that succeed
+	Times     int           `json:"times,omitempty"`      // the maximum number of failures; 0: no limit
 }
 
-// Call is one that reached the plugin.
+// Call is one call that reached the plugin.
 type Call struct {
 	Name      string    `json:"name"`
 	N         int       `json:"n,omitempty"`
@@ -78,31 +79,31 @@ type Call struct {
 	At        time.Time `json:"at"`
 }
 
-// Open makes the directory a cloud, if it is none.
+// Open makes the directory a cloud, if it is not one yet.
 func Open(dir string) (*Cloud, error) {
 	dir, err := filepath.Abs(dir)
 	if err == nil {
 		err = os.MkdirAll(filepath.Join(dir, "instances"), 0o700)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("making a cloud: %w", err)
+		return nil, fmt.Errorf("make a cloud: %w", err)
 	}
 	return &Cloud{dir: dir}, nil
 }
 
-// Config is the configuration of a plugin that speaks for the cloud.
+// Config returns the configuration of a plugin for the cloud.
 func (c *Cloud) Config() json.RawMessage {
 	text, err := json.Marshal(map[string]string{"dir": c.dir})
 	if err != nil {
-		return nil // text is always encoded
+		return nil // encoding text cannot fail
 	}
 	return text
 }
 
-// Set changes how the cloud behaves.
+// Set changes the settings.
 func (c *Cloud) Set(s Settings) error { return c.write("settings.json", s) }
 
-// Settings returns how the cloud behaves.
+// Settings returns the settings.
 func (c *Cloud) Settings() (Settings, error) {
 	var s Settings
 	err := c.read("settings.json", &s)
@@ -114,7 +115,8 @@ func (c *Cloud) Inject(faults ...Fault) error {
 	return c.locked(func() error { return c.write("faults.json", faults) })
 }
 
-// Instances lists what there is, sorted by id: the truth, whatever the plugin says.
+// Instances lists the actual instances, sorted by id, independently of the
+// plugin's answers.
 func (c *Cloud) Instances() ([]Instance, error) {
 	var all []Instance
 	err := c.locked(func() (err error) {
@@ -136,16 +138,16 @@ func (c *Cloud) IDs() ([]string, error) {
 	return ids, err
 }
 
-// Appear makes an instance that nobody asked the plugin for.
+// Appear adds an instance without a request to the plugin.
 func (c *Cloud) Appear(id string) error {
 	return c.locked(func() error { return c.put(Instance{ID: id, Created: time.Now()}) })
 }
 
-// Vanish takes an instance away, as spot markets and operators do.
+// Vanish removes an instance, as spot markets and operators do.
 func (c *Cloud) Vanish(id string) error {
 	return c.locked(func() error {
 		if err := os.Remove(c.path(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("taking an instance away: %w", err)
+			return fmt.Errorf("remove an instance: %w", err)
 		}
 		return nil
 	})
@@ -157,10 +159,10 @@ func (c *Cloud) Sicken(id string) error {
 	return err
 }
 
-// UploadKey makes the key that instances are created with, for the plugin.
+// UploadKey adds the key that Create requires. The plugin calls it.
 func (c *Cloud) UploadKey() error { return c.write("key.json", true) }
 
-// HasKey reports whether the key is there.
+// HasKey reports whether the key exists.
 func (c *Cloud) HasKey() (found bool, err error) {
 	err = c.read("key.json", &found)
 	return found, err
@@ -169,12 +171,12 @@ func (c *Cloud) HasKey() (found bool, err error) {
 // LoseKey removes the key, as operators do.
 func (c *Cloud) LoseKey() error {
 	if err := os.Remove(filepath.Join(c.dir, "key.json")); err != nil {
-		return fmt.Errorf("removing the key: %w", err)
+		return fmt.Errorf("remove the key: %w", err)
 	}
 	return nil
 }
 
-// Calls lists what the plugin was called for, in order.
+// Calls lists the calls of the plugin, in order.
 func (c *Cloud) Calls() ([]Call, error) {
 	var calls []Call
 	err := c.locked(func() error {
@@ -183,13 +185,13 @@ func (c *Cloud) Calls() ([]Call, error) {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("reading calls: %w", err)
+			return fmt.Errorf("read calls: %w", err)
 		}
 		defer func() { _ = f.Close() }()
 		for decoder := json.NewDecoder(f); decoder.More(); {
 			var call Call
 			if err := decoder.Decode(&call); err != nil {
-				return fmt.Errorf("reading calls: %w", err)
+				return fmt.Errorf("read calls: %w", err)
 			}
 			calls = append(calls, call)
 		}
@@ -198,7 +200,7 @@ func (c *Cloud) Calls() ([]Call, error) {
 	return calls, err
 }
 
-// Count says how often the plugin was called for something.
+// Count returns the number of calls with a name.
 func (c *Cloud) Count(name string) (int, error) {
 	calls, err := c.Calls()
 	n := 0
@@ -210,7 +212,7 @@ func (c *Cloud) Count(name string) (int, error) {
 	return n, err
 }
 
-// Create makes an instance for the plugin, if the quota allows.
+// Create creates an instance for the plugin, if the quota allows it.
 func (c *Cloud) Create(id string) (ok bool, err error) {
 	s, err := c.Settings()
 	if err != nil {
@@ -236,16 +238,16 @@ func (c *Cloud) Delete(id string) (found bool, err error) {
 	})
 }
 
-// Suspend suspends an instance for the plugin, or has it run again.
+// Suspend suspends an instance for the plugin, or resumes it.
 func (c *Cloud) Suspend(id string, suspended bool) (found bool, err error) {
 	return c.edit(id, func(i *Instance) { i.Suspended = suspended })
 }
 
-// Note writes a call of the plugin down.
+// Note records a call of the plugin.
 func (c *Cloud) Note(call Call) error {
 	text, err := json.Marshal(call)
 	if err != nil {
-		return fmt.Errorf("writing a call: %w", err)
+		return fmt.Errorf("write a call: %w", err)
 	}
 	return c.locked(func() error {
 		f, err := os.OpenFile(filepath.Join(c.dir, "calls"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -254,15 +256,15 @@ func (c *Cloud) Note(call Call) error {
 			err = errors.Join(err, f.Close())
 		}
 		if err != nil {
-			return fmt.Errorf("writing a call: %w", err)
+			return fmt.Errorf("write a call: %w", err)
 		}
 		return nil
 	})
 }
 
-// Next returns the fault that a call of the plugin has, if any: the earlier is
-// how many calls of this kind the process had before, unknown whether the call
-// names an instance that is not there.
+// Next returns the fault of a call of the plugin, if any. earlier is the number
+// of earlier calls of this name in the process, and unknown reports whether the
+// call names an unknown instance.
 func (c *Cloud) Next(call string, earlier int, unknown bool) (Fault, bool, error) {
 	var found Fault
 	var ok bool
@@ -291,13 +293,13 @@ func (c *Cloud) Next(call string, earlier int, unknown bool) (Fault, bool, error
 func (c *Cloud) locked(do func() error) error {
 	lock := flock.New(filepath.Join(c.dir, "lock"))
 	if err := lock.Lock(); err != nil {
-		return fmt.Errorf("locking the cloud: %w", err)
+		return fmt.Errorf("lock the cloud: %w", err)
 	}
 	defer func() { _ = lock.Close() }()
 	return do()
 }
 
-// instances lists what there is, without those whose deletion is over.
+// instances lists the instances that still exist.
 func (c *Cloud) instances() ([]Instance, error) {
 	var s Settings
 	if err := c.read("settings.json", &s); err != nil {
@@ -305,7 +307,7 @@ func (c *Cloud) instances() ([]Instance, error) {
 	}
 	paths, err := filepath.Glob(c.path("*"))
 	if err != nil {
-		return nil, fmt.Errorf("listing instances: %w", err)
+		return nil, fmt.Errorf("list instances: %w", err)
 	}
 	var all []Instance
 	for _, path := range paths {
@@ -315,7 +317,7 @@ func (c *Cloud) instances() ([]Instance, error) {
 		}
 		if !i.Deleted.IsZero() && time.Since(i.Deleted) >= s.DeleteTime {
 			if err := os.Remove(path); err != nil {
-				return nil, fmt.Errorf("removing an instance: %w", err)
+				return nil, fmt.Errorf("remove an instance: %w", err)
 			}
 			continue
 		}
@@ -348,7 +350,7 @@ func (c *Cloud) put(i Instance) error {
 	return c.write(filepath.Join("instances", i.ID+".json"), i)
 }
 
-// read leaves v as it is where there is no such file.
+// read leaves v unchanged if the file does not exist.
 func (c *Cloud) read(file string, v any) error {
 	text, err := os.ReadFile(filepath.Join(c.dir, file))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -358,7 +360,7 @@ func (c *Cloud) read(file string, v any) error {
 		err = json.Unmarshal(text, v)
 	}
 	if err != nil {
-		return fmt.Errorf("reading the cloud: %w", err)
+		return fmt.Errorf("read the cloud: %w", err)
 	}
 	return nil
 }
@@ -369,7 +371,7 @@ func (c *Cloud) write(file string, v any) error {
 		err = renameio.WriteFile(filepath.Join(c.dir, file), text, 0o600)
 	}
 	if err != nil {
-		return fmt.Errorf("writing to the cloud: %w", err)
+		return fmt.Errorf("write to the cloud: %w", err)
 	}
 	return nil
 }

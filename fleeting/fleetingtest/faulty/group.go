@@ -22,10 +22,10 @@ import (
 	"github.com/drover-run/drover/fleeting/wire"
 )
 
-// exitFault is how plugins in Go end that look at what is not there.
+// exitFault is the exit code of Go plugins that panic on an unknown instance.
 const exitFault = 2
 
-// group serves the wire.
+// group implements the protocol.
 type group struct {
 	plugin.NetRPCUnsupportedPlugin
 	wire.UnimplementedInstanceGroupServer
@@ -39,18 +39,18 @@ type group struct {
 }
 
 // GRPCServer implements plugin.GRPCPlugin.
-func (g *group) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error { //nolint:unparam // an interface's
+func (g *group) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error { //nolint:unparam // required by the interface
 	wire.RegisterInstanceGroupServer(s, g)
 	return nil
 }
 
 // GRPCClient implements plugin.GRPCPlugin.
 func (*group) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientConn) (any, error) {
-	return nil, errors.New("this is a plugin")
+	return nil, errors.New("the plugin has no client")
 }
 
-// begin writes a call down and finds its fault. What is done of the call before
-// it ends badly is up to the caller; end says how it does.
+// begin records a call and returns its fault. The caller does the work of the
+// call before the fault; end returns the result.
 func (g *group) begin(ctx context.Context, name string, n int, ids ...string) (*cloud.Cloud, cloud.Fault, error) {
 	g.mu.Lock()
 	c, earlier := g.cloud, g.calls[name]
@@ -58,7 +58,7 @@ func (g *group) begin(ctx context.Context, name string, n int, ids ...string) (*
 	g.mu.Unlock()
 	none := cloud.Fault{Do: cloud.All}
 	if c == nil {
-		return nil, none, errors.New("it was not initialised")
+		return nil, none, errors.New("not initialised")
 	}
 	if err := c.Note(cloud.Call{Name: name, N: n, Instances: ids, PID: os.Getpid(), At: time.Now()}); err != nil {
 		return nil, none, err
@@ -75,11 +75,11 @@ func (g *group) begin(ctx context.Context, name string, n int, ids ...string) (*
 	if err != nil || !ok {
 		return c, none, err
 	}
-	g.log.Warn("a fault", "call", name, "then", string(f.Then), "delay", f.Delay.String())
+	g.log.Warn("injecting a fault", "call", name, "then", string(f.Then), "delay", f.Delay.String())
 	if f.Delay > 0 {
 		timer := time.NewTimer(f.Delay)
 		defer timer.Stop()
-		<-timer.C // as clouds do, whether anyone waits or not
+		<-timer.C // like a cloud, regardless of the caller's context
 	}
 	if f.Then == cloud.Proceed {
 		f.Do = cloud.All
@@ -87,7 +87,7 @@ func (g *group) begin(ctx context.Context, name string, n int, ids ...string) (*
 	return c, f, ctx.Err()
 }
 
-// end ends a call of which what was to be done is done.
+// end returns the result of a call whose work is done.
 func (*group) end(ctx context.Context, f cloud.Fault) error {
 	switch f.Then {
 	case cloud.Hang:
@@ -96,7 +96,7 @@ func (*group) end(ctx context.Context, f cloud.Fault) error {
 	case cloud.Crash:
 		os.Exit(exitFault)
 	case cloud.Fail:
-		return status.Error(codes.Unknown, "the cloud says no")
+		return status.Error(codes.Unknown, "the cloud refused")
 	case cloud.Proceed, cloud.Lie:
 	}
 	return nil
@@ -180,14 +180,14 @@ func (g *group) Increase(ctx context.Context, r *wire.IncreaseRequest) (*wire.In
 		if err != nil {
 			return nil, err
 		}
-		if !ok { // what was made is not told of: an error takes no numbers along
+		if !ok { // an error response carries no count of the created instances
 			return nil, status.Error(codes.Unknown, "the quota is exceeded")
 		}
 	}
 	return &wire.IncreaseResponse{Succeeded: r.GetN()}, g.end(ctx, f)
 }
 
-// needKey refuses to create without the key that Init has uploaded.
+// needKey refuses to create instances without the key that Init uploads.
 func needKey(c *cloud.Cloud) error {
 	s, err := c.Settings()
 	if err != nil || !s.NeedsKey {

@@ -1,6 +1,6 @@
-// Faulty is a fleeting plugin for tests, whose cloud is a directory
-// (fleeting/fleetingtest/cloud). It has the faults that the test asks for, just
-// as they were seen with the plugins of real clouds.
+// Faulty is a fleeting plugin for tests. Its cloud is a directory
+// (fleeting/fleetingtest/cloud). It reproduces the faults of real cloud plugins
+// that the test configures.
 package main
 
 import (

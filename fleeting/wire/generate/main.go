@@ -1,6 +1,6 @@
-// Command generate makes the Go code of a protocol file in the working
-// directory. It parses the file itself, so that no protoc is needed, and hands
-// it to the generators for messages and for gRPC.
+// Command generate generates the Go code of a protocol file in the working
+// directory. It parses the file itself, so that it needs no protoc, and runs
+// the generators for messages and for gRPC.
 package main
 
 import (
@@ -32,7 +32,7 @@ func generate(ctx context.Context, name string) error {
 	}
 	files, err := compiler.Compile(ctx, name)
 	if err != nil {
-		return fmt.Errorf("compiling %s: %w", name, err)
+		return fmt.Errorf("compile %s: %w", name, err)
 	}
 	request, err := proto.Marshal(&pluginpb.CodeGeneratorRequest{
 		FileToGenerate: []string{name},
@@ -40,7 +40,7 @@ func generate(ctx context.Context, name string) error {
 		Parameter:      new("paths=source_relative"),
 	})
 	if err != nil {
-		return fmt.Errorf("encoding the request: %w", err)
+		return fmt.Errorf("encode the request: %w", err)
 	}
 	for _, tool := range []string{"protoc-gen-go", "protoc-gen-go-grpc"} {
 		if err := ask(ctx, tool, request); err != nil {
@@ -50,24 +50,24 @@ func generate(ctx context.Context, name string) error {
 	return nil
 }
 
-// ask lets a generator answer the request, and writes the files that it makes.
+// ask runs a generator on the request, and writes the files that it returns.
 func ask(ctx context.Context, tool string, request []byte) error {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, "go", "tool", "-modfile=../../tools/go.mod", tool)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(request), &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("running it: %w: %s", err, stderr.Bytes())
+		return fmt.Errorf("run the generator: %w: %s", err, stderr.Bytes())
 	}
 	var response pluginpb.CodeGeneratorResponse
 	if err := proto.Unmarshal(stdout.Bytes(), &response); err != nil {
-		return fmt.Errorf("reading its answer: %w", err)
+		return fmt.Errorf("decode its response: %w", err)
 	}
 	if response.Error != nil {
-		return fmt.Errorf("it says: %s", response.GetError())
+		return fmt.Errorf("the generator reported: %s", response.GetError())
 	}
 	for _, f := range response.File {
 		if err := os.WriteFile(filepath.Base(f.GetName()), []byte(f.GetContent()), 0o644); err != nil {
-			return fmt.Errorf("writing: %w", err)
+			return fmt.Errorf("write: %w", err)
 		}
 	}
 	return nil

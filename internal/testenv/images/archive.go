@@ -16,7 +16,7 @@ import (
 	v1 "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// image is what an archive says of one image, besides its layer.
+// image is the configuration of one image in an archive.
 type image struct {
 	Name        string
 	Path        string
@@ -71,8 +71,8 @@ func writeArchive(path string, layer []byte, images ...image) (err error) {
 	return w.Close()
 }
 
-// droverLayer is the file system of the Drover image: what the Dockerfile
-// copies.
+// droverLayer returns the file system of the Drover image: the binaries that the
+// Dockerfile copies.
 func droverLayer(bin string) ([]byte, error) {
 	var buffer bytes.Buffer
 	w := tar.NewWriter(&buffer)

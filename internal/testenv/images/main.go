@@ -1,7 +1,6 @@
-// Command images writes the images that tests in a cluster need, as archives
-// that `docker load` and `ctr images import` read. No registry and no daemon
-// is needed for them: they are made of the host's static busybox and of
-// Drover's own binaries.
+// Command images writes the images that tests in a cluster need, as archives for
+// `docker load` and `ctr images import`. It builds them from the host's static
+// busybox and from Drover's own binaries, without a registry or a daemon.
 package main
 
 import (
@@ -35,8 +34,8 @@ func write(out, bin string) error {
 	if err != nil {
 		return err
 	}
-	// A sandbox's first process has nothing to do but to stay. Both images
-	// are one layer.
+	// The process of a pod sandbox only has to keep running. Both images share one
+	// layer.
 	if err := writeArchive(filepath.Join(out, "busybox.tar"), busybox,
 		image{Name: testenv.KubernetesImage, Path: "/bin", Command: []string{"/bin/sh"}},
 		image{Name: testenv.KubernetesPauseImage, Path: "/bin", Command: []string{"/bin/sleep", "2147483647"}},

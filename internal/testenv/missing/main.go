@@ -1,5 +1,5 @@
-// Command missing tells at the end of `make test` which suites were left out
-// for want of a service, and how to have them.
+// Command missing lists, at the end of `make test`, the suites that were skipped
+// because a service is missing, and how to enable them.
 package main
 
 import (
@@ -18,16 +18,16 @@ func main() {
 	left := false
 	say := func(suite, remedy string) {
 		if !left {
-			fmt.Println("\nLeft out on this machine:")
+			fmt.Println("\nSkipped on this machine:")
 		}
 		left = true
-		fmt.Printf("  %s\n    to have it: %s\n", suite, remedy)
+		fmt.Printf("  %s\n    to enable it: %s\n", suite, remedy)
 	}
 	if !dockerAnswers() {
 		say("the suites of the docker driver and of tasks in containers (no Docker daemon answers)",
 			"apt-get install docker.io busybox-static, start the daemon (.ci/dockerd does, as root), and set DOCKER_HOST if its socket is elsewhere")
 	} else if found, _ := filepath.Glob("/bin/busybox"); len(found) == 0 {
-		say("the suites of the docker driver (there is no static busybox to make an image from)", "apt-get install busybox-static")
+		say("the suites of the docker driver (there is no static busybox for the test image)", "apt-get install busybox-static")
 	}
 	servers, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if os.Getenv("DROVER_TEST_POSTGRES") == "" && len(servers) == 0 {
@@ -38,28 +38,28 @@ func main() {
 		say("the test of the fleeting plugin in Python", "apt-get install python3-grpcio python3-protobuf")
 	}
 	if os.Geteuid() != 0 {
-		say("the tests of lost hosts (they cut networks and fill disks, for which they must be root)", "run make test as root, with iproute2, iptables and util-linux installed")
+		say("the tests of lost hosts (they cut networks and fill disks, which needs root)", "run make test as root, with iproute2, iptables and util-linux installed")
 	} else if _, err := exec.LookPath("iptables"); err != nil {
-		say("the tests of hosts that are cut off (there is no iptables)", "apt-get install iproute2 iptables")
+		say("the tests of network partitions (there is no iptables)", "apt-get install iproute2 iptables")
 	}
 	if _, err := exec.LookPath("mkfs.ext4"); err != nil || os.Geteuid() != 0 {
-		say("the tests of a loss of power (they mount file systems of their own, for which they must be root)", "run make test as root, with e2fsprogs and mount installed, where there are loop devices")
+		say("the tests of a loss of power (they mount file systems, which needs root)", "run make test as root, with e2fsprogs and mount installed, where there are loop devices")
 	}
 	if _, err := os.Stat("/usr/sbin/sshd"); err != nil {
 		say("the tests of instances that are reached over SSH (there is no SSH server)", "apt-get install openssh-server (it need not run)")
 	}
 	if os.Getenv(testenv.KubeconfigVariable) == "" {
-		say("the Kubernetes suites (they need a cluster)", "make test-k8s, as root; it compiles Kubernetes the first time. With KUBECONFIG=... it uses a cluster that is there")
+		say("the Kubernetes suites (they need a cluster)", "make test-k8s, as root; it compiles Kubernetes the first time. With KUBECONFIG=... it uses an existing cluster")
 	}
 	if !left {
-		fmt.Println("\nNo suite was left out.")
+		fmt.Println("\nNo suite was skipped.")
 	}
 }
 
 func dockerAnswers() bool {
 	socket := "/var/run/docker.sock"
 	if os.Getenv("DOCKER_HOST") != "" {
-		return true // its own tests tell
+		return true // the suites themselves check that daemon
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

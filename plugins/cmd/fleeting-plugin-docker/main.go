@@ -1,4 +1,5 @@
-// Fleeting-plugin-docker gives containers of a Docker daemon out as instances.
+// Fleeting-plugin-docker is a fleeting plugin whose instances are containers of
+// a Docker daemon.
 package main
 
 import (

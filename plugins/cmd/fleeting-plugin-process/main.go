@@ -1,6 +1,7 @@
 //go:build linux
 
-// Fleeting-plugin-process gives local processes out as instances.
+// Fleeting-plugin-process is a fleeting plugin whose instances are local
+// processes.
 package main
 
 import (

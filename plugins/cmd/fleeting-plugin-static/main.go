@@ -1,4 +1,5 @@
-// Fleeting-plugin-static gives hosts of a list out as instances.
+// Fleeting-plugin-static is a fleeting plugin whose instances are the hosts of
+// a list.
 package main
 
 import (

@@ -1,5 +1,4 @@
-// Package dockertest finds, or demands, the Docker daemon that tests of the
-// plugin run against.
+// Package dockertest finds the Docker daemon for tests of the plugin.
 package dockertest
 
 import (
@@ -23,11 +22,11 @@ import (
 
 const ping = 10 * time.Second
 
-// File is a program to have in an image.
+// File is a program in an image.
 type File struct{ Path, Source string }
 
-// Require returns a client of the Docker daemon. Where none answers the test is
-// skipped, or fails if DROVER_REQUIRE names docker.
+// Require returns a client of the Docker daemon. If no daemon answers, it skips
+// the test, or fails it if DROVER_REQUIRE names docker.
 func Require(t testing.TB) *client.Client {
 	t.Helper()
 	cli, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
@@ -46,18 +45,18 @@ func Require(t testing.TB) *client.Client {
 func missing(t testing.TB, why string) {
 	t.Helper()
 	if slices.Contains(strings.Split(os.Getenv("DROVER_REQUIRE"), ","), "docker") {
-		t.Fatalf("docker is required but there is none: %s", why)
+		t.Fatalf("docker is required but not available: %s", why)
 	}
 	t.Skipf("no docker (%s): start a daemon, or name one in DOCKER_HOST", why)
 }
 
-// Image returns the name of a local image of the host's static busybox and of
-// what else is wanted. It is made once and kept by the daemon.
+// Image returns the name of a local image with the host's static busybox and
+// the given files. It is built once and kept by the daemon.
 func Image(t testing.TB, cli *client.Client, files ...File) string {
 	t.Helper()
 	busybox, err := exec.LookPath("busybox")
 	if err != nil {
-		missing(t, "no busybox to make an image of (Debian: busybox-static)")
+		missing(t, "no static busybox for the image (Debian: busybox-static)")
 	}
 	layer, err := layer(append(files, File{Path: "bin/busybox", Source: busybox}))
 	if err != nil {
@@ -71,11 +70,11 @@ func Image(t testing.TB, cli *client.Client, files ...File) string {
 	answer, err := cli.ImageImport(t.Context(), image.ImportSource{Source: bytes.NewReader(layer), SourceName: "-"}, name,
 		image.ImportOptions{Changes: []string{"ENV PATH=/bin"}})
 	if err != nil {
-		t.Fatalf("importing an image: %v", err)
+		t.Fatalf("import an image: %v", err)
 	}
 	defer func() { _ = answer.Close() }()
 	if _, err := io.Copy(io.Discard, answer); err != nil {
-		t.Fatalf("importing an image: %v", err)
+		t.Fatalf("import an image: %v", err)
 	}
 	return name
 }
@@ -85,29 +84,29 @@ func layer(files []File) ([]byte, error) {
 	w := tar.NewWriter(&b)
 	for _, dir := range []string{"bin/", "tmp/"} {
 		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir, Mode: 0o1777}); err != nil {
-			return nil, fmt.Errorf("packing an image: %w", err)
+			return nil, fmt.Errorf("pack an image: %w", err)
 		}
 	}
 	for _, applet := range []string{"sh", "sleep", "true", "cat"} {
 		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: "bin/" + applet, Linkname: "busybox", Mode: 0o777}); err != nil {
-			return nil, fmt.Errorf("packing an image: %w", err)
+			return nil, fmt.Errorf("pack an image: %w", err)
 		}
 	}
 	for _, f := range files {
 		text, err := os.ReadFile(f.Source)
 		if err != nil {
-			return nil, fmt.Errorf("packing an image: %w", err)
+			return nil, fmt.Errorf("pack an image: %w", err)
 		}
 		err = w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f.Path, Mode: 0o755, Size: int64(len(text))})
 		if err == nil {
 			_, err = w.Write(text)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("packing an image: %w", err)
+			return nil, fmt.Errorf("pack an image: %w", err)
 		}
 	}
 	if err := w.Close(); err != nil {
-		return nil, fmt.Errorf("packing an image: %w", err)
+		return nil, fmt.Errorf("pack an image: %w", err)
 	}
 	return b.Bytes(), nil
 }

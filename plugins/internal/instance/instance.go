@@ -1,5 +1,5 @@
-// Package instance holds what the instances of all our plugins have in common:
-// an id, and texts of the configuration that their values are filled in to.
+// Package instance holds the common parts of the instances of these plugins:
+// their ids, and the expansion of configured texts.
 package instance
 
 import (
@@ -15,14 +15,14 @@ import (
 	"time"
 )
 
-// Vars are the values of one instance, which texts name as {{.ID}}.
+// Vars are the values of one instance, which texts refer to as {{.ID}}.
 type Vars struct {
 	ID    string
 	Group string
-	Dir   string // empty where the instance has none on this host
+	Dir   string // empty if the instance has no directory on this host
 }
 
-// The variables that every instance finds in its environment.
+// The environment variables of every instance.
 const (
 	IDVariable    = "FLEETING_INSTANCE_ID"
 	GroupVariable = "FLEETING_INSTANCE_GROUP"
@@ -31,10 +31,10 @@ const (
 
 var groupPattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_-]{0,47}$`)
 
-// CheckGroup refuses names of groups that cannot be parts of names elsewhere.
+// CheckGroup rejects group names that cannot be parts of other names.
 func CheckGroup(name string) error {
 	if name == "" {
-		return errors.New("name: the group needs one")
+		return errors.New("name: required")
 	}
 	if !groupPattern.MatchString(name) {
 		return fmt.Errorf("name: %q must match %s", name, groupPattern)
@@ -42,7 +42,7 @@ func CheckGroup(name string) error {
 	return nil
 }
 
-// NewID makes an id that no other instance has, had or will have.
+// NewID returns a new unique id.
 func NewID(group string) string {
 	return group + "-" + strings.ToLower(rand.Text()[:10])
 }
@@ -54,16 +54,16 @@ func (v Vars) Fill(text string) (string, error) {
 	}
 	t, err := template.New("").Parse(text)
 	if err != nil {
-		return "", fmt.Errorf("reading %q: %w", text, err)
+		return "", fmt.Errorf("read %q: %w", text, err)
 	}
 	var b strings.Builder
 	if err := t.Execute(&b, v); err != nil {
-		return "", fmt.Errorf("filling in %q: %w", text, err)
+		return "", fmt.Errorf("fill in %q: %w", text, err)
 	}
 	return b.String(), nil
 }
 
-// FillAll fills in every text of a list.
+// FillAll expands every text of a list.
 func (v Vars) FillAll(texts []string) ([]string, error) {
 	filled := make([]string, len(texts))
 	for i, text := range texts {
@@ -75,7 +75,8 @@ func (v Vars) FillAll(texts []string) ([]string, error) {
 	return filled, nil
 }
 
-// Environment returns base with the instance's own variables and the configured ones.
+// Environment returns base with the instance's variables and the configured
+// ones.
 func (v Vars) Environment(base []string, configured map[string]string) ([]string, error) {
 	env := append(slices.Clone(base), IDVariable+"="+v.ID, GroupVariable+"="+v.Group)
 	if v.Dir != "" {
@@ -91,7 +92,7 @@ func (v Vars) Environment(base []string, configured map[string]string) ([]string
 	return env, nil
 }
 
-// Duration is written as text such as 30s, or as a number of seconds.
+// Duration is encoded as text such as 30s, or as a number of seconds.
 type Duration time.Duration
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -103,11 +104,11 @@ func (d *Duration) UnmarshalJSON(text []byte) error {
 	}
 	var words string
 	if err := json.Unmarshal(text, &words); err != nil {
-		return fmt.Errorf("a duration is text such as 30s, not %s", text)
+		return fmt.Errorf("a duration must be text such as 30s, not %s", text)
 	}
 	parsed, err := time.ParseDuration(words)
 	if err != nil {
-		return fmt.Errorf("reading a duration: %w", err)
+		return fmt.Errorf("read a duration: %w", err)
 	}
 	*d = Duration(parsed)
 	return nil
@@ -115,10 +116,10 @@ func (d *Duration) UnmarshalJSON(text []byte) error {
 
 // MarshalJSON implements json.Marshaler.
 func (d Duration) MarshalJSON() ([]byte, error) {
-	return json.Marshal(time.Duration(d).String()) //nolint:wrapcheck // text is always encoded
+	return json.Marshal(time.Duration(d).String()) //nolint:wrapcheck // encoding text cannot fail
 }
 
-// Or returns the duration, or a default where none is set.
+// Or returns the duration, or a default if it is not set.
 func (d Duration) Or(fallback time.Duration) time.Duration {
 	if d == 0 {
 		return fallback

@@ -1,5 +1,5 @@
 // Sshserver is an SSH server for tests: it runs commands with the shell for
-// whoever knows the password, and has a host key of its own every time.
+// every client with the password, and has a new host key at every start.
 package main
 
 import (
@@ -30,11 +30,11 @@ func main() {
 func serve(listen, addressFile, password string) error {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
-		return fmt.Errorf("making a host key: %w", err)
+		return fmt.Errorf("make a host key: %w", err)
 	}
 	signer, err := ssh.NewSignerFromKey(key)
 	if err != nil {
-		return fmt.Errorf("making a host key: %w", err)
+		return fmt.Errorf("make a host key: %w", err)
 	}
 	config := &ssh.ServerConfig{PasswordCallback: func(_ ssh.ConnMetadata, given []byte) (*ssh.Permissions, error) {
 		if password == "" || subtle.ConstantTimeCompare(given, []byte(password)) != 1 {
@@ -45,20 +45,20 @@ func serve(listen, addressFile, password string) error {
 	config.AddHostKey(signer)
 	l, err := net.Listen("tcp", listen)
 	if err != nil {
-		return fmt.Errorf("listening: %w", err)
+		return fmt.Errorf("listen: %w", err)
 	}
 	if addressFile != "" {
 		if err := os.WriteFile(addressFile+".new", []byte(l.Addr().String()), 0o600); err != nil {
-			return fmt.Errorf("writing the address: %w", err)
+			return fmt.Errorf("write the address: %w", err)
 		}
 		if err := os.Rename(addressFile+".new", addressFile); err != nil {
-			return fmt.Errorf("writing the address: %w", err)
+			return fmt.Errorf("write the address: %w", err)
 		}
 	}
 	for {
 		conn, err := l.Accept()
 		if err != nil {
-			return fmt.Errorf("accepting: %w", err)
+			return fmt.Errorf("accept: %w", err)
 		}
 		go handle(conn, config)
 	}

@@ -10,19 +10,20 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// needed says that a transaction must be begun anew with these runs locked.
+// needed is the error of a transaction that must start again with these runs
+// locked.
 type needed []run.ID
 
 // Error implements error. It is never shown.
 func (n needed) Error() string { return "more runs must be locked" }
 
-// maxDisplacing is how often a transaction finds more runs that it must lock,
-// and that others have locked. Only others that change the same groups all the
-// time can make it give up.
+// maxDisplacing bounds how often a transaction starts again because it must
+// lock runs that others have locked. It is exceeded only if others change the
+// same groups all the time.
 const maxDisplacing = 50
 
-// displacing runs fn in a transaction, and anew with more runs to lock as long
-// as it needs them.
+// displacing runs fn in a transaction. As long as fn returns needLocksError,
+// displacing starts again with those runs locked first.
 func (s *Store) displacing(ctx context.Context, doing string, fn func(t *tx, victims []run.ID) error) error {
 	var victims []run.ID
 	for range maxDisplacing {
@@ -36,11 +37,13 @@ func (s *Store) displacing(ctx context.Context, doing string, fn func(t *tx, vic
 	return run.Errorf(run.CodeUnavailable, "the change groups of the run change too fast; try again")
 }
 
-// admission reports whether a run may be let in at its spot, after what the
-// policies of its groups say was done. The run, if it is stored already, and its
-// groups are locked. Errors: changegroup_busy, and one of type needed.
+// admission reports whether a run may be admitted with its queue key. It first
+// applies the on_busy policies of the run's groups. The groups are locked, and
+// so is the run if it is stored already. Errors: changegroup_busy, and
+// needLocksError.
 func (t *tx) admission(ctx context.Context, groups []string, s spot) (bool, error) {
-	// Refused is refused, whatever giving way elsewhere would change.
+	// A reject policy wins, even if preemption in another group would free a
+	// slot.
 	for _, name := range groups {
 		if t.groups[name].onBusy != run.OnBusyReject {
 			continue
@@ -72,7 +75,7 @@ func (b busy) refuse() error {
 	return run.Errorf(run.CodeChangeGroupBusy, "change group %s is busy: %d of %d slots are held%s", b.name, b.holding, b.maxRunning, others)
 }
 
-// giveWay has runs of a busy group give way to another.
+// giveWay preempts runs of a busy group for another run.
 func (t *tx) giveWay(ctx context.Context, b busy, to run.ID) error {
 	victims, err := t.victims(ctx, b)
 	if err != nil {
@@ -89,7 +92,7 @@ func (t *tx) giveWay(ctx context.Context, b busy, to run.ID) error {
 	return nil
 }
 
-// victims returns the runs that must give way in a busy group.
+// victims returns the runs that a busy group preempts.
 func (t *tx) victims(ctx context.Context, b busy) (ids []run.ID, err error) {
 	switch b.onBusy {
 	case run.OnBusyQueue, run.OnBusyReject:
@@ -98,7 +101,7 @@ func (t *tx) victims(ctx context.Context, b busy) (ids []run.ID, err error) {
 		return queryIDs(ctx, t, `SELECT run_id FROM run_changegroups WHERE name = ? AND state = 'waiting'`+standing+`
 			ORDER BY priority, since, run_id`, b.name)
 	case run.OnBusyStopRunning:
-		// Those that are being stopped make room already.
+		// Runs that are being stopped free their slots anyway.
 		var stopping int
 		if err := t.QueryRow(ctx, `SELECT count(*) FROM run_changegroups g JOIN runs r ON r.id = g.run_id
 			WHERE g.name = ? AND g.state = 'holding' AND g.state <> 'done' AND r.stop_wanted`, b.name).Scan(&stopping); err != nil {
@@ -114,8 +117,8 @@ func (t *tx) victims(ctx context.Context, b busy) (ids []run.ID, err error) {
 	return nil, nil
 }
 
-// seize locks runs and their groups, after groups are locked: so it waits for
-// none of them.
+// seize locks runs and their groups while other groups are locked already. It
+// does not wait for a lock, since that could deadlock.
 func (t *tx) seize(ctx context.Context, ids []run.ID) error {
 	ids = slices.DeleteFunc(slices.Clone(ids), func(id run.ID) bool { return t.runs[id] != nil })
 	if len(ids) == 0 {
@@ -150,8 +153,8 @@ func (t *tx) seize(ctx context.Context, ids []run.ID) error {
 	return nil
 }
 
-// displace stops a run, or cancels it where it has not begun, for another. It
-// is locked, with its groups.
+// displace preempts a run for another: it stops the run, or cancels it if it
+// has not begun. The run and its groups are locked.
 func (t *tx) displace(ctx context.Context, victim, by run.ID, group string) error {
 	was := t.runs[victim]
 	r := was.clone()
@@ -185,8 +188,8 @@ func (t *tx) displace(ctx context.Context, victim, by run.ID, group string) erro
 	return nil
 }
 
-// lockVictims locks runs, which a transaction found that it needs, and returns
-// the names of their groups.
+// lockVictims locks runs that the transaction needs, and returns the names of
+// their groups.
 func (t *tx) lockVictims(ctx context.Context, ids []run.ID) ([]string, error) {
 	var err error
 	if t.runs, err = t.lockRuns(ctx, ids, t.dialect.ForUpdate); err != nil {

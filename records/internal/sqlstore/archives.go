@@ -43,7 +43,7 @@ func claimed(ctx context.Context, q Querier, c records.ArchiveClaim) (*taskRow, 
 // ArchivePlace implements records.Store.
 func (s *Store) ArchivePlace(ctx context.Context, c records.ArchiveClaim) (records.ArchivePlace, error) {
 	var out records.ArchivePlace
-	err := s.readFor(ctx, "reading what a step saves or restores", c.Executor, func(q Querier) error {
+	err := s.readFor(ctx, "read the archives of a step", c.Executor, func(q Querier) error {
 		x, err := claimed(ctx, q, c)
 		if err != nil {
 			return err
@@ -72,7 +72,7 @@ func (s *Store) ArchivePlace(ctx context.Context, c records.ArchiveClaim) (recor
 // ClaimSecrets implements records.Store.
 func (s *Store) ClaimSecrets(ctx context.Context, c records.ArchiveClaim) (*run.Spec, error) {
 	spec := new(run.Spec)
-	err := s.read(ctx, "reading the secrets of a run", func(q Querier) error {
+	err := s.read(ctx, "read the secrets of a run", func(q Querier) error {
 		*spec = run.Spec{}
 		if _, err := claimed(ctx, q, c); err != nil {
 			return err
@@ -116,7 +116,7 @@ func scanCache(row scanner, a *records.Archive) error {
 // SavedArchive implements records.Store.
 func (s *Store) SavedArchive(ctx context.Context, c records.ArchiveClaim, scope, name string) (*records.Archive, error) {
 	var out *records.Archive
-	err := s.readFor(ctx, "looking for what was saved", c.Executor, func(q Querier) error {
+	err := s.readFor(ctx, "find a saved archive", c.Executor, func(q Querier) error {
 		x, err := claimed(ctx, q, c)
 		if err != nil {
 			return err
@@ -146,7 +146,7 @@ func savedArchive(ctx context.Context, q Querier, c records.ArchiveClaim, x *tas
 
 // PutObject implements records.Store.
 func (s *Store) PutObject(ctx context.Context, object string, lease time.Duration) error {
-	return s.write(ctx, "noting an object", func(t *tx) error {
+	return s.write(ctx, "record an object", func(t *tx) error {
 		done, err := t.Exec(ctx, `INSERT INTO archive_objects (object, refs, taken, due_at) VALUES (?, 0, FALSE, ?)
 			ON CONFLICT (object) DO UPDATE SET due_at = excluded.due_at WHERE archive_objects.refs = 0 AND NOT archive_objects.taken`,
 			object, t.now+int64(lease))
@@ -154,7 +154,7 @@ func (s *Store) PutObject(ctx context.Context, object string, lease time.Duratio
 	})
 }
 
-// one refuses a change that no row took: the object was removed.
+// one returns CodeGone if a statement changed no row: the object was removed.
 func one(done sql.Result, err error, object string) error {
 	if err != nil {
 		return err
@@ -169,10 +169,10 @@ func one(done sql.Result, err error, object string) error {
 // CommitArchive implements records.Store.
 func (s *Store) CommitArchive(ctx context.Context, c records.ArchiveClaim, a records.Archive) (records.Archive, error) {
 	out := a
-	err := s.writeFor(ctx, "saving an archive", c.Executor, func(t *tx) error {
+	err := s.writeFor(ctx, "save an archive", c.Executor, func(t *tx) error {
 		out = a
 		out.Run, out.Step, out.Created = c.Key.Run, c.Step, toTime(t.now)
-		// A claim is closed under this lock, and a run deleted.
+		// Closing a claim and deleting a run take this lock too.
 		was, err := t.lockRun(ctx, c.Key.Run)
 		if err != nil {
 			return err
@@ -189,7 +189,7 @@ func (s *Store) CommitArchive(ctx context.Context, c records.ArchiveClaim, a rec
 		if !inserted {
 			saved, err := savedArchive(ctx, t, c, x, a.Scope, a.Name)
 			if err != nil || saved == nil {
-				return errors.Join(err, run.Errorf(run.CodeConflict, "what was saved before is gone; begin again"))
+				return errors.Join(err, run.Errorf(run.CodeConflict, "the archive that was saved before was removed; save again"))
 			}
 			out = *saved
 			_, err = t.Exec(ctx, `UPDATE archive_objects SET due_at = ? WHERE object = ? AND refs = 0`, t.now, a.Object)
@@ -199,7 +199,7 @@ func (s *Store) CommitArchive(ctx context.Context, c records.ArchiveClaim, a rec
 		if err := one(done, err, a.Object); err != nil {
 			return err
 		}
-		if a.Tests != nil { // readers of the run see them
+		if a.Tests != nil { // readers of the run see the tests
 			return t.saveRun(ctx, was, was.clone())
 		}
 		return nil
@@ -207,7 +207,8 @@ func (s *Store) CommitArchive(ctx context.Context, c records.ArchiveClaim, a rec
 	return out, err
 }
 
-// insertArchive reports whether there was none before.
+// insertArchive reports whether it inserted the archive; false means that there
+// was one.
 func (t *tx) insertArchive(ctx context.Context, c records.ArchiveClaim, a records.Archive) (bool, error) {
 	var done sql.Result
 	var err error
@@ -236,7 +237,7 @@ func (t *tx) insertArchive(ctx context.Context, c records.ArchiveClaim, a record
 // FindCache implements records.Store.
 func (s *Store) FindCache(ctx context.Context, c records.ArchiveClaim, scopes, keys []string) (*records.Archive, error) {
 	var out *records.Archive
-	err := s.writeFor(ctx, "looking for a cache", c.Executor, func(t *tx) error {
+	err := s.writeFor(ctx, "find a cache", c.Executor, func(t *tx) error {
 		out = nil
 		if _, err := claimed(ctx, t, c); err != nil {
 			return err
@@ -277,7 +278,7 @@ func (t *tx) findCache(ctx context.Context, scopes, keys []string) (*records.Arc
 
 // MayRead implements records.Store.
 func (s *Store) MayRead(ctx context.Context, c records.ArchiveClaim, object string) error {
-	return s.readFor(ctx, "looking for an object", c.Executor, func(q Querier) error {
+	return s.readFor(ctx, "find an object", c.Executor, func(q Querier) error {
 		if _, err := claimed(ctx, q, c); err != nil {
 			return err
 		}
@@ -295,7 +296,7 @@ func (s *Store) MayRead(ctx context.Context, c records.ArchiveClaim, object stri
 // Artifacts implements records.Store.
 func (s *Store) Artifacts(ctx context.Context, id run.ID) ([]records.Archive, error) {
 	var out []records.Archive
-	err := s.read(ctx, "listing artifacts", func(q Querier) error {
+	err := s.read(ctx, "list artifacts", func(q Querier) error {
 		out = nil
 		var there bool
 		if err := q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM runs WHERE id = ?)`, id).Scan(&there); err != nil {
@@ -318,7 +319,7 @@ func (s *Store) Artifacts(ctx context.Context, id run.ID) ([]records.Archive, er
 	return out, err
 }
 
-// testsOf adds up what the reports of tests of a run say; nil without any.
+// testsOf sums up the test reports of a run; nil if there are none.
 func testsOf(ctx context.Context, q Querier, id run.ID) (*run.TestSummary, error) {
 	var out *run.TestSummary
 	err := each(ctx, q, func(row scanner) error {

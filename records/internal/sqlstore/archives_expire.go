@@ -13,7 +13,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// old is an archive that is to be removed.
+// old is an archive to be removed.
 type old struct {
 	run                     run.ID
 	task, attempt, dispatch int
@@ -25,8 +25,8 @@ type old struct {
 	since                   int64
 }
 
-// eachOld yields up to n archives of a kind that are kept no longer, those first
-// that are due the longest; all where n is 0.
+// eachOld yields up to n expired archives of a kind, those that expired first;
+// all if n is 0.
 func eachOld(ctx context.Context, q Querier, kind run.ArchiveKind, keep run.ArchiveRetention, now int64, n int, yield func(old)) error {
 	limit := ``
 	if n > 0 {
@@ -48,8 +48,8 @@ func eachOld(ctx context.Context, q Querier, kind run.ArchiveKind, keep run.Arch
 		if keep.Workspaces == 0 {
 			return nil
 		}
-		// What was saved before then is looked at alone: nothing of a run is
-		// saved after its end.
+		// A run saves nothing after its end, so the creation time narrows the
+		// search.
 		before := now - int64(keep.Workspaces)
 		return each(ctx, q, scan, columns+`r.ended_at`+from+`JOIN runs r ON r.id = a.run_id WHERE a.kind = 'workspace' AND a.object <> ''
 			AND a.created_at <= ? AND r.ended_at > 0 AND r.ended_at <= ? ORDER BY a.created_at`+limit, before, before)
@@ -59,7 +59,7 @@ func eachOld(ctx context.Context, q Querier, kind run.ArchiveKind, keep run.Arch
 	return run.Errorf(run.CodeInvalid, "%q is no kind of archive", kind)
 }
 
-// eachOldCache is eachOld for caches.
+// eachOldCache is eachExpired for caches.
 func eachOldCache(ctx context.Context, q Querier, keep run.ArchiveRetention, now int64, limit string, yield func(old)) error {
 	if keep.CacheUnused == 0 && keep.CacheBytes == 0 {
 		return nil
@@ -81,11 +81,11 @@ func eachOldCache(ctx context.Context, q Querier, keep run.ArchiveRetention, now
 	}, `SELECT scope, name, object, size, used_at FROM caches ORDER BY used_at, scope, name`+limit)
 }
 
-// ExpireArchives implements records.Store: in one transaction. Objects that
-// nothing refers to any more are garbage from then on.
+// ExpireArchives implements records.Store, in one transaction. Objects without
+// references are garbage from then on.
 func (s *Store) ExpireArchives(ctx context.Context, kind run.ArchiveKind, keep run.ArchiveRetention, n int) (records.Expired, error) {
 	var out records.Expired
-	err := s.write(ctx, "removing archives", func(t *tx) error {
+	err := s.write(ctx, "remove archives", func(t *tx) error {
 		var list []old
 		if err := eachOld(ctx, t, kind, keep, t.now, n, func(o old) { list = append(list, o) }); err != nil {
 			return err
@@ -97,7 +97,7 @@ func (s *Store) ExpireArchives(ctx context.Context, kind run.ArchiveKind, keep r
 				return err
 			}
 			if !gone {
-				continue // somebody else was faster
+				continue // another process removed it
 			}
 			out.Archives++
 			out.Bytes += o.size
@@ -129,7 +129,7 @@ func (t *tx) removeArchive(ctx context.Context, kind run.ArchiveKind, o old) (bo
 // DueArchives implements records.Due.
 func (s *Store) DueArchives(ctx context.Context, kind run.ArchiveKind, keep run.ArchiveRetention, n int) (run.RetentionDue, error) {
 	var out run.RetentionDue
-	err := s.read(ctx, "looking for archives that have expired", func(q Querier) error {
+	err := s.read(ctx, "find expired archives", func(q Querier) error {
 		out = run.RetentionDue{Kind: kind.Retention()}
 		return eachOld(ctx, q, kind, keep, s.now().UnixNano(), 0, func(o old) {
 			out.Count++
@@ -147,15 +147,15 @@ func (s *Store) DueArchives(ctx context.Context, kind run.ArchiveKind, keep run.
 	return out, err
 }
 
-// release takes a reference off an object.
+// release drops a reference to an object.
 func (t *tx) release(ctx context.Context, object string) error {
 	t.commit.Garbage = true
 	_, err := t.Exec(ctx, `UPDATE archive_objects SET refs = refs - 1, due_at = ? WHERE object = ? AND refs > 0`, t.now, object)
 	return err
 }
 
-// discardArchives releases what the archives of a run that is being deleted
-// refer to.
+// discardArchives drops the references of the archives of a run that is being
+// deleted.
 func (t *tx) discardArchives(ctx context.Context, id run.ID) error {
 	var objects []string
 	if err := each(ctx, t, func(row scanner) error {
@@ -175,8 +175,8 @@ func (t *tx) discardArchives(ctx context.Context, id run.ID) error {
 	return err
 }
 
-// keepArchives gives a new run what kept tasks saved in the run that it was
-// made of.
+// keepArchives copies the archives of kept tasks to a new run that restarts an
+// old one.
 func (t *tx) keepArchives(ctx context.Context, tasks string, args []any) error {
 	if t.dialect.ForUpdate != "" { // none may be removed between the two statements
 		if err := each(ctx, t, func(row scanner) error {
@@ -199,7 +199,7 @@ func (t *tx) keepArchives(ctx context.Context, tasks string, args []any) error {
 // TakeObjects implements records.Store.
 func (s *Store) TakeObjects(ctx context.Context, n int, lease time.Duration) ([]string, error) {
 	var objects []string
-	err := s.write(ctx, "taking objects that are garbage", func(t *tx) error {
+	err := s.write(ctx, "take garbage objects", func(t *tx) error {
 		objects = nil
 		if err := each(ctx, t, func(row scanner) error {
 			var object string
@@ -221,7 +221,7 @@ func (s *Store) TakeObjects(ctx context.Context, n int, lease time.Duration) ([]
 
 // DoneObjects implements records.Store.
 func (s *Store) DoneObjects(ctx context.Context, objects []string) error {
-	return s.write(ctx, "forgetting objects", func(t *tx) error {
+	return s.write(ctx, "delete collected objects", func(t *tx) error {
 		for _, object := range objects {
 			if _, err := t.Exec(ctx, `DELETE FROM archive_objects WHERE object = ? AND refs = 0 AND taken`, object); err != nil {
 				return err
@@ -234,7 +234,7 @@ func (s *Store) DoneObjects(ctx context.Context, objects []string) error {
 // ArchiveStats implements records.Store.
 func (s *Store) ArchiveStats(ctx context.Context) (map[run.ArchiveKind]run.ArchiveStat, error) {
 	var out map[run.ArchiveKind]run.ArchiveStat
-	err := s.read(ctx, "counting archives", func(q Querier) error {
+	err := s.read(ctx, "count archives", func(q Querier) error {
 		out = map[run.ArchiveKind]run.ArchiveStat{run.ArchiveWorkspace: {}, run.ArchiveArtifact: {}, run.ArchiveCache: {}}
 		return each(ctx, q, func(row scanner) error {
 			var kind run.ArchiveKind
@@ -251,7 +251,7 @@ func (s *Store) ArchiveStats(ctx context.Context) (map[run.ArchiveKind]run.Archi
 // ServiceKey implements records.Store.
 func (s *Store) ServiceKey(ctx context.Context, name, first string) (string, error) {
 	label, value := serviceLabel(name), ""
-	err := s.write(ctx, "reading a key of the service", func(t *tx) error {
+	err := s.write(ctx, "read a key of the service", func(t *tx) error {
 		stored := ""
 		read := func() error {
 			return t.QueryRow(ctx, `SELECT value FROM service_keys WHERE name = ?`, name).Scan(&stored)

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Statements for many rows come in three sizes, so that the statements that a
-// database must prepare stay few. They are small, because the time in which the
-// driver of SQLite binds parameters grows with the square of their number.
+// Statements for many rows have three sizes, so that a database prepares few
+// statements. The sizes are small, because the time in which SQLite's driver
+// binds parameters grows with the square of their number.
 const (
 	manyRows = 16
 	someRows = 8
@@ -43,8 +43,9 @@ func tuples(tuple string, n int) string {
 	return strings.Repeat(tuple+", ", n-1) + tuple
 }
 
-// inChunks calls fn with the numbers in groups of a fixed length, the last
-// filled up with the number that comes last, for statements with IN (...).
+// inChunks calls fn with the numbers in groups of a fixed length, for
+// statements with IN (...). It fills up the last group by repeating the last
+// number.
 func inChunks(numbers []int, fn func(placeholders string, args []any) error) error {
 	for len(numbers) > 0 {
 		size := 1

@@ -10,14 +10,14 @@ import (
 
 // StartRun implements records.Store.
 func (s *Store) StartRun(ctx context.Context, id run.ID, token run.Token) error {
-	return s.change(ctx, "starting a run", id, token, func(t *tx, r *runRow) error {
+	return s.change(ctx, "start a run", id, token, func(t *tx, r *runRow) error {
 		switch {
 		case r.phase != run.PhaseQueued:
 			return wrongPhase(r, "only a queued run can be started")
 		case r.admission != run.AdmissionManual:
-			return wrongPhase(r, "it starts by itself")
+			return wrongPhase(r, "it starts automatically")
 		case r.admitted:
-			return nil // and waits for its change groups
+			return nil // it waits for its change groups
 		}
 		groups, err := t.groupsOf(ctx, r)
 		if err != nil {
@@ -40,7 +40,7 @@ func (s *Store) StartRun(ctx context.Context, id run.ID, token run.Token) error 
 
 // CancelRun implements records.Store.
 func (s *Store) CancelRun(ctx context.Context, id run.ID, token run.Token) error {
-	return s.change(ctx, "cancelling a run", id, token, func(t *tx, r *runRow) error {
+	return s.change(ctx, "cancel a run", id, token, func(t *tx, r *runRow) error {
 		if r.phase != run.PhaseQueued {
 			return wrongPhase(r, "only a queued run can be cancelled")
 		}
@@ -48,8 +48,8 @@ func (s *Store) CancelRun(ctx context.Context, id run.ID, token run.Token) error
 	})
 }
 
-// cancel ends a queued run, whose groups are locked. reason is why where it
-// was not a client who said so.
+// cancel ends a queued run whose groups are locked. reason is "" if a client
+// cancelled it.
 func (t *tx) cancel(ctx context.Context, r *runRow, reason string) error {
 	r.phase, r.ended, r.reason = run.PhaseCancelled, t.now, reason
 	tasks, err := queryTasks(ctx, t, `run_id = ? ORDER BY number`, r.id)
@@ -74,7 +74,7 @@ func (t *tx) cancel(ctx context.Context, r *runRow, reason string) error {
 
 // StopRun implements records.Store.
 func (s *Store) StopRun(ctx context.Context, id run.ID, token run.Token) error {
-	return s.change(ctx, "stopping a run", id, token, func(t *tx, r *runRow) error {
+	return s.change(ctx, "stop a run", id, token, func(t *tx, r *runRow) error {
 		switch {
 		case r.phase != run.PhaseRunning:
 			return wrongPhase(r, "only a running run can be stopped")
@@ -88,7 +88,7 @@ func (s *Store) StopRun(ctx context.Context, id run.ID, token run.Token) error {
 
 // ApproveTask implements records.Store.
 func (s *Store) ApproveTask(ctx context.Context, id run.ID, task, subject string, token run.Token) error {
-	return s.change(ctx, "approving a task", id, token, func(t *tx, r *runRow) error {
+	return s.change(ctx, "approve a task", id, token, func(t *tx, r *runRow) error {
 		x, err := taskNamed(ctx, t, id, task)
 		if err != nil {
 			return err
@@ -115,7 +115,7 @@ func (s *Store) ApproveTask(ctx context.Context, id run.ID, task, subject string
 		if err := t.QueryRow(ctx, `SELECT count(*) FROM approvals WHERE run_id = ? AND task = ?`, id, x.number).Scan(&given); err != nil {
 			return err
 		}
-		r.version++ // the approval is a change, even if more are needed
+		r.version++ // an approval changes the run, even if more are needed
 		if given < spec.Approval.Approvers {
 			return nil
 		}
@@ -126,7 +126,7 @@ func (s *Store) ApproveTask(ctx context.Context, id run.ID, task, subject string
 
 // Annotate implements records.Store.
 func (s *Store) Annotate(ctx context.Context, id run.ID, task string, annotations map[string]string, token run.Token) error {
-	return s.change(ctx, "annotating", id, token, func(t *tx, r *runRow) error {
+	return s.change(ctx, "annotate a run", id, token, func(t *tx, r *runRow) error {
 		text, err := marshal(annotations)
 		if err != nil {
 			return err
@@ -164,7 +164,7 @@ func (s *Store) Annotate(ctx context.Context, id run.ID, task string, annotation
 // CloseLost implements records.Store.
 func (s *Store) CloseLost(ctx context.Context, id run.ID, reason string) error {
 	reason = clip(reason)
-	return s.change(ctx, "closing a lost run", id, nil, func(t *tx, r *runRow) error {
+	return s.change(ctx, "close a lost run", id, nil, func(t *tx, r *runRow) error {
 		if r.phase.Final() {
 			return nil
 		}
@@ -189,17 +189,17 @@ func (s *Store) CloseLost(ctx context.Context, id run.ID, reason string) error {
 			return err
 		}
 		t.emit(r.event(t.now))
-		// Nobody is there to be told any more.
+		// The workflow has ended, so there is nothing to notify.
 		_, err = t.Exec(ctx, `DELETE FROM outbox WHERE run_id = ?`, id)
 		return err
 	})
 }
 
-// change runs fn on a locked run and stores what it has changed in it. Where
-// that is nothing but what lies beside the run, fn raises the version. The
-// token is checked before, and the groups of it and of the run change with the
-// run. fn may ask for other runs, which it finds locked then, by an error of
-// type needed.
+// change runs fn on a locked run and stores the changes. If fn changes only
+// rows beside the run, fn raises the version. change checks the token first,
+// and bumps the versions of the token's groups and of the run's groups. fn may
+// request locks on other runs by needLocksError; change then calls fn again
+// with them locked.
 func (s *Store) change(
 	ctx context.Context, doing string, id run.ID, token run.Token, fn func(t *tx, r *runRow) error,
 ) error {
@@ -239,7 +239,8 @@ func (s *Store) change(
 	})
 }
 
-// closeTasks makes all tasks final that are not, as end says.
+// closeTasks makes all unfinished tasks final with the status and reason of
+// end.
 func (t *tx) closeTasks(ctx context.Context, r *runRow, tasks []taskRow, end func(*taskRow) (run.Status, string)) error {
 	var changed []*taskRow
 	for i := range tasks {
@@ -260,8 +261,8 @@ func (t *tx) closeTasks(ctx context.Context, r *runRow, tasks []taskRow, end fun
 	return t.saveTasks(ctx, r.id, changed)
 }
 
-// closeSteps ends the steps that are told to be running in a task that is
-// final: nobody will tell more about them.
+// closeSteps ends the running steps of a task that is final: no frame will end
+// them.
 func (t *taskRow) closeSteps(now int64) error {
 	if t.steps == "" {
 		return nil

@@ -12,7 +12,7 @@ import (
 func (s *Store) ChangeGroups(ctx context.Context, q run.ChangeGroupQuery) ([]run.ChangeGroup, run.Token, error) {
 	var out []run.ChangeGroup
 	var token run.Token
-	err := s.read(ctx, "reading change groups", func(tx Querier) error {
+	err := s.read(ctx, "read change groups", func(tx Querier) error {
 		names := slices.Compact(slices.Sorted(slices.Values(q.Names)))
 		var where string
 		var args []any
@@ -53,7 +53,7 @@ func (s *Store) ChangeGroups(ctx context.Context, q run.ChangeGroupQuery) ([]run
 	return out, token, err
 }
 
-// addMembers fills in the runs that hold a slot and those that are queued.
+// addMembers fills in the runs that hold a slot and the queued ones.
 func addMembers(ctx context.Context, q Querier, g *run.ChangeGroup) error {
 	g.Running, g.Queued = []run.ID{}, []run.ID{}
 	for _, part := range []struct {
@@ -76,7 +76,7 @@ func addMembers(ctx context.Context, q Querier, g *run.ChangeGroup) error {
 // PutChangeGroup implements records.Store.
 func (s *Store) PutChangeGroup(ctx context.Context, g run.ChangeGroup, token run.Token) (run.ChangeGroup, run.Token, error) {
 	out := g
-	err := s.write(ctx, "setting a change group", func(t *tx) error {
+	err := s.write(ctx, "set a change group", func(t *tx) error {
 		if err := t.lockGroups(ctx, append(token.Groups(), g.Name)); err != nil {
 			return err
 		}

@@ -8,13 +8,13 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// place is how a run stands in its change groups.
+// place is the state of a run in its change groups.
 type place string
 
 const (
-	placeParked  place = "parked" // it waits to be started
+	placeParked  place = "parked" // not started yet
 	placeWaiting place = "waiting"
-	placeHolding place = "holding" // it has a slot
+	placeHolding place = "holding" // has a slot
 	placeDone    place = "done"
 )
 
@@ -26,14 +26,14 @@ type groupRow struct {
 	version    int64
 }
 
-// Whoever locks several rows locks an idempotency key first, then runs, by id,
-// then change groups, by name, then a counter: so nobody waits for somebody who
-// waits for him. Runs come before groups because most transactions lock a run
-// whether it has groups or not. A transaction that finds later that it needs
-// more runs takes them only if it need not wait for them, and else begins anew.
+// A transaction locks rows in one order, so that transactions cannot deadlock:
+// first an idempotency key, then runs by id, then change groups by name, then a
+// counter. Runs come before groups because most transactions lock a run whether
+// it has groups or not. A transaction that later needs more runs takes their
+// locks only if they are free, and else starts again.
 
-// lockGroups locks change groups, and makes those that are new. It is called
-// once in a transaction, with all groups that it may change.
+// lockGroups locks change groups, and creates those that are new. A transaction
+// calls it once, with all groups that it may change.
 func (t *tx) lockGroups(ctx context.Context, names []string) error {
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
 	t.groups = make(map[string]*groupRow, len(names))
@@ -47,7 +47,7 @@ func (t *tx) lockGroups(ctx context.Context, names []string) error {
 	return t.readGroups(ctx, names, t.dialect.ForUpdate)
 }
 
-// readGroups reads groups, with what follows the query to lock them.
+// readGroups reads groups. lock is the clause that locks their rows.
 func (t *tx) readGroups(ctx context.Context, names []string, lock string) error {
 	if len(names) == 0 {
 		return nil
@@ -61,7 +61,7 @@ func (t *tx) readGroups(ctx context.Context, names []string, lock string) error 
 		ORDER BY name`+lock, fewTexts(names)...)
 }
 
-// texts makes arguments of texts.
+// texts returns strings as query arguments.
 func texts[T ~string](list []T) []any {
 	args := make([]any, len(list))
 	for i, v := range list {
@@ -70,11 +70,11 @@ func texts[T ~string](list []T) []any {
 	return args
 }
 
-// few returns the placeholders for up to n texts: their number is a power of
-// two, so that the statements that a database must prepare stay few.
+// few returns the placeholders for up to n texts. Their number is a power of
+// two, so that a database prepares few statements.
 func few(n int) string { return tuples(`?`, powerOfTwo(n)) }
 
-// fewTexts makes arguments for few, the last text filling up.
+// fewTexts returns the arguments for inList, padded with the last text.
 func fewTexts[T ~string](list []T) []any {
 	args := texts(list)
 	for range powerOfTwo(len(list)) - len(list) {
@@ -91,7 +91,8 @@ func powerOfTwo(n int) int {
 	return size
 }
 
-// check refuses a token of which a group has changed. Its groups are locked.
+// check refuses a token if one of its groups has changed. The groups are
+// locked.
 func (t *tx) check(token run.Token) error {
 	var stale []string
 	for _, name := range token.Groups() {
@@ -102,14 +103,14 @@ func (t *tx) check(token run.Token) error {
 	if len(stale) == 0 {
 		return nil
 	}
-	return run.Errorf(run.CodeChangeGroupConflict, "%s changed since the changegroup_token was read; read again and decide anew",
+	return run.Errorf(run.CodeChangeGroupConflict, "%s changed since the changegroup_token was read; read it again and retry",
 		strings.Join(stale, ", "))
 }
 
-// renew notes that groups, which are locked, change with the transaction.
+// renew bumps the versions of locked groups when the transaction ends.
 func (t *tx) renew(names ...string) { t.renewed = append(t.renewed, names...) }
 
-// saveVersions writes the new versions of the groups that change.
+// saveVersions writes the new versions of the groups.
 func (t *tx) saveVersions(ctx context.Context) error {
 	if len(t.renewed) == 0 {
 		return nil
@@ -152,8 +153,8 @@ func (t *tx) groupsOfAll(ctx context.Context, ids []run.ID) (map[run.ID][]string
 	return t.members, nil
 }
 
-// lockRuns locks runs, in the order of their ids, with what follows the query
-// to lock them. Those that are gone are left out.
+// lockRuns locks runs in the order of their ids. lock is the clause that locks
+// their rows. It leaves out runs that do not exist.
 func (t *tx) lockRuns(ctx context.Context, ids []run.ID, lock string) (map[run.ID]*runRow, error) {
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	runs := make(map[run.ID]*runRow, len(ids))
@@ -182,12 +183,12 @@ func queryIDs(ctx context.Context, q Querier, query string, args ...any) ([]run.
 	return ids, err
 }
 
-// groupKey precedes the name of a change group where the id of a run stands
-// otherwise in the outbox.
+// groupKey is the prefix of a change group's name in the column of run ids of
+// the outbox.
 const groupKey = "changegroup:"
 
-// readToken returns the versions of groups, 0 for those that nobody has named
-// yet, and nil where no names are given.
+// readToken returns the versions of groups, 0 for groups without a row, and nil
+// if no names are given.
 func readToken(ctx context.Context, q Querier, names []string) (run.Token, error) {
 	if len(names) == 0 {
 		return nil, nil

@@ -13,7 +13,7 @@ import (
 // Claim implements records.Store.
 func (s *Store) Claim(ctx context.Context, c run.ClaimRequest) (run.Definition, error) {
 	var d run.Definition
-	err := s.writeFor(ctx, "claiming a task", c.Executor, func(t *tx) error {
+	err := s.writeFor(ctx, "claim a task", c.Executor, func(t *tx) error {
 		was, err := t.lockRun(ctx, c.Key.Run)
 		if err != nil {
 			return err
@@ -40,15 +40,15 @@ func (s *Store) Claim(ctx context.Context, c run.ClaimRequest) (run.Definition, 
 	return d, err
 }
 
-// mayKnow answers an executor that is held to another pool than the task's, or
-// to what it has, as if there were no such task, unless it has it.
+// mayKnow returns not_found to an executor that asks for a task of another pool
+// than its own, or that may only reclaim tasks, unless it has claimed the task.
 func (t *tx) mayKnow(ctx context.Context, c run.ClaimRequest, x *taskRow) error {
 	if !c.Repeat && (c.Pool == "" || c.Pool == x.pool) {
 		return nil
 	}
 	by, err := t.claimant(ctx, c.Key)
 	if err == nil && !by.is(c.Executor, c.Set) {
-		err = run.Errorf(run.CodeNotFound, "no task %s was handed to executor %s", c.Key, c.Executor)
+		err = run.Errorf(run.CodeNotFound, "task %s was not dispatched to executor %s", c.Key, c.Executor)
 	}
 	return err
 }
@@ -77,20 +77,20 @@ func (t *tx) mayClaim(ctx context.Context, c run.ClaimRequest, r *runRow, x *tas
 	case err != nil:
 		return err
 	case by.is(c.Executor, c.Set) && by.journal == c.JournalID:
-		return nil // its own, also when a stop is wanted: that reaches it otherwise
+		return nil // its own claim, also if a stop is requested: the executor is notified of that elsewhere
 	case by.executor != "":
 		return run.Errorf(run.CodeClaimed, "executor %s has claimed %s", by.executor, c.Key)
 	case r.stopWanted:
 		return run.Errorf(run.CodeConflict, "run %s is being stopped", r.id)
 	case drain:
-		return run.Errorf(run.CodeConflict, "executor %s is to take no tasks", c.Executor)
+		return run.Errorf(run.CodeConflict, "executor %s is draining", c.Executor)
 	case most > 0 && uses >= most:
-		return run.Errorf(run.CodeConflict, "executor %s has taken its %d tasks", c.Executor, most)
+		return run.Errorf(run.CodeConflict, "executor %s has claimed all of its %d tasks", c.Executor, most)
 	}
 	return nil
 }
 
-// mayBegin refuses a key that is not the task's newest, and one of an attempt
+// mayBegin refuses a key that is not the task's newest, and a key of an attempt
 // of which another dispatch is claimed: a workflow that was reset may have
 // forgotten that dispatch, but its steps may run.
 func (t *tx) mayBegin(ctx context.Context, k run.Key, r *runRow, x *taskRow) error {
@@ -111,8 +111,8 @@ func (t *tx) mayBegin(ctx context.Context, k run.Key, r *runRow, x *taskRow) err
 	return nil
 }
 
-// mayRun refuses a task to an executor that does not know all that it has,
-// unless it is the executor's already.
+// mayRun refuses a task to an executor whose spec version is too old for it,
+// unless the executor has claimed it already.
 func (t *tx) mayRun(ctx context.Context, c run.ClaimRequest, d *run.Definition) error {
 	old := run.CheckOrder(d, c.Knows)
 	if old == nil {
@@ -128,18 +128,19 @@ func (t *tx) mayRun(ctx context.Context, c run.ClaimRequest, d *run.Definition) 
 	return run.Errorf(run.CodeConflict, "executor %s: %w", c.Executor, old)
 }
 
-// claimant is who has claimed a key; executor is "" for nobody.
+// claimant is the executor that has claimed a key; executor is "" if there is
+// no claim.
 type claimant struct{ executor, set, journal string }
 
-// is reports whether a claim is an executor's: what one member of a set has
-// claimed is any member's.
+// is reports whether a claim is an executor's. Each member of a set shares the
+// claims of the others.
 func (c claimant) is(executor, set string) bool {
 	return c.executor == executor || c.set != "" && c.set == set
 }
 
-// released reports whether it was the claim's own journal that released it. A
-// release without a journal is the answer of an executor that was asked about
-// its claim.
+// released reports whether the claim's own journal released it. A release
+// without a journal is the answer of an executor that was queried about its
+// claim.
 func (c claimant) released(r records.Release) bool {
 	if r.JournalID != "" {
 		return r.JournalID == c.journal
@@ -147,7 +148,7 @@ func (c claimant) released(r records.Release) bool {
 	return r.Executor != "" && r.Executor == c.executor || r.Set != "" && r.Set == c.set
 }
 
-// claimant returns who has claimed a key.
+// claimant returns the claim of a key.
 func (t *tx) claimant(ctx context.Context, k run.Key) (c claimant, err error) {
 	err = t.QueryRow(ctx, `SELECT executor, set_name, journal_id FROM claims WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ?`,
 		k.Run, k.Task, k.Attempt, k.Dispatch).Scan(&c.executor, &c.set, &c.journal)
@@ -157,8 +158,8 @@ func (t *tx) claimant(ctx context.Context, k run.Key) (c claimant, err error) {
 	return c, err
 }
 
-// setOf returns the set of an executor, "" for none. It is what the executor
-// registered with, which its credentials allow it.
+// setOf returns the set of an executor, "" for none. It is the set with which
+// the executor registered, which its credentials allow.
 func setOf(ctx context.Context, q Querier, executor string) (set string, err error) {
 	err = q.QueryRow(ctx, `SELECT set_name FROM executors WHERE id = ?`, executor).Scan(&set)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -167,8 +168,8 @@ func setOf(ctx context.Context, q Querier, executor string) (set string, err err
 	return set, err
 }
 
-// claim writes a claim that may be, unless it is there. last says that the
-// executor may take no other.
+// claim writes a permitted claim, unless it exists. last reports that the
+// executor may claim no other task.
 func (t *tx) claim(ctx context.Context, c run.ClaimRequest, was *runRow, x *taskRow) (last bool, err error) {
 	done, err := t.Exec(ctx, `INSERT INTO claims (run_id, task, attempt, dispatch, executor, journal_id, claimed_at, set_name)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
@@ -186,7 +187,7 @@ func (t *tx) claim(ctx context.Context, c run.ClaimRequest, was *runRow, x *task
 	}
 	if x.status == run.StatusRunning && x.executor == c.Executor {
 		if x.reason == "" {
-			return last, nil // claimed before
+			return last, nil // repeated claim
 		}
 		x.reason = "" // it was out of contact
 	} else {
@@ -203,8 +204,8 @@ func (t *tx) claim(ctx context.Context, c run.ClaimRequest, was *runRow, x *task
 	return last, t.saveRun(ctx, was, r)
 }
 
-// countUse counts a task that an instance of a fleet took. One that took its
-// last is to drain from the same moment on.
+// countUse counts a task that an instance of a fleet claimed. An instance that
+// claims its last task drains from that transaction on.
 func (t *tx) countUse(ctx context.Context, inserted sql.Result, executor string) (last bool, err error) {
 	if n, err := inserted.RowsAffected(); err != nil || n == 0 {
 		return false, err
@@ -214,15 +215,15 @@ func (t *tx) countUse(ctx context.Context, inserted sql.Result, executor string)
 		reason = CASE WHEN max_uses > 0 AND uses + 1 >= max_uses THEN 'it took as many tasks as it may' ELSE reason END
 		WHERE id = ? AND fleet <> '' RETURNING uses, max_uses`, executor).Scan(&uses, &most)
 	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil // of no fleet
+		return false, nil // not of a fleet
 	}
-	if err == nil && most > 0 && uses > most { // two at the same moment
-		err = run.Errorf(run.CodeConflict, "executor %s has taken its %d tasks", executor, most)
+	if err == nil && most > 0 && uses > most { // two claims at the same time
+		err = run.Errorf(run.CodeConflict, "executor %s has claimed all of its %d tasks", executor, most)
 	}
 	return most > 0 && uses == most, err
 }
 
-// define makes the definition of a task.
+// define builds the definition of a task.
 func (t *tx) define(ctx context.Context, r *runRow, x *taskRow, key run.Key) (run.Definition, error) {
 	var header, text string
 	var hidden, pods sql.NullString
@@ -258,7 +259,7 @@ func (t *tx) define(ctx context.Context, r *runRow, x *taskRow, key run.Key) (ru
 // ClaimStates implements records.Store.
 func (s *Store) ClaimStates(ctx context.Context, executor string, keys []run.Key) (map[run.Key]run.ClaimState, error) {
 	states := make(map[run.Key]run.ClaimState, len(keys))
-	err := s.readFor(ctx, "reading how claims stand", executor, func(q Querier) error {
+	err := s.readFor(ctx, "read claim states", executor, func(q Querier) error {
 		set, err := setOf(ctx, q, executor)
 		if err != nil {
 			return err
@@ -273,8 +274,8 @@ func (s *Store) ClaimStates(ctx context.Context, executor string, keys []run.Key
 	return states, err
 }
 
-// claimState tells how the claim stands that an executor, or another of its
-// set, has of a key.
+// claimState returns the state of the claim that an executor, or another of its
+// set, has on a key.
 func claimState(ctx context.Context, q Querier, executor, set string, k run.Key) (run.ClaimState, error) {
 	var phase run.Phase
 	var status run.Status

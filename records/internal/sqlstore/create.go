@@ -11,7 +11,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// newRun is a run made ready to be stored: what needs no transaction.
+// newRun is a run prepared outside of the transaction.
 type newRun struct {
 	records.NewRun
 	header      string
@@ -19,7 +19,7 @@ type newRun struct {
 	secrets     string
 	annotations string
 	pages       []string
-	nodes       []int // that have tasks
+	nodes       []int // nodes that have tasks
 	specs       []string
 	matrices    []string
 	axes        []string // by task
@@ -60,7 +60,7 @@ func (n *newRun) prepareTasks() error {
 			}
 			n.axes[i] = axis
 		}
-		if t.Node == last { // the tasks of a node follow each other
+		if t.Node == last { // the tasks of a node are consecutive
 			continue
 		}
 		last = t.Node
@@ -83,11 +83,11 @@ func (n *newRun) prepareTasks() error {
 func (s *Store) CreateRun(ctx context.Context, r records.NewRun) (run.Run, error) {
 	n, err := prepare(r)
 	if err != nil {
-		return run.Run{}, s.wrap("preparing a run", err)
+		return run.Run{}, s.wrap("prepare a run", err)
 	}
 	var row *runRow
 	var known run.ID
-	err = s.displacing(ctx, "creating a run", func(t *tx, victims []run.ID) error {
+	err = s.displacing(ctx, "create a run", func(t *tx, victims []run.ID) error {
 		var err error
 		if known, err = t.recall(ctx, r.IdempotencyKey); err != nil || known != "" {
 			return err
@@ -120,7 +120,7 @@ func (s *Store) CreateRun(ctx context.Context, r records.NewRun) (run.Run, error
 		if err := t.number(ctx, row, r.Time); err != nil {
 			return err
 		}
-		// This comes first, since the rest is for nothing where it fails.
+		// This comes first, since the rest is useless if it fails.
 		if err := t.join(ctx, row, r.Spec.ChangeGroups); err != nil {
 			return err
 		}
@@ -148,7 +148,7 @@ func (s *Store) CreateRun(ctx context.Context, r records.NewRun) (run.Run, error
 	return n.created(row)
 }
 
-// join gives a new run its place in its change groups, which are locked.
+// join adds a new run to its change groups, which are locked.
 func (t *tx) join(ctx context.Context, r *runRow, groups []string) error {
 	if len(groups) == 0 {
 		return nil
@@ -174,8 +174,8 @@ func (t *tx) join(ctx context.Context, r *runRow, groups []string) error {
 		func(i int, args []any) []any { return append(args, groups[i], r.id, at, r.priority, t.now) })
 }
 
-// number gives the run its counter, id and time. The row of the counter is
-// locked from here on, so that ids and counters of a group root are in order.
+// number assigns the run its counter, id and time. It locks the row of the
+// counter, so that ids and counters of a group root are in the same order.
 func (t *tx) number(ctx context.Context, row *runRow, at time.Time) error {
 	root := run.GroupRoot(row.group)
 	var last run.ID
@@ -247,7 +247,7 @@ func (t *tx) insertRun(ctx context.Context, row *runRow, n *newRun) error {
 	return t.tell(ctx, row.id, records.OutboxStart, 0)
 }
 
-// insertLookups writes the rows by which lists find the run.
+// insertLookups writes the index rows by which lists find the run.
 func (t *tx) insertLookups(ctx context.Context, row *runRow, annotations map[string]string) error {
 	if err := t.insertState(ctx, row); err != nil {
 		return err
@@ -277,7 +277,7 @@ func (t *tx) insertTasks(ctx context.Context, id run.ID, n *newRun) error {
 		})
 }
 
-// created makes the run as it was stored.
+// created returns the run as it was stored.
 func (n *newRun) created(row *runRow) (run.Run, error) {
 	header := *n.Spec
 	out := row.summary(&runDetails{header: header, secretNames: n.secretNames, annotations: n.Spec.Annotations})

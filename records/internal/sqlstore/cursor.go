@@ -9,17 +9,17 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// cursor is a place in a list, and the direction to go from there.
+// cursor is a position in a list, and the direction to continue in.
 type cursor struct {
 	id        run.ID
 	back      bool // against the order of the query
 	inclusive bool
 }
 
-// descending reports whether ids go down in the direction of the cursor.
+// descending reports whether ids descend in the direction of the cursor.
 func (c cursor) descending(q run.ListQuery) bool { return q.Ascending == c.back }
 
-// operator compares ids that lie from the cursor on.
+// operator compares ids with that of the cursor.
 func (c cursor) operator(descending bool) string {
 	op := ` >`
 	if descending {
@@ -31,15 +31,15 @@ func (c cursor) operator(descending bool) string {
 	return op
 }
 
-// cursorText is what a cursor holds, in base64.
+// cursorText is the content of a cursor, before base64.
 type cursorText struct {
 	ID    run.ID `json:"i"`
 	Back  bool   `json:"b,omitempty"`
 	Shape string `json:"s"`
 }
 
-// shape digests what must not change between the pages of one list. The page
-// size may.
+// shape is a digest of the parts of a query that must be the same for all pages
+// of a list. The page size may change.
 func shape(q run.ListQuery) string {
 	q.Cursor, q.Limit, q.TokenFor = "", 0, nil
 	text, err := json.Marshal(q)

@@ -12,7 +12,7 @@ import (
 
 // DeleteRun implements records.Store.
 func (s *Store) DeleteRun(ctx context.Context, id run.ID) error {
-	return s.write(ctx, "deleting a run", func(t *tx) error {
+	return s.write(ctx, "delete a run", func(t *tx) error {
 		r, err := t.lockRun(ctx, id)
 		if err != nil {
 			return err
@@ -96,7 +96,7 @@ func (s *Store) DeleteRuns(ctx context.Context, q run.DeleteQuery) (run.Deleted,
 			switch err := s.DeleteRun(ctx, id); run.CodeOf(err) {
 			case "":
 			case run.CodeNotFound:
-				continue // somebody else was faster
+				continue // another process deleted it
 			default:
 				return out, err
 			}
@@ -109,7 +109,7 @@ func (s *Store) DeleteRuns(ctx context.Context, q run.DeleteQuery) (run.Deleted,
 // DueRuns implements records.Due.
 func (s *Store) DueRuns(ctx context.Context, q run.DeleteQuery, n int) (run.RetentionDue, error) {
 	out := run.RetentionDue{Kind: run.RetentionRuns}
-	var first []run.ID // the least: ids ascend with the time of creation
+	var first []run.ID // the smallest ids: they ascend with the creation time
 	for id, err := range s.deletable(ctx, q) {
 		if err != nil {
 			return out, err
@@ -138,11 +138,11 @@ func (s *Store) DueRuns(ctx context.Context, q run.DeleteQuery, n int) (run.Rete
 	return out, nil
 }
 
-// deletePage is how many runs, or groups, are looked for at once.
+// deletePage is how many runs, or groups, one query reads.
 const deletePage = 200
 
-// deletable yields the final runs that a query selects, oldest first; where
-// the newest of each group are spared, group by group.
+// deletable yields the final runs that a query selects, oldest first. If the
+// newest of each group are kept, it yields them group by group.
 func (s *Store) deletable(ctx context.Context, q run.DeleteQuery) iter.Seq2[run.ID, error] {
 	return func(yield func(run.ID, error) bool) {
 		if q.Keep == 0 {
@@ -157,7 +157,7 @@ func (s *Store) deletable(ctx context.Context, q run.DeleteQuery) iter.Seq2[run.
 		}
 		for group := (run.GroupQuery{Under: q.Group}); ; {
 			var paths []string
-			if err := s.read(ctx, "looking for groups with runs to delete", func(tx Querier) error {
+			if err := s.read(ctx, "find groups with runs to delete", func(tx Querier) error {
 				var err error
 				paths, err = pathsBelow(ctx, tx, group, deletePage)
 				return err
@@ -178,15 +178,15 @@ func (s *Store) deletable(ctx context.Context, q run.DeleteQuery) iter.Seq2[run.
 	}
 }
 
-// yieldPages yields the ids of pages until one is not full, and reports
-// whether there may be more to yield.
+// yieldPages yields the ids of pages until one is not full. It returns false if
+// the caller stopped or a read failed.
 func (s *Store) yieldPages(
 	ctx context.Context, yield func(run.ID, error) bool, read func(tx Querier, after run.ID) ([]run.ID, error),
 ) bool {
 	after := run.ID("")
 	for {
 		var ids []run.ID
-		if err := s.read(ctx, "looking for runs to delete", func(tx Querier) error {
+		if err := s.read(ctx, "find runs to delete", func(tx Querier) error {
 			var err error
 			ids, err = read(tx, after)
 			return err
@@ -206,8 +206,8 @@ func (s *Store) yieldPages(
 	}
 }
 
-// beyond returns the next runs of a group that are beyond its newest, which
-// are spared.
+// beyond returns the next runs of a group that are older than the newest ones,
+// which are kept.
 func beyond(ctx context.Context, q Querier, path string, of run.DeleteQuery, after run.ID) ([]run.ID, error) {
 	var last run.ID
 	err := q.QueryRow(ctx, `SELECT id FROM runs WHERE group_path = ? ORDER BY id DESC LIMIT 1 OFFSET ?`, path, of.Keep-1).Scan(&last)

@@ -9,8 +9,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// wrap gives an error a code, unless it has one, and says what was being done.
-// It returns nil for nil.
+// wrap gives an error a code, unless it has one, and names the operation. It
+// returns nil for nil.
 func (s *Store) wrap(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -23,11 +23,11 @@ func (s *Store) wrap(doing string, err error) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return &run.Error{Code: run.CodeTimeout, Message: "the records store did not answer in time", Err: cause}
 	case errors.Is(err, context.Canceled):
-		return &run.Error{Code: run.CodeCanceled, Message: "the call was given up", Err: cause}
+		return &run.Error{Code: run.CodeCanceled, Message: "the call was canceled", Err: cause}
 	case errors.Is(err, sql.ErrConnDone):
 		return &run.Error{Code: run.CodeUnavailable, Message: "the records store is closed", Err: cause}
 	}
-	switch code := s.dialect.Code(err); code { //nolint:exhaustive // drivers tell few things apart
+	switch code := s.dialect.Code(err); code { // drivers distinguish few errors
 	case run.CodeUnavailable:
 		return &run.Error{Code: code, Message: "the records store is out of reach", Err: cause}
 	case run.CodeConflict:
@@ -37,7 +37,7 @@ func (s *Store) wrap(doing string, err error) error {
 	case run.CodeTimeout:
 		return &run.Error{Code: code, Message: "the records store did not answer in time", Err: cause}
 	case run.CodeCanceled:
-		return &run.Error{Code: code, Message: "the call was given up", Err: cause}
+		return &run.Error{Code: code, Message: "the call was canceled", Err: cause}
 	}
 	return &run.Error{Code: run.CodeInternal, Err: cause}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// emit appends an event to those of the transaction.
+// emit adds an event to the transaction.
 func (t *tx) emit(e run.Event) {
 	t.touch(e.Run)
 	t.events = append(t.events, e)
@@ -37,7 +37,7 @@ func (s *Store) ReadEvents(ctx context.Context, q run.EventQuery, n int) ([]run.
 		where, args = where+` AND (group_path = ? OR group_path >= ? AND group_path < ?)`, append(args, path, low, high)
 	}
 	var out []run.Event
-	err := s.read(ctx, "reading events", func(tx Querier) error {
+	err := s.read(ctx, "read events", func(tx Querier) error {
 		out = nil
 		if err := checkFloor(ctx, tx, q); err != nil {
 			return err
@@ -65,7 +65,7 @@ func (s *Store) ReadEvents(ctx context.Context, q run.EventQuery, n int) ([]run.
 
 // LastEvent implements records.Store.
 func (s *Store) LastEvent(ctx context.Context) (last int64, err error) {
-	err = s.read(ctx, "reading the last event's number", func(q Querier) error {
+	err = s.read(ctx, "read the last event's number", func(q Querier) error {
 		return q.QueryRow(ctx, s.dialect.LastEvent).Scan(&last)
 	})
 	return last, err

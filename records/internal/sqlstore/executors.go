@@ -16,14 +16,14 @@ const executorColumns = `id, pool, driver, os, arch, labels, privileged, slots, 
 type executorRow struct {
 	run.Executor
 	labels     string
-	draining   bool // it says so
-	wanted     bool // a client does
-	drained    bool // it says so
+	draining   bool // the executor reports it
+	wanted     bool // a client requested a drain
+	drained    bool // the executor reports it
 	removed    bool
 	registered int64
 	contact    int64
 	removedAt  int64
-	doubted    int64 // when its silence was first found to last too long; 0: it was not
+	doubted    int64 // when its silence was first found to exceed the limit; 0: it was not
 }
 
 func (e *executorRow) scan(row scanner) error {
@@ -32,7 +32,7 @@ func (e *executorRow) scan(row scanner) error {
 		&e.drained, &e.Reason, &e.removedAt, &e.Fleet, &e.Instance, &e.Uses, &e.MaxUses, &e.doubted)
 }
 
-// executor makes what clients see at the given time.
+// executor builds what clients see at the given time.
 func (e *executorRow) executor(now int64) (run.Executor, error) {
 	out := e.Executor
 	out.RegisteredAt, out.LastContact, out.RemovedAt = toTime(e.registered), toTime(e.contact), toTime(e.removedAt)
@@ -50,8 +50,8 @@ func (e *executorRow) executor(now int64) (run.Executor, error) {
 	return out, unmarshal(e.labels, &out.Labels)
 }
 
-// alive reports whether the last sign of life is fresh. One from far in the
-// future was given before the clock was set back, and says nothing.
+// alive reports whether the last contact is recent. A contact far in the future
+// was recorded before the clock was set back, and proves nothing.
 func (e *executorRow) alive(now int64) bool {
 	return time.Duration(now-e.contact).Abs() <= run.ExecutorTimeout
 }
@@ -71,13 +71,13 @@ func (t *tx) executorLocked(ctx context.Context, id string) (*executorRow, error
 	return readExecutor(ctx, t, id, t.dialect.ForUpdate)
 }
 
-// mayHold returns why a process with the journal may not be the executor.
+// mayHold returns why a process with the journal may not act as the executor.
 func (e *executorRow) mayHold(journal string, now int64) error {
 	switch {
 	case e.removed:
 		return wasRemoved(e.ID)
-	case e.JournalID != journal && time.Duration(now-e.contact) <= run.ExecutorTimeout: // also where the clock was set back
-		return run.Errorf(run.CodeConflict, "executor %s is held by a process with another journal, last heard of at %s",
+	case e.JournalID != journal && time.Duration(now-e.contact) <= run.ExecutorTimeout: // also if the clock was set back
+		return run.Errorf(run.CodeConflict, "executor %s is registered by a process with another journal, last contact at %s",
 			e.ID, toTime(e.contact).Format(time.RFC3339))
 	}
 	return nil
@@ -87,10 +87,10 @@ func (e *executorRow) mayHold(journal string, now int64) error {
 func (s *Store) RegisterExecutor(ctx context.Context, e run.Executor) (run.Wanted, error) {
 	labels, err := marshal(e.Labels)
 	if err != nil {
-		return run.Wanted{}, s.wrap("registering an executor", err)
+		return run.Wanted{}, s.wrap("register an executor", err)
 	}
 	var wanted run.Wanted
-	err = s.write(ctx, "registering an executor", func(t *tx) error {
+	err = s.write(ctx, "register an executor", func(t *tx) error {
 		known, err := t.executorLocked(ctx, e.ID)
 		if err != nil {
 			return err
@@ -108,7 +108,7 @@ func (s *Store) RegisterExecutor(ctx context.Context, e run.Executor) (run.Wante
 		if err := t.ofFleet(ctx, &e, known); err != nil {
 			return err
 		}
-		// What a client wanted of it stands, and so does what it took.
+		// A requested drain and the count of claimed tasks stay.
 		if _, err = t.Exec(ctx, `INSERT INTO executors (`+executorColumns+`)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (id) DO UPDATE SET pool = excluded.pool, driver = excluded.driver, os = excluded.os, arch = excluded.arch,
@@ -129,7 +129,7 @@ func (s *Store) RegisterExecutor(ctx context.Context, e run.Executor) (run.Wante
 // RenewExecutor implements records.Store.
 func (s *Store) RenewExecutor(ctx context.Context, r run.Renewal) (run.Wanted, error) {
 	var wanted run.Wanted
-	err := s.write(ctx, "renewing an executor", func(t *tx) error {
+	err := s.write(ctx, "renew an executor", func(t *tx) error {
 		known, err := t.executorLocked(ctx, r.Executor)
 		if err != nil {
 			return err
@@ -148,7 +148,7 @@ func (s *Store) RenewExecutor(ctx context.Context, r run.Renewal) (run.Wanted, e
 		}
 		_, err = t.Exec(ctx, `UPDATE executors SET slots_used = ?, draining = ?, drained = ?, last_contact = ?, doubted_at = 0 WHERE id = ?`,
 			r.SlotsUsed, r.Draining, r.Drained, t.now, r.Executor)
-		if known.Fleet != "" && r.Drained && !known.drained { // it is waited for
+		if known.Fleet != "" && r.Drained && !known.drained { // the fleet's worker waits for it
 			t.touch(run.ID(fleetKey + known.Fleet))
 		}
 		return err
@@ -159,7 +159,7 @@ func (s *Store) RenewExecutor(ctx context.Context, r run.Renewal) (run.Wanted, e
 // ListExecutors implements records.Store.
 func (s *Store) ListExecutors(ctx context.Context) ([]run.Executor, error) {
 	var out []run.Executor
-	err := s.read(ctx, "listing executors", func(q Querier) error {
+	err := s.read(ctx, "list executors", func(q Querier) error {
 		out = nil
 		index := make(map[string]int)
 		if err := eachExecutor(ctx, q, s.now().UnixNano(), func(e run.Executor) {
@@ -198,7 +198,7 @@ func eachExecutor(ctx context.Context, q Querier, now int64, fn func(run.Executo
 
 // GetExecutor implements records.Store.
 func (s *Store) GetExecutor(ctx context.Context, id string) (out run.Executor, err error) {
-	err = s.read(ctx, "reading an executor", func(q Querier) error {
+	err = s.read(ctx, "read an executor", func(q Querier) error {
 		e, err := readExecutor(ctx, q, id, "")
 		if err != nil {
 			return err
@@ -212,7 +212,7 @@ func (s *Store) GetExecutor(ctx context.Context, id string) (out run.Executor, e
 	return out, err
 }
 
-// whole makes what clients see of one executor.
+// whole returns the client view of an executor.
 func (e *executorRow) whole(ctx context.Context, q Querier, now int64) (run.Executor, error) {
 	out, err := e.executor(now)
 	if err != nil || e.removed {

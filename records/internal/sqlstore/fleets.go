@@ -12,13 +12,13 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// fleetKey precedes the name of a fleet where the id of a run stands otherwise:
-// in the outbox, and among what is watched.
+// fleetKey is the prefix of a fleet's name in the column of run ids of the
+// outbox, and among watched ids.
 const fleetKey = "fleet:"
 
 const fleetColumns = `name, config, secrets, mode, desired, reason, status, created_at, updated_at, version, memory, last_number, last_event`
 
-// fleetRow is a fleet as it is stored.
+// fleetRow is a row of the table fleets.
 type fleetRow struct {
 	run.Fleet
 	memory     string
@@ -83,7 +83,7 @@ func presentFleet(ctx context.Context, q Querier, keys *keyring.Ring, name, lock
 
 // ListFleets implements records.Store.
 func (s *Store) ListFleets(ctx context.Context) (all []run.Fleet, err error) {
-	err = s.read(ctx, "listing fleets", func(q Querier) error {
+	err = s.read(ctx, "list fleets", func(q Querier) error {
 		all = nil
 		index := map[string]int{}
 		if err := each(ctx, q, func(row scanner) error {
@@ -113,7 +113,7 @@ func (s *Store) ListFleets(ctx context.Context) (all []run.Fleet, err error) {
 
 // GetFleet implements records.Store.
 func (s *Store) GetFleet(ctx context.Context, name string) (out run.Fleet, err error) {
-	err = s.read(ctx, "reading a fleet", func(q Querier) error {
+	err = s.read(ctx, "read a fleet", func(q Querier) error {
 		f, err := presentFleet(ctx, q, s.keys, name, "")
 		if err != nil {
 			return err
@@ -124,7 +124,7 @@ func (s *Store) GetFleet(ctx context.Context, name string) (out run.Fleet, err e
 	return out, err
 }
 
-// whole makes what clients see of a fleet.
+// whole returns the client view of a fleet.
 func (f *fleetRow) whole(ctx context.Context, q Querier) (run.Fleet, error) {
 	out := f.Fleet
 	out.Counts = map[run.InstanceState]int{}
@@ -140,22 +140,22 @@ func (f *fleetRow) whole(ctx context.Context, q Querier) (run.Fleet, error) {
 
 // PutFleet implements records.Store.
 func (s *Store) PutFleet(ctx context.Context, name string, spec run.FleetSpec, by string) (out run.Fleet, created bool, err error) {
-	err = s.write(ctx, "putting a fleet", func(t *tx) error {
+	err = s.write(ctx, "put a fleet", func(t *tx) error {
 		was, err := readFleet(ctx, t, s.keys, name, t.dialect.ForUpdate)
 		fresh := run.CodeOf(err) == run.CodeNotFound
 		if err != nil && !fresh {
 			return err
 		}
 		if !fresh && was.Mode == run.FleetDeleting {
-			return run.Errorf(run.CodeConflict, "fleet %s is being deleted; it can be made again once its instances are gone", name)
+			return run.Errorf(run.CodeConflict, "fleet %s is being deleted; it can be created again once its instances are gone", name)
 		}
-		if _, err := readPool(ctx, t, spec.Pool, t.dialect.ForUpdate); err != nil { // it is not deleted meanwhile
+		if _, err := readPool(ctx, t, spec.Pool, t.dialect.ForUpdate); err != nil { // the lock keeps the pool from being deleted meanwhile
 			if run.CodeOf(err) != run.CodeNotFound {
 				return err
 			}
 			return run.InvalidError("the fleet is not valid", []run.Fault{{
 				Path: "pool", Code: run.FaultUnknownPool,
-				Detail: fmt.Sprintf("there is no pool %s: make it first, so that tasks can wait for its instances", spec.Pool),
+				Detail: fmt.Sprintf("there is no pool %s: create it first, so that tasks can wait for its instances", spec.Pool),
 			}})
 		}
 		created = fresh || was.Mode == run.FleetDeleted
@@ -225,7 +225,7 @@ func orNone(n *int) int {
 
 // SteerFleet implements records.Store.
 func (s *Store) SteerFleet(ctx context.Context, name string, w run.FleetSteer) (out run.Fleet, err error) {
-	err = s.write(ctx, "steering a fleet", func(t *tx) error {
+	err = s.write(ctx, "steer a fleet", func(t *tx) error {
 		f, err := presentFleet(ctx, t, s.keys, name, t.dialect.ForUpdate)
 		if err != nil {
 			return err
@@ -275,7 +275,7 @@ func (t *tx) steerFleet(ctx context.Context, f *fleetRow, event run.FleetEvent) 
 
 // DeleteFleet implements records.Store.
 func (s *Store) DeleteFleet(ctx context.Context, name, by string) (out run.Fleet, err error) {
-	err = s.write(ctx, "deleting a fleet", func(t *tx) error {
+	err = s.write(ctx, "delete a fleet", func(t *tx) error {
 		f, err := presentFleet(ctx, t, s.keys, name, t.dialect.ForUpdate)
 		if err != nil {
 			return err
@@ -291,8 +291,8 @@ func (s *Store) DeleteFleet(ctx context.Context, name, by string) (out run.Fleet
 	return out, err
 }
 
-// tellFleet notes what a client did, wakes the one who looks after the fleet,
-// and has its workflow started.
+// tellFleet records the change of a client as an event, wakes the worker of the
+// fleet, and enqueues a start of its workflow.
 func (t *tx) tellFleet(ctx context.Context, f *fleetRow, event run.FleetEvent) error {
 	if err := t.addFleetEvents(ctx, f, []run.FleetEvent{event}); err != nil {
 		return err
@@ -302,7 +302,7 @@ func (t *tx) tellFleet(ctx context.Context, f *fleetRow, event run.FleetEvent) e
 	return t.tell(ctx, key, records.OutboxFleet, 0)
 }
 
-// addFleetEvents appends events to what happened in a fleet.
+// addFleetEvents appends to the events of a fleet.
 func (t *tx) addFleetEvents(ctx context.Context, f *fleetRow, events []run.FleetEvent) error {
 	for _, e := range events {
 		f.lastEvent++
@@ -314,7 +314,7 @@ func (t *tx) addFleetEvents(ctx context.Context, f *fleetRow, events []run.Fleet
 			f.Name, f.lastEvent, at, e.Kind, e.Instance, e.Name, e.By, e.Reason, clip(e.Text)); err != nil {
 			return err
 		}
-		const now = 1000 // and then
+		const now = 1000 // every so many events
 		if f.lastEvent%now == 0 {
 			if _, err := t.Exec(ctx, `DELETE FROM fleet_events WHERE fleet = ? AND number <= ?`, f.Name, f.lastEvent-run.KeptFleetEvents); err != nil {
 				return err
@@ -327,7 +327,7 @@ func (t *tx) addFleetEvents(ctx context.Context, f *fleetRow, events []run.Fleet
 
 // FleetEvents implements records.Store.
 func (s *Store) FleetEvents(ctx context.Context, name string, after int64, n int) (out []run.FleetEvent, err error) {
-	err = s.read(ctx, "reading what happened in a fleet", func(q Querier) error {
+	err = s.read(ctx, "read the events of a fleet", func(q Querier) error {
 		out = nil
 		f, err := readFleet(ctx, q, s.keys, name, "")
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 
 // ViewFleet implements records.Store.
 func (s *Store) ViewFleet(ctx context.Context, name string) (v records.FleetView, err error) {
-	err = s.read(ctx, "looking at a fleet", func(q Querier) error {
+	err = s.read(ctx, "view a fleet", func(q Querier) error {
 		f, err := presentFleet(ctx, q, s.keys, name, "")
 		if err != nil {
 			return err
@@ -20,7 +20,7 @@ func (s *Store) ViewFleet(ctx context.Context, name string) (v records.FleetView
 	return v, err
 }
 
-// viewFleet reads all that is decided by about one fleet.
+// viewFleet reads all inputs of a scaling decision about one fleet.
 func (s *Store) viewFleet(ctx context.Context, q Querier, f *fleetRow) (records.FleetView, error) {
 	v, err := s.fleetAlone(ctx, q, f)
 	if err != nil {
@@ -57,7 +57,8 @@ func (s *Store) viewFleet(ctx context.Context, q Querier, f *fleetRow) (records.
 	return v, nil
 }
 
-// fleetAlone reads what is of one fleet, and not of its pool.
+// fleetAlone reads the inputs that belong to the fleet itself, and not to its
+// pool.
 func (s *Store) fleetAlone(ctx context.Context, q Querier, f *fleetRow) (v records.FleetView, err error) {
 	v.Fleet, v.Memory = f.Fleet, f.memory
 	if err := each(ctx, q, func(row scanner) error {
@@ -76,15 +77,15 @@ func (s *Store) fleetAlone(ctx context.Context, q Querier, f *fleetRow) (v recor
 	return v, err
 }
 
-// lockFleets keeps others from changing the fleets that share a fleet's quota or
-// pool, by rows in one order for all.
+// lockFleets keeps others from changing the fleets that share a fleet's quota
+// or pool. It locks their rows in the same order for all.
 func (t *tx) lockFleets(ctx context.Context, name string) error {
 	return each(ctx, t, func(row scanner) error { return row.Scan(new(string)) },
 		`SELECT name FROM fleets WHERE quota <> '' AND quota = (SELECT quota FROM fleets WHERE name = ?)
 			OR pool = (SELECT pool FROM fleets WHERE name = ?) ORDER BY name`+t.dialect.ForUpdate, name, name)
 }
 
-// fitting returns as many of the rows to add as there is room for.
+// fitting returns as many of the rows to add as the capacity allows.
 func (s *Store) fitting(ctx context.Context, t *tx, f *fleetRow, c records.FleetChanges) ([]records.LedgerChange, error) {
 	v, err := s.viewFleet(ctx, t, f)
 	if err != nil {

@@ -11,15 +11,15 @@ import (
 
 // EventFloor implements records.Store.
 func (s *Store) EventFloor(ctx context.Context, id run.ID) (floor int64, err error) {
-	err = s.read(ctx, "reading the floor of events", func(q Querier) error {
+	err = s.read(ctx, "read the floor of events", func(q Querier) error {
 		floor, err = eventFloor(ctx, q, id)
 		return err
 	})
 	return floor, err
 }
 
-// eventFloor returns the floor for readers of a run, or of all events. A run
-// that was made after the last event that was removed has lost none.
+// eventFloor returns the floor for readers of a run, or of all events. It is 0
+// for a run that was created after the last removed event.
 func eventFloor(ctx context.Context, q Querier, id run.ID) (int64, error) {
 	var floor, at, created int64
 	if err := q.QueryRow(ctx, `SELECT floor, at FROM event_floor`).Scan(&floor, &at); err != nil || id == "" {
@@ -37,7 +37,7 @@ func eventFloor(ctx context.Context, q Querier, id run.ID) (int64, error) {
 	return floor, nil
 }
 
-// checkFloor refuses to read from a place whose events were removed.
+// checkFloor refuses to read from a position whose events were removed.
 func checkFloor(ctx context.Context, q Querier, query run.EventQuery) error {
 	floor, err := eventFloor(ctx, q, "")
 	if err != nil || query.After >= floor {
@@ -57,7 +57,7 @@ func checkFloor(ctx context.Context, q Querier, query run.EventQuery) error {
 
 // RemoveEvents implements records.Store.
 func (s *Store) RemoveEvents(ctx context.Context, keep records.KeepEvents, n int) (removed int, err error) {
-	err = s.write(ctx, "removing events", func(t *tx) error {
+	err = s.write(ctx, "remove events", func(t *tx) error {
 		removed = 0
 		var floor, last, latest int64
 		if err := t.QueryRow(ctx, `SELECT floor, at FROM event_floor`+t.dialect.ForUpdate).Scan(&floor, &latest); err != nil {
@@ -72,7 +72,7 @@ func (s *Store) RemoveEvents(ctx context.Context, keep records.KeepEvents, n int
 			if err := row.Scan(&number, &at); err != nil {
 				return err
 			}
-			// What comes after one that is kept is kept too.
+			// All events after a kept one are kept too.
 			over = over || (keep.Since.IsZero() || at >= fromTime(keep.Since)) && (keep.Newest == 0 || number > last-keep.Newest)
 			if !over {
 				floor, latest = number, max(latest, at)
@@ -94,7 +94,7 @@ func (s *Store) RemoveEvents(ctx context.Context, keep records.KeepEvents, n int
 // DueEvents implements records.Due.
 func (s *Store) DueEvents(ctx context.Context, keep records.KeepEvents, n int) (run.RetentionDue, error) {
 	out := run.RetentionDue{Kind: run.RetentionEvents}
-	err := s.read(ctx, "looking for old events", func(q Querier) error {
+	err := s.read(ctx, "find old events", func(q Querier) error {
 		out.First = nil
 		var floor, last, oldest int64
 		if err := q.QueryRow(ctx, `SELECT floor FROM event_floor`).Scan(&floor); err != nil {
@@ -103,7 +103,7 @@ func (s *Store) DueEvents(ctx context.Context, keep records.KeepEvents, n int) (
 		if err := q.QueryRow(ctx, s.dialect.LastEvent).Scan(&last); err != nil {
 			return err
 		}
-		// The first that is kept; what comes after it is kept too.
+		// The first event that is kept; all after it are kept too.
 		kept := last + 1
 		where, args := `number > ?`, []any{floor}
 		if !keep.Since.IsZero() {

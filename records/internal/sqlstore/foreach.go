@@ -10,7 +10,7 @@ import (
 // Expand implements records.Store.
 func (s *Store) Expand(ctx context.Context, id run.ID, task int) (records.Expanded, error) {
 	var out records.Expanded
-	err := s.write(ctx, "making the tasks of a list", func(t *tx) error {
+	err := s.write(ctx, "expand a foreach", func(t *tx) error {
 		var err error
 		out, err = t.expand(ctx, id, task)
 		return err
@@ -54,7 +54,7 @@ func (t *tx) expand(ctx context.Context, id run.ID, task int) (out records.Expan
 	return out, t.insertItems(ctx, was, x, out.First, items)
 }
 
-// insertItems stores the tasks that are made of the items of a list.
+// insertItems stores the tasks for the items of a list.
 func (t *tx) insertItems(ctx context.Context, was *runRow, x *taskRow, first int, items []string) error {
 	axes := make([]string, len(items))
 	for i, item := range items {

@@ -15,7 +15,7 @@ func (s *Store) ApplyFrames(ctx context.Context, b run.FrameBatch) error {
 	if len(b.Frames) == 0 {
 		return run.Errorf(run.CodeInvalid, "the batch has no frames")
 	}
-	return s.writeFor(ctx, "storing frames", b.Executor, func(t *tx) error {
+	return s.writeFor(ctx, "store frames", b.Executor, func(t *tx) error {
 		k := b.Key
 		if err := t.mayShip(ctx, b); err != nil {
 			return err
@@ -36,7 +36,8 @@ func (s *Store) ApplyFrames(ctx context.Context, b run.FrameBatch) error {
 	})
 }
 
-// mayShip returns why frames are not taken from an executor, nil if they are.
+// mayShip returns why frames of an executor are refused, nil if they are
+// accepted.
 func (t *tx) mayShip(ctx context.Context, b run.FrameBatch) error {
 	by, err := t.claimant(ctx, b.Key)
 	if err != nil || by.is(b.Executor, "") {
@@ -50,7 +51,7 @@ func (t *tx) mayShip(ctx context.Context, b run.FrameBatch) error {
 	}
 	switch {
 	case by.executor == "":
-		return run.Errorf(run.CodeNotFound, "nobody has claimed %s", b.Key)
+		return run.Errorf(run.CodeNotFound, "%s is not claimed", b.Key)
 	case !by.is(b.Executor, set):
 		return run.Errorf(run.CodeConflict, "%s was claimed by executor %s", b.Key, by.executor)
 	}
@@ -62,9 +63,9 @@ func (s *Store) CheckFrames(ctx context.Context, b run.FrameBatch) (known bool, 
 	if len(b.Frames) == 0 {
 		return false, run.Errorf(run.CodeInvalid, "the batch has no frames")
 	}
-	err = s.readFor(ctx, "checking frames", b.Executor, func(q Querier) error {
+	err = s.readFor(ctx, "check frames", b.Executor, func(q Querier) error {
 		t := &tx{Querier: q, dialect: &s.dialect}
-		if err := t.mayShip(ctx, b); run.CodeOf(err) == run.CodeConflict { // whose it is does not concern others
+		if err := t.mayShip(ctx, b); run.CodeOf(err) == run.CodeConflict { // other executors do not learn whose claim it is
 			return run.Errorf(run.CodeNotFound, "executor %s has no claim on task %s", b.Executor, b.Key)
 		} else if err != nil {
 			return err
@@ -82,11 +83,11 @@ func (s *Store) CheckFrames(ctx context.Context, b run.FrameBatch) (known bool, 
 	return known, err
 }
 
-// logEnd is how the stored log of a dispatch ends.
+// logEnd is the end of the stored log of a dispatch.
 type logEnd struct {
-	frame  int64 // the last one; 0: none is stored
+	frame  int64 // number of the last frame; 0: none is stored
 	packed bool
-	// room is what is left of the budget; not valid: there is no bound.
+	// room is the rest of the budget; not valid means that there is no bound.
 	room sql.NullInt64
 }
 
@@ -99,8 +100,9 @@ func (t *tx) logEnd(ctx context.Context, k run.Key) (e logEnd, err error) {
 	return e, err
 }
 
-// follows checks that a batch follows the end of its log, from whose room it
-// takes what it costs. known says that it is stored already, or came too late.
+// follows checks that a batch follows the end of its log, and subtracts its
+// cost from the log's remaining budget. known reports that the batch is stored
+// already, or came too late.
 func (t *tx) follows(ctx context.Context, b run.FrameBatch, e *logEnd) (known bool, err error) {
 	k, first, last := b.Key, b.Frames[0].N, b.Frames[len(b.Frames)-1].N
 	switch {
@@ -124,7 +126,7 @@ func (t *tx) follows(ctx context.Context, b run.FrameBatch, e *logEnd) (known bo
 	return false, nil
 }
 
-// insertBatch notes a batch. known says that it was noted before.
+// insertBatch records a batch. known reports that it was recorded before.
 func (t *tx) insertBatch(ctx context.Context, b run.FrameBatch) (known bool, err error) {
 	k, first, last := b.Key, b.Frames[0].N, b.Frames[len(b.Frames)-1].N
 	log, err := t.logEnd(ctx, k)
@@ -136,7 +138,7 @@ func (t *tx) insertBatch(ctx context.Context, b run.FrameBatch) (known bool, err
 		switch {
 		case known && last <= stored: // sent again
 			err = t.discardUnnamed(ctx, k, first)
-		case known: // too late for what went long ago
+		case known: // too late for a log that has expired
 			err = t.discard(ctx, records.GarbageBatch{Key: k, Frame: first})
 		}
 		return known, err
@@ -154,7 +156,7 @@ func (t *tx) insertBatch(ctx context.Context, b run.FrameBatch) (known bool, err
 	}
 	n, err := done.RowsAffected()
 	if err != nil || n == 0 {
-		return true, err // 0: the same batch was sent twice at once
+		return true, err // 0: the same batch was sent twice at the same time
 	}
 	switch {
 	case end && first == 1 && outline.Bytes() <= run.PackAlone:
@@ -167,7 +169,7 @@ func (t *tx) insertBatch(ctx context.Context, b run.FrameBatch) (known bool, err
 	return false, nil
 }
 
-// tells reports whether frames tell more than output.
+// tells reports whether frames change more than the log: steps or outputs.
 func tells(frames []run.Frame) bool {
 	for _, f := range frames {
 		switch f.Kind {
@@ -179,9 +181,9 @@ func tells(frames []run.Frame) bool {
 	return false
 }
 
-// missed reports whether a task runs and has a reason: its executor was out of
-// contact, as nothing else is said of a task that runs. It does so as well where
-// the frames come from another member of the executor's set.
+// missed reports whether a running task has a reason: its executor was out of
+// contact, the only reason that a running task can have. It also returns true
+// if another member of the executor's set sent the frames.
 func (t *tx) missed(ctx context.Context, b run.FrameBatch) (bool, error) {
 	var is bool
 	k := b.Key
@@ -190,9 +192,9 @@ func (t *tx) missed(ctx context.Context, b run.FrameBatch) (bool, error) {
 	return is, err
 }
 
-// applyFrames writes what frames tell about the steps and outputs of a task,
-// if they are of its newest dispatch and it is not final. They tell as well
-// that its executor is in contact.
+// applyFrames writes the steps and outputs in frames of a task's newest
+// dispatch, if the task is not final. Frames also show that its executor is in
+// contact.
 func (t *tx) applyFrames(ctx context.Context, b run.FrameBatch) error {
 	was, err := t.lockRun(ctx, b.Key.Run)
 	if err != nil {
@@ -206,7 +208,8 @@ func (t *tx) applyFrames(ctx context.Context, b run.FrameBatch) error {
 	case x.attempt != b.Key.Attempt || x.dispatch != b.Key.Dispatch:
 		return nil
 	case x.status.Final():
-		// An executor that lost the gateway completes first, and ships on.
+		// An executor that lost the gateway completes the task first, and
+		// appends frames later.
 		return t.lateOutputs(ctx, was, b)
 	}
 	var steps []run.StepResult
@@ -252,7 +255,7 @@ func stepsAfter(steps []run.StepResult, f run.Frame) []run.StepResult {
 	return steps
 }
 
-// outputsOf returns what frames put out.
+// outputsOf returns the outputs in frames.
 func outputsOf(frames []run.Frame) map[string]string {
 	outputs := make(map[string]string)
 	for _, f := range frames {
@@ -263,8 +266,8 @@ func outputsOf(frames []run.Frame) map[string]string {
 	return outputs
 }
 
-// lateOutputs takes the outputs of a task that is final, unless its last frame
-// came before. All else is told by its result.
+// lateOutputs saves the outputs of a task that is final, unless its last frame
+// came before. All else is in its result.
 func (t *tx) lateOutputs(ctx context.Context, r *runRow, b run.FrameBatch) error {
 	outputs := outputsOf(b.Frames)
 	if len(outputs) == 0 {
@@ -282,8 +285,8 @@ func (t *tx) lateOutputs(ctx context.Context, r *runRow, b run.FrameBatch) error
 	return t.saveRun(ctx, r, r.clone())
 }
 
-// outputsWith returns the outputs that a dispatch has put out together with more
-// of them. Errors: too_large.
+// outputsWith returns the outputs of a dispatch merged with more outputs.
+// Errors: too_large.
 func (t *tx) outputsWith(ctx context.Context, k run.Key, more map[string]string) (map[string]string, error) {
 	if len(more) == 0 {
 		return nil, nil
@@ -302,7 +305,7 @@ func (t *tx) outputsWith(ctx context.Context, k run.Key, more map[string]string)
 	return all, run.CheckOutputs(all)
 }
 
-// saveOutputs adds outputs to those that the dispatch has put out.
+// saveOutputs adds outputs to those of the dispatch.
 func (t *tx) saveOutputs(ctx context.Context, k run.Key, outputs map[string]string) error {
 	all, err := t.outputsWith(ctx, k, outputs)
 	if err != nil {
@@ -321,7 +324,7 @@ func (t *tx) saveOutputs(ctx context.Context, k run.Key, outputs map[string]stri
 // Batches implements records.Store.
 func (s *Store) Batches(ctx context.Context, id run.ID, task, attempt int, after records.BatchRef) ([]records.Batch, error) {
 	var out []records.Batch
-	err := s.read(ctx, "listing the log of a task", func(q Querier) error {
+	err := s.read(ctx, "list the log of a task", func(q Querier) error {
 		out = nil
 		if attempt == 0 {
 			x, err := taskNumbered(ctx, q, id, task)

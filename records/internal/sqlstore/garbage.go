@@ -7,19 +7,19 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// objectOf is the number under which the row b of log_batches has its bytes, in
-// the column first_frame of garbage: the first frame of a batch, and of a packed
-// log its last, below 0.
+// objectOf is the value of the column first_frame of garbage for the row b of
+// log_batches: the first frame of a batch, or the negated last frame of a
+// packed log.
 const objectOf = `CASE WHEN b.packed THEN -b.last_frame ELSE b.first_frame END`
 
-// discardLogs notes the bytes that nobody needs any more once a run has no
-// logs. Bytes of its own stay where a run that was made of it kept them, and
-// bytes that it kept from a run that is gone go with the last one that names
+// discardLogs records as garbage the bytes that have no reference once a run
+// has no logs. Its own bytes stay if a run that restarted it kept them. Bytes
+// that it kept from a deleted run are removed with the last run that refers to
 // them.
 func (t *tx) discardLogs(ctx context.Context, id run.ID) error {
 	t.commit.Garbage = true
 	if t.dialect.LockSharing != "" {
-		// Two that name the same bytes must see each other go.
+		// Two deletions that refer to the same bytes must see each other.
 		var shares bool
 		if err := t.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM log_batches WHERE run_id = ? AND source_run <> '')
 			OR EXISTS (SELECT 1 FROM log_batches WHERE source_run = ? AND source_run <> '')`, id, id).Scan(&shares); err != nil {
@@ -47,7 +47,7 @@ func (t *tx) discardLogs(ctx context.Context, id run.ID) error {
 	return err
 }
 
-// lockSharing keeps others from changing whose bytes are whose.
+// lockSharing keeps others from changing which runs share bytes.
 func (t *tx) lockSharing(ctx context.Context) error {
 	if t.dialect.LockSharing == "" {
 		return nil
@@ -56,7 +56,7 @@ func (t *tx) lockSharing(ctx context.Context) error {
 	return err
 }
 
-// discard notes one piece of a log.
+// discard records one piece of a log as garbage.
 func (t *tx) discard(ctx context.Context, g records.GarbageBatch) error {
 	t.commit.Garbage = true
 	_, err := t.Exec(ctx, `INSERT INTO garbage (run_id, task, attempt, dispatch, first_frame) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
@@ -64,8 +64,8 @@ func (t *tx) discard(ctx context.Context, g records.GarbageBatch) error {
 	return err
 }
 
-// discardUnnamed notes the object of a batch that was sent again, unless a row
-// names it: once its log was packed, no row ever will.
+// discardUnnamed records as garbage the object of a batch that was sent again,
+// unless a row refers to it: once its log is packed, no row ever will.
 func (t *tx) discardUnnamed(ctx context.Context, k run.Key, first int64) error {
 	var named bool
 	if err := t.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM log_batches WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ?
@@ -85,7 +85,7 @@ func garbageNumber(g records.GarbageBatch) int64 {
 // TakeGarbage implements records.Store.
 func (s *Store) TakeGarbage(ctx context.Context, n int) ([]records.GarbageBatch, error) {
 	var out []records.GarbageBatch
-	err := s.read(ctx, "reading what may be removed", func(q Querier) error {
+	err := s.read(ctx, "read garbage", func(q Querier) error {
 		out = nil
 		return each(ctx, q, func(row scanner) error {
 			var g records.GarbageBatch
@@ -102,7 +102,7 @@ func (s *Store) TakeGarbage(ctx context.Context, n int) ([]records.GarbageBatch,
 
 // DoneGarbage implements records.Store.
 func (s *Store) DoneGarbage(ctx context.Context, done []records.GarbageBatch) error {
-	return s.write(ctx, "forgetting what was removed", func(t *tx) error {
+	return s.write(ctx, "delete collected garbage", func(t *tx) error {
 		for _, g := range done {
 			if _, err := t.Exec(ctx, `DELETE FROM garbage WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ? AND first_frame = ?`,
 				g.Key.Run, g.Key.Task, g.Key.Attempt, g.Key.Dispatch, garbageNumber(g)); err != nil {

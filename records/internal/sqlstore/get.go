@@ -12,7 +12,7 @@ import (
 // GetRun implements records.Store.
 func (s *Store) GetRun(ctx context.Context, id run.ID, tokenFor ...string) (run.Run, error) {
 	var out run.Run
-	err := s.read(ctx, "reading a run", func(q Querier) error {
+	err := s.read(ctx, "read a run", func(q Querier) error {
 		var err error
 		if out, err = summary(ctx, q, id); err != nil {
 			return err
@@ -45,7 +45,7 @@ func (s *Store) GetRun(ctx context.Context, id run.ID, tokenFor ...string) (run.
 // GetSummary implements records.Store.
 func (s *Store) GetSummary(ctx context.Context, id run.ID) (run.Run, error) {
 	var out run.Run
-	err := s.read(ctx, "reading a run", func(q Querier) error {
+	err := s.read(ctx, "read a run", func(q Querier) error {
 		var err error
 		out, err = summary(ctx, q, id)
 		return err
@@ -56,7 +56,7 @@ func (s *Store) GetSummary(ctx context.Context, id run.ID) (run.Run, error) {
 // GetTask implements records.Store.
 func (s *Store) GetTask(ctx context.Context, id run.ID, name string) (run.Task, error) {
 	var out run.Task
-	err := s.read(ctx, "reading a task", func(q Querier) error {
+	err := s.read(ctx, "read a task", func(q Querier) error {
 		row, err := taskNamed(ctx, q, id, name)
 		if run.CodeOf(err) == run.CodeNotFound {
 			if _, runErr := summary(ctx, q, id); runErr != nil {
@@ -127,8 +127,8 @@ func taskSpec(ctx context.Context, q Querier, id run.ID, node int) (*run.TaskSpe
 	return spec, unmarshal(text, spec)
 }
 
-// addFindings fills in the outputs and approvals of tasks that are in the
-// order of their numbers. where narrows down the tasks.
+// addFindings fills in the outputs and approvals of tasks, which are ordered by
+// number. where narrows down the tasks.
 func addFindings(ctx context.Context, q Querier, id run.ID, tasks []run.Task, where string, args []any) error {
 	find := func(number int) *run.Task {
 		i, ok := slices.BinarySearchFunc(tasks, number, func(t run.Task, n int) int { return t.Number - n })
@@ -146,7 +146,7 @@ func addFindings(ctx context.Context, q Querier, id run.ID, tasks []run.Task, wh
 		}
 		t := find(number)
 		if t.Attempt != attempt || t.Dispatch != dispatch {
-			return nil // left by an earlier dispatch
+			return nil // of an earlier dispatch
 		}
 		return unmarshal(text, &t.Outputs)
 	}, `SELECT task, attempt, dispatch, outputs FROM task_outputs WHERE run_id = ?`+where, args...); err != nil {

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// grantBatch bounds the runs that are let in by one transaction.
+	// grantBatch bounds the runs that one transaction admits.
 	grantBatch = 50
-	// linePage is how many of those who wait are looked at at once.
+	// linePage is how many waiting runs one query reads.
 	linePage = 200
 )
 
@@ -19,7 +19,7 @@ const (
 func (s *Store) Grant(ctx context.Context, name string) ([]run.ID, bool, error) {
 	var granted []run.ID
 	more := false
-	err := s.write(ctx, "granting slots of a change group", func(t *tx) error {
+	err := s.write(ctx, "grant slots of a change group", func(t *tx) error {
 		granted, more = nil, false
 		line, err := t.next(ctx, name)
 		if err != nil || len(line) == 0 {
@@ -59,15 +59,15 @@ func (s *Store) Grant(ctx context.Context, name string) ([]run.ID, bool, error) 
 	return granted, more, err
 }
 
-// next returns the first of those who wait in a group that may be let in, in
-// order, up to grantBatch. Nothing is locked yet: so who is let in must be
-// looked at again, and whatever changes meanwhile has the group looked at again.
+// next returns the first waiting runs of a group that may be admitted, in
+// order, up to grantBatch. It locks nothing, so the caller must check each run
+// again under locks. A change meanwhile enqueues another grant for the group.
 func (t *tx) next(ctx context.Context, name string) ([]spot, error) {
 	k := knowledge{limits: make(map[string]int), holding: make(map[string]int), full: make(map[string]bool)}
 	if err := k.learn(ctx, t, name); err != nil {
 		return nil, err
 	}
-	left := -1 // of those who may be let in by this group
+	left := -1 // how many runs the group itself may still admit
 	if k.limits[name] > 0 {
 		left = max(0, k.limits[name]-k.holding[name])
 	}
@@ -93,16 +93,16 @@ func (t *tx) next(ctx context.Context, name string) ([]spot, error) {
 	return out, nil
 }
 
-// knowledge is what is known of groups while a line is gone through.
+// knowledge caches the states of groups while a queue is read.
 type knowledge struct {
 	limits  map[string]int
-	holding map[string]int // of those with a limit
-	// full has those that let nobody in who comes later: the order is the same
-	// in all lines.
+	holding map[string]int // of groups with a limit
+	// full holds the groups that admit no later run: the order is the same in
+	// all queues.
 	full map[string]bool
 }
 
-// fitting returns those of a page who may be let in, up to grantBatch.
+// fitting returns the runs of a page that may be admitted, up to grantBatch.
 func (t *tx) fitting(ctx context.Context, page []spot, k *knowledge) ([]spot, error) {
 	ids := make([]run.ID, len(page))
 	for i := range page {
@@ -128,7 +128,7 @@ func (t *tx) fitting(ctx context.Context, page []spot, k *knowledge) ([]spot, er
 	return out, nil
 }
 
-// fits reports whether groups let a run in at its spot.
+// fits reports whether groups admit a run with its queue key.
 func (k *knowledge) fits(ctx context.Context, q Querier, groups []string, at spot) (bool, error) {
 	if slices.ContainsFunc(groups, func(name string) bool { return k.full[name] }) {
 		return false, nil
@@ -152,8 +152,8 @@ func (k *knowledge) fits(ctx context.Context, q Querier, groups []string, at spo
 	return fits, nil
 }
 
-// learn reads the limit of a group that is not known yet, and how many runs
-// hold a slot of it if it has one.
+// learn reads the limit of a group that is not cached, and, if it has one, how
+// many runs hold a slot of it.
 func (k *knowledge) learn(ctx context.Context, q Querier, name string) error {
 	if _, known := k.limits[name]; known {
 		return nil
@@ -171,7 +171,7 @@ func (k *knowledge) learn(ctx context.Context, q Querier, name string) error {
 	return err
 }
 
-// linePageAfter returns up to n of those who wait in a group, after a spot.
+// linePageAfter returns up to n runs that wait in a group, after a queue key.
 func linePageAfter(ctx context.Context, q Querier, name string, after *spot, n int) ([]spot, error) {
 	where, args := ``, []any{name}
 	if after != nil {
@@ -188,8 +188,8 @@ func linePageAfter(ctx context.Context, q Querier, name string, after *spot, n i
 	return page, err
 }
 
-// letWaiting lets a run in that waited at its spot, if it still does and may
-// be, and tells its workflow. The run and its groups are locked.
+// letWaiting admits a waiting run, if it still waits and its groups have slots,
+// and notifies its workflow. The run and its groups are locked.
 func (t *tx) letWaiting(ctx context.Context, was *runRow, at spot, groups []string) (bool, error) {
 	if was == nil || was.phase != run.PhaseQueued {
 		return false, nil
@@ -213,7 +213,7 @@ func (t *tx) letWaiting(ctx context.Context, was *runRow, at spot, groups []stri
 	return true, t.tell(ctx, r.id, records.OutboxAdmit, 0)
 }
 
-// letIn gives a run its slots and makes it running.
+// letIn grants a run its slots and makes it running.
 func (t *tx) letIn(ctx context.Context, r *runRow) error {
 	r.phase, r.started, r.admitted = run.PhaseRunning, t.now, true
 	t.emit(r.event(t.now))

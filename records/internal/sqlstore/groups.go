@@ -11,7 +11,7 @@ import (
 // Groups implements records.Store.
 func (s *Store) Groups(ctx context.Context, q run.GroupQuery) (run.GroupPage, error) {
 	var page run.GroupPage
-	err := s.read(ctx, "counting the runs of groups", func(tx Querier) error {
+	err := s.read(ctx, "count the runs of groups", func(tx Querier) error {
 		page = run.GroupPage{Groups: []run.Group{}}
 		paths := q.Paths
 		if len(paths) == 0 {
@@ -40,8 +40,8 @@ func (s *Store) Groups(ctx context.Context, q run.GroupQuery) (run.GroupPage, er
 	return page, err
 }
 
-// pathsBelow returns up to n paths that have runs, by one look at the index for
-// each: to read all runs for their paths would cost what is stored.
+// pathsBelow returns up to n paths that have runs, with one index lookup each.
+// Reading the paths of all runs would cost as much as there are runs.
 func pathsBelow(ctx context.Context, q Querier, of run.GroupQuery, n int) (paths []string, err error) {
 	look := func(where string, args ...any) (found bool, err error) {
 		var path string
@@ -58,7 +58,8 @@ func pathsBelow(ctx context.Context, q Querier, of run.GroupQuery, n int) (paths
 	if all {
 		low, high = after, "0" // '0' follows '/', with which all paths begin
 	} else if after < under {
-		// It is apart from what is below it: "/a-b" is between "/a" and "/a/b".
+		// The path itself is not adjacent to those below it: "/a-b" is between
+		// "/a" and "/a/b".
 		if _, err := look(`group_path = ?`, under); err != nil {
 			return nil, err
 		}
@@ -86,7 +87,7 @@ func group(ctx context.Context, q Querier, given string) (run.Group, error) {
 		if err := row.Scan(&phase, &n); err != nil {
 			return err
 		}
-		switch phase { //nolint:exhaustive // no others are asked for
+		switch phase { // the query selects no others
 		case run.PhaseQueued:
 			g.Queued = n
 		case run.PhaseRunning:

@@ -6,9 +6,9 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Hub wakes those who wait for a run to change, within this process. Signals
-// are coalesced: one that nobody has taken yet stands for all that follow.
-// It is safe for concurrent use.
+// Hub wakes the goroutines of this process that wait for a run to change.
+// Signals are coalesced: a signal that was not received yet stands for all that
+// follow. It is safe for concurrent use.
 type Hub struct {
 	wanted  chan struct{}
 	outbox  chan struct{}
@@ -16,14 +16,14 @@ type Hub struct {
 	packing chan struct{}
 
 	mu       sync.Mutex
-	watchers map[run.ID]map[*watcher]struct{} // "" has those of any run
+	watchers map[run.ID]map[*watcher]struct{} // "" holds the watchers of all runs
 	count    int
-	outboxed bool // somebody has asked for the outbox channel
+	outboxed bool // a caller has requested the outbox channel
 }
 
 type watcher struct{ signal chan struct{} }
 
-// NewHub returns a Hub that nobody waits at.
+// NewHub returns a Hub without watchers.
 func NewHub() *Hub {
 	return &Hub{
 		wanted:   make(chan struct{}, 1),
@@ -34,8 +34,8 @@ func NewHub() *Hub {
 	}
 }
 
-// Watch returns a channel that is signalled after changes of the run, or of
-// any run where id is "".
+// Watch returns a channel that is signalled after changes of the run, or of any
+// run if id is "".
 func (h *Hub) Watch(id run.ID) (signal <-chan struct{}, stop func()) {
 	w := &watcher{signal: make(chan struct{}, 1)}
 	h.mu.Lock()
@@ -68,17 +68,17 @@ func (h *Hub) OutboxWake() <-chan struct{} {
 	return h.outbox
 }
 
-// Waited reports whether anybody waits for anything.
+// Waited reports whether the hub has watchers.
 func (h *Hub) Waited() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.count > 0 || h.outboxed
 }
 
-// Wanted is signalled when somebody begins to wait.
+// Wanted is signalled when a watcher is added.
 func (h *Hub) Wanted() <-chan struct{} { return h.wanted }
 
-// Signal wakes those who wait for one of the runs, or for any.
+// Signal wakes the watchers of the runs, and those of all runs.
 func (h *Hub) Signal(runs ...run.ID) {
 	if len(runs) == 0 {
 		return
@@ -94,7 +94,7 @@ func (h *Hub) Signal(runs ...run.ID) {
 	wake(h.watchers[""])
 }
 
-// SignalAll wakes everybody: what has changed is not known.
+// SignalAll wakes all watchers, after changes that are not known.
 func (h *Hub) SignalAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

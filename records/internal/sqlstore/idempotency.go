@@ -12,8 +12,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// recall takes an idempotency key, and returns the run that it has made
-// already, "" if none. Of two at a time the second waits for the first.
+// recall reserves an idempotency key, and returns the run that it has created
+// already, "" if none. Of two concurrent calls the second waits for the first.
 func (t *tx) recall(ctx context.Context, k records.IdempotencyKey) (run.ID, error) {
 	if k.Key == "" {
 		return "", nil
@@ -42,18 +42,18 @@ func (t *tx) recall(ctx context.Context, k records.IdempotencyKey) (run.ID, erro
 	return id, nil
 }
 
-// forgottenKeys is how many expired keys go with each new one: more than one,
-// so that they become fewer.
+// forgottenKeys is how many expired keys are deleted with each new one: more
+// than one, so that their number shrinks.
 const forgottenKeys = 10
 
-// forgetKeys removes some of the keys that have expired.
+// forgetKeys deletes some of the expired keys.
 func (t *tx) forgetKeys(ctx context.Context, expired int64) error {
 	_, err := t.Exec(ctx, `DELETE FROM idempotency WHERE (subject, name) IN (
 		SELECT subject, name FROM idempotency WHERE at <= ? ORDER BY at LIMIT ?`+t.dialect.SkipLocked+`)`, expired, forgottenKeys)
 	return err
 }
 
-// remember notes the run that a key has made.
+// remember stores the run that a key has created.
 func (t *tx) remember(ctx context.Context, k records.IdempotencyKey, id run.ID) error {
 	if k.Key == "" {
 		return nil
@@ -62,17 +62,17 @@ func (t *tx) remember(ctx context.Context, k records.IdempotencyKey, id run.ID) 
 	return err
 }
 
-// replay returns the run that a key has made before.
+// replay returns the run that a key has created before.
 func (s *Store) replay(ctx context.Context, id run.ID) (run.Run, error) {
 	r, err := s.GetRun(ctx, id)
 	if run.CodeOf(err) == run.CodeNotFound {
-		return run.Run{}, run.Errorf(run.CodeConflict, "run %s, which this idempotency key made, was deleted; use a new key for a new run", id)
+		return run.Run{}, run.Errorf(run.CodeConflict, "run %s, which this idempotency key created, was deleted; use a new key for a new run", id)
 	}
 	r.Replayed = true
 	return r, err
 }
 
-// salted hides a digest: requests hold secrets, which may be short.
+// salted hides a digest, because requests hold secrets, which may be short.
 func salted(salt, digest string) string {
 	sum := sha256.Sum256([]byte(salt + ":" + digest))
 	return hex.EncodeToString(sum[:])

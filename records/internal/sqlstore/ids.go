@@ -11,16 +11,16 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// nextID makes the id of a run created at the time after the run last of the
-// same group root. It is greater than last, even within one millisecond or
-// where the clock went back, unless the time was given by the caller (fixed)
-// and lies before last.
+// nextID returns the id of a run created at the time, after the run last of the
+// same group root. It is greater than last, even within one millisecond or if
+// the clock went back, unless the caller gave the time (fixed) and it is before
+// last.
 func nextID(last run.ID, at time.Time, fixed bool) (run.ID, error) {
 	ms := ulid.Timestamp(at)
 	if last != "" {
 		before, err := ulid.ParseStrict(strings.ToUpper(string(last)))
 		if err != nil {
-			return "", fmt.Errorf("reading the last run id %q: %w", last, err)
+			return "", fmt.Errorf("parse the last run id %q: %w", last, err)
 		}
 		if ms == before.Time() || (ms < before.Time() && !fixed) {
 			return lower(successor(before)), nil
@@ -28,12 +28,12 @@ func nextID(last run.ID, at time.Time, fixed bool) (run.ID, error) {
 	}
 	id, err := ulid.New(ms, rand.Reader)
 	if err != nil {
-		return "", fmt.Errorf("making a run id: %w", err)
+		return "", fmt.Errorf("create run id: %w", err)
 	}
 	return lower(id), nil
 }
 
-// successor is the next greater id.
+// successor returns the next greater id.
 func successor(id ulid.ULID) ulid.ULID {
 	for i := len(id) - 1; i >= 0; i-- {
 		id[i]++
@@ -50,13 +50,13 @@ func lower(id ulid.ULID) run.ID { return run.ID(strings.ToLower(id.String())) }
 func idTime(id run.ID) (time.Time, error) {
 	u, err := ulid.ParseStrict(strings.ToUpper(string(id)))
 	if err != nil {
-		return time.Time{}, fmt.Errorf("reading the run id %q: %w", id, err)
+		return time.Time{}, fmt.Errorf("parse run id %q: %w", id, err)
 	}
 	return u.Timestamp(), nil
 }
 
-// idBound returns the least, or the greatest, id that a run created in the
-// millisecond of the time can have.
+// idBound returns the least, or the greatest, id of a run created in the
+// millisecond of the time.
 func idBound(at time.Time, greatest bool) run.ID {
 	var id ulid.ULID
 	ms := max(0, at.UnixMilli())
@@ -71,8 +71,8 @@ func idBound(at time.Time, greatest bool) run.ID {
 	return lower(id)
 }
 
-// groupPrefixes returns the paths by which a group is found: its own and those
-// above it; the root is "".
+// groupPrefixes returns the paths by which lists find a group: its own and
+// those above it. The root is "".
 func groupPrefixes(group string) []string {
 	prefixes := []string{""}
 	for i := 1; i < len(group); i++ {

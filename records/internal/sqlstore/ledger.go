@@ -23,7 +23,7 @@ func scanLedger(row scanner) (records.LedgerRow, error) {
 	return r, err
 }
 
-// values are those of ledgerColumns without the number.
+// ledgerValues returns the values of ledgerColumns without the number.
 func ledgerValues(r records.LedgerRow) []any {
 	return []any{
 		r.Instance, r.Request, r.Told, r.Cause, r.State, clip(r.Why), r.Reason, r.Executor, r.Uses, r.Failures,
@@ -34,7 +34,7 @@ func ledgerValues(r records.LedgerRow) []any {
 
 // FleetInstances implements records.Store.
 func (s *Store) FleetInstances(ctx context.Context, name string, gone bool) (out []run.FleetInstance, err error) {
-	err = s.read(ctx, "listing the instances of a fleet", func(q Querier) error {
+	err = s.read(ctx, "list the instances of a fleet", func(q Querier) error {
 		out = nil
 		f, err := readFleet(ctx, q, s.keys, name, "")
 		if err != nil {
@@ -97,12 +97,13 @@ func fleetExecutors(ctx context.Context, q Querier, f *fleetRow, now int64) ([]r
 			out[i].Tasks = n
 		}
 		return err
-		// Their pools, and not that of the fleet: it may have been changed since.
+		// These are the executors' pools, since the fleet's pool may have
+		// changed.
 	}, `SELECT executor, count(*) FROM tasks WHERE pool IN (SELECT pool FROM executors WHERE fleet = ? AND NOT removed)
 		AND status IN ('queued', 'running') AND status = 'running' GROUP BY executor`, f.Name)
 }
 
-// quotaShares returns what the other fleets of a fleet's quota have.
+// quotaShares returns the use of a fleet's quota by other fleets.
 func (s *Store) quotaShares(ctx context.Context, q Querier, f *fleetRow) ([]records.QuotaShare, error) {
 	shares := map[string]records.QuotaShare{}
 	if err := each(ctx, q, func(row scanner) error {
@@ -136,7 +137,7 @@ func (s *Store) quotaShares(ctx context.Context, q Querier, f *fleetRow) ([]reco
 
 // ChangeFleet implements records.Store.
 func (s *Store) ChangeFleet(ctx context.Context, name string, c records.FleetChanges) (written []int, err error) {
-	err = s.write(ctx, "changing a fleet", func(t *tx) error {
+	err = s.write(ctx, "change a fleet", func(t *tx) error {
 		written = nil
 		c := c
 		if c.Room != nil {
@@ -212,7 +213,7 @@ func (t *tx) addLedger(ctx context.Context, f *fleetRow, c records.FleetChanges,
 		}
 	}
 	for _, change := range c.Add {
-		if change.Instance != "" { // nobody knows a machine twice
+		if change.Instance != "" { // one row per machine
 			var known bool
 			if err := t.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM fleet_instances WHERE fleet = ? AND instance = ? AND state <> 'gone')`,
 				f.Name, change.Instance).Scan(&known); err != nil {
@@ -233,7 +234,7 @@ func (t *tx) addLedger(ctx context.Context, f *fleetRow, c records.FleetChanges,
 	return err
 }
 
-// noteFleet writes what is not of rows.
+// noteFleet writes the changes that are not of rows.
 func (t *tx) noteFleet(ctx context.Context, name string, c records.FleetChanges) error {
 	if c.Status != nil {
 		text, err := marshal(c.Status)

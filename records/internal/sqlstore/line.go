@@ -7,27 +7,27 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// standing ends every condition on the places in a line: with it SQLite too
-// sees that the index without those who are done will do.
+// standing ends every condition on queues, so that SQLite too uses the partial
+// index without slots in state done.
 const standing = ` AND state <> 'done'`
 
-// spot is a place in the lines of all groups of a run.
+// spot is the queue key of a run: its order in the queues of all its groups.
 type spot struct {
 	id       run.ID
 	priority int
 	since    int64
 }
 
-// busy is a group that does not let a run in.
+// busy is a group that does not admit a run.
 type busy struct {
 	*groupRow
 	holding int
-	before  int // waiting before the run, at most as many as the group has slots
+	before  int // runs that wait ahead of the run, at most as many as the group has slots
 }
 
-// busyFor reports how a locked group stands for a run at its spot: whether
-// those that hold a slot and those that wait before it leave none for it. So
-// nobody overtakes, and somebody always is next.
+// busyFor reports whether a locked group is busy for a run with its queue key:
+// whether the runs that hold a slot and those that wait ahead leave no slot for
+// it. So no run overtakes, and one run is always next.
 func (t *tx) busyFor(ctx context.Context, name string, s spot) (busy, bool, error) {
 	b := busy{groupRow: t.groups[name]}
 	if b.maxRunning == 0 {
@@ -47,15 +47,16 @@ func holding(ctx context.Context, q Querier, name string) (n int, err error) {
 	return n, err
 }
 
-// before counts the runs that wait in a group before a spot, up to most.
+// before counts the runs that wait in a group ahead of a queue key, up to
+// limit.
 func before(ctx context.Context, q Querier, name string, s spot, most int) (n int, err error) {
 	err = q.QueryRow(ctx, `SELECT count(*) FROM (SELECT 1 FROM run_changegroups WHERE name = ? AND state = 'waiting'`+standing+`
 		AND (priority, since, run_id) < (?, ?, ?) LIMIT ?) AS line`, name, s.priority, s.since, s.id, most).Scan(&n)
 	return n, err
 }
 
-// mayEnter reports whether all of a run's groups, which are locked, let it in
-// at its spot.
+// mayEnter reports whether all of a run's groups, which are locked, admit it
+// with its queue key.
 func (t *tx) mayEnter(ctx context.Context, groups []string, s spot) (bool, error) {
 	for _, name := range groups {
 		if _, is, err := t.busyFor(ctx, name, s); err != nil || is {
@@ -65,21 +66,22 @@ func (t *tx) mayEnter(ctx context.Context, groups []string, s spot) (bool, error
 	return true, nil
 }
 
-// stand writes how a run stands in its groups, from a moment on.
+// stand writes the slot state of a run in its groups, with the time since when
+// it holds.
 func (t *tx) stand(ctx context.Context, id run.ID, p place, since int64) error {
 	_, err := t.Exec(ctx, `UPDATE run_changegroups SET state = ?, since = ? WHERE run_id = ?`, p, since, id)
 	return err
 }
 
-// tick returns the time of the transaction, each time a little later: so those
-// who get a slot together stay in the order in which they got it.
+// tick returns the time of the transaction, increased by 1 ns with each call,
+// so that runs that get a slot together keep their order.
 func (t *tx) tick() int64 {
 	t.ticks++
 	return t.now + t.ticks - 1
 }
 
-// leave gives back what a run held or waited for in its groups, which are
-// locked, as it becomes final. Those who wait are told.
+// leave releases the slots that a final run held or waited for in its groups,
+// which are locked. It enqueues grants for the runs that wait.
 func (t *tx) leave(ctx context.Context, id run.ID, groups []string) error {
 	if len(groups) == 0 {
 		return nil
@@ -99,7 +101,7 @@ func (t *tx) leave(ctx context.Context, id run.ID, groups []string) error {
 	return nil
 }
 
-// tellWaiters has a group's slots granted, if anybody waits for one.
+// tellWaiters enqueues a grant for a group if a run waits in it.
 func (t *tx) tellWaiters(ctx context.Context, name string) error {
 	var waits bool
 	if err := t.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM run_changegroups WHERE name = ? AND state = 'waiting'`+standing+`)`, name).

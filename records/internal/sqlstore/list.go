@@ -23,7 +23,7 @@ func (s *Store) ListRuns(ctx context.Context, q run.ListQuery) (run.Page, error)
 		limit = defaultLimit
 	}
 	var page run.Page
-	err = s.read(ctx, "listing runs", func(tx Querier) error {
+	err = s.read(ctx, "list runs", func(tx Querier) error {
 		page = run.Page{}
 		var err error
 		if page.Token, err = readToken(ctx, tx, q.TokenFor); err != nil {
@@ -41,7 +41,7 @@ func (s *Store) ListRuns(ctx context.Context, q run.ListQuery) (run.Page, error)
 		if more {
 			runs = runs[:limit]
 		}
-		back := false // whether there is something on the other side
+		back := false // whether there are runs in the other direction
 		if at.id != "" {
 			if back, err = way.any(ctx, tx, cursor{id: at.id, back: !at.back, inclusive: true}); err != nil {
 				return err
@@ -66,8 +66,8 @@ func (s *Store) ListRuns(ctx context.Context, q run.ListQuery) (run.Page, error)
 	return page, err
 }
 
-// maxValues is how many groups, change groups and annotations a query may
-// name each: what it costs grows with them.
+// maxValues bounds how many groups, change groups and annotations a query may
+// name each, since its cost grows with them.
 const maxValues = 100
 
 func checkSize(q run.ListQuery) error {

@@ -10,10 +10,11 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// allTasks stands for all tasks of a run in expired_logs.
+// allTasks is the task number in expired_logs that stands for all tasks of a
+// run.
 const allTasks = -1
 
-// expireLook is how many runs are looked at in one snapshot.
+// expireLook is how many runs one snapshot reads.
 const expireLook = 200
 
 // ExpireLogs implements records.Logs.
@@ -29,7 +30,7 @@ func (s *Store) ExpireLogs(ctx context.Context, before time.Time, n int) (out re
 			}
 			there, bytes, err := s.expireLogs(ctx, id)
 			if run.CodeOf(err) == run.CodeNotFound || err == nil && !there {
-				continue // it was deleted, or all was that of another run
+				continue // it was deleted, or all its logs were another run's
 			}
 			if err != nil {
 				return out, err
@@ -45,17 +46,17 @@ func (s *Store) ExpireLogs(ctx context.Context, before time.Time, n int) (out re
 	return out, nil
 }
 
-// expirable returns runs with logs that ended before a time, of those after an
-// id, and how far it looked: "" is to the end.
+// expirable returns runs with logs that ended before a time, among those after
+// an id. last is the last run that it read; "" means that there are no more.
 func (s *Store) expirable(ctx context.Context, before time.Time, after run.ID) (ids []run.ID, last run.ID, err error) {
-	err = s.read(ctx, "looking for logs that have expired", func(q Querier) error {
+	err = s.read(ctx, "find expired logs", func(q Querier) error {
 		ids, last = nil, after
 		for range expireLook {
 			var created, ended int64
 			err := q.QueryRow(ctx, `SELECT id, created_at, ended_at FROM runs WHERE id = (SELECT run_id FROM log_batches WHERE run_id > ?
 				ORDER BY run_id LIMIT 1)`, last).Scan(&last, &created, &ended)
 			if errors.Is(err, sql.ErrNoRows) || err == nil && created >= before.UnixNano() {
-				last = "" // those that follow were made later still
+				last = "" // those that follow were created later still
 				return nil
 			}
 			if err != nil {
@@ -70,11 +71,11 @@ func (s *Store) expirable(ctx context.Context, before time.Time, after run.ID) (
 	return ids, last, err
 }
 
-// expireLogs removes the logs of a run that is final, also from the tasks of other
-// runs that keep them, and returns whether there were any, and how many bytes
-// they took.
+// expireLogs removes the logs of a final run, also from the tasks of other runs
+// that keep them. It returns whether there were any, and how many bytes they
+// had.
 func (s *Store) expireLogs(ctx context.Context, id run.ID) (there bool, bytes int64, err error) {
-	err = s.write(ctx, "removing the logs of a run", func(t *tx) error {
+	err = s.write(ctx, "remove the logs of a run", func(t *tx) error {
 		r, err := t.lockRun(ctx, id)
 		if err != nil {
 			return err
@@ -121,7 +122,7 @@ func logsExpired(ctx context.Context, q Querier, id run.ID, task int) (expired b
 	return expired, err
 }
 
-// keepExpired notes for tasks that a new run keeps that their logs were removed.
+// keepExpired copies to a new run which of its kept tasks have expired logs.
 func (t *tx) keepExpired(ctx context.Context, id, from run.ID, tasks []int) error {
 	for _, task := range tasks {
 		expired, err := logsExpired(ctx, t, from, task)
@@ -138,11 +139,12 @@ func (t *tx) keepExpired(ctx context.Context, id, from run.ID, tasks []int) erro
 	return nil
 }
 
-// DueLogs implements records.Due. Of a run counts what is its own, or that of a
-// run that is gone: the rest goes with its own run, which is due as well.
+// DueLogs implements records.Due. A run counts with its own logs and with those
+// it kept from deleted runs. Logs that it kept from an existing run count for
+// that run, which is due as well.
 func (s *Store) DueLogs(ctx context.Context, before time.Time, n int) (run.RetentionDue, error) {
 	out := run.RetentionDue{Kind: run.RetentionLogs}
-	err := s.read(ctx, "looking for logs that have expired", func(q Querier) error {
+	err := s.read(ctx, "find expired logs", func(q Querier) error {
 		const due = ` FROM log_batches b JOIN runs r ON r.id = b.run_id WHERE r.ended_at > 0 AND r.ended_at < ?
 			AND (b.source_run = '' OR NOT EXISTS (SELECT 1 FROM runs s WHERE s.id = b.source_run))`
 		const own = `COALESCE(SUM(CASE WHEN b.source_run = '' THEN b.bytes ELSE 0 END), 0)`

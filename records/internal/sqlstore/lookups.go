@@ -7,8 +7,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// state is what lists and counts find runs by: the phase, or the result of a
-// run that is finished.
+// state is the key by which lists and counts find runs: the phase, or the
+// result of a finished run.
 type state string
 
 func stateOf(phase run.Phase, result run.Result) state {
@@ -20,8 +20,8 @@ func stateOf(phase run.Phase, result run.Result) state {
 
 func (r *runRow) state() state { return stateOf(r.phase, r.result) }
 
-// states returns the states of the runs that have one of the phases and one
-// of the results, where none is any.
+// states returns the states of the runs that have one of the phases and one of
+// the results. An empty list matches all.
 func states(phases []run.Phase, results []run.Result) []state {
 	var out []state
 	for _, phase := range run.Phases() {
@@ -32,7 +32,8 @@ func states(phases []run.Phase, results []run.Result) []state {
 			if len(results) > 0 && !slices.Contains(results, result) {
 				continue
 			}
-			// A run that did not begin has no result. One that runs may.
+			// A run that did not begin has no result. A running one may have a
+			// result.
 			if result != run.ResultUnknown && phase != run.PhaseRunning && phase != run.PhaseFinished {
 				continue
 			}
@@ -44,8 +45,8 @@ func states(phases []run.Phase, results []run.Result) []state {
 	return out
 }
 
-// insertState, moveState and deleteState keep the rows by which lists and
-// counts find a run.
+// insertState, moveState and deleteState maintain the index rows by which lists
+// and counts find a run.
 func (t *tx) insertState(ctx context.Context, r *runRow) error {
 	prefixes := groupPrefixes(r.group)
 	var args []any

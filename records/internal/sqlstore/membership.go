@@ -6,10 +6,11 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// ofFleet decides which instance of which fleet an executor is. The gateway says
-// so by the executor's token. An executor that is an instance stays that one when it
-// registers as another or as none: else it would escape the bound of its uses,
-// and its removal with the instance. Labels prove nothing.
+// ofFleet determines which instance of which fleet an executor is. The gateway
+// reads that from the executor's token. An executor that is an instance stays
+// that instance when it registers as another or as none: else it would escape
+// the bound of its uses, and its removal with the instance. Labels prove
+// nothing.
 func (t *tx) ofFleet(ctx context.Context, e *run.Executor, known *executorRow) error {
 	kept, err := t.keepInstance(ctx, e, known)
 	if err != nil {
@@ -33,7 +34,7 @@ func (t *tx) ofFleet(ctx context.Context, e *run.Executor, known *executorRow) e
 }
 
 // keepInstance reports whether an executor stays the instance that it is.
-// Errors: conflict (it registers as another one, or for another pool).
+// Errors: conflict (it registers as another instance, or for another pool).
 func (t *tx) keepInstance(ctx context.Context, e *run.Executor, known *executorRow) (bool, error) {
 	if known == nil || known.Fleet == "" {
 		return false, nil
@@ -58,9 +59,9 @@ func (t *tx) keepInstance(ctx context.Context, e *run.Executor, known *executorR
 	return true, nil
 }
 
-// checkFleetLabel refuses an executor whose labels name a fleet of its pool that
-// it is not proven to be of. The fleet would take its machine for one without an
-// executor, and delete it under its tasks.
+// checkFleetLabel refuses an executor whose labels name a fleet of its pool to
+// which its token is not bound. The fleet would take its machine for one
+// without an executor, and delete the machine while tasks run on it.
 func (t *tx) checkFleetLabel(ctx context.Context, e *run.Executor) error {
 	name := e.Labels[run.LabelFleet]
 	if name == "" || name == e.Fleet {
@@ -85,7 +86,7 @@ func (t *tx) fleetIfAny(ctx context.Context, name string) (*fleetRow, error) {
 	return f, err
 }
 
-// wantedOf answers a sign of life.
+// wantedOf returns the reply to a renewal.
 func (t *tx) wantedOf(ctx context.Context, e *executorRow, r run.Renewal) (run.Wanted, error) {
 	w := run.Wanted{Drain: e.wanted, Fleet: e.Fleet, Instance: e.Instance}
 	if !r.Expiring || e.Fleet == "" {
@@ -96,7 +97,7 @@ func (t *tx) wantedOf(ctx context.Context, e *executorRow, r run.Renewal) (run.W
 	return w, err
 }
 
-// instanceStands reports whether a fleet has an instance, and it is not being
+// instanceStands reports whether a fleet has an instance that is not being
 // deleted.
 func instanceStands(ctx context.Context, q Querier, fleet, instance string) (stands bool, err error) {
 	err = q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM fleet_instances WHERE fleet = ? AND instance = ?

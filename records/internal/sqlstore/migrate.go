@@ -11,8 +11,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Schema brings a database to the schema of this build, and tells whether it
-// has it.
+// Schema migrates a database to the schema of this build, and checks its
+// version.
 type Schema struct {
 	provider *goose.Provider
 	version  int64 // of this build
@@ -22,23 +22,23 @@ type Schema struct {
 func NewSchema(dialect goose.Dialect, db *sql.DB, files fs.FS) (*Schema, error) {
 	folder, err := fs.Sub(files, "migrations")
 	if err != nil {
-		return nil, fmt.Errorf("reading the migrations: %w", err)
+		return nil, fmt.Errorf("read the migrations: %w", err)
 	}
 	provider, err := goose.NewProvider(dialect, db, folder, goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
 	if err != nil {
-		return nil, fmt.Errorf("reading the migrations: %w", err)
+		return nil, fmt.Errorf("read the migrations: %w", err)
 	}
 	sources := provider.ListSources()
 	return &Schema{provider: provider, version: sources[len(sources)-1].Version}, nil
 }
 
-// Migrate applies what is missing. Others that do so at the same time must be
-// kept away. Errors: not_supported where the schema is newer than this build.
+// Migrate applies the missing migrations. The caller must exclude concurrent
+// migrations. Errors: not_supported if the schema is newer than this build.
 func (s *Schema) Migrate(ctx context.Context) error {
 	have, want, err := s.provider.GetVersions(ctx)
 	switch {
 	case err != nil:
-		return fmt.Errorf("reading the schema's version: %w", err)
+		return fmt.Errorf("read the schema version: %w", err)
 	case have > want:
 		return run.Errorf(run.CodeNotSupported,
 			"the records have schema version %d, which is newer than this build's %d: use the newer build", have, want)
@@ -46,12 +46,12 @@ func (s *Schema) Migrate(ctx context.Context) error {
 		return nil
 	}
 	if _, err := s.provider.Up(ctx); err != nil {
-		return fmt.Errorf("migrating the records: %w", err)
+		return fmt.Errorf("migrate the records: %w", err)
 	}
 	return nil
 }
 
-// check returns what tells whether the schema is current.
+// check returns a function that checks whether the schema is current.
 func (s *Schema) check(ctx context.Context) func(Querier) error {
 	return func(q Querier) error {
 		var version int64

@@ -7,10 +7,10 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// observe notes what the observer is told if the transaction is committed.
+// observe queues a call of the observer for after the commit.
 func (t *tx) observe(tell func(records.Observer)) { t.observed = append(t.observed, tell) }
 
-// observeRun notes what has become of a run.
+// observeRun reports the start or end of a run.
 func (t *tx) observeRun(was, r *runRow) {
 	if r.phase == was.phase {
 		return
@@ -25,7 +25,7 @@ func (t *tx) observeRun(was, r *runRow) {
 	}
 }
 
-// observeTask notes what has become of a task since it was read.
+// observeTask reports the changes of a task since it was read.
 func (t *tx) observeTask(x *taskRow) {
 	was, pool := &x.read, x.pool
 	if x.started == t.now && x.executor != "" && (was.started != x.started || was.before(x.attempt, x.dispatch)) {
@@ -39,7 +39,7 @@ func (t *tx) observeTask(x *taskRow) {
 	x.read = x.taskState
 }
 
-// observeFrames notes a batch that was not known.
+// observeFrames reports a batch that was stored for the first time.
 func (t *tx) observeFrames(frames []run.Frame) {
 	output, lag := false, time.Duration(0)
 	for _, f := range frames {
@@ -51,8 +51,8 @@ func (t *tx) observeFrames(frames []run.Frame) {
 	t.observe(func(o records.Observer) { o.FramesStored(len(frames), output, lag) })
 }
 
-// span is the time between two moments, 0 where one of them is not known or
-// clocks disagree about their order.
+// span is the time between two moments, 0 if one of them is not known or clocks
+// disagree about their order.
 func span(from, to int64) time.Duration {
 	if from == 0 || to <= from {
 		return 0

@@ -8,10 +8,11 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// writeFor is Store.write for a call of the executor API. It refuses an executor
-// that was removed, in the transaction of the write: a removal either waits for
-// it or is seen by it. Every such call runs here or in readFor, but for
-// registration and renewal, which lock the executor themselves: see mayHold.
+// writeFor is Store.write for a call of the executor API. It refuses a removed
+// executor in the transaction of the write, so that a removal either waits for
+// the write or precedes it. Every such call uses writeFor or readFor, except
+// registration and renewal, which lock the executor themselves: see
+// checkJournal.
 func (s *Store) writeFor(ctx context.Context, doing, executor string, fn func(t *tx) error) error {
 	return s.write(ctx, doing, func(t *tx) error {
 		if err := present(ctx, t, executor, t.dialect.KeepRow); err != nil {

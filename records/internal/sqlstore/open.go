@@ -10,7 +10,7 @@ import (
 
 // OpenRuns implements records.Store.
 func (s *Store) OpenRuns(ctx context.Context, after run.ID, n int) (ids []run.ID, err error) {
-	err = s.read(ctx, "listing open runs", func(q Querier) error {
+	err = s.read(ctx, "list open runs", func(q Querier) error {
 		ids, err = queryIDs(ctx, q, `SELECT run_id FROM (
 				SELECT * FROM (SELECT run_id FROM run_states WHERE prefix = '' AND state = 'queued' AND run_id > ?`+told+` ORDER BY run_id LIMIT ?) a
 				UNION ALL
@@ -21,13 +21,13 @@ func (s *Store) OpenRuns(ctx context.Context, after run.ID, n int) (ids []run.ID
 	return ids, err
 }
 
-// told is that all there was to tell of a run was told.
+// told selects the runs without outbox rows.
 const told = ` AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.run_id = run_states.run_id)`
 
 // Stats implements records.Store.
 func (s *Store) Stats(ctx context.Context) (records.Stats, error) {
 	var out records.Stats
-	err := s.read(ctx, "counting", func(q Querier) error {
+	err := s.read(ctx, "count runs and outbox rows", func(q Querier) error {
 		out = records.Stats{OpenRuns: make(map[run.Phase]int), OpenTasks: make(map[run.Status]int)}
 		if err := each(ctx, q, func(row scanner) error {
 			var phase run.Phase

@@ -22,12 +22,12 @@ func (t *tx) tell(ctx context.Context, id run.ID, kind records.OutboxKind, task 
 
 // TakeOutbox implements records.Store.
 func (s *Store) TakeOutbox(ctx context.Context, n int, lease time.Duration) ([]records.OutboxRow, error) {
-	// Looking costs less than locking, and mostly there is nothing.
+	// Reading costs less than locking, and mostly no row is due.
 	if due, err := s.outboxDue(ctx); err != nil || !due {
 		return nil, err
 	}
 	var out []records.OutboxRow
-	err := s.write(ctx, "taking from the outbox", func(t *tx) error {
+	err := s.write(ctx, "take outbox rows", func(t *tx) error {
 		out = nil
 		err := each(ctx, t, func(row scanner) error {
 			var o records.OutboxRow
@@ -63,7 +63,7 @@ func (s *Store) TakeOutbox(ctx context.Context, n int, lease time.Duration) ([]r
 }
 
 func (s *Store) outboxDue(ctx context.Context) (due bool, err error) {
-	err = s.read(ctx, "looking into the outbox", func(q Querier) error {
+	err = s.read(ctx, "check the outbox", func(q Querier) error {
 		return q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM outbox WHERE due_at <= ?)`, s.now().UnixNano()).Scan(&due)
 	})
 	return due, err
@@ -71,11 +71,11 @@ func (s *Store) outboxDue(ctx context.Context) (due bool, err error) {
 
 // DoneOutbox implements records.Store.
 func (s *Store) DoneOutbox(ctx context.Context, id int64) error {
-	return s.write(ctx, "closing an outbox row", func(t *tx) error {
+	return s.write(ctx, "complete an outbox row", func(t *tx) error {
 		var owner run.ID
 		err := t.QueryRow(ctx, `DELETE FROM outbox WHERE id = ? RETURNING run_id`, id).Scan(&owner)
 		if errors.Is(err, sql.ErrNoRows) {
-			return nil // done before, or dropped with its run
+			return nil // completed before, or deleted with its run
 		}
 		if err != nil {
 			return err
@@ -87,7 +87,7 @@ func (s *Store) DoneOutbox(ctx context.Context, id int64) error {
 
 // RetryOutbox implements records.Store.
 func (s *Store) RetryOutbox(ctx context.Context, id int64, delay time.Duration) error {
-	return s.write(ctx, "giving back an outbox row", func(t *tx) error {
+	return s.write(ctx, "retry an outbox row", func(t *tx) error {
 		_, err := t.Exec(ctx, `UPDATE outbox SET due_at = ? WHERE id = ?`, t.now+int64(delay), id)
 		return err
 	})

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// lateOutputs is how long the last frames of a task that succeeded are
-	// waited for by those that need its outputs.
+	// lateOutputs is how long tasks that need the outputs of a succeeded task
+	// wait for its last frames.
 	lateOutputs = 2 * time.Minute
-	// shownKeys is how many outputs are named where one is missing.
+	// shownKeys is how many outputs an error lists if one is missing.
 	shownKeys = 5
 )
 
-// outputs tells the outputs of tasks of a run. Its errors have the code
-// not_found where there is no such output, and unavailable while frames of the
+// outputs looks up the outputs of tasks of a run. Its errors have the code
+// not_found if there is no such output, and unavailable while frames of the
 // task are missing: those may hold other values of the same keys.
 func (t *tx) outputs(ctx context.Context, id run.ID) run.Outputs {
 	known := make(map[string]map[string]string)
@@ -48,11 +48,11 @@ func (t *tx) outputsOfTask(ctx context.Context, id run.ID, ref run.OutputRef) (m
 	x, err := taskNamed(ctx, t, id, ref.Task)
 	switch {
 	case run.CodeOf(err) == run.CodeNotFound:
-		return nil, run.Errorf(run.CodeNotFound, "there is no task %s whose output %q it could be", ref.Task, ref.Key)
+		return nil, run.Errorf(run.CodeNotFound, "there is no task %s with an output %q", ref.Task, ref.Key)
 	case err != nil:
 		return nil, err
 	case x.attempt == 0:
-		return nil, run.Errorf(run.CodeNotFound, "task %s put out no %q: it is %s", ref.Task, ref.Key, x.status)
+		return nil, run.Errorf(run.CodeNotFound, "task %s has no output %q: it is %s", ref.Task, ref.Key, x.status)
 	}
 	if err := t.complete(ctx, id, x); err != nil {
 		return nil, err
@@ -67,22 +67,22 @@ func (t *tx) outputsOfTask(ctx context.Context, id run.ID, ref run.OutputRef) (m
 	return values, unmarshal(text, &values)
 }
 
-// noOutput says why there is no such output among those of a task.
+// noOutput returns the error for an output that a task does not have.
 func noOutput(ref run.OutputRef, values map[string]string) error {
 	if len(values) == 0 {
-		return run.Errorf(run.CodeNotFound, "task %s put out nothing, so no %q", ref.Task, ref.Key)
+		return run.Errorf(run.CodeNotFound, "task %s has no outputs, so no %q", ref.Task, ref.Key)
 	}
 	keys := slices.Sorted(maps.Keys(values))
 	more := ""
 	if len(keys) > shownKeys {
 		keys, more = keys[:shownKeys], ", ..."
 	}
-	return run.Errorf(run.CodeNotFound, "task %s put out no %q; what it put out: %s%s", ref.Task, ref.Key, strings.Join(keys, ", "), more)
+	return run.Errorf(run.CodeNotFound, "task %s has no output %q; its outputs: %s%s", ref.Task, ref.Key, strings.Join(keys, ", "), more)
 }
 
-// complete returns CodeUnavailable while the last frames of a task that
-// succeeded are missing: an executor that lost the gateway completes the task
-// first, and sends its frames later.
+// complete returns CodeUnavailable while the last frames of a succeeded task
+// are missing: an executor that lost the gateway completes the task first, and
+// sends its frames later.
 func (t *tx) complete(ctx context.Context, id run.ID, x *taskRow) error {
 	if x.status != run.StatusSuccess || x.attempt == 0 || toTime(t.now).Sub(toTime(x.ended)) > lateOutputs {
 		return nil

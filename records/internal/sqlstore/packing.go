@@ -9,14 +9,14 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// packLater notes a log that is to be packed when its last frame has come.
+// packLater records a log that is to be packed after its last frame.
 func (t *tx) packLater(ctx context.Context, k run.Key) error {
 	_, err := t.Exec(ctx, `INSERT INTO log_packing (run_id, task, attempt, dispatch, due_at) VALUES (?, ?, ?, ?, 0) ON CONFLICT DO NOTHING`,
 		k.Run, k.Task, k.Attempt, k.Dispatch)
 	return err
 }
 
-// packNow makes a log due. One that is leased is so when the lease ends, or
+// packNow makes a log due. A leased log becomes due when the lease ends, or
 // when it was switched.
 func (t *tx) packNow(ctx context.Context, k run.Key) error {
 	t.commit.Packing = true
@@ -26,8 +26,8 @@ func (t *tx) packNow(ctx context.Context, k run.Key) error {
 	return err
 }
 
-// packRemoved makes the logs due of what an executor that is removed, or its
-// set, has claimed: nobody sends the rest of them any more.
+// packRemoved makes the logs due that an executor being removed, or its set,
+// has claimed: no executor sends the rest of them.
 func (t *tx) packRemoved(ctx context.Context, e *executorRow) error {
 	t.commit.Packing = true
 	where, arg := `c.executor = ?`, e.ID
@@ -40,9 +40,9 @@ func (t *tx) packRemoved(ctx context.Context, e *executorRow) error {
 	return err
 }
 
-// forgetPacking leaves the logs of a run that has none any more to those who
-// take what is due, in the end of their leases: until then somebody may write an
-// object.
+// forgetPacking makes the logs of a run due that has none any more. TakePacking
+// deletes their rows after their leases, since the holder of a lease may still
+// write an object.
 func (t *tx) forgetPacking(ctx context.Context, id run.ID) error {
 	t.commit.Packing = true
 	_, err := t.Exec(ctx, `UPDATE log_packing SET due_at = ? WHERE run_id = ? AND due_at = 0`, t.now, id)
@@ -54,7 +54,7 @@ func (s *Store) PackingWake() <-chan struct{} { return s.hub.PackingWake() }
 
 // PackStale implements records.Packing.
 func (s *Store) PackStale(ctx context.Context, before time.Time) (n int, err error) {
-	err = s.write(ctx, "looking for logs without an end", func(t *tx) error {
+	err = s.write(ctx, "find logs without an end", func(t *tx) error {
 		final := oneOf(`t.status`, finalStatuses())
 		done, err := t.Exec(ctx, `UPDATE log_packing SET due_at = ? WHERE due_at = 0 AND NOT EXISTS (SELECT 1 FROM tasks t
 			WHERE t.run_id = log_packing.run_id AND t.number = log_packing.task AND t.attempt = log_packing.attempt
@@ -78,15 +78,15 @@ type packingRow struct {
 
 // TakePacking implements records.Packing.
 func (s *Store) TakePacking(ctx context.Context, n int, lease time.Duration) ([]records.PackingLog, error) {
-	// Looking costs less than locking, and mostly there is nothing.
+	// Reading costs less than locking, and mostly no log is due.
 	var due bool
-	if err := s.read(ctx, "looking for logs to pack", func(q Querier) error {
+	if err := s.read(ctx, "find logs to pack", func(q Querier) error {
 		return q.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM log_packing WHERE due_at > 0 AND due_at <= ?)`, s.now().UnixNano()).Scan(&due)
 	}); err != nil || !due {
 		return nil, err
 	}
 	var out []records.PackingLog
-	err := s.write(ctx, "taking logs to pack", func(t *tx) error {
+	err := s.write(ctx, "take logs to pack", func(t *tx) error {
 		out = nil
 		var rows []packingRow
 		if err := each(ctx, t, func(row scanner) error {
@@ -112,7 +112,7 @@ func (s *Store) TakePacking(ctx context.Context, n int, lease time.Duration) ([]
 	return out, err
 }
 
-// takePacking returns nil where there is nothing to pack.
+// takePacking returns nil if there is nothing to pack.
 func (t *tx) takePacking(ctx context.Context, p packingRow, lease time.Duration) (*records.PackingLog, error) {
 	batches, err := t.ownBatches(ctx, p.key)
 	if err != nil {
@@ -124,7 +124,7 @@ func (t *tx) takePacking(ctx context.Context, p packingRow, lease time.Duration)
 	}
 	packed := len(batches) > 0 && batches[0].Packed
 	if p.upto > 0 && p.upto != log.Last && (!packed || batches[0].Last != p.upto) {
-		// Whoever had it before may have written this, and has gone.
+		// The previous holder of the lease may have written this object.
 		if err := t.discard(ctx, records.GarbageBatch{Key: p.key, Frame: p.upto, Packed: true}); err != nil {
 			return nil, err
 		}
@@ -148,12 +148,13 @@ func (t *tx) ownBatches(ctx context.Context, k run.Key) ([]records.Batch, error)
 
 // SwitchPacked implements records.Packing.
 func (s *Store) SwitchPacked(ctx context.Context, p records.PackingLog, bytes int64) error {
-	stale := run.Errorf(run.CodeConflict, "log %s is packed otherwise by now", p.Key)
+	stale := run.Errorf(run.CodeConflict, "log %s was packed otherwise meanwhile", p.Key)
 	is := false
-	err := s.write(ctx, "switching to a packed log", func(t *tx) error {
+	err := s.write(ctx, "switch to a packed log", func(t *tx) error {
 		is = false
 		var id run.ID
-		// The run is locked before its logs, as by all who write both.
+		// As in all transactions that write both, the run is locked before its
+		// logs.
 		locked, err := queryIDs(ctx, t, `SELECT id FROM runs WHERE id = ?`+t.dialect.ForUpdate, p.Key.Run)
 		if err != nil {
 			return err
@@ -164,7 +165,7 @@ func (s *Store) SwitchPacked(ctx context.Context, p records.PackingLog, bytes in
 		held, err := queryIDs(ctx, t, `SELECT run_id FROM log_packing WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ? AND upto = ?`,
 			p.Key.Run, p.Key.Task, p.Key.Attempt, p.Key.Dispatch, p.Last)
 		if err != nil || len(held) == 0 {
-			return err // another has taken it, and sees to what this one wrote
+			return err // another holder has the lease, and discards this object
 		}
 		if len(locked) == 1 {
 			id = locked[0]
@@ -185,7 +186,7 @@ func (s *Store) SwitchPacked(ctx context.Context, p records.PackingLog, bytes in
 	return err
 }
 
-// switchPacked reports whether the batches are all there still.
+// switchPacked reports whether all batches still exist.
 func (t *tx) switchPacked(ctx context.Context, p records.PackingLog, bytes int64) (bool, error) {
 	k := p.Key
 	own, err := t.ownBatches(ctx, k)
@@ -230,13 +231,13 @@ func (t *tx) switchPacked(ctx context.Context, p records.PackingLog, bytes int64
 	return true, err
 }
 
-// replaceBatches puts a row of the packed log in the place of those of its
-// batches, for each run that names them.
+// replaceBatches replaces the rows of a log's batches by one row of the packed
+// log, for each run that refers to them.
 func (t *tx) replaceBatches(ctx context.Context, p records.PackingLog, bytes int64, end bool) error {
 	const insert = `INSERT INTO log_batches (run_id, task, attempt, dispatch, first_frame, last_frame, task_end, source_run, source_task, packed, bytes, room)
 		VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?)`
 	k := p.Key
-	var room sql.NullInt64 // goes on where the rest comes later
+	var room sql.NullInt64 // kept for the frames that come later
 	if err := t.QueryRow(ctx, `SELECT room FROM log_batches WHERE run_id = ? AND task = ? AND attempt = ? AND dispatch = ? AND last_frame = ?`,
 		k.Run, k.Task, k.Attempt, k.Dispatch, p.Last).Scan(&room); err != nil {
 		return err

@@ -8,11 +8,11 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// PlanList returns how the database would read the first page of a list, a
-// line a step. It is for operators and benchmarks.
+// PlanList returns the database's query plan for the first page of a list, one
+// step a line. It is for operators and benchmarks.
 func (s *Store) PlanList(ctx context.Context, q run.ListQuery) ([]string, error) {
 	var out []string
-	err := s.read(ctx, "planning a list", func(tx Querier) error {
+	err := s.read(ctx, "explain a list", func(tx Querier) error {
 		out = nil
 		way, err := chooseWay(ctx, tx, q, cursor{})
 		if err != nil || way.none() {
@@ -24,8 +24,8 @@ func (s *Store) PlanList(ctx context.Context, q run.ListQuery) ([]string, error)
 	return out, err
 }
 
-// lastColumn reads the last column of a query's rows, which is where databases
-// put the text of a plan.
+// lastColumn reads the last column of a query's rows, which holds the text of a
+// plan.
 func lastColumn(ctx context.Context, q Querier, out *[]string, query string, args ...any) error {
 	rows, err := q.Query(ctx, query, args...)
 	if err != nil {

@@ -22,7 +22,7 @@ func scanPool(row scanner) (run.Pool, error) {
 	return p, errors.Join(unmarshal(labels, &p.Labels), unmarshal(flavor, &p.Flavor), unmarshal(kubernetes, &p.Kubernetes))
 }
 
-// readPool reads a pool as it was put. Errors: not_found.
+// readPool reads a pool without computed fields. Errors: not_found.
 func readPool(ctx context.Context, q Querier, name, lock string) (run.Pool, error) {
 	p, err := scanPool(q.QueryRow(ctx, `SELECT `+poolColumns+` FROM pools WHERE name = ?`+lock, name))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -31,8 +31,8 @@ func readPool(ctx context.Context, q Querier, name, lock string) (run.Pool, erro
 	return p, err
 }
 
-// ensurePool makes the pool of an executor, or checks that they fit. The pool
-// stays until the transaction ends.
+// ensurePool creates the pool of an executor, or checks that they fit. The pool
+// is locked until the transaction ends.
 func (t *tx) ensurePool(ctx context.Context, e run.Executor, labels string) error {
 	if _, err := t.Exec(ctx, `INSERT INTO pools (name, driver, os, arch, labels, privileged, is_default) VALUES (?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT DO NOTHING`, e.Pool, e.Driver, e.OS, e.Arch, labels, e.Privileged, false); err != nil {
@@ -48,7 +48,7 @@ func (t *tx) ensurePool(ctx context.Context, e run.Executor, labels string) erro
 	return nil
 }
 
-// misfits says in what an executor contradicts its pool.
+// misfits returns the contradictions between an executor and its pool.
 func misfits(e run.Executor, p run.Pool) (faults []run.Fault) {
 	differ := func(what, executors, pools string) {
 		if pools != "" && executors != pools {
@@ -64,7 +64,7 @@ func misfits(e run.Executor, p run.Pool) (faults []run.Fault) {
 // ListPools implements records.Store.
 func (s *Store) ListPools(ctx context.Context) ([]run.Pool, error) {
 	var out []run.Pool
-	err := s.read(ctx, "listing pools", func(q Querier) (err error) {
+	err := s.read(ctx, "list pools", func(q Querier) (err error) {
 		out, err = s.pools(ctx, q, "")
 		return err
 	})
@@ -73,7 +73,7 @@ func (s *Store) ListPools(ctx context.Context) ([]run.Pool, error) {
 
 // GetPool implements records.Store.
 func (s *Store) GetPool(ctx context.Context, name string) (out run.Pool, err error) {
-	err = s.read(ctx, "reading a pool", func(q Querier) error {
+	err = s.read(ctx, "read a pool", func(q Querier) error {
 		out, err = s.pool(ctx, q, name)
 		return err
 	})
@@ -91,7 +91,7 @@ func (s *Store) pool(ctx context.Context, q Querier, name string) (run.Pool, err
 	return found[0], nil
 }
 
-// pools reads all pools, or the one of a name, with what is filled in.
+// pools reads all pools, or the one with a name, with the computed fields.
 func (s *Store) pools(ctx context.Context, q Querier, name string) ([]run.Pool, error) {
 	var out []run.Pool
 	index := make(map[string]int)
@@ -138,7 +138,7 @@ func (s *Store) pools(ctx context.Context, q Querier, name string) ([]run.Pool, 
 		FROM tasks WHERE status IN ('queued', 'running')`+where+` GROUP BY pool`, args...)
 }
 
-// countExecutor counts an executor in its pool.
+// countExecutor adds an executor to the counts of its pool.
 func countExecutor(p *run.Pool, e run.Executor) {
 	switch e.State { //nolint:exhaustive // none is removed
 	case run.ExecutorOnline:
@@ -157,12 +157,11 @@ func (s *Store) PutPool(ctx context.Context, p run.Pool) (out run.Pool, created 
 	texts := make([]string, 3)
 	for i, v := range []any{p.Labels, p.Flavor, p.Kubernetes} {
 		if texts[i], err = marshal(v); err != nil {
-			return out, false, s.wrap("putting a pool", err)
+			return out, false, s.wrap("put a pool", err)
 		}
 	}
-	err = s.write(ctx, "putting a pool", func(t *tx) error {
-		// A default takes the place of another, so that those who put one see
-		// each other.
+	err = s.write(ctx, "put a pool", func(t *tx) error {
+		// A default replaces another, so concurrent calls must see each other.
 		if t.dialect.LockPools != "" {
 			if _, err := t.Exec(ctx, t.dialect.LockPools); err != nil {
 				return err
@@ -197,7 +196,7 @@ func (s *Store) PutPool(ctx context.Context, p run.Pool) (out run.Pool, created 
 	return out, created, err
 }
 
-// fitPool refuses a pool that executors contradict which serve it.
+// fitPool refuses a pool that contradicts an executor that serves it.
 func (t *tx) fitPool(ctx context.Context, p run.Pool) error {
 	var misfit error
 	err := eachExecutor(ctx, t, t.now, func(e run.Executor) {
@@ -215,7 +214,7 @@ func (t *tx) fitPool(ctx context.Context, p run.Pool) error {
 	return misfit
 }
 
-// endDefault takes the mark of the default from other pools of a pool's kind.
+// endDefault clears the default mark of other pools of a pool's kind.
 func (t *tx) endDefault(ctx context.Context, p run.Pool) error {
 	same := `<>`
 	if !p.Container() {
@@ -227,7 +226,7 @@ func (t *tx) endDefault(ctx context.Context, p run.Pool) error {
 
 // DeletePool implements records.Store.
 func (s *Store) DeletePool(ctx context.Context, name string) error {
-	return s.write(ctx, "deleting a pool", func(t *tx) error {
+	return s.write(ctx, "delete a pool", func(t *tx) error {
 		if t.dialect.LockPools != "" {
 			if _, err := t.Exec(ctx, t.dialect.LockPools); err != nil {
 				return err
@@ -254,8 +253,8 @@ func (s *Store) DeletePool(ctx context.Context, name string) error {
 	})
 }
 
-// fleetlessPool refuses to delete a pool whose executors a fleet makes: those to
-// come would have none.
+// fleetlessPool refuses to delete a pool that a fleet uses: new executors would
+// have no pool.
 func (t *tx) fleetlessPool(ctx context.Context, name string) error {
 	var users []string
 	if err := each(ctx, t, func(row scanner) error {
@@ -269,11 +268,11 @@ func (t *tx) fleetlessPool(ctx context.Context, name string) error {
 	if len(users) == 0 {
 		return nil
 	}
-	return run.Errorf(run.CodeConflict, "pool %s cannot be deleted: it gets its executors from fleet %s; delete that first, or give it another pool",
+	return run.Errorf(run.CodeConflict, "pool %s cannot be deleted: fleet %s uses it; delete the fleet first, or move it to another pool",
 		name, strings.Join(users, ", "))
 }
 
-// idlePool refuses what cannot be done while unfinished tasks are of a pool.
+// idlePool refuses a change while a pool has unfinished tasks.
 func (t *tx) idlePool(ctx context.Context, name, what string) error {
 	var open run.ID
 	err := t.QueryRow(ctx, `SELECT s.run_id FROM run_states s JOIN tasks t ON t.run_id = s.run_id
@@ -285,5 +284,5 @@ func (t *tx) idlePool(ctx context.Context, name, what string) error {
 	case err != nil:
 		return err
 	}
-	return run.Errorf(run.CodeConflict, "pool %s %s: tasks of it are not finished, such as of run %s", name, what, open)
+	return run.Errorf(run.CodeConflict, "pool %s %s: it has unfinished tasks, for example of run %s", name, what, open)
 }

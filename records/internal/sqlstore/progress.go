@@ -15,7 +15,7 @@ import (
 func (s *Store) LoadPlan(ctx context.Context, id run.ID, page int) (run.Plan, bool, error) {
 	var plan run.Plan
 	more := false
-	err := s.read(ctx, "loading a plan", func(q Querier) error {
+	err := s.read(ctx, "load a plan", func(q Querier) error {
 		var text string
 		err := q.QueryRow(ctx, `SELECT plan FROM plan_pages WHERE run_id = ? AND page = ?`, id, page).Scan(&text)
 		if errors.Is(err, sql.ErrNoRows) {
@@ -38,7 +38,7 @@ func (s *Store) LoadPlan(ctx context.Context, id run.ID, page int) (run.Plan, bo
 // Begin implements records.Store.
 func (s *Store) Begin(ctx context.Context, id run.ID) (records.Standing, error) {
 	var standing records.Standing
-	err := s.write(ctx, "beginning a run", func(t *tx) error {
+	err := s.write(ctx, "begin a run", func(t *tx) error {
 		was, err := t.lockRun(ctx, id)
 		if err != nil {
 			return err
@@ -62,7 +62,7 @@ func (s *Store) Begin(ctx context.Context, id run.ID) (records.Standing, error) 
 }
 
 // begins reports whether a run may become running: it is queued and admitted,
-// and has the slots of its groups. Its groups are locked then.
+// and holds the slots of its groups. begins locks its groups.
 func (t *tx) begins(ctx context.Context, r *runRow) (bool, error) {
 	if r.phase != run.PhaseQueued || r.admission == run.AdmissionManual && !r.admitted {
 		return false, nil
@@ -90,7 +90,7 @@ func (r *runRow) standing() records.Standing {
 func (s *Store) Apply(ctx context.Context, id run.ID, c records.Changes) (records.Standing, []records.TaskStanding, error) {
 	var standing records.Standing
 	var standings []records.TaskStanding
-	err := s.write(ctx, "writing the state of a run", func(t *tx) error {
+	err := s.write(ctx, "write the state of a run", func(t *tx) error {
 		was, err := t.lockRun(ctx, id)
 		if err != nil {
 			return err
@@ -194,7 +194,7 @@ func (t *tx) apply(ctx context.Context, was, r *runRow, tasks map[int]*taskRow, 
 }
 
 // stillClaimed reports whether a change would queue another dispatch of an
-// attempt whose claim is open, and that claim's journal did not release it.
+// attempt whose claim is open and not released by the claim's journal.
 func (t *tx) stillClaimed(ctx context.Context, id run.ID, x *taskRow, c *records.TaskChange) (bool, error) {
 	if !c.IfUnclaimed || c.Status != run.StatusQueued || x.status != run.StatusRunning || c.Attempt != x.attempt || c.Dispatch <= x.dispatch {
 		return false, nil
@@ -203,7 +203,7 @@ func (t *tx) stillClaimed(ctx context.Context, id run.ID, x *taskRow, c *records
 	return by.executor != "" && !by.released(c.Released), err
 }
 
-// finish gives back the slots of a run that is finished.
+// finish releases the slots of a finished run.
 func (t *tx) finish(ctx context.Context, r *runRow) error {
 	groups, err := t.groupsOf(ctx, r)
 	if err != nil || len(groups) == 0 {
@@ -232,7 +232,7 @@ func rank(s run.Status) int {
 	return 0
 }
 
-// apply makes one change, unless what is stored is final or further on.
+// apply makes one change, unless the stored state is final or further on.
 func (t *taskRow) apply(c *records.TaskChange, now int64) error {
 	newer := t.before(c.Attempt, c.Dispatch)
 	switch {
@@ -246,7 +246,8 @@ func (t *taskRow) apply(c *records.TaskChange, now int64) error {
 		return nil
 	}
 	if c.Executor != "" && c.Status == run.StatusRunning && c.Reason == "" && !newer && t.status == run.StatusRunning {
-		// It only says who has the task; why that one does not answer stays.
+		// The change only names the executor of the task; the reason of its
+		// silence stays.
 		t.executor = cmp.Or(t.executor, c.Executor)
 		return nil
 	}
@@ -274,12 +275,12 @@ func (t *taskRow) apply(c *records.TaskChange, now int64) error {
 	return t.closeSteps(now)
 }
 
-// redispatch forgets what is known of an earlier dispatch of a task.
+// redispatch clears the state of an earlier dispatch of a task.
 func (t *taskRow) redispatch(attempt, dispatch int) {
 	t.taskState = taskState{status: t.status, reason: t.reason, attempt: attempt, dispatch: dispatch}
 }
 
-// setResult writes how a task ended.
+// setResult writes the result of a task.
 func (t *taskRow) setResult(result *run.TaskResult) error {
 	if t.reason == "" {
 		t.reason = clip(result.Reason)
@@ -303,7 +304,7 @@ func (t *taskRow) setResult(result *run.TaskResult) error {
 // Holders implements records.Store.
 func (s *Store) Holders(ctx context.Context, id run.ID) (map[int]records.Holder, error) {
 	var holders map[int]records.Holder
-	err := s.read(ctx, "reading who has the tasks of a run", func(q Querier) error {
+	err := s.read(ctx, "read the claims of a run", func(q Querier) error {
 		holders = make(map[int]records.Holder)
 		return each(ctx, q, func(row scanner) error {
 			key := run.Key{Run: id}

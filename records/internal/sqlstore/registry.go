@@ -9,17 +9,17 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// tasksHeld are the tasks that executors have, as t: those that run, by the
-// index of what is open. A task of no pool has nobody.
+// tasksHeld selects the running tasks as t, by the index of open tasks. A task
+// without a pool has no executor.
 const tasksHeld = `pools p JOIN tasks t ON t.pool = p.name AND t.status IN ('queued', 'running') AND t.status = 'running'`
 
-// executorKey precedes the id of an executor where the id of a run stands
-// otherwise in the outbox.
+// executorKey is the prefix of an executor's id in the column of run ids of the
+// outbox.
 const executorKey = "executor:"
 
 // DrainExecutor implements records.Store.
 func (s *Store) DrainExecutor(ctx context.Context, id string, drain bool, reason string) (out run.Executor, err error) {
-	err = s.write(ctx, "draining an executor", func(t *tx) error {
+	err = s.write(ctx, "drain an executor", func(t *tx) error {
 		e, err := t.executorLocked(ctx, id)
 		switch {
 		case err != nil:
@@ -46,7 +46,7 @@ func (s *Store) DrainExecutor(ctx context.Context, id string, drain bool, reason
 
 // RemoveExecutor implements records.Store.
 func (s *Store) RemoveExecutor(ctx context.Context, id string, why run.Removal) (out run.Executor, err error) {
-	err = s.write(ctx, "removing an executor", func(t *tx) error {
+	err = s.write(ctx, "remove an executor", func(t *tx) error {
 		e, err := t.executorLocked(ctx, id)
 		if err != nil {
 			return err
@@ -69,7 +69,7 @@ func (s *Store) RemoveExecutor(ctx context.Context, id string, why run.Removal) 
 
 // ExpireExecutor implements records.Store.
 func (s *Store) ExpireExecutor(ctx context.Context, id string) (out run.Executor, again time.Duration, err error) {
-	err = s.write(ctx, "looking after an executor", func(t *tx) error {
+	err = s.write(ctx, "expire an executor", func(t *tx) error {
 		again = 0
 		e, err := t.executorLocked(ctx, id)
 		if err != nil {
@@ -85,10 +85,11 @@ func (s *Store) ExpireExecutor(ctx context.Context, id string) (out run.Executor
 		if limit == 0 {
 			limit = run.TemporaryOffline
 		}
-		// It is offline from the moment on that its last sign of life has run out.
+		// It is offline from the moment at which its last contact expired.
 		offline := time.Duration(t.now-e.contact) - run.ExecutorTimeout
 		if offline < limit {
-			// No later than for a sign of life of now: the clock may have been set back.
+			// Not later than for a contact at this moment: the clock may have
+			// been set back.
 			again = min(limit-offline, limit+run.ExecutorTimeout)
 			return nil
 		}
@@ -107,9 +108,8 @@ func (s *Store) ExpireExecutor(ctx context.Context, id string) (out run.Executor
 	return out, again, err
 }
 
-// doubt returns how long an executor that has been silent for too long may yet
-// give a sign of life: its silence may be nothing but a clock that was set
-// forwards.
+// doubt returns how much longer a silent executor may renew before it is
+// removed: its silence may be an effect of a clock that was set forwards.
 func (t *tx) doubt(ctx context.Context, e *executorRow) (left time.Duration, err error) {
 	since := time.Duration(t.now - e.doubted)
 	switch {
@@ -122,8 +122,8 @@ func (t *tx) doubt(ctx context.Context, e *executorRow) (left time.Duration, err
 	return 0, nil
 }
 
-// lastWithTasks reports whether an executor is all that is left of a set that
-// has tasks: another member may come, and find them.
+// lastWithTasks reports whether an executor is the last member of a set that
+// has tasks: a new member may adopt them.
 func (t *tx) lastWithTasks(ctx context.Context, e *executorRow) (last bool, err error) {
 	if e.Set == "" {
 		return false, nil
@@ -137,7 +137,7 @@ func (t *tx) lastWithTasks(ctx context.Context, e *executorRow) (last bool, err 
 	return last, err
 }
 
-// hasSiblings reports whether a set has members besides one that are not removed.
+// hasSiblings reports whether a set has other members that are not removed.
 func (t *tx) hasSiblings(ctx context.Context, e *executorRow) (has bool, err error) {
 	if e.Set == "" {
 		return false, nil
@@ -146,9 +146,9 @@ func (t *tx) hasSiblings(ctx context.Context, e *executorRow) (has bool, err err
 	return has, err
 }
 
-// removeExecutor marks an executor as removed and tells the runs that have
+// removeExecutor marks an executor as removed and notifies the runs that have
 // tasks with it, or with the set of which it was the last member. It returns
-// how it stood, with what it had.
+// the executor with the tasks that it had.
 func (t *tx) removeExecutor(ctx context.Context, e *executorRow, reason string) (run.Executor, error) {
 	out, err := e.whole(ctx, t, t.now)
 	if err != nil {
@@ -188,14 +188,14 @@ func (t *tx) tellRemoval(ctx context.Context, e *executorRow, reason string) err
 	return err
 }
 
-// tellExecutor has the workflow of an executor look at it.
+// tellExecutor notifies the workflow of an executor of a change.
 func (t *tx) tellExecutor(ctx context.Context, id string) error {
 	return t.tell(ctx, run.ID(executorKey+id), records.OutboxExecutor, 0)
 }
 
 // LostExecutors implements records.Store.
 func (s *Store) LostExecutors(ctx context.Context, ids []string) (lost map[string]string, err error) {
-	err = s.read(ctx, "looking for removed executors", func(q Querier) error {
+	err = s.read(ctx, "find removed executors", func(q Querier) error {
 		lost = make(map[string]string)
 		for _, id := range ids {
 			e, err := readExecutor(ctx, q, id, "")

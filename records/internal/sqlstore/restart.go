@@ -16,7 +16,7 @@ func (s *Store) RestartSource(ctx context.Context, id run.ID) (*run.Spec, run.Ru
 		return nil, run.Run{}, err
 	}
 	spec := new(run.Spec)
-	err = s.read(ctx, "reading what a run was made of", func(q Querier) error {
+	err = s.read(ctx, "read the source of a restart", func(q Querier) error {
 		*spec = run.Spec{}
 		var header, annotations string
 		if err := q.QueryRow(ctx, `SELECT header, annotations FROM run_details WHERE run_id = ?`, id).Scan(&header, &annotations); err != nil {
@@ -55,8 +55,8 @@ func (s *Store) RestartSource(ctx context.Context, id run.ID) (*run.Spec, run.Ru
 	return spec, old, err
 }
 
-// restart makes a new run one that was made of an old one, which is locked:
-// it links them, and copies what is kept.
+// restart makes a new run the restart of an old one, which is locked: it links
+// them, and copies the kept tasks.
 func (t *tx) restart(ctx context.Context, r *runRow, how *records.Restart, old *runRow) error {
 	if old == nil {
 		return noRun(how.From)
@@ -98,7 +98,7 @@ func (t *tx) restart(ctx context.Context, r *runRow, how *records.Restart, old *
 	})
 }
 
-// link tells the old run what was made of it.
+// link adds the new run to the restarts of the old one.
 func (t *tx) link(ctx context.Context, r, old *runRow) error {
 	var text string
 	if err := t.QueryRow(ctx, `SELECT restarted_as FROM run_details WHERE run_id = ?`, old.id).Scan(&text); err != nil {
@@ -118,8 +118,8 @@ func (t *tx) link(ctx context.Context, r, old *runRow) error {
 	return t.saveRun(ctx, old, old.clone())
 }
 
-// keepTasks copies how tasks ended, and returns their numbers, which are the
-// same in both runs.
+// keepTasks copies the end states of tasks, and returns their numbers, which
+// are the same in both runs.
 func (t *tx) keepTasks(ctx context.Context, r *runRow, how *records.Restart) ([]int, error) {
 	rows, err := queryTasks(ctx, t, `run_id = ? ORDER BY number`, how.From)
 	if err != nil {
@@ -132,7 +132,7 @@ func (t *tx) keepTasks(ctx context.Context, r *runRow, how *records.Restart) ([]
 			return nil, run.Errorf(run.CodeConflict, "task %d of run %s cannot be kept as task %d", how.Kept[n], how.From, n)
 		}
 		x := &rows[n]
-		// Frames that arrive after this copy would reach the old run alone.
+		// Frames that arrive after this copy would reach the old run only.
 		if err := t.complete(ctx, how.From, x); err != nil {
 			return nil, err
 		}

@@ -37,7 +37,7 @@ type runRow struct {
 const runColumns = `r.id, r.name, r.group_path, r.counter, r.priority, r.admission, r.admitted, r.phase, r.result, r.reason,
 	r.stop_wanted, r.created_at, r.started_at, r.ended_at, r.restarted_from, r.counts, r.approved, r.version, r.grouped`
 
-// counts are the numbers of a run's tasks by status, without zeros.
+// counts holds the numbers of a run's tasks by status, without zeros.
 type counts map[run.Status]int
 
 func (c counts) move(from, to run.Status) {
@@ -77,8 +77,8 @@ func (r *runRow) scan(row scanner, more ...any) error {
 	return unmarshal(approved, &r.approved)
 }
 
-// lockRun reads a run and keeps others from changing it or its tasks until
-// the transaction ends.
+// lockRun reads a run and keeps others from changing it or its tasks until the
+// transaction ends.
 func (t *tx) lockRun(ctx context.Context, id run.ID) (*runRow, error) {
 	var r runRow
 	err := r.scan(t.QueryRow(ctx, `SELECT `+runColumns+` FROM runs r WHERE r.id = ?`+t.dialect.ForUpdate, id))
@@ -88,8 +88,8 @@ func (t *tx) lockRun(ctx context.Context, id run.ID) (*runRow, error) {
 	return &r, err
 }
 
-// saveRun writes a locked run back as a new version. was is how it was locked:
-// columns with an index are written only where they changed.
+// saveRun writes a locked run as a new version. prev is the run as it was read:
+// indexed columns are written only if they changed.
 func (t *tx) saveRun(ctx context.Context, was, r *runRow) error {
 	r.version++
 	t.observeRun(was, r)
@@ -118,7 +118,7 @@ func (t *tx) saveRun(ctx context.Context, was, r *runRow) error {
 	return err
 }
 
-// clone returns a copy that shares nothing.
+// clone returns a deep copy.
 func (r *runRow) clone() *runRow {
 	c := *r
 	c.counts = maps.Clone(r.counts)
@@ -136,7 +136,7 @@ type runDetails struct {
 
 const detailColumns = `d.header, d.secret_names, d.annotations, d.restarted_as`
 
-// detailScan reads detailColumns into texts, to be parsed by parse.
+// detailScan reads detailColumns as texts, which parse decodes.
 type detailScan struct{ header, secretNames, annotations, restartedAs string }
 
 func (d *detailScan) dest() []any {
@@ -157,7 +157,7 @@ func (d *detailScan) parse() (runDetails, error) {
 	return out, unmarshal(d.annotations, &out.annotations)
 }
 
-// summary makes the run that lists show.
+// summary returns the run as lists show it.
 func (r *runRow) summary(d *runDetails) run.Run {
 	return run.Run{
 		ID: r.id, Counter: r.counter, Name: r.name, Group: r.group, ChangeGroups: d.header.ChangeGroups,
@@ -177,18 +177,18 @@ func (r *runRow) event(at int64) run.Event {
 func marshal(v any) (string, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
-		return "", fmt.Errorf("encoding %T: %w", v, err)
+		return "", fmt.Errorf("encode %T: %w", v, err)
 	}
 	return string(b), nil
 }
 
-// unmarshal reads JSON text; "" leaves v as it is.
+// unmarshal decodes JSON text; "" leaves v unchanged.
 func unmarshal(text string, v any) error {
 	if text == "" {
 		return nil
 	}
 	if err := json.Unmarshal([]byte(text), v); err != nil {
-		return fmt.Errorf("decoding a stored %T: %w", v, err)
+		return fmt.Errorf("decode a stored %T: %w", v, err)
 	}
 	return nil
 }

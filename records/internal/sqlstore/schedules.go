@@ -24,7 +24,7 @@ func scanSchedule(row scanner, more ...any) (records.Schedule, error) {
 
 // ListSchedules implements records.Store.
 func (s *Store) ListSchedules(ctx context.Context, after string, n int) (all []records.Schedule, err error) {
-	err = s.read(ctx, "listing schedules", func(q Querier) error {
+	err = s.read(ctx, "list schedules", func(q Querier) error {
 		all = nil
 		return each(ctx, q, func(row scanner) error {
 			x, err := scanSchedule(row)
@@ -37,7 +37,7 @@ func (s *Store) ListSchedules(ctx context.Context, after string, n int) (all []r
 
 // GetSchedule implements records.Store.
 func (s *Store) GetSchedule(ctx context.Context, name string) (x records.Schedule, err error) {
-	err = s.read(ctx, "reading a schedule", func(q Querier) error {
+	err = s.read(ctx, "read a schedule", func(q Querier) error {
 		var text string
 		var hidden sql.NullString
 		x, err = scanSchedule(q.QueryRow(ctx, `SELECT `+scheduleColumns+`, d.spec, h.secrets FROM schedules s
@@ -66,9 +66,9 @@ func noSchedule(name string) error {
 func (s *Store) PutSchedule(ctx context.Context, x run.ScheduleSpec, version int64) error {
 	row, err := prepareSchedule(x)
 	if err != nil {
-		return s.wrap("preparing a schedule", err)
+		return s.wrap("prepare a schedule", err)
 	}
-	return s.write(ctx, "putting a schedule", func(t *tx) error {
+	return s.write(ctx, "put a schedule", func(t *tx) error {
 		var done sql.Result
 		var err error
 		if version == 0 {
@@ -100,7 +100,7 @@ func (s *Store) PutSchedule(ctx context.Context, x run.ScheduleSpec, version int
 	})
 }
 
-// scheduleTexts is a schedule as it is stored.
+// scheduleTexts holds the stored texts of a schedule.
 type scheduleTexts struct{ options, spec, secrets string }
 
 func prepareSchedule(x run.ScheduleSpec) (row scheduleTexts, err error) {
@@ -119,7 +119,7 @@ func prepareSchedule(x run.ScheduleSpec) (row scheduleTexts, err error) {
 
 // DeleteSchedule implements records.Store.
 func (s *Store) DeleteSchedule(ctx context.Context, name string) error {
-	return s.write(ctx, "deleting a schedule", func(t *tx) error {
+	return s.write(ctx, "delete a schedule", func(t *tx) error {
 		done, err := t.Exec(ctx, `DELETE FROM schedules WHERE name = ?`, name)
 		if err != nil {
 			return err
@@ -138,7 +138,7 @@ func (s *Store) DeleteSchedule(ctx context.Context, name string) error {
 
 // PutFiring implements records.Store.
 func (s *Store) PutFiring(ctx context.Context, schedule string, f records.Firing) error {
-	return s.write(ctx, "noting a firing", func(t *tx) error {
+	return s.write(ctx, "record a firing", func(t *tx) error {
 		var known string
 		err := t.QueryRow(ctx, `SELECT name FROM schedules WHERE name = ?`+t.dialect.ForUpdate, schedule).Scan(&known)
 		if errors.Is(err, sql.ErrNoRows) {
@@ -171,7 +171,7 @@ func (s *Store) OpenFirings(ctx context.Context, schedule string) ([]records.Fir
 }
 
 func (s *Store) firings(ctx context.Context, where string, args ...any) (all []records.Firing, err error) {
-	err = s.read(ctx, "reading firings", func(q Querier) error {
+	err = s.read(ctx, "read firings", func(q Querier) error {
 		all = nil
 		return each(ctx, q, func(row scanner) error {
 			var f records.Firing

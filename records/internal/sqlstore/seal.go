@@ -8,14 +8,15 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// Where sealed values belong: what is sealed for one row opens in no other.
+// These labels bind sealed values to their rows: a value sealed for one row
+// cannot be opened for another.
 func runLabel(id run.ID) string        { return "run/" + string(id) }
 func scheduleLabel(name string) string { return "schedule/" + name }
 func webhookLabel(name string) string  { return "webhook/" + name }
 func fleetLabel(name string) string    { return "fleet/" + name }
 func serviceLabel(name string) string  { return "service/" + name }
 
-// secretsText is the text of secrets that is sealed; "" where there are none.
+// secretsText returns the text of secrets to be sealed; "" if there are none.
 func secretsText(secrets map[string]run.Secret) (string, error) {
 	if len(secrets) == 0 {
 		return "", nil
@@ -27,7 +28,7 @@ func secretsText(secrets map[string]run.Secret) (string, error) {
 	return marshal(shown)
 }
 
-// openSecrets reads what was stored of secrets, "" where there are none.
+// openSecrets decrypts stored secrets; "" means that there are none.
 func openSecrets(keys *keyring.Ring, label, stored string, into *map[string]run.Secret) error {
 	if stored == "" {
 		return nil
@@ -39,7 +40,7 @@ func openSecrets(keys *keyring.Ring, label, stored string, into *map[string]run.
 	return unmarshal(text, into)
 }
 
-// openWebhook opens the secret of a webhook as it was read.
+// openWebhook decrypts the secret of a webhook.
 func openWebhook(keys *keyring.Ring, d *records.Delivery) error {
 	text, err := keys.Open(webhookLabel(d.Name), d.Secret.Reveal())
 	if err != nil {
@@ -49,7 +50,7 @@ func openWebhook(keys *keyring.Ring, d *records.Delivery) error {
 	return nil
 }
 
-// sealedColumns are where sealed values lie.
+// sealedColumns returns the columns that hold sealed values.
 func sealedColumns() []sealedColumn {
 	return []sealedColumn{
 		{"run_secrets", "run_id", "secrets", func(key string) string { return runLabel(run.ID(key)) }},
@@ -71,7 +72,7 @@ func (s *Store) Reseal(ctx context.Context, n int) (done int, err error) {
 	if current == "" {
 		return 0, run.Errorf(run.CodeInvalid, "there is no key to seal with")
 	}
-	err = s.write(ctx, "sealing secrets anew", func(t *tx) error {
+	err = s.write(ctx, "reseal secrets", func(t *tx) error {
 		done = 0
 		for _, c := range sealedColumns() {
 			left := n - done
@@ -79,7 +80,7 @@ func (s *Store) Reseal(ctx context.Context, n int) (done int, err error) {
 				return nil
 			}
 			stored := map[string]string{}
-			// A prefix is compared by its bytes, which LIKE does not do everywhere.
+			// substr compares bytes, which LIKE does not do in all databases.
 			if err := each(ctx, t, func(row scanner) error {
 				var key, value string
 				err := row.Scan(&key, &value)

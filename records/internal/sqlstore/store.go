@@ -1,6 +1,6 @@
 // Package sqlstore is the part of a records.Store that is the same for every
-// SQL database. It writes portable SQL with ? for parameters; what differs is
-// in Dialect and Backend, which packages sqlite and postgres bring.
+// SQL database. It writes portable SQL with ? for parameters. Dialect and
+// Backend hold the differences, which packages sqlite and postgres supply.
 package sqlstore
 
 import (
@@ -29,7 +29,7 @@ type Row interface {
 // Backend runs transactions.
 type Backend interface {
 	// Write runs fn in a transaction and commits it if fn returns nil. It may
-	// run fn again where the database asks for that.
+	// run fn again if the database requires that.
 	Write(ctx context.Context, fn func(Querier) error) error
 	// Read runs fn on one snapshot.
 	Read(ctx context.Context, fn func(Querier) error) error
@@ -38,33 +38,33 @@ type Backend interface {
 	Close() error
 }
 
-// Commit says what a transaction has changed.
+// Commit describes the changes of a transaction.
 type Commit struct {
 	Runs   []run.ID
 	Events bool
 	Outbox bool
-	// Garbage and Packing are of concern for this process alone.
+	// Garbage and Packing concern this process only.
 	Garbage bool
 	Packing bool
 }
 
-// Dialect is how a database differs from others in its SQL.
+// Dialect holds the SQL that differs between databases.
 type Dialect struct {
 	// ForUpdate and SkipLocked follow a SELECT that locks its rows.
 	ForUpdate  string
 	SkipLocked string
-	// KeepRow follows a SELECT whose rows others may not lock to change what
-	// they are, such as that an executor is removed.
+	// KeepRow follows a SELECT whose rows others may not lock for update until
+	// the transaction ends, so that an executor is not removed meanwhile.
 	KeepRow string
-	// LockPools keeps others from putting and deleting pools, until the
-	// transaction ends; "" where writers wait for each other anyway.
+	// LockPools keeps others from putting and deleting pools until the
+	// transaction ends; "" if the database serializes writers.
 	LockPools string
-	// LockSharing keeps others from changing which runs share logs, until the
-	// transaction ends; "" where writers wait for each other anyway.
+	// LockSharing keeps others from changing which runs share logs until the
+	// transaction ends; "" if the database serializes writers.
 	LockSharing string
-	// Explain precedes a SELECT whose plan is wanted.
+	// Explain precedes a SELECT to get its query plan.
 	Explain string
-	// LastEvent selects the greatest event number given.
+	// LastEvent selects the greatest event number.
 	LastEvent string
 	// Code returns the code of a driver's error, "" where it has none.
 	Code func(err error) run.Code
@@ -77,18 +77,18 @@ type Store struct {
 	schema  *Schema
 	hub     *Hub
 	now     func() time.Time
-	watcher records.Observer // nil: nobody
+	watcher records.Observer // nil: none
 	keys    *keyring.Ring
 }
 
-// Options are of a Store of any kind.
+// Options are common to all kinds of Store.
 type Options struct {
 	Now      func() time.Time // nil: time.Now
-	Observer records.Observer // nil: nobody is told
+	Observer records.Observer // nil: none
 	Keys     *keyring.Ring    // nil: secrets are stored in the clear
 }
 
-// New returns a Store. The backend's Committed is expected to signal hub.
+// New returns a Store. The backend's Committed must signal hub.
 func New(b Backend, d Dialect, schema *Schema, hub *Hub, opts Options) *Store {
 	if opts.Now == nil {
 		opts.Now = time.Now
@@ -98,7 +98,7 @@ func New(b Backend, d Dialect, schema *Schema, hub *Hub, opts Options) *Store {
 
 // Check implements records.Store.
 func (s *Store) Check(ctx context.Context) error {
-	return s.read(ctx, "checking the records store", s.schema.check(ctx))
+	return s.read(ctx, "check the records store", s.schema.check(ctx))
 }
 
 // Close implements records.Store.
@@ -113,25 +113,25 @@ func (s *Store) GarbageWake() <-chan struct{} { return s.hub.GarbageWake() }
 // Watch implements records.Events.
 func (s *Store) Watch(id run.ID) (signal <-chan struct{}, stop func()) { return s.hub.Watch(id) }
 
-// tx is a transaction that writes.
+// tx is a writing transaction.
 type tx struct {
 	Querier
 	dialect *Dialect
 	keys    *keyring.Ring
 	now     int64
 	events  []run.Event
-	groups  map[string]*groupRow // that are locked
-	runs    map[run.ID]*runRow   // that are locked since they may have to give way
-	members map[run.ID][]string  // the groups of runs, as far as they are known
-	renewed []string             // groups whose versions change
+	groups  map[string]*groupRow // locked groups
+	runs    map[run.ID]*runRow   // locked runs that may be preempted
+	members map[run.ID][]string  // the groups of runs, as far as they were read
+	renewed []string             // groups whose versions are bumped
 	ticks   int64
 	commit  Commit
-	// observed is what the observer is told after the commit.
+	// observed holds the calls of the observer for after the commit.
 	observed []func(records.Observer)
 }
 
-// write runs fn in a transaction, appends the events that it emitted, and
-// wakes those who wait for what it changed. fn may run more than once.
+// write runs fn in a transaction, appends the events that fn emitted, and wakes
+// the watchers of its changes. fn may run more than once.
 func (s *Store) write(ctx context.Context, doing string, fn func(t *tx) error) error {
 	var commit Commit
 	var observed []func(records.Observer)
@@ -173,7 +173,7 @@ func (s *Store) read(ctx context.Context, doing string, fn func(q Querier) error
 	return s.wrap(doing, s.backend.Read(ctx, fn))
 }
 
-// touch notes that the run has changed.
+// touch marks the run as changed.
 func (t *tx) touch(id run.ID) {
 	if slices.Contains(t.commit.Runs, id) {
 		return

@@ -19,7 +19,7 @@ type taskRow struct {
 	pool        string
 	annotations string
 	taskState
-	read taskState // as it is in the database
+	read taskState // as in the database
 }
 
 // taskState is the part of a task that changes while it runs.
@@ -100,7 +100,7 @@ func (t *tx) saveTasks(ctx context.Context, id run.ID, tasks []*taskRow) error {
 		}
 		return nil
 	}
-	// The casts tell PostgreSQL the types of the parameters.
+	// The casts give PostgreSQL the types of the parameters.
 	const tuple = `(CAST(? AS TEXT), CAST(? AS INTEGER), CAST(? AS TEXT), CAST(? AS TEXT), CAST(? AS TEXT), CAST(? AS INTEGER), CAST(? AS INTEGER),
 		CAST(? AS INTEGER), CAST(? AS BOOLEAN), CAST(? AS BIGINT), CAST(? AS BIGINT), CAST(? AS BIGINT), CAST(? AS TEXT))`
 	return bulk(ctx, t, `WITH v (run_id, number, status, reason, executor, attempt, dispatch, exit_code, timed_out, queued_at, started_at, ended_at, steps)
@@ -114,7 +114,7 @@ func (t *tx) saveTasks(ctx context.Context, id run.ID, tasks []*taskRow) error {
 		})
 }
 
-// task makes the task that clients see. spec is the one of its node.
+// task returns the client view of a task. spec is the one of its node.
 func (t *taskRow) task(spec *run.TaskSpec) (run.Task, error) {
 	if spec == nil {
 		return run.Task{}, run.Errorf(run.CodeInternal, "task %s has no specification", t.name)
@@ -162,7 +162,8 @@ func (s *taskState) before(attempt, dispatch int) bool {
 	return s.attempt < attempt || s.attempt == attempt && s.dispatch < dispatch
 }
 
-// clip makes a reason fit to be stored.
+// clip makes a reason storable: it cuts it to run.MaxReason and removes invalid
+// characters.
 func clip(reason string) string {
 	if len(reason) > run.MaxReason {
 		reason = reason[:run.MaxReason]

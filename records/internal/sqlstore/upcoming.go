@@ -8,9 +8,9 @@ import (
 
 // UpcomingTasks implements records.Store.
 func (s *Store) UpcomingTasks(ctx context.Context, pool string, n int) (count int, err error) {
-	err = s.read(ctx, "counting the tasks that are ready soon", func(q Querier) error {
+	err = s.read(ctx, "count upcoming tasks", func(q Querier) error {
 		count = 0
-		// Only a run of which something runs has any.
+		// Only a run with a running task has upcoming tasks.
 		var ids []run.ID
 		if err := each(ctx, q, func(row scanner) error {
 			var id run.ID
@@ -33,7 +33,7 @@ func (s *Store) UpcomingTasks(ctx context.Context, pool string, n int) (count in
 	return count, err
 }
 
-// upcoming counts those of one run.
+// upcoming counts the upcoming tasks of one run.
 func upcoming(ctx context.Context, q Querier, id run.ID, pool string) (int, error) {
 	var pages []run.Plan
 	if err := each(ctx, q, func(row scanner) error {

@@ -8,13 +8,13 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// namedHolders is how many of those that hold a slot are named.
+// namedHolders is how many of the runs that hold a slot are listed.
 const namedHolders = 3
 
 // Waits implements records.Store.
 func (s *Store) Waits(ctx context.Context, id run.ID) ([]records.GroupWait, error) {
 	var out []records.GroupWait
-	err := s.read(ctx, "reading what a run waits for", func(q Querier) error {
+	err := s.read(ctx, "read the group waits of a run", func(q Querier) error {
 		out = nil
 		at := spot{id: id}
 		if err := each(ctx, q, func(row scanner) error {
@@ -40,7 +40,7 @@ func (s *Store) Waits(ctx context.Context, id run.ID) ([]records.GroupWait, erro
 	return out, err
 }
 
-// readWait reads how a line stands before a spot.
+// readWait reads the state of a group for a run with its queue key.
 func readWait(ctx context.Context, q Querier, at spot, w *records.GroupWait) error {
 	var err error
 	if w.Holding, err = holding(ctx, q, w.Group); err != nil {
@@ -58,7 +58,7 @@ func readWait(ctx context.Context, q Querier, at spot, w *records.GroupWait) err
 // Places implements records.Store.
 func (s *Store) Places(ctx context.Context, id run.ID) (map[int]int, error) {
 	var out map[int]int
-	err := s.read(ctx, "reading places in line", func(q Querier) error {
+	err := s.read(ctx, "read queue positions", func(q Querier) error {
 		out = make(map[int]int)
 		return each(ctx, q, func(row scanner) error {
 			var number, place int

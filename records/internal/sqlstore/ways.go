@@ -9,29 +9,30 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// way is a way to read the runs of a query. One of the query's conditions
+// way is an access path to the runs of a query. One of the query's conditions
 // yields the candidates, in the order of their ids and by an index; the others
-// filter them. What it costs is what the candidates are down to the last run
-// of the page.
+// filter them. Its cost is the number of candidates down to the last run of the
+// page.
 type way struct {
 	q       run.ListQuery
 	sources []source
 	overlap bool        // sources may have runs in common
-	filters []condition // of candidates, which is what the sources leave over
+	filters []condition // filters of the candidates that the sources yield
 }
 
 // source is a part of an index that yields candidates.
 type source struct {
 	index string // a table with the column run_id; "" is runs itself
 	condition
-	filter condition // of these candidates alone
+	filter condition // filter of these candidates only
 }
 
 // condition is a part of a WHERE clause.
 type condition struct {
 	where string
 	args  []any
-	// byID says that it speaks of the id "$id", and else of the run r.
+	// byID reports that the condition refers to the id "$id", and else to the
+	// run r.
 	byID bool
 }
 
@@ -77,14 +78,14 @@ func ways(q run.ListQuery) (kinds []kind, others []condition) {
 	return kinds, createdIn(q)
 }
 
-// found is the condition that a table has a row for a run. It is no EXISTS,
-// which PostgreSQL might take for a better source.
+// found is the condition that a table has a row for a run. It is not an EXISTS,
+// which PostgreSQL might prefer as a source.
 func found(table string, c condition) condition {
 	return condition{where: `(SELECT f.run_id FROM ` + table + ` f WHERE ` + c.where + ` AND f.run_id = $id LIMIT 1) IS NOT NULL`, args: c.args, byID: true}
 }
 
-// createdIn returns the conditions on the time of creation, beside those that
-// follow for the ids.
+// createdIn returns the conditions on the creation time, besides the bounds on
+// ids that follow from it.
 func createdIn(q run.ListQuery) (out []condition) {
 	if t := q.CreatedAfter; !t.IsZero() {
 		out = append(out, condition{where: `r.created_at > ?`, args: []any{t.UnixNano()}})
@@ -95,8 +96,8 @@ func createdIn(q run.ListQuery) (out []condition) {
 	return out
 }
 
-// maxSources is how many parts of an index one statement reads in their order.
-// SQLite takes 500.
+// maxSources is how many parts of an index one statement reads in order.
+// SQLite's limit is 500.
 const maxSources = 200
 
 // byState returns the condition on groups, phases and results, if there is one.
@@ -140,7 +141,7 @@ func byState(q run.ListQuery) (kind, bool) {
 	return k, true
 }
 
-// stateSources yield the runs of a group that have one of the states.
+// stateSources yields the runs of a group that have one of the states.
 func stateSources(group string, states []state) []source {
 	out := make([]source, len(states))
 	for i, s := range states {
@@ -149,7 +150,7 @@ func stateSources(group string, states []state) []source {
 	return out
 }
 
-// all is that all conditions hold that say something.
+// all is the conjunction of the conditions that are not empty.
 func all(list ...condition) condition {
 	var out condition
 	for _, c := range list {
@@ -165,7 +166,8 @@ func all(list ...condition) condition {
 	return out
 }
 
-// oneOf is that a column has one of the values, where there are some.
+// oneOf is the condition that a column has one of the values; it is empty
+// without values.
 func oneOf[T ~string](column string, values []T) condition {
 	if len(values) == 0 {
 		return condition{}
@@ -173,11 +175,11 @@ func oneOf[T ~string](column string, values []T) condition {
 	return condition{where: column + ` IN (` + tuples(`?`, len(values)) + `)`, args: texts(values)}
 }
 
-// probed is how many candidates are looked at to choose a way.
+// probed is how many candidates are counted to choose an access path.
 const probed = 200
 
-// chooseWay returns the way with the fewest candidates from the cursor on:
-// the one with few at all, or else the one whose first candidates reach the
+// chooseWay returns the access path with the fewest candidates from the cursor
+// on. If all have many, it returns the one whose first candidates reach the
 // furthest.
 func chooseWay(ctx context.Context, q Querier, query run.ListQuery, at cursor) (*way, error) {
 	kinds, others := ways(query)
@@ -196,7 +198,7 @@ func chooseWay(ctx context.Context, q Querier, query run.ListQuery, at cursor) (
 			if at.descending(query) {
 				further = last < reach
 			}
-			if i == 0 || n < least || (n == least && n == probed && further) { //nolint:gocritic // both: a full probe, of as many
+			if i == 0 || n < least || (n == least && n == probed && further) { // both: a full probe, of as many
 				best, least, reach = i, n, last
 			}
 		}
@@ -263,8 +265,8 @@ func (w *way) runs(ctx context.Context, q Querier, at cursor, n int) ([]run.Run,
 }
 
 // candidates selects the ids of the first n runs from the cursor on. Each
-// source is cut to as many by itself: PostgreSQL merges sources as it goes only
-// if they are in order already, and else reads and sorts all of them.
+// source has its own limit of n: PostgreSQL merges sources incrementally only
+// if they are ordered, and else reads and sorts all of them.
 func (w *way) candidates(at cursor, n int) condition {
 	descending := at.descending(w.q)
 	order := ` ORDER BY id`
@@ -293,22 +295,22 @@ func (w *way) candidates(at cursor, n int) condition {
 	return out
 }
 
-// bound is an end of a range of ids.
+// bound is one end of a range of ids.
 type bound struct {
 	id       run.ID // "" for none
 	operator string
 }
 
-// narrow sets the bound to another that leaves less: one whose id is less, or
-// greater.
+// narrow replaces the bound by another that is stricter: with a greater id if
+// greater is set, else with a smaller one.
 func (b *bound) narrow(to bound, greater bool) {
 	if b.id == "" || greater && to.id > b.id || !greater && to.id < b.id || to.id == b.id && len(to.operator) < len(b.operator) {
 		*b = to
 	}
 }
 
-// bounds are what the ids of candidates are limited by: at most one on each
-// side, since databases look up one and compare with the others.
+// bounds returns the limits on the ids of candidates: at most one on each side,
+// since databases look up one and compare with the others.
 func (w *way) bounds(at cursor, descending bool) []condition {
 	var low, high bound
 	if t := w.q.CreatedAfter; !t.IsZero() {
@@ -335,8 +337,7 @@ func (w *way) bounds(at cursor, descending bool) []condition {
 }
 
 // candidates selects the ids of a source. Filters look up one row each, in
-// queries of their own: so the source is what is read in order, whatever a
-// planner thinks of it.
+// subqueries, so that any query planner reads the source in order.
 func (s *source) candidates(filters, bounds []condition) condition {
 	table, id := s.index, s.index+`.run_id`
 	if table == "" {
@@ -373,8 +374,8 @@ func (s *source) candidates(filters, bounds []condition) condition {
 	return out
 }
 
-// queryPaths returns the groups that a query names, none where one of them is
-// the root, which all are below. None of them is below another.
+// queryPaths returns the groups that a query names, none if one of them is the
+// root, which contains all. None of them is below another.
 func queryPaths(groups []string) []string {
 	var paths, out []string
 	for _, g := range groups {
@@ -393,8 +394,8 @@ func queryPaths(groups []string) []string {
 	return out
 }
 
-// queryPath returns the path of a query without a slash at its end, and
-// whether every group matches it.
+// queryPath returns the path of a query without a trailing slash, and whether
+// every group matches it.
 func queryPath(group string) (path string, all bool) {
 	path = strings.TrimRight(group, "/")
 	return path, path == ""

@@ -9,8 +9,8 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// webhookKey precedes the name of a webhook where the id of a run stands
-// otherwise: in the outbox, and among what is watched.
+// webhookKey is the prefix of a webhook's name in the column of run ids of the
+// outbox, and among watched ids.
 const webhookKey = "webhook:"
 
 const webhookColumns = `name, url, secret, events, group_path, run_id, enabled, created_at, updated_at, version, epoch, delivered,
@@ -46,7 +46,7 @@ func readWebhook(ctx context.Context, q Querier, name, lock string) (records.Del
 
 // ListWebhooks implements records.Store.
 func (s *Store) ListWebhooks(ctx context.Context) (all []run.Webhook, err error) {
-	err = s.read(ctx, "listing webhooks", func(q Querier) error {
+	err = s.read(ctx, "list webhooks", func(q Querier) error {
 		all = nil
 		return each(ctx, q, func(row scanner) error {
 			d, err := scanWebhook(row)
@@ -59,7 +59,7 @@ func (s *Store) ListWebhooks(ctx context.Context) (all []run.Webhook, err error)
 
 // GetWebhook implements records.Store.
 func (s *Store) GetWebhook(ctx context.Context, name string) (w run.Webhook, err error) {
-	err = s.read(ctx, "reading a webhook", func(q Querier) error {
+	err = s.read(ctx, "read a webhook", func(q Querier) error {
 		d, err := readWebhook(ctx, q, name, "")
 		w = d.Webhook
 		return err
@@ -69,7 +69,7 @@ func (s *Store) GetWebhook(ctx context.Context, name string) (w run.Webhook, err
 
 // PutWebhook implements records.Store.
 func (s *Store) PutWebhook(ctx context.Context, w run.WebhookSpec) (out run.Webhook, created bool, err error) {
-	err = s.write(ctx, "putting a webhook", func(t *tx) error {
+	err = s.write(ctx, "put a webhook", func(t *tx) error {
 		was, err := readWebhook(ctx, t, w.Name, t.dialect.ForUpdate)
 		if created = run.CodeOf(err) == run.CodeNotFound; created {
 			was, created, err = t.makeWebhook(ctx, w)
@@ -92,8 +92,8 @@ func (s *Store) PutWebhook(ctx context.Context, w run.WebhookSpec) (out run.Webh
 	return out, created, err
 }
 
-// makeWebhook inserts a webhook, unless another has done so meanwhile, which
-// it returns then.
+// makeWebhook inserts a webhook. If another transaction has inserted it
+// meanwhile, it returns that one.
 func (t *tx) makeWebhook(ctx context.Context, w run.WebhookSpec) (was records.Delivery, created bool, err error) {
 	counted, err := t.Exec(ctx, `UPDATE webhook_count SET n = n + 1 WHERE n < ?`, run.MaxWebhooks)
 	if err != nil {
@@ -114,7 +114,7 @@ func (t *tx) makeWebhook(ctx context.Context, w run.WebhookSpec) (was records.De
 	}
 	if w.Secret == "" {
 		return was, false, run.InvalidError("the webhook is not valid", []run.Fault{
-			{Path: "secret", Code: run.FaultRequired, Detail: "a new webhook has a secret, with which what is delivered is signed"},
+			{Path: "secret", Code: run.FaultRequired, Detail: "a new webhook needs a secret, which signs its deliveries"},
 		})
 	}
 	events, err := marshal(w.Events)
@@ -134,8 +134,8 @@ func (t *tx) makeWebhook(ctx context.Context, w run.WebhookSpec) (was records.De
 	return was, true, err
 }
 
-// changeWebhook makes a webhook what a client says. Its failures are forgotten:
-// what waited to be tried again is tried at once, and cut anew.
+// changeWebhook applies the changes of a client. It resets the failures: a
+// batch that waits for a retry is tried at once, and cut again.
 func (t *tx) changeWebhook(ctx context.Context, was records.Delivery, w run.WebhookSpec) error {
 	events, err := marshal(w.Events)
 	if err != nil {
@@ -162,7 +162,7 @@ func (t *tx) changeWebhook(ctx context.Context, was records.Delivery, w run.Webh
 
 // DeleteWebhook implements records.Store.
 func (s *Store) DeleteWebhook(ctx context.Context, name string) error {
-	return s.write(ctx, "deleting a webhook", func(t *tx) error {
+	return s.write(ctx, "delete a webhook", func(t *tx) error {
 		if _, err := readWebhook(ctx, t, name, t.dialect.ForUpdate); err != nil {
 			return err
 		}
@@ -178,7 +178,7 @@ func (s *Store) DeleteWebhook(ctx context.Context, name string) error {
 
 // TakeWebhook implements records.Store.
 func (s *Store) TakeWebhook(ctx context.Context, name string) (d records.Delivery, err error) {
-	err = s.write(ctx, "taking a webhook", func(t *tx) error {
+	err = s.write(ctx, "acquire a webhook", func(t *tx) error {
 		if _, err := t.Exec(ctx, `UPDATE webhooks SET epoch = epoch + 1 WHERE name = ?`, name); err != nil {
 			return err
 		}
@@ -192,7 +192,7 @@ func (s *Store) TakeWebhook(ctx context.Context, name string) (d records.Deliver
 
 // ReadWebhook implements records.Store.
 func (s *Store) ReadWebhook(ctx context.Context, name string, epoch int64) (d records.Delivery, err error) {
-	err = s.read(ctx, "reading a webhook", func(q Querier) error {
+	err = s.read(ctx, "read a webhook", func(q Querier) error {
 		if d, err = readWebhook(ctx, q, name, ""); err != nil {
 			return err
 		}
@@ -206,7 +206,7 @@ func (s *Store) ReadWebhook(ctx context.Context, name string, epoch int64) (d re
 
 // MoveWebhook implements records.Store.
 func (s *Store) MoveWebhook(ctx context.Context, name string, epoch, version int64, to records.Progression) error {
-	return s.write(ctx, "moving a webhook on", func(t *tx) error {
+	return s.write(ctx, "advance a webhook", func(t *tx) error {
 		set := `delivered = ?, batch_end = ?, last_error = ?, next_attempt = ?, failures = ?`
 		args := []any{to.Delivered, to.BatchEnd, clip(to.LastError), fromTime(to.NextAttempt), to.Failures}
 		if !to.LastAttempt.IsZero() {
@@ -232,10 +232,11 @@ func (s *Store) WatchWebhook(name string) (signal <-chan struct{}, stop func()) 
 }
 
 func takenWebhook(name string) error {
-	return run.Errorf(run.CodeConflict, "another delivers webhook %s now", name)
+	return run.Errorf(run.CodeConflict, "another worker delivers webhook %s now", name)
 }
 
-// tellWebhook wakes the one that delivers, and has one started.
+// tellWebhook wakes the worker that delivers the webhook, and enqueues a start
+// of its workflow.
 func (t *tx) tellWebhook(ctx context.Context, name string) error {
 	key := run.ID(webhookKey + name)
 	t.touch(key)

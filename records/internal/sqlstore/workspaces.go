@@ -13,7 +13,7 @@ import (
 // Workspaces implements records.Store.
 func (s *Store) Workspaces(ctx context.Context, c records.ArchiveClaim) ([]records.Archive, error) {
 	var out []records.Archive
-	err := s.readFor(ctx, "looking for workspaces", c.Executor, func(q Querier) error {
+	err := s.readFor(ctx, "find workspaces", c.Executor, func(q Querier) error {
 		x, err := claimed(ctx, q, c)
 		if err != nil {
 			return err
@@ -28,7 +28,8 @@ func (s *Store) Workspaces(ctx context.Context, c records.ArchiveClaim) ([]recor
 	return out, err
 }
 
-// workspaces reads what tasks of nodes saved, which are given with their levels.
+// workspaces reads what the tasks of nodes saved. levels holds the nodes with
+// their levels.
 func workspaces(ctx context.Context, q Querier, id run.ID, levels map[int]int) ([]records.Archive, error) {
 	type found struct {
 		records.Archive

@@ -13,7 +13,7 @@ CREATE TABLE log_packing (
     attempt  INTEGER NOT NULL,
     dispatch INTEGER NOT NULL,
     due_at   BIGINT NOT NULL,           -- 0: when its last frame has come; later than now: the end of a lease
-    upto     BIGINT NOT NULL DEFAULT 0, -- the last frame of an object that somebody may have begun to write; 0 for none
+    upto     BIGINT NOT NULL DEFAULT 0, -- the last frame of an object whose write may have begun; 0 for none
     PRIMARY KEY (run_id, task, attempt, dispatch)
 );
 CREATE INDEX log_packing_due ON log_packing (due_at) WHERE due_at > 0;

@@ -67,8 +67,8 @@ CREATE TABLE plan_pages (
     PRIMARY KEY (run_id, page)
 ) WITHOUT ROWID;
 
--- The matrix is kept apart: it may be large, and nobody who asks for one of its
--- tasks needs it.
+-- The matrix has a column of its own: it may be large, and a read of one of its
+-- tasks does not need it.
 CREATE TABLE task_specs (
     run_id TEXT    NOT NULL,
     node   INTEGER NOT NULL,

@@ -14,9 +14,9 @@ import (
 	"github.com/drover-run/drover/run"
 )
 
-// What the generated runs look like: one project has a fifth of them, the
-// others share the rest; few fail; the newest are open. Of those that run a
-// few have an executor: the tasks of the others wait for one.
+// The generated runs: one project has a fifth of them, the others share the
+// rest. Few fail. The newest are open. A few of the running ones have an
+// executor; the tasks of the others are queued.
 const (
 	projects    = 2000
 	branches    = 8
@@ -65,13 +65,13 @@ func shapes(n int, now time.Time) func(i int) shape {
 
 func (s shape) changeGroup() string { return fmt.Sprintf("project-%d", s.project) }
 
-// sink takes rows of tables. Rows of one table always have the same columns.
+// sink receives rows of tables. All rows of one table have the same columns.
 type sink interface {
 	put(table string, row ...any) error
 	flush(ctx context.Context) error
 }
 
-// columns are those that are written; the others have their defaults.
+// columns lists the written columns; the others keep their defaults.
 var columns = map[string][]string{
 	"runs": {
 		"id", "name", "group_path", "counter", "priority", "admission", "admitted", "phase", "result", "reason", "created_at",
@@ -126,17 +126,17 @@ func texts() (header, spec string, err error) {
 		Name: "build-and-test", Group: "/project/42/branch/1", Environment: map[string]string{"GOFLAGS": "-trimpath", "CI": "1"},
 	})
 	if err != nil {
-		return "", "", fmt.Errorf("writing a header: %w", err)
+		return "", "", fmt.Errorf("encode a header: %w", err)
 	}
 	s, err := json.Marshal(run.TaskSpec{Pool: "shell", Steps: []run.Step{{Run: "go build ./..."}, {Name: "test", Run: "go test ./..."}}})
 	if err != nil {
-		return "", "", fmt.Errorf("writing a task: %w", err)
+		return "", "", fmt.Errorf("encode a task: %w", err)
 	}
 	return string(h), string(s), nil
 }
 
 func write(to sink, s shape, i int, header, spec string) error {
-	// What a task that ended has; those that did not, have less.
+	// The values of a finished task; the cases below clear some of them.
 	started, ended := s.created.Add(time.Second).UnixNano(), s.created.Add(8*time.Second).UnixNano()
 	begun, status, place, executor, attempt := started, "success", "done", "host-1", 1
 	var code any = 0

@@ -15,7 +15,7 @@ import (
 )
 
 // TestGenerate compares the rows of a generated run with those of a run that
-// went through the store: as many in each table, with the same columns set.
+// the store created: as many in each table, with the same columns set.
 func TestGenerate(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "m.db")
@@ -41,7 +41,7 @@ func TestGenerate(t *testing.T) {
 	}
 }
 
-// live makes a run like another and brings it to its end.
+// live creates a run like another and finishes it.
 func live(t *testing.T, s records.Store, like run.Run) run.ID {
 	t.Helper()
 	spec := &run.Spec{
@@ -74,8 +74,8 @@ func live(t *testing.T, s records.Store, like run.Run) run.ID {
 	return r.ID
 }
 
-// tablesOfRuns lists the tables with rows of runs, but for those whose rows go
-// with time.
+// tablesOfRuns lists the tables with rows of runs, except those whose rows are
+// removed over time.
 func tablesOfRuns(t *testing.T, db *sql.DB) (tables []string) {
 	t.Helper()
 	rows, err := db.QueryContext(t.Context(), `SELECT m.name FROM sqlite_master m WHERE m.type = 'table' AND m.name NOT IN ('events', 'outbox')
@@ -91,7 +91,7 @@ func tablesOfRuns(t *testing.T, db *sql.DB) (tables []string) {
 	return tables
 }
 
-// set says for each of a run's rows which columns have anything in them.
+// set returns for each of a run's rows which columns are not empty.
 func set(t *testing.T, db *sql.DB, table string, id run.ID) (out []map[string]bool) {
 	t.Helper()
 	key := "run_id"
@@ -112,7 +112,7 @@ func set(t *testing.T, db *sql.DB, table string, id run.ID) (out []map[string]bo
 		row := make(map[string]bool)
 		for i, cell := range cells {
 			text := fmt.Sprint(cell)
-			row[names[i]] = text != "" && text != "0" && text != "false" // nil is told apart
+			row[names[i]] = text != "" && text != "0" && text != "false" // nil counts as set
 		}
 		out = append(out, row)
 	}

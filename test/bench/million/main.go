@@ -1,5 +1,5 @@
 // Command million fills a records store with a million runs, through the rows
-// that the product writes for them, and measures what clients ask of it. It
+// that the product writes for them, and measures the queries of clients. It
 // prints a table; `make bench-million` runs it.
 package main
 
@@ -27,9 +27,9 @@ import (
 func main() {
 	log.SetFlags(0)
 	n := flag.Int("runs", 1_000_000, "how many runs to store")
-	file := flag.String("sqlite", "", "an SQLite file to make; without it and -postgres both are measured, in a temporary folder")
+	file := flag.String("sqlite", "", "an SQLite file to create; without it and -postgres both are measured, in a temporary folder")
 	url := flag.String("postgres", "", "the URL of an empty PostgreSQL database, or \"start\" to start a server for it")
-	keep := flag.Bool("keep", false, "measure what is there from an earlier time")
+	keep := flag.Bool("keep", false, "measure the store of an earlier run")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := measureAll(ctx, *n, *file, *url, *keep)
@@ -64,7 +64,7 @@ func measureAll(ctx context.Context, n int, file, url string, keep bool) (failed
 	if url == "start" {
 		var err error
 		if url, err = testenv.Postgres(); err != nil {
-			fmt.Fprintf(os.Stderr, "PostgreSQL is left out: %v\n", err)
+			fmt.Fprintf(os.Stderr, "PostgreSQL is skipped: %v\n", err)
 		}
 	}
 	if url != "" {
@@ -88,7 +88,7 @@ type closer interface {
 func measureOne(
 	ctx context.Context, open func() (records.Store, error), raw func() (closer, error), n int, keep bool,
 ) ([]figure, error) {
-	store, err := open() // makes the schema
+	store, err := open() // creates the schema
 	if err != nil {
 		return nil, err
 	}
@@ -122,10 +122,10 @@ func measureOne(
 	return out, nil
 }
 
-// figure is how one query went.
+// figure is the measurement of one query.
 type figure struct {
 	name     string
-	inside   bool // no client asks for it: the goal is not for it
+	inside   bool // no client makes the query: the goal does not apply
 	p50, p95 time.Duration
 	plan     string
 }
@@ -139,7 +139,7 @@ func measure(ctx context.Context, store records.Store, q query) (figure, error) 
 		if err := q.call(ctx); err != nil {
 			return figure{}, err
 		}
-		if i >= 20 { // the first ones warm up
+		if i >= 20 { // the first calls warm up
 			took = append(took, time.Since(begin))
 		}
 	}
@@ -156,8 +156,8 @@ func measure(ctx context.Context, store records.Store, q query) (figure, error) 
 	return f, err
 }
 
-// indexes lists the indexes that a plan names, with the columns that bound
-// what is read of them, and every full scan.
+// indexes lists the indexes that a plan names, with the columns that bound the
+// scanned range, and every full scan.
 func indexes(plan []string) string {
 	var out []string
 	add := func(s string) {
@@ -173,7 +173,7 @@ func indexes(plan []string) string {
 		case table == "SCAN" && rest == "r", table == "r" && !strings.Contains(rest, "(id=?)"):
 			add("runs(id)")
 		case table == "r" || table == "d" || strings.Contains(line, "on runs r") && len(out) > 0 || strings.Contains(line, "on run_details d"):
-			// The runs of the page by their ids.
+			// The runs of the page, by their ids.
 		case strings.HasPrefix(line, "SEARCH ") && bounded:
 			add(table + "(" + strings.NewReplacer(" AND ", ", ", "=?", "", "<?", "", ">?", "").Replace(columns))
 		case strings.Contains(line, "Seq Scan"), strings.HasPrefix(line, "SCAN run"):

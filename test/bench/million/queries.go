@@ -13,15 +13,15 @@ import (
 // query is one kind of call, with another argument each time.
 type query struct {
 	name   string
-	list   func() run.ListQuery // nil where it is no list
+	list   func() run.ListQuery // nil if it is no list
 	call   func(ctx context.Context) error
-	inside bool // no client asks for it
+	inside bool // no client makes the query
 }
 
-// sampled is how many runs are drawn for the calls that need one by its id.
+// sampled is how many runs are drawn for the calls that need an id.
 const sampled = 200
 
-// sample draws ids of runs: of any, and of those that are open.
+// sample draws ids of runs: of any run, and of open ones.
 func sample(ctx context.Context, store records.Store, of func(i int) shape, n int) (ids, open []run.ID, err error) {
 	for range sampled {
 		page, err := store.ListRuns(ctx, run.ListQuery{CreatedBefore: of(1 + rand.IntN(n-1)).created, Limit: 1})
@@ -46,7 +46,7 @@ func queries(ctx context.Context, store records.Store, n int, now time.Time) ([]
 		}})
 	}
 	for _, l := range cursors() {
-		// What leads to the cursor is not measured.
+		// The calls that lead to the cursor are not measured.
 		var pages []run.ListQuery
 		for range sampled {
 			q := l.q(some())
@@ -76,7 +76,7 @@ func queries(ctx context.Context, store records.Store, n int, now time.Time) ([]
 	return append(append(out, groups(store, some)...), single(store, ids, open)...), nil
 }
 
-// groups are calls about groups.
+// groups returns calls about groups.
 func groups(store records.Store, some func() shape) []query {
 	return []query{
 		{name: "counts and last run of 10 narrow groups", call: func(ctx context.Context) error {
@@ -99,14 +99,14 @@ func groups(store records.Store, some func() shape) []query {
 			_, _, err := store.ChangeGroups(ctx, run.ChangeGroupQuery{Names: []string{some().changeGroup()}})
 			return err
 		}},
-		{name: "the newest 1,000 runs of each group spared: what to delete (count)", call: func(ctx context.Context) error {
+		{name: "runs to delete, with the newest 1,000 of each group kept (count)", call: func(ctx context.Context) error {
 			_, err := store.DeleteRuns(ctx, run.DeleteQuery{Group: some().group, Keep: 1000, DryRun: true})
 			return err
 		}},
 	}
 }
 
-// single are calls about one run.
+// single returns calls about one run.
 func single(store records.Store, ids, open []run.ID) []query {
 	one := func(ids []run.ID) run.ID { return ids[rand.IntN(len(ids))] }
 	return []query{
@@ -118,15 +118,15 @@ func single(store records.Store, ids, open []run.ID) []query {
 			_, err := store.Waits(ctx, one(open))
 			return err
 		}},
-		{name: "places of a run's tasks in the lines of their pools", call: func(ctx context.Context) error {
+		{name: "queue positions of a run's tasks in their pools", call: func(ctx context.Context) error {
 			_, err := store.Places(ctx, one(open))
 			return err
 		}},
-		{name: "pools, with what is queued and runs", call: func(ctx context.Context) error {
+		{name: "pools, with their queued and running tasks", call: func(ctx context.Context) error {
 			_, err := store.ListPools(ctx)
 			return err
 		}},
-		{name: "open runs and tasks (inside, for the metrics)", inside: true, call: func(ctx context.Context) error {
+		{name: "open runs and tasks (internal, for the metrics)", inside: true, call: func(ctx context.Context) error {
 			_, err := store.Stats(ctx)
 			return err
 		}},
@@ -137,7 +137,7 @@ func single(store records.Store, ids, open []run.ID) []query {
 type listed struct {
 	name string
 	q    func(s shape) run.ListQuery
-	back bool // of cursors: the page before
+	back bool // of cursors: the previous page
 }
 
 const largest = "/project/0" // has a fifth of all runs

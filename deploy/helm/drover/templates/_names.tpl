@@ -4,7 +4,7 @@
 {{- ternary .Release.Name (printf "%s-drover" .Release.Name) (contains "drover" .Release.Name) | trunc 40 | trimSuffix "-" }}
 {{- end }}
 
-{{/* drover.selector: of a component, given as (list $ component). */}}
+{{/* drover.selector: the selector labels of a component, given as (list $ component). */}}
 {{- define "drover.selector" -}}
 app.kubernetes.io/name: drover
 app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
@@ -35,7 +35,7 @@ helm.sh/chart: {{ printf "%s-%s" (index . 0).Chart.Name (index . 0).Chart.Versio
 {{ ternary "https" "http" (not (empty .Values.gateway.tls.secret)) }}://{{ include "drover.name" . }}-gateway.{{ .Release.Namespace }}.svc:{{ .Values.gateway.service.port }}
 {{- end }}
 
-{{/* drover.executorName: of an entry, given as (list $ name). */}}
+{{/* drover.executorName: the name of an executor entry, given as (list $ name). */}}
 {{- define "drover.executorName" -}}
 {{ include "drover.name" (index . 0) }}-executor-{{ index . 1 }}
 {{- end }}

@@ -1,6 +1,7 @@
 {{/*
-drover.config: the configuration of a process, from what the chart sets, the
-process' own settings and those of all: (list $ computed own). The first wins.
+drover.config: the configuration of a process, merged from the chart's settings, the
+process's own settings and the settings of all processes: (list $ computed own).
+The first one wins.
 */}}
 {{- define "drover.config" -}}
 {{- $all := deepCopy ((index . 0).Values.config | default dict) }}
@@ -22,11 +23,11 @@ data:
 {{- end }}
 
 {{/*
-drover.pod: the template of a process' pods, from a dict:
+drover.pod: the pod template of a process, from a dict:
   root, component, values (of the component), command, computed (configuration),
   port ({name, number, scheme}), environment, secretEnvironment (names of secrets),
   secrets (name of a volume: secret), blobs (bool), state (a directory of the pod), account,
-  token (bool: may speak to the API server).
+  token (bool: may call the API server).
 */}}
 {{- define "drover.pod" -}}
 {{- range $key := list "metrics" "environment" "secretEnvironment" "secrets" "scheme" "grace" "token" "blobs" "state" }}
@@ -37,7 +38,7 @@ drover.pod: the template of a process' pods, from a dict:
 metadata:
   labels: {{- include "drover.labels" (list $root .component) | nindent 4 }}
   annotations:
-    # A changed configuration makes new pods.
+    # A changed configuration creates new pods.
     drover.run/config: {{ include "drover.config" (list $root .computed $v.config) | sha256sum }}
     {{- with $v.podAnnotations }}{{ toYaml . | nindent 4 }}{{ end }}
 spec:
@@ -140,7 +141,7 @@ spec:
     {{- end }}
 {{- end }}
 
-{{/* drover.disruption: at least one pod of a component stays, given as (list $ component replicas). */}}
+{{/* drover.disruption: keeps at least one pod of a component running, given as (list $ component replicas). */}}
 {{- define "drover.disruption" -}}
 {{- $root := index . 0 }}
 {{- if and $root.Values.podDisruptionBudget.enabled (gt (int (index . 2)) 1) }}

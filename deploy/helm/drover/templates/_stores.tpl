@@ -1,4 +1,4 @@
-{{/* drover.temporal: how a process reaches Temporal, as configuration. */}}
+{{/* drover.temporal: the configuration of the connection to Temporal. */}}
 {{- define "drover.temporal" -}}
 {{- $temporal := dict "address" .Values.temporal.address "namespace" .Values.temporal.namespace }}
 {{- with .Values.temporal.codecKeys }}
@@ -7,7 +7,7 @@
 {{- dict "temporal" $temporal | toYaml }}
 {{- end }}
 
-{{/* drover.temporalSecrets: the volumes that this takes: their names, and the secrets. */}}
+{{/* drover.temporalSecrets: the volumes for it: names and secrets. */}}
 {{- define "drover.temporalSecrets" -}}
 {{- $secrets := dict }}
 {{- with .Values.temporal.codecKeys.secret }}{{ $_ := set $secrets "codec" . }}{{ end }}
@@ -23,7 +23,7 @@
 {{- mergeOverwrite (include "drover.temporal" . | fromYaml) (dict "records" $records "blobs" (dict "url" .Values.blobs.url)) | toYaml }}
 {{- end }}
 
-{{/* drover.storesSecrets: the volumes that this takes. */}}
+{{/* drover.storesSecrets: the volumes for them. */}}
 {{- define "drover.storesSecrets" -}}
 {{- $secrets := include "drover.temporalSecrets" . | fromYaml }}
 {{- $_ := set $secrets "records" .Values.records.dsnSecret.name }}
